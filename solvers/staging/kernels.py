@@ -185,10 +185,11 @@ def forward(
         The segments that end with layer l are `edges[l]` to `edges[l + 1]`, shape (L + 1,).
     """
     layers = len(edges) - 1
-    arrival, shortest = np.full((len(weight), layers + 1, hardware), np.inf), np.full(len(weight), np.inf)
     # By type first: the segments of one type are read one after another.
-    least, to = np.empty(hardware), np.empty((hardware, layers + 1))
+    arrival, shortest = np.empty((len(weight), hardware, layers + 1)), np.full(len(weight), np.inf)
+    least = np.empty(hardware)
     for row in range(len(weight)):
+        to = arrival[row]
         to[:, 0] = 0.0
         for layer in range(layers):
             least[:] = np.inf
@@ -211,7 +212,6 @@ def forward(
                 least[t] = min(best, second, third, fourth)
             shortest[row] = least.min()
             _onward(least, alternating, to[:, layer + 1])
-        arrival[row] = to.T
     return shortest, arrival
 
 
@@ -223,11 +223,11 @@ def backward(
 
     See `SegmentGraph.backward` and `SegmentGraph.through`.
     """
-    layers, hardware = len(edges) - 1, arrival.shape[2]
-    rest, through = np.full(arrival.shape, np.inf), np.empty(weight.shape)
+    layers, hardware = len(edges) - 1, arrival.shape[1]
+    rest, through = np.full((len(weight), layers + 1, hardware), np.inf), np.empty(weight.shape)
     for row in range(len(weight)):
         # `least` takes up the ways from each layer on, until all segments that begin there are through.
-        least, to = np.full((hardware, layers), np.inf), np.ascontiguousarray(arrival[row].T)
+        least, to = np.full((hardware, layers), np.inf), arrival[row]
         rest[row, layers] = 0.0
         for after in range(layers, 0, -1):
             i, end = edges[after - 1], edges[after]
@@ -251,13 +251,13 @@ def cheapest(
     path, count, layer, after = np.empty(len(edges) - 1, np.int64), 0, len(edges) - 1, -1
     while layer > 0:
         best, least = -1, np.inf
-        goal = arrival[layer].min() if after < 0 else arrival[layer, after]
+        goal = arrival[:, layer].min() if after < 0 else arrival[after, layer]
         for i in range(edges[layer - 1], edges[layer]):
             t = unit_type[i]
             # The type of the segment after must not come again.
             if alternating and t == after:
                 continue
-            way = weight[i] + arrival[first[i], t]
+            way = weight[i] + arrival[t, first[i]]
             if way < least:
                 best, least = i, way
                 # No other can be better.

@@ -59,7 +59,7 @@ class SegmentGraph:
         Returns
         -------
         shortest, arrival
-            Least weight of a path of all layers, shape (B,), and, shape (B, L + 1, T), of one that ends
+            Least weight of a path of all layers, shape (B,), and, shape (B, T, L + 1), of one that ends
             before layer p and that a segment of type t may follow.
         """
         check_time()
@@ -71,7 +71,7 @@ class SegmentGraph:
 
         Shape (B, L + 1, T); `weight` is as in `forward`.
         """
-        return self._backward(weight, np.zeros((len(weight), self.layers + 1, self.types)))[0]
+        return self._backward(weight, np.zeros((len(weight), self.types, self.layers + 1)))[0]
 
     def through(self, weight: Floats, arrival: Floats) -> Floats:
         """Return the least weight of a path through each segment, shape (B, n), for reduced-cost fixing."""
@@ -88,7 +88,7 @@ class SegmentGraph:
         Parameters
         ----------
         weight, arrival
-            Of one weighting, shapes (n,) and (L + 1, T); there has to be a path.
+            Of one weighting, shapes (n,) and (T, L + 1); there has to be a path.
         """
         path: Ints = cheapest(*self._arcs, weight, arrival, self.alternating)
         return path

@@ -175,7 +175,7 @@ def forward(
     Returns
     -------
     shortest, arrival
-        `arrival` is of paths that may go on with a type, shape (L + 1, T).
+        `arrival` is of paths that may go on with a type, shape (T, L + 1).
     """
     # By type first: the segments of one type are read one after another.
     before = np.full((hardware, layers + 1), np.inf)
@@ -201,7 +201,7 @@ def forward(
             ending[t] = min(best, second, third, fourth)
         shortest = ending.min()
         _neighbours(ending, alternating, before[:, layer + 1])
-    return shortest, np.ascontiguousarray(before.T)
+    return shortest, before
 
 
 @compiled
@@ -215,20 +215,23 @@ def through(
     result: Floats,
 ) -> None:
     """Set the least weight of a path through each segment, shape (n,); the rest is as in `forward`."""
-    layers, hardware = arrival.shape[0] - 1, arrival.shape[1]
+    hardware, layers = arrival.shape[0], arrival.shape[1] - 1
     # `beginning` takes up the ways from each layer on, until the last layers before it are done.
-    beginning = np.full((layers, hardware), np.inf)
+    beginning = np.full((hardware, layers), np.inf)
     remaining = np.full((layers + 1, hardware), np.inf)
     remaining[layers] = 0.0
     i = len(last) - 1
     for layer in range(layers, 0, -1):
         if layer < layers:
-            _neighbours(beginning[layer], alternating, remaining[layer])
+            _neighbours(beginning[:, layer], alternating, remaining[layer])
         while i >= 0 and last[i] == layer - 1:
-            f, t = first[i], unit_type[i]
-            beginning[f, t] = min(beginning[f, t], weight[i] + remaining[layer, t])
-            result[i] = arrival[f, t] + remaining[layer, t] + weight[i]
-            i -= 1
+            t = unit_type[i]
+            before, own, beyond = arrival[t], beginning[t], remaining[layer, t]
+            while i >= 0 and last[i] == layer - 1 and unit_type[i] == t:
+                f = first[i]
+                own[f] = min(own[f], weight[i] + beyond)
+                result[i] = before[f] + beyond + weight[i]
+                i -= 1
 
 
 @compiled
