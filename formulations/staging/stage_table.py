@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...instances.common.arrays import Floats, Ints
+from ...instances.common.arrays import Floats, Ints, narrow
 from ...instances.staging.instance import StagingInstance
 from ..common.clock import check_time
 from ..common.tolerance import loosened
@@ -44,7 +44,7 @@ class StageTable:
     limit: Floats
 
     def places(self, position: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return first layer, last layer and type of segments, of 32 bits.
+        """Return first layer, last layer and type of segments.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class StageTable:
         within = position - starts[last]
         kind = within // (last + 1)
         first = within - kind * (last + 1)
-        return first.astype(np.int32), last.astype(np.int32), kind.astype(np.int32)
+        return narrow(first), narrow(last), narrow(kind)
 
     @cached_property
     def _places(self) -> tuple[Ints, Ints, Ints]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Floats, Ints, narrow
 from ....instances.common.errors import TooLargeError
 from ....instances.staging.instance import StagingInstance
 from ...common.clock import check_time
@@ -301,10 +301,5 @@ def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segmen
     price = np.array([one.price_usd_per_hour for one in instance.types])
     rows = [row * ROUNDED_DOWN for row in rows]
     return Segments(
-        len(graph.inside) - 1, price, graph.units, _narrow(first), _narrow(last), _narrow(unit_type), *rows
+        len(graph.inside) - 1, price, graph.units, narrow(first), narrow(last), narrow(unit_type), *rows
     )
-
-
-def _narrow(column: Ints) -> Ints:
-    """Return a column in 32 bits, half of the memory to be read."""
-    return column.astype(np.int32)

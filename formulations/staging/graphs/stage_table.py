@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Floats, Ints, narrow
 from ....instances.common.errors import TooLargeError
 from ....instances.staging.instance import StagingInstance
 from ...common.clock import check_time
@@ -56,8 +56,8 @@ class GraphTable:
     limit: Floats
 
     def places(self, position: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return smaller ideal, larger ideal less one, and type of stages, of 32 bits."""
-        return _narrow(self.first[position]), _narrow(self.last[position]), _narrow(self.type[position])
+        """Return smaller ideal, larger ideal less one, and type of stages."""
+        return self.first[position], self.last[position], self.type[position]
 
     def index(self, first: int, last: int, unit_type: int) -> int:
         """Return the position of a stage in the arrays, -1 where it is not among them."""
@@ -90,9 +90,9 @@ def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowe
     order = np.lexsort((found.first, found.type, found.last))
     return GraphTable(
         len(ideals) - 1,
-        found.first[order],
-        found.last[order] - 1,
-        found.type[order],
+        narrow(found.first[order]),
+        narrow(found.last[order] - 1),
+        narrow(found.type[order]),
         found.parts[order, 0],
         found.parts[order, 1],
         found.parts[order, 2],
@@ -146,8 +146,3 @@ def _in_a_row(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     """Return lists as one array with the start of each; the last start is the length."""
     members = np.array([member for own in lists for member in own], dtype=np.int64)
     return np.cumsum([0, *map(len, lists)]), members
-
-
-def _narrow(column: Ints) -> Ints:
-    """Return a column in 32 bits, half of the memory to be read."""
-    return column.astype(np.int32)

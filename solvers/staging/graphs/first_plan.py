@@ -14,19 +14,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....formulations.common.tolerance import loosened
 from ....formulations.staging.graphs.formulation import GraphFormulation
 from ....formulations.staging.graphs.stage_times import relays
 from ....formulations.staging.plan import Stage
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Flags, Floats, Ints
 from ...common.base import Clock
 
 MEASURES = ("units", "money", "reach")
 HALVINGS = 6
 """So often the scale of stage times is halved."""
-MOST_UNITS = 4096
+MOST_TRIED = 4096
+"""Units of a stage."""
 NEAR = 1.005
 """So near to what is not reached the search for faster plans ends."""
 ROUNDING = 1 + 1e-9
@@ -146,14 +146,13 @@ class _Row:
         self.price = [one.price_usd_per_hour for one in instance.types]
         budget = instance.hourly_budget_usd
         self.budget = math.inf if budget is None else loosened(budget)
-        most = instance.most_units_per_stage or MOST_UNITS
-        self.limits = [MOST_UNITS * len(blocks) if t.limit is None else t.limit for t in instance.types]
-        self.counts = [_counts(min(most, limit, MOST_UNITS)) for limit in self.limits]
+        most = instance.most_units_per_stage or MOST_TRIED
+        self.limits = [MOST_TRIED * len(blocks) if t.limit is None else t.limit for t in instance.types]
+        self.counts = [_counts(min(most, limit, MOST_TRIED)) for limit in self.limits]
         self.transfer = blocks.transfer_s
         self.pins = [np.array(own) for own in blocks.tensors]
-        flat = np.concatenate([np.empty(0, dtype=np.int64), *self.pins])
         self.tensor = np.repeat(np.arange(len(self.pins)), list(map(len, self.pins)))
-        self.pin = flat
+        self.pin = np.concatenate([np.empty(0, dtype=np.int64), *self.pins])
         self.first = np.array([own[0] for own in self.pins], dtype=np.int64)
         self.last = np.array([own[-1] for own in self.pins], dtype=np.int64)
         self.end = np.searchsorted(self.tensor, np.arange(len(self.pins)), side="right")
@@ -222,7 +221,7 @@ class _Row:
         whole = np.where(self.first[touched] >= first, self.last[touched], len(self) + 1)
         return self._steps(start, whole, touched)[first + 1 :]
 
-    def _steps(self, start: Ints, whole: Ints, touched: NDArray[np.bool_] | slice = slice(None)) -> Floats:
+    def _steps(self, start: Ints, whole: Ints, touched: Flags | slice = slice(None)) -> Floats:
         """Return, by the number of blocks, the sum of the tensors begun and not whole by then."""
         found = np.zeros((len(self) + 3, self.transfer.shape[1]))
         np.add.at(found, start + 1, self.transfer[touched])
@@ -236,13 +235,13 @@ def _summed(rows: Floats) -> Floats:
 
 
 def _counts(most: int) -> Ints:
-    """Return numbers of units to try: all small ones, and of the larger ones two for each doubling."""
+    """Return numbers of units to try: two for each doubling, and the largest."""
     powers = [[2**power, 3 * 2**power] for power in range(most.bit_length())]
     return np.array(sorted({one for one in (*itertools.chain(*powers), most) if one <= most}), dtype=np.int64)
 
 
 def _affordable(money: float, price: float) -> int:
-    return int(min(money / price, MOST_UNITS)) if price else MOST_UNITS
+    return int(min(money / price, MOST_TRIED)) if price else MOST_TRIED
 
 
 def _worth(work: float, blocks: int, units: int, price: float, measure: str) -> float:
