@@ -17,7 +17,7 @@ import numpy as np
 from ...formulations.common.tolerance import loosened
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.plan import Stage
-from ...instances.common.arrays import Flags, Floats, Ints
+from ...instances.common.arrays import Floats, Ints
 
 SLACK = 2e-10
 """Plans that are better by no more than this, relatively, count as equally good: floats are added in another
@@ -67,11 +67,6 @@ class Incumbent(ABC):
     def update(self, candidate: Candidate) -> bool:
         """Keep a plan that is within all limits but perhaps the cost limit; return whether it improves."""
 
-    def may_improve(self, time_s: Floats, cost_usd: Floats) -> Flags:
-        """Return for which of these stage times and costs an update may keep the plan."""
-        del time_s
-        return cost_usd <= self.cost_limit_usd
-
     @abstractmethod
     def cutoff(self, low: float) -> float:
         """Return the cost below which a plan with τ ≥ low matters; infinite if any does, −∞ if none."""
@@ -110,12 +105,6 @@ class Cheapest(BestPlan):
 
     any_cost = False
 
-    def may_improve(self, time_s: Floats, cost_usd: Floats) -> Flags:
-        """Return which costs are below the best."""
-        if self.best is None:
-            return super().may_improve(time_s, cost_usd)
-        return cost_usd < self.best.cost_usd
-
     def update(self, candidate: Candidate) -> bool:
         """Keep the plan if it is the cheapest so far."""
         least = self.cost_limit_usd if self.best is None else self.best.cost_usd
@@ -136,11 +125,6 @@ class Fastest(BestPlan):
     """The least stage time, among plans that keep the cost limit."""
 
     leftmost_first = True
-
-    def may_improve(self, time_s: Floats, cost_usd: Floats) -> Flags:
-        """Return which plans keep the cost limit and are as fast as the best."""
-        known = super().may_improve(time_s, cost_usd)
-        return known if self.best is None else known & (time_s <= self.best.time_s)
 
     def update(self, candidate: Candidate) -> bool:
         """Keep the plan if it is the fastest so far, and of equally fast ones the cheapest."""

@@ -395,8 +395,7 @@ class Search:
         taus = times.time_s(units).max(axis=1)
         costs = taus * (units @ segments.rate[path])
         position = segments.position[path]
-        for i in np.flatnonzero(self.incumbent.may_improve(taus, costs)).tolist():
-            time, cost, count = float(taus[i]), float(costs[i]), units[i]
+        for time, cost, count in zip(taus.tolist(), costs.tolist(), units, strict=True):
             if not segments.fits(path, count):
                 continue
             if self.incumbent.update(Candidate(time, cost, position, count)):
