@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...formulations.common.compiled import is_ready
 from ...formulations.staging.certificate import (
     CUTOFF_MARGIN,
     LARGEST,
@@ -24,12 +23,13 @@ from .heterps.provisioning import WAYS
 from .heterps.single_type import SingleType
 from .incumbents import Cheapest, Fastest, candidate_of, plan_of
 from .intervals import Interval
-from .kernels import fewest_units
 from .search import Search, SearchResult
 from .what_if import what_if
 
 START_SHARE = 0.25
-"""Of the time, for a first plan before the loops are compiled."""
+"""Of a short limit, for a first plan before the loops are compiled."""
+LONG_S = 60.0
+"""A longer limit leaves time to compile the loops, so that the search finds a first plan by itself."""
 
 
 class StagingExact(Solver[StagingFormulation]):
@@ -46,9 +46,10 @@ class StagingExact(Solver[StagingFormulation]):
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan, the bound, and the intervals that prove it."""
-        # Compiling the loops of the search may take all the time.
-        cold = clock.limit_s is not None and not is_ready(fewest_units)
-        known = _quick_plan(formulation, clock.share(START_SHARE)) if cold else None
+        # Compiling the loops may take all the time. Whether they are compiled already must not matter here:
+        # a plan that is known from the start may change which of several best plans the search ends with.
+        short = clock.limit_s is not None and clock.limit_s <= LONG_S
+        known = _quick_plan(formulation, clock.share(START_SHARE)) if short else None
         return self.solve_stages(formulation, options, clock, known)
 
     def solve_stages(

@@ -107,14 +107,14 @@ class TimeDual:
     def _in_threads(
         self, loop: Callable[..., Any], price: Floats, columns: tuple[Any, ...]
     ) -> tuple[Floats, Floats]:
-        # What has to be compiled first is so in this thread, which knows the clock.
-        threads = self._threads if is_ready(loop) else 1
-        threads = max(1, min(threads, len(columns[0]) // JOBS_OF_A_THREAD))
+        threads = max(1, min(self._threads, len(columns[0]) // JOBS_OF_A_THREAD))
         found = np.zeros((2, len(columns[0])))
         used = [np.zeros_like(price) for _ in range(threads)]
         given = [(self.edges_s, price, *columns, k, threads, used[k], found) for k in range(threads)]
-        if threads == 1:
-            loop(*given[0])
+        # What has to be compiled first is so in this thread, which knows the clock; sums are the same.
+        if threads == 1 or not is_ready(loop):
+            for arguments in given:
+                loop(*arguments)
         else:
             with ThreadPoolExecutor(threads) as pool:
                 for done in [pool.submit(loop, *arguments) for arguments in given]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....formulations.common.compiled import is_ready
 from ....formulations.staging.graphs.formulation import GraphFormulation
-from ....formulations.staging.graphs.pairs import stages_from
 from ....formulations.staging.plan import Stage
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...common.base import Clock, Outcome
@@ -20,7 +18,7 @@ from .first_plan import FirstPlan, first_plan
 MOST_STATES = 30_000_000
 """Ideals times states of a dynamic program, each some 20 bytes."""
 LONG_S = 10.0
-"""With a longer limit, and compiled loops, the search has a plan soon enough by itself."""
+"""With a longer limit the search has a plan soon enough by itself."""
 START_S = 0.15
 """Seconds for a first plan at least, which are part of the grace period of a shorter limit."""
 FEW_STEPS = 5000
@@ -38,6 +36,7 @@ def solve_graph(
         outcome = _answer(method, formulation, plain, clock, known)
         outcome.message = "; ".join(filter(None, (merged(formulation), outcome.message)))
     except OutOfTimeError as error:
+        known = _first_plan(formulation, START_S) if known is None else known
         if known is None:
             raise
         message = f"there was no time to search ({error}); the plan is a heuristic's"
@@ -73,14 +72,18 @@ def _keep_better(formulation: GraphFormulation, outcome: Outcome, start: Sequenc
 
 
 def _quick_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None:
-    """Return a plan for the case that the time is too short to compile the loops, or to run them."""
-    if clock.limit_s is None or (is_ready(stages_from) and clock.limit_s > LONG_S):
+    """Return a plan to start from where the time is short to compile the loops, and to run them."""
+    # Whether loops are compiled already must not matter: another start may lead to another of the best plans.
+    if clock.limit_s is None or clock.limit_s > LONG_S:
         return None
-    # However short the time is, there is a plan.
+    return _first_plan(formulation, max(START_S, clock.share(START_SHARE).limit_s or 0.0))
+
+
+def _first_plan(formulation: GraphFormulation, limit_s: float) -> FirstPlan | None:
+    """Return a plan however short the time is."""
     with Clock().enforced():
         _ = formulation.blocks
-        share = clock.share(START_SHARE).limit_s if clock.limit_s <= LONG_S else 0.0
-        return first_plan(formulation, Clock(max(START_S, share or 0.0)))
+        return first_plan(formulation, Clock(limit_s))
 
 
 def _answer(

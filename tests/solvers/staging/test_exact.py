@@ -21,7 +21,6 @@ from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.staging import exact as staging_exact
 from clusterplan.solvers.staging import search as staging_search
 from clusterplan.solvers.staging.cores.core import core_of, solve_core
 from clusterplan.solvers.staging.cores.labelling import search_labels
@@ -190,7 +189,6 @@ def test_a_limit_shorter_than_compiling_gives_the_plan_of_a_heuristic(
 
     instance = generate_staging(6, 3, "loose", seed=0)
     clusterplan.solve(instance, "exact")  # the check's loops are compiled
-    monkeypatch.setattr(staging_exact, "is_ready", lambda _: False)
     monkeypatch.setattr(staging_search.Segments, "of", late)
     result = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=5))
     assert (result.status, result.limit) == ("feasible", "time")
