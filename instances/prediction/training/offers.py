@@ -97,7 +97,7 @@ class Offer:
             step.low * epochs.low * each,
             step.high * epochs.high * each,
             step.inside and epochs.inside,
-            step.basis,
+            f"{step.basis}; {epochs.basis}" if self.work.records else step.basis,
         )
 
     @property
