@@ -71,7 +71,7 @@ class PredictOptions:
     recompute: Annotated[
         bool | None,
         typer.Option(
-            "--recompute/--no-recompute", help="Compute activations again. [default: as memory needs]"
+            "--recompute/--no-recompute", help="Compute activations again. [default: where memory needs it]"
         ),
     ] = None
     optimiser: Annotated[str, typer.Option(help="sgd, momentum, adam or adamw.")] = "adam"
