@@ -282,7 +282,7 @@ def covered(single: list[dict[str, object]], whole: list[dict[str, object]]) -> 
 
 def _covered(what: str, scores: Floats, gpus: list[str]) -> dict[str, object]:
     low, high = student_ends(scores, gpus)
-    shares = coverage(scores, gpus, way=student_ends)
+    shares = coverage(scores, gpus)
     counts = pd.Series(gpus).value_counts()
     mean = sum(share * counts[gpu] for gpu, share in shares.items()) / len(gpus)
     each = " ".join(f"{gpu} {share:.0%}" for gpu, share in shares.items())

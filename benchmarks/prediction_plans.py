@@ -3,7 +3,7 @@
 Needs the published profiles (Sailor, PipeDream): CLUSTERPLAN_DATA, or ../shared/data. Writes
 benchmarks/results/prediction-plans.json and .md.
 
-Protocol: the predicted instance has seconds, sizes and memory of the layers from the model's name and the
+Protocol. The predicted instance has seconds, sizes and memory of the layers from the model's name and the
 data sheets of the GPUs, and nothing of the profile; limits, prices, links and what is asked for are those of
 the measured one. Both are solved to optimality. The plan of the prediction is then valued on the measured
 instance by the check of results, and its regret is what it loses there against the proven optimum. A plan
@@ -223,14 +223,14 @@ def main() -> None:
     found = list(rows())
     RESULTS.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     lines = ["# Plans from predictions alone", ""]
-    lines += (__doc__ or "").partition("Protocol: ")[2].strip().splitlines()
+    lines += (__doc__ or "").partition("Protocol. ")[2].strip().splitlines()
     lines += ["", "| model | asked for | error of a step | mean error of a layer | regret | plan |"]
     lines += ["|---|---|---:|---:|---:|---|"]
     for row in found:
         lines.append(_line(row))
     broken = [row for row in found if row.get("broken")]
     lines += [
-        "",
+        *([""] if broken else []),
         *(f"* {row['model']}, {row['asked']}: not allowed as measured: {row['broken']}" for row in broken),
     ]
     lines += ["", "Plans (layers, GPUs), as predicted and as measured:", ""]

@@ -121,7 +121,7 @@ class Robust:
             return "One plan is best at every end: the uncertainty does not matter here."
         answer = next(end.answer() for end in plans if end.name == best)
         safest = f"The plan of the {best} end is the safest: at no end it loses more than {percent(worst)}."
-        return f"{safest} It is {answer}" if answer else safest
+        return f"{safest} It says: {answer}" if answer else safest
 
     def sentences(self) -> list[str]:
         """Return what the plan of each end does, what is not allowed, and what lies outside measurements."""

@@ -43,6 +43,7 @@ def test_regrets_by_hand() -> None:
     assert found.best() == "middle"
     assert found.worst("middle") == pytest.approx(0.8)
     assert found.headline().startswith("The plan of the middle end is the safest: ")
+    assert found.headline().endswith("80.00 %. It says: 1 stage on 1 × guessed.")
     assert "1 intervals, 1 of them outside what was measured" in found.sentences()
     assert {end.result.status for end in found.ends} == {"optimal"}
 

@@ -26,7 +26,7 @@ def answer_of(model: str, best: Offer | None) -> str:
     late = (
         "" if best.in_time is None or within is None else f", {IN_TIME[best.in_time].format(within=within)}"
     )
-    where = "inside" if best.step.step.inside else "outside"
+    where = "inside" if best.hours.inside else "outside"
     return (
         f"Rent {rented(best)}: {model} is trained in {_between(best.hours, '{} h')} {paid}{late}. "
         f"The intervals are those of 90 % confidence, {where} what was measured."

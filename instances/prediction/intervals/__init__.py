@@ -1,1 +1,1 @@
-"""Intervals: split conformal over groups."""
+"""Intervals over groups, calibrated on groups that were left out."""

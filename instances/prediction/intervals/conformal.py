@@ -1,18 +1,13 @@
 """Intervals over groups: what would hold for the rows of a group that was not there.
 
-Rows of one GPU err together, so that a random split would promise too much. There are two ways to the ends:
-
-* `ends`, split conformal: the widest of the quantiles of the groups, for with few groups the corrected
-  quantile over groups is their largest (Vovk, Gammerman & Shafer 2005, ch. 2; Dunn, Wasserman & Ramdas 2023).
-* `student_ends`, where groups differ more from each other than rows within them: a group effect and an error
-  within, both normal, so that a new row is a Student t with the degrees of freedom of Satterthwaite (1946).
-
-The coverage of a group is that of the ends which all other groups give.
+Rows of one GPU err together, so that a random split would promise too much. The ends are those of a group
+effect and an error within, both normal, so that a new row is a Student t with the degrees of freedom of
+Satterthwaite (1946). The coverage of a group is that of the ends which all other groups give.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from math import ceil
 
 import numpy as np
@@ -20,25 +15,6 @@ from scipy import stats
 
 from ...common.arrays import Floats
 from ..estimate import CONFIDENCE
-
-
-def ends(scores: Floats, groups: Sequence[Hashable], confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the lowest and the highest of the groups' quantiles of their middle share `confidence`.
-
-    Raises
-    ------
-    ValueError
-        If there are no scores, or not as many groups.
-    """
-    if not len(scores) or len(scores) != len(groups):
-        raise ValueError(f"{len(scores)} scores of {len(groups)} rows")
-    tail = (1.0 - confidence) / 2.0
-    lows, highs = [], []
-    for name in dict.fromkeys(groups):
-        own = scores[np.array([group == name for group in groups])]
-        lows.append(np.quantile(own, tail, method="inverted_cdf"))
-        highs.append(np.quantile(own, 1.0 - tail, method="inverted_cdf"))
-    return float(min(lows)), float(max(highs))
 
 
 def student_ends(
@@ -81,29 +57,20 @@ def farthest(errors: Floats, confidence: float = CONFIDENCE) -> float:
     return float(np.sort(np.abs(errors))[rank - 1])
 
 
-Ends = Callable[[Floats, Sequence[Hashable], float], tuple[float, float]]
-
-
 def coverage(
-    scores: Floats,
-    groups: Sequence[Hashable],
-    confidence: float = CONFIDENCE,
-    way: Ends = ends,
+    scores: Floats, groups: Sequence[Hashable], confidence: float = CONFIDENCE
 ) -> dict[Hashable, float]:
     """Return for each group the share of its scores between the ends of all other groups' scores.
 
     Raises
     ------
     ValueError
-        If there are fewer than two groups.
+        If there are fewer than three groups.
     """
-    names = list(dict.fromkeys(groups))
-    if len(names) < 2:
-        raise ValueError("coverage needs two groups: one that is held out, and another")
     found: dict[Hashable, float] = {}
-    for name in names:
+    for name in dict.fromkeys(groups):
         own = np.array([group == name for group in groups])
         others = [group for group in groups if group != name]
-        low, high = way(scores[~own], others, confidence)
+        low, high = student_ends(scores[~own], others, confidence)
         found[name] = float(np.mean((scores[own] >= low) & (scores[own] <= high)))
     return found

@@ -75,6 +75,11 @@ class Layer:
     output: int
     all_reduces: int = 0
 
+    def at(self, precision: str) -> Layer:
+        """Return the layer with all its operators in a precision."""
+        operators = tuple(replace(operator, precision=precision) for operator in self.operators)
+        return replace(self, operators=operators)
+
     @property
     def forward(self) -> tuple[Operator, ...]:
         """Operators of the forward pass, on one device."""

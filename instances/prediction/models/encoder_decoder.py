@@ -7,7 +7,7 @@ Marian. Tensors are shared as in Megatron-LM.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ...common.errors import OptionError
@@ -16,7 +16,7 @@ from .description import Layer, ModelDescription, Setting
 from .encoder_decoder_config import EncoderDecoderConfig
 from .experts import expert_operators, spread
 from .experts_config import Experts
-from .transformer import ACTIVATIONS
+from .transformer import ACTIVATIONS, check_parts, widths_of
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class EncoderDecoder(ModelDescription):
         Its shape.
     """
 
-    config: EncoderDecoderConfig = None  # type: ignore[assignment]
+    config: EncoderDecoderConfig = field(kw_only=True)
 
     def layers(self, setting: Setting) -> tuple[Layer, ...]:
         """Return embedding and blocks of the encoder, those of the decoder, and the head."""
@@ -39,12 +39,7 @@ class EncoderDecoder(ModelDescription):
         layers.append(parts.embedding("decoder"))
         layers += [parts.block("decoder", index) for index in range(config.decoder_blocks)]
         layers.append(parts.head())
-        return tuple(
-            replace(
-                layer, operators=tuple(replace(op, precision=setting.precision) for op in layer.operators)
-            )
-            for layer in layers
-        )
+        return tuple(layer.at(setting.precision) for layer in layers)
 
 
 def encoder_decoder_of(name: str, source: str, config: EncoderDecoderConfig) -> EncoderDecoder:
@@ -70,17 +65,13 @@ class _Parts:
     @classmethod
     def of(cls, config: EncoderDecoderConfig, setting: Setting, name: str) -> _Parts:
         shares = setting.tensor_parallel
-        widths = {
+        sizes = {
             "heads": config.heads,
             "encoder width": config.encoder_width,
             "decoder width": config.decoder_width,
+            **widths_of(config.encoder_experts or config.decoder_experts),
         }
-        for what, size in widths.items():
-            if size % shares:
-                raise OptionError(f"{name}: tensor_parallel {shares}: does not divide the {size} {what}")
-        if config.activation not in ACTIVATIONS:
-            known = ", ".join(ACTIVATIONS)
-            raise OptionError(f"{name}: activation {config.activation!r:.60}: unknown; known are {known}")
+        check_parts(name, shares, sizes, config.activation)
         sequence = setting.sequence or config.positions
         if config.positions_learned and sequence > config.positions:
             raise OptionError(f"{name}: sequence {sequence}: the model has positions for {config.positions}")

@@ -201,7 +201,7 @@ def _recording(torch: Any, record: _Record) -> Iterator[None]:
     base: Any = import_module("torch.utils._python_dispatch").TorchDispatchMode
     leaves = import_module("torch.utils._pytree").tree_leaves
 
-    class Recorder(base):  # type: ignore[misc]
+    class Recorder(base):  # type: ignore[misc]  # its base is known only where PyTorch is installed
         def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = func(*args, **(kwargs or {}))
             tensors = [value for value in leaves((args, kwargs)) if isinstance(value, torch.Tensor)]

@@ -11,12 +11,14 @@ What waits for the backward pass is as in Korthikanti et al. 2023, section 4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from ...common.errors import OptionError
 from ..operators import Operator, linear
 from .description import Layer, ModelDescription, Setting
 from .experts import expert_operators, spread
+from .experts_config import Experts
 from .latent_attention import latent_projections
 from .transformer_config import TransformerConfig
 
@@ -42,19 +44,14 @@ class Transformer(ModelDescription):
         Its shape.
     """
 
-    config: TransformerConfig = None  # type: ignore[assignment]
+    config: TransformerConfig = field(kw_only=True)
 
     def layers(self, setting: Setting) -> tuple[Layer, ...]:
         """Return the embedding, the blocks and the head."""
         parts = _Parts.of(self.config, setting, self.name)
         layers = [parts.embedding(), *(parts.block(index + 1) for index in range(self.config.blocks))]
         layers.append(parts.head())
-        return tuple(
-            replace(
-                layer, operators=tuple(replace(op, precision=setting.precision) for op in layer.operators)
-            )
-            for layer in layers
-        )
+        return tuple(layer.at(setting.precision) for layer in layers)
 
 
 def transformer_of(name: str, source: str, config: TransformerConfig) -> Transformer:
@@ -77,13 +74,27 @@ def sequence_of(config: TransformerConfig, setting: Setting, name: str) -> int:
     return sequence
 
 
-def _widths_of_experts(config: TransformerConfig) -> list[tuple[str, int]]:
-    if config.experts is None:
-        return []
-    return [
-        ("width of an expert", config.experts.width),
-        ("width of the shared expert", config.experts.shared_width),
-    ]
+def widths_of(experts: Experts | None) -> dict[str, int]:
+    """Return the inner widths of experts, which devices share."""
+    if experts is None:
+        return {}
+    return {"width of an expert": experts.width, "width of the shared expert": experts.shared_width}
+
+
+def check_parts(name: str, shares: int, sizes: Mapping[str, int], activation: str) -> None:
+    """Refuse sizes that devices cannot share, and activations without known kernels.
+
+    Raises
+    ------
+    OptionError
+        If a model has one.
+    """
+    for what, size in sizes.items():
+        if size % shares:
+            raise OptionError(f"{name}: tensor_parallel {shares}: does not divide the {size} {what}")
+    if activation not in ACTIVATIONS:
+        known = ", ".join(ACTIVATIONS)
+        raise OptionError(f"{name}: activation {activation!r:.60}: unknown; known are {known}")
 
 
 @dataclass(frozen=True)
@@ -100,17 +111,8 @@ class _Parts:
     @classmethod
     def of(cls, config: TransformerConfig, setting: Setting, name: str) -> _Parts:
         shares = setting.tensor_parallel
-        for what, size in (
-            ("heads", config.heads),
-            ("key and value heads", config.groups),
-            ("inner width", config.width),
-            *_widths_of_experts(config),
-        ):
-            if size % shares:
-                raise OptionError(f"{name}: tensor_parallel {shares}: does not divide the {size} {what}")
-        if config.activation not in ACTIVATIONS:
-            known = ", ".join(ACTIVATIONS)
-            raise OptionError(f"{name}: activation {config.activation!r:.60}: unknown; known are {known}")
+        sizes = {"heads": config.heads, "key and value heads": config.groups, "inner width": config.width}
+        check_parts(name, shares, {**sizes, **widths_of(config.experts)}, config.activation)
         sequence = sequence_of(config, setting, name)
         return cls(config, setting.batch, sequence, shares, setting.training, setting.compiled)
 

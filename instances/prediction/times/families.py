@@ -38,7 +38,9 @@ PARTS = ("flops", "flops, tiles of 128 rows", "flops, tiles of 64 rows", "tiles"
 """What the columns of `parts` are."""
 ARITHMETIC = ("linear", "bmm", "conv")
 """Families whose arithmetic takes time; the others wait for the memory."""
-GROUPS = ((0, 1, 2, 3), (4, 5))
+MEMORY = (4, 5)
+"""Columns of the memory."""
+GROUPS = ((0, 1, 2, 3), MEMORY)
 """Columns that are large or small together on a GPU: arithmetic, and memory."""
 _OF_PRODUCTS: Mapping[str, tuple[int, ...]] = {"linear": (0, 1, 3, 4, 6), "bmm": (0, 1, 2, 3, 4, 6)}
 USED: Mapping[str, tuple[int, ...]] = {

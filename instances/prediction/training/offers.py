@@ -2,7 +2,8 @@
 
 Of every machine that has the GPUs, every tensor and pipeline degree that is a power of two, and more and more
 replicas, the cheapest is taken that is in time even at the high end of its interval; if none is, the cheapest
-that is in time as predicted; if none is, the fastest. Recomputation is taken only where memory needs it.
+that is in time as predicted; if none is, the fastest. The stage of ZeRO is the fastest that fits into memory;
+recomputation is taken only where nothing fits without it.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class Offer:
             step.low * epochs.low * each,
             step.high * epochs.high * each,
             step.inside and epochs.inside,
-            step.basis,
+            f"{step.basis}; {epochs.basis}" if self.work.records else step.basis,
         )
 
     @property
@@ -231,7 +232,7 @@ def _fitting(
 def best_of(offers: Sequence[Offer | None]) -> Offer | None:
     """Return the best of several sorts of hardware; what has no price only where nothing has one.
 
-    Of those that cost nearly the same it is the fastest.
+    Of those in time that cost nearly the same it is the fastest.
     """
     there = [offer for offer in offers if offer is not None]
     priced = [offer for offer in there if offer.cost_usd is not None] or there

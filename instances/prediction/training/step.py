@@ -20,11 +20,13 @@ from ..fill.forecast import Forecast, width
 from ..fill.rented import Server
 from ..fill.sentences import LINK_ENDS
 from ..models.memory import MASTER_BYTES, OPTIMISER_NUMBERS, DeviceMemory, held_bytes
+from ..times.coefficients import PLATFORM
+from ..times.families import MEMORY
 from .parallelism import Parallelism
 from .stages import Stage
 
-UPDATE_OVER_BANDWIDTH = 1.12
-"""What the optimiser takes over what its bytes would take: as other operators that wait for the memory."""
+UPDATE_OVER_BANDWIDTH = sum(PLATFORM["elementwise"][column] for column in MEMORY)
+"""What the optimiser takes over what its bytes would take: as elementwise operators beyond the cache."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 
 from ....instances.common.errors import OptionError
 
@@ -26,20 +26,24 @@ def hours_until(text: str, now: datetime | None = None) -> float:
         If it is none of these, or is over.
     """
     asked = (now or datetime.now()).astimezone()
-    given = text.strip().lower()
-    if given in DAYS:
-        ahead = (DAYS.index(given) - asked.weekday()) % len(DAYS)
-        until = datetime.combine(asked.date() + timedelta(days=ahead + 1), time()).astimezone()
-    else:
-        try:
-            until = datetime.fromisoformat(text.strip())
-            if len(given) <= len("2026-11-27"):
-                until += timedelta(days=1)
-        except (ValueError, OverflowError):
-            what = "write a day such as friday or 2026-11-27, or 2026-11-27T18:00"
-            raise OptionError(f"--deadline {text!r:.60}: {what}") from None
-        until = until.astimezone()
+    try:
+        until = _until(text.strip(), asked.date()).astimezone()
+    except (ValueError, OverflowError):
+        what = "write a day such as friday or 2026-11-27, or 2026-11-27T18:00"
+        raise OptionError(f"--deadline {text!r:.60}: {what}") from None
     hours = (until - asked) / HOUR
     if hours <= 0:
         raise OptionError(f"--deadline {text!r:.60}: is over since {-hours:.1f} h")
     return hours
+
+
+def _until(text: str, today: date) -> datetime:
+    """Return a time, or the end of a day."""
+    if text.lower() in DAYS:
+        day = today + timedelta(days=(DAYS.index(text.lower()) - today.weekday()) % len(DAYS))
+    else:
+        try:
+            day = date.fromisoformat(text)
+        except ValueError:
+            return datetime.fromisoformat(text)
+    return datetime.combine(day + timedelta(days=1), time())

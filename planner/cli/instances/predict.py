@@ -67,11 +67,11 @@ class PredictOptions:
     ] = None
     tensor: Annotated[int | None, typer.Option(help="GPUs that share each layer. [default: the best]")] = None
     pipeline: Annotated[int | None, typer.Option(help="Stages of layers. [default: the best]")] = None
-    zero: Annotated[int | None, typer.Option(help="Stage of ZeRO, 0 to 3. [default: as memory needs]")] = None
+    zero: Annotated[int | None, typer.Option(help="Stage of ZeRO, 0 to 3. [default: the fastest]")] = None
     recompute: Annotated[
         bool | None,
         typer.Option(
-            "--recompute/--no-recompute", help="Compute activations again. [default: as memory needs]"
+            "--recompute/--no-recompute", help="Compute activations again. [default: where memory needs it]"
         ),
     ] = None
     optimiser: Annotated[str, typer.Option(help="sgd, momentum, adam or adamw.")] = "adam"
@@ -151,10 +151,11 @@ def _files(given: list[str] | None) -> Any:
         return given[0]
     found: dict[str, str] = {}
     for text in given:
-        name, sign, file = text.partition("=")
-        if not sign or not name or not file or name in found:
+        given_name, _, file = text.partition("=")
+        name = given_name.strip().lower()
+        if not name or not file or name in found:
             raise OptionError(f"--measurements {text!r:.100}: write NAME=FILE, each name once")
-        found[name.strip().lower()] = file
+        found[name] = file
     return found
 
 

@@ -1,18 +1,11 @@
-"""Quantiles over groups: a large group does not drown a small one, and like groups cover each other."""
+"""Ends over groups: like groups cover each other, and a new group is covered at the level."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from clusterplan.instances.prediction.intervals.conformal import coverage, ends, farthest, student_ends
-
-
-def test_groups_weigh_the_same() -> None:
-    scores = np.concatenate([np.zeros(1000), np.ones(10)])
-    groups = ["many"] * 1000 + ["few"] * 10
-    assert ends(scores, groups) == (0.0, 1.0)
-    assert ends(scores, ["one"] * 1010) == (0.0, 0.0)
+from clusterplan.instances.prediction.intervals.conformal import coverage, farthest, student_ends
 
 
 def test_like_groups_are_covered_at_the_level() -> None:
@@ -28,9 +21,9 @@ def test_a_group_unlike_the_others_is_not_covered() -> None:
 
 def test_what_has_no_answer_is_refused() -> None:
     with pytest.raises(ValueError, match="0 scores of 0 rows"):
-        ends(np.array([]), [])
-    with pytest.raises(ValueError, match="needs two groups"):
-        coverage(np.array([1.0]), ["a"])
+        student_ends(np.array([]), [])
+    with pytest.raises(ValueError, match="in 1 groups; needs two groups"):
+        coverage(np.array([1.0, 2.0]), ["a", "b"])
 
 
 def test_student_covers_rows_of_new_groups_at_the_level() -> None:
@@ -50,7 +43,7 @@ def test_student_needs_no_scatter_and_counts_within() -> None:
     scores = np.random.default_rng(0).normal(size=3000)
     low, high = student_ends(scores, [index % 3 for index in range(3000)])
     assert (low, high) == pytest.approx((-1.645, 1.645), abs=0.1)
-    found = coverage(scores, [index % 3 for index in range(3000)], way=student_ends)
+    found = coverage(scores, [index % 3 for index in range(3000)])
     assert all(0.87 < share < 0.93 for share in found.values())
     with pytest.raises(ValueError, match="needs two groups"):
         student_ends(np.ones(3), ["a"] * 3)

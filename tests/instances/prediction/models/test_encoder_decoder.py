@@ -110,6 +110,9 @@ def test_devices_share_heads_and_widths() -> None:
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(OptionError, match="tensor_parallel 4: does not divide the 2 heads"):
         _small().layers(Setting(tensor_parallel=4))
+    odd = {"model_type": "switch_transformers", "num_experts": 4, "moe_intermediate_size": 31}
+    with pytest.raises(OptionError, match="tensor_parallel 2: does not divide the 31 width of an expert"):
+        _small(**odd).layers(Setting(tensor_parallel=2))
     with pytest.raises(OptionError, match="activation 'mish': unknown; known are"):
         _small(dense_act_fn="mish").layers(Setting())
     with pytest.raises(OptionError, match="sequence 1025: the model has positions for 1024"):

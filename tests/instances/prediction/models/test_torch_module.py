@@ -111,6 +111,7 @@ def test_a_small_network_is_that_of_its_table(torch: Any, tmp_path: Any) -> None
 def _gpt(torch: Any, hidden: int, heads: int, blocks: int, words: int, positions: int) -> Any:
     nn = torch.nn
 
+    # PyTorch is imported at run time, so that its classes have no types here.
     class Block(nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             super().__init__()

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from clusterplan.instances.prediction.models.torch_operators import KNOWN, Sizes, operator_of
+from clusterplan.instances.prediction.models.torch_operators import (
+    ELEMENTWISE,
+    FREE,
+    POOLS,
+    PRODUCTS,
+    ROWS,
+    Sizes,
+    operator_of,
+)
+from clusterplan.instances.prediction.operators import SHAPES
 
 PICTURE = Sizes((1, 6, 8, 8))
 MATRIX = Sizes((5, 7))
@@ -69,5 +78,7 @@ def test_what_is_not_known_gives_nothing(call: str, args: Sequence[object]) -> N
     assert operator_of(call, args, PICTURE) is None
 
 
-def test_known_calls_are_named_once() -> None:
-    assert len(set(KNOWN)) == len(KNOWN)
+def test_calls_stand_in_one_table_and_are_kinds_of_operators() -> None:
+    tables = (ELEMENTWISE, ROWS, PRODUCTS, POOLS, FREE)
+    assert sum(map(len, tables)) == len({call for table in tables for call in table})
+    assert {*ELEMENTWISE.values(), *ROWS.values()} <= set(SHAPES)

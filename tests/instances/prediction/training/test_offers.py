@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from clusterplan.instances.common.errors import OptionError
@@ -118,6 +120,17 @@ def test_epochs_grow_with_the_batch() -> None:
     assert many is not None
     assert few.epochs.seconds == pytest.approx(2.5)
     assert many.epochs.seconds == pytest.approx(4.0)
+
+
+def test_epochs_outside_the_records_are_outside_what_was_measured() -> None:
+    records = tuple(EpochRecord(batch, 3.0) for batch in (4.0, 8.0, 16.0))
+    found = best_offer(GPT2[:1], Work(1e6, records=records), Wanted(gpus=1))
+    assert found is not None
+    measured = replace(found, step=replace(found.step, step=replace(found.step.step, inside=True)))
+    assert found.step.samples > 16
+    assert not measured.hours.inside
+    assert replace(measured, work=Work(1e6), epochs=Work(1e6).epochs_at(32)).hours.inside
+    assert "records" in measured.hours.basis
 
 
 def test_the_best_of_several_sorts_is_priced_and_fast() -> None:

@@ -16,7 +16,9 @@ from clusterplan.instances.prediction.fill.rented import LINK_LATENCY_S, rented
 from clusterplan.instances.prediction.models.description import Setting
 from clusterplan.instances.prediction.models.load import load_model
 from clusterplan.instances.prediction.models.memory import device_memory
+from clusterplan.instances.prediction.operators import Operator
 from clusterplan.instances.prediction.steps.pipeline import pipeline_s
+from clusterplan.instances.prediction.times.choose import times_on
 from clusterplan.instances.prediction.training.parallelism import Parallelism
 from clusterplan.instances.prediction.training.stages import stages_of
 from clusterplan.instances.prediction.training.step import Setup
@@ -44,7 +46,10 @@ def test_one_gpu_computes_and_updates() -> None:
     assert found.compute_s == pytest.approx(BATCHES * one.step.seconds)
     assert found.waiting_s == found.communication_s == 0.0
     # Adam reads and writes two numbers and the parameter, and reads the gradient: 28 bytes each.
-    assert found.update_s == pytest.approx(1.12 * 28 * MODEL.parameters() / 1555e9)
+    adds = [Operator("add", (size, 1)) for size in (10**9, 2 * 10**9)]
+    small, large = times_on("a100-40").predict(adds)
+    per_byte = (large.seconds - small.seconds) / (adds[1].bytes - adds[0].bytes)
+    assert found.update_s == pytest.approx(per_byte * 28 * MODEL.parameters())
     assert found.samples == 2 * BATCHES
     low, high = one.factors
     assert found.step.low == pytest.approx(low * found.step.seconds)

@@ -21,6 +21,7 @@ NOW = datetime(2026, 11, 23, 8, 0)
         ("sunday", 16 + 6 * 24),
         ("2026-11-24", 40),
         ("2026-11-23T18:00", 10),
+        ("2026W48T18", 10),
         ("2026-11-23 09:30", 1.5),
     ],
 )
@@ -33,7 +34,7 @@ def test_an_offset_is_heeded() -> None:
     assert hours_until("2026-11-23T18:00+01:00", now) == pytest.approx(9)
 
 
-@pytest.mark.parametrize("text", ["", "soon", "2026-13-01", "freitag", "9999-12-31"])
+@pytest.mark.parametrize("text", ["", "soon", "2026-13-01", "freitag", "9999-12-31", "0001-01-01T00:00"])
 def test_what_is_no_deadline(text: str) -> None:
     with pytest.raises(OptionError, match="write a day such as friday"):
         hours_until(text, NOW)

@@ -62,6 +62,7 @@ def test_what_to_measure(tmp_path: Path) -> None:
         (["--within", "3", "--deadline", "friday"], "give one of them"),
         (["--deadline", "soon"], "write a day such as friday"),
         (["--measurements", "l4=", "--measurements", "x"], "write NAME=FILE"),
+        (["--measurements", "l4=a", "--measurements", "L4=b"], "each name once"),
         (["--price", "l4"], "write NAME=NUMBER"),
     ],
 )
