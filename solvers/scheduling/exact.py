@@ -146,7 +146,8 @@ class SchedulingExact(Solver[SchedulingFormulation]):
 
 def _take_over(found: Outcome, certified: Outcome) -> None:
     """Give a plan the certificate that another one has."""
-    found.certificate, found.trace = certified.certificate, certified.trace + found.trace
+    found.certificate, found.prices = certified.certificate, certified.prices
+    found.trace = certified.trace + found.trace
     found.message = joined(found.message, certified.message)
     if certified.limit != "none":
         found.limit = certified.limit
