@@ -124,7 +124,8 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             values = formulation.evaluate(outcome.plan)
             if best is None or formulation.precedes(values, best) or outcome.bounds:
                 found, best = outcome, values
-                found.message = outcome.message or f"found by {method.name}"
+                if not (outcome.message or "").startswith("found by"):
+                    found.message = joined(f"found by {method.name}", outcome.message)
         return found
 
     def _methods(self, formulation: SchedulingFormulation, proven: float) -> Iterator[Method]:
