@@ -10,7 +10,7 @@ from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 from .brute_force import MOST_JOBS, MOST_SCHEDULES, SchedulingBruteForce, schedules_of
-from .certify import add_prices, certify, joined
+from .certify import certify, joined
 from .methods import POLICIES, is_plain, loses_work, slows_down
 from .search.price import Price
 
@@ -91,7 +91,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             certified = Outcome(policy.solve(formulation, SolveOptions(), share).plan)
         except OutOfTimeError:
             return None
-        proven = add_prices(formulation, certified, share, options.threads)
+        proven = certify(formulation, certified, share, options.threads)
         return None if proven is None else (certified, proven)
 
     def _best_plan(
