@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -17,23 +16,14 @@ from .common.kind import SolverKind
 from .consolidation.kind import CONSOLIDATION
 from .milp import Milp
 from .plugins import plugin_solvers
-from .scheduling.exact import SchedulingExact
-from .scheduling.kind import SCHEDULING
-from .scheduling.methods import optimus_exact
-from .scheduling.policies.optimus_exact import allocation_by
+from .scheduling.kind import scheduling
 from .staging.kind import STAGING
 
-# A method of one kind that needs the exact one of another.
-PROVEN_ALLOCATIONS = optimus_exact(allocation_by(ALLOCATION.exact, "allocation"))
 KINDS: dict[str, SolverKind] = {
     "allocation": ALLOCATION,
     "staging": STAGING,
     "consolidation": CONSOLIDATION,
-    "scheduling": replace(
-        SCHEDULING,
-        exact=SchedulingExact(PROVEN_ALLOCATIONS),
-        solvers=(*SCHEDULING.solvers, PROVEN_ALLOCATIONS),
-    ),
+    "scheduling": scheduling(ALLOCATION.exact, "allocation"),
 }
 
 

@@ -35,7 +35,7 @@ class SolverKind:
 
     exact: Solver[Any]
     solvers: tuple[Solver[Any], ...]
-    certify: Callable[[Any, Outcome, Clock], None]
+    certify: Callable[[Any, Outcome, Clock], object]
     diagnose: Diagnose
     quick: tuple[tuple[str, Mapping[str, Any]], ...]
     more_quick: Mapping[str, Search] = field(default_factory=dict)

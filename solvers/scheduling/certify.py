@@ -12,17 +12,11 @@ from .dual.ascent import best_prices
 
 def certify(
     formulation: SchedulingFormulation, outcome: Outcome, clock: Clock, threads: int | None = None
-) -> None:
-    """Add the best prices of time that are found in what is left of the clock, with what they are worth."""
-    add_prices(formulation, outcome, clock, threads)
-
-
-def add_prices(
-    formulation: SchedulingFormulation, outcome: Outcome, clock: Clock, threads: int | None = None
 ) -> float | None:
-    """Do so, and return the bound in plain floating point; None without prices.
+    """Add the best prices of time that are found in what is left of the clock, with what they are worth.
 
-    The makespan has elementary bounds only, and prices need a schedule to begin with.
+    Return the bound in plain floating point; None without prices: the makespan has elementary bounds only,
+    and prices need a schedule to begin with.
     """
     if outcome.plan is None or formulation.instance.objective == "makespan":
         return None

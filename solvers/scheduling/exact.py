@@ -10,7 +10,7 @@ from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, Outcome, Solver
 from ..common.options import SolveOptions
 from .brute_force import MOST_JOBS, MOST_SCHEDULES, SchedulingBruteForce, schedules_of
-from .certify import add_prices, certify, joined
+from .certify import certify, joined
 from .methods import POLICIES, is_plain, loses_work, slows_down
 from .search.price import Price
 
@@ -91,7 +91,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             certified = Outcome(policy.solve(formulation, SolveOptions(), share).plan)
         except OutOfTimeError:
             return None
-        proven = add_prices(formulation, certified, share, options.threads)
+        proven = certify(formulation, certified, share, options.threads)
         return None if proven is None else (certified, proven)
 
     def _best_plan(
@@ -124,7 +124,8 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             values = formulation.evaluate(outcome.plan)
             if best is None or formulation.precedes(values, best) or outcome.bounds:
                 found, best = outcome, values
-                found.message = outcome.message or f"found by {method.name}"
+                if not (outcome.message or "").startswith("found by"):
+                    found.message = joined(f"found by {method.name}", outcome.message)
         return found
 
     def _methods(self, formulation: SchedulingFormulation, proven: float) -> Iterator[Method]:
@@ -146,7 +147,8 @@ class SchedulingExact(Solver[SchedulingFormulation]):
 
 def _take_over(found: Outcome, certified: Outcome) -> None:
     """Give a plan the certificate that another one has."""
-    found.certificate, found.trace = certified.certificate, certified.trace + found.trace
+    found.certificate, found.prices = certified.certificate, certified.prices
+    found.trace = certified.trace + found.trace
     found.message = joined(found.message, certified.message)
     if certified.limit != "none":
         found.limit = certified.limit

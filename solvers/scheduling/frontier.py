@@ -16,8 +16,8 @@ from ..common.base import Clock
 from ..common.conclude import library_versions
 from ..common.options import SolveOptions
 from ..common.result import Limit, Result
+from ..registry import find_solver
 from ..run import solve_with
-from .exact import SchedulingExact
 from .frontier_result import SchedulingFrontier, SizeBound, SizePoint, error_of
 
 SOLVES = 8
@@ -208,11 +208,13 @@ class _Search:
         if self.options.time_limit_s is not None and rest is not None:
             limit = max(1.0, min(rest, self.options.time_limit_s / SOLVES))
         asked = self.options.model_copy(update={"time_limit_s": limit})
-        result = solve_with(cluster, SchedulingExact(), asked)
+        exact = find_solver("exact", cluster.kind)
+        result = solve_with(cluster, exact, asked)
         if result.plan is None and not self.clock.expired:
             # Loops are compiled once on a machine, which takes longer than a solve.
             asked = asked.model_copy(update={"time_limit_s": self.clock.remaining_s})
-            result = solve_with(cluster, SchedulingExact(), asked)
+            exact = find_solver("exact", cluster.kind)
+        result = solve_with(cluster, exact, asked)
         if result.plan is not None:
             self.solved[size] = result
         return result.plan is not None

@@ -1,17 +1,31 @@
 """What scheduling consists of on this floor."""
 
+from typing import Any
+
+from ..common.base import Solver
 from ..common.kind import SolverKind
 from .brute_force import SchedulingBruteForce
 from .certify import certify, diagnose
 from .dl2.solver import LearnedPolicy
 from .exact import SchedulingExact
-from .methods import POLICIES
+from .methods import POLICIES, optimus_exact
+from .policies.optimus_exact import allocation_by
 from .search.price import Price
 
-SCHEDULING = SolverKind(
-    exact=SchedulingExact(),
-    solvers=(*POLICIES, LearnedPolicy(), Price(), SchedulingBruteForce()),
-    certify=certify,
-    diagnose=diagnose,
-    quick=(("srsf", {}), ("fifo", {})),
-)
+
+def scheduling(exact: Solver[Any], kind: str) -> SolverKind:
+    """Return how scheduling is solved.
+
+    Parameters
+    ----------
+    exact, kind
+        The exact method of allocation and the name of that kind, which the registry alone knows.
+    """
+    proven = optimus_exact(allocation_by(exact, kind))
+    return SolverKind(
+        exact=SchedulingExact(proven),
+        solvers=(*POLICIES, LearnedPolicy(), Price(), SchedulingBruteForce(), proven),
+        certify=certify,
+        diagnose=diagnose,
+        quick=(("srsf", {}), ("fifo", {})),
+    )

@@ -300,7 +300,7 @@ POLICIES: tuple[PolicySolver, ...] = (
         {
             "round_s": MethodOption(
                 0.0,
-                "Seconds of a turn; 0: 60, or as many minutes as make 40,000 turns of a trace.",
+                "Seconds of a turn; 0: 60, or as many minutes as make 8,000 turns of a trace.",
                 least=0.0,
             )
         },

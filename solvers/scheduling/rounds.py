@@ -164,7 +164,7 @@ class RoundEngine:
                 self._places.places.leave(row)
         seen.row[ended] = -1
         seen.running = seen.running[~over]
-        self._there = self._there[~np.isin(self._there, ended)]
+        self._there = np.delete(self._there, np.searchsorted(self._there, ended))
         self._policy.ended(ended.tolist())
         return True
 

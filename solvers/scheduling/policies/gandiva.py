@@ -17,7 +17,7 @@ from ..menu_seen import MenuSeen
 from ..round_policy import SLACK, RoundPolicy, admit
 from ..seen import Knowledge
 
-TURN_S, MOST_TURNS = 60.0, 40_000
+TURN_S, MOST_TURNS = 60.0, 8_000
 """The paper's turn; where jobs arrive for longer than so many of them, turns are longer."""
 
 
@@ -76,9 +76,10 @@ class TimeSlice(RoundPolicy):
         """Return the place of each job in its class, over the number of jobs in it, shape (jobs,)."""
         width = self.seen.width[jobs]
         last = np.where(self._turn[jobs] > 0, self._turn[jobs], self.seen.arrival_s[jobs])
-        order = np.lexsort((jobs, last, width))
-        first = np.flatnonzero(np.diff(width[order], prepend=np.nan))
-        count = np.diff(first, append=len(jobs))
+        order = np.lexsort((last, width))
+        ordered = width[order]
+        first = np.append(0, np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
+        count = np.diff(np.append(first, len(jobs)))
         place = np.empty(len(jobs))
         place[order] = (np.arange(len(jobs)) - np.repeat(first, count) + 0.5) / np.repeat(count, count)
         return place

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ....instances.common.arrays import Floats, Ints
+from ..engine import EvictionError
 from ..event_state import Rule, State
 from ..simulator import Simulator, copied
 
@@ -65,8 +66,11 @@ class Climb:
         before = multiplier[jobs].copy()
         mark = self._mark_before(float(self._trace.arrival_s[jobs].min()))
         multiplier[jobs] *= factors
-        ends_s = self._simulator.ends_s(self.rule, copied(self._marks[mark]))
-        cost = self._cost_of(ends_s)
+        try:
+            ends_s = self._simulator.ends_s(self.rule, copied(self._marks[mark]))
+            cost = self._cost_of(ends_s)
+        except EvictionError:  # a job would lose a place that it must keep
+            cost = np.inf
         if cost > self.cost + temperature * self._random.exponential():
             multiplier[jobs] = before
             return False

@@ -245,9 +245,12 @@ class Search:
 
     def _take(self, found: Found, cost: float) -> None:
         """Keep a schedule that is better on one pool, if it is so with places."""
-        if self.found is not None and self.found.schedule.servers:
-            found = found._replace(schedule=placed(self._instance, found.rule))
-            if self._objective_of(found.schedule) >= self._objective_of(self.found.schedule):
+        if self._instance.servers:
+            try:
+                found = found._replace(schedule=placed(self._instance, found.rule))
+            except EvictionError:  # one of these places fails
+                return
+            if self.found and self._objective_of(found.schedule) >= self._objective_of(self.found.schedule):
                 return
         self.found, self.cost = found, cost
 

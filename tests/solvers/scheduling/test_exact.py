@@ -10,6 +10,7 @@ from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.scheduling.brute_force import SchedulingBruteForce
 from clusterplan.solvers.scheduling.exact import SchedulingExact
+from clusterplan.solvers.scheduling.frontier import find_frontier
 from clusterplan.solvers.scheduling.methods import POLICIES
 
 
@@ -30,6 +31,9 @@ def test_it_is_no_worse_than_any_policy_and_claims_no_more_than_is_proven() -> N
     assert elementary < proven <= value
     assert outcome.message is not None
     assert "evaluations of the dual" in outcome.message
+    assert outcome.prices == formulation.prices(outcome.certificate, outcome.plan)
+    assert outcome.prices is not None
+    assert outcome.prices["gpu"] > 0
 
 
 def test_a_tiny_trace_without_preemption_is_solved() -> None:
@@ -55,7 +59,10 @@ def test_malleable_jobs_get_the_best_of_several_settings() -> None:
 
 
 def test_allocations_are_proven_too_where_a_further_gpu_brings_more_than_the_one_before() -> None:
-    """A third GPU makes b three times as fast; marginal gains give the first spare one to a."""
+    """A third GPU makes b three times as fast; marginal gains give the first spare one to a.
+
+    The frontier of sizes has what `exact` by name finds.
+    """
     jobs = [
         {"name": "a", "arrival_s": 0, "work": 3600, "demand": {"gpu": 1}, "speeds": {1: 1, 2: 1.3}},
         {"name": "b", "arrival_s": 0, "work": 3600, "demand": {"gpu": 1}, "speeds": {1: 1, 2: 1.1, 3: 3.3}},
@@ -65,5 +72,11 @@ def test_allocations_are_proven_too_where_a_further_gpu_brings_more_than_the_one
     alone = SchedulingExact().solve(SchedulingFormulation(instance), SolveOptions(), Clock()).plan
     assert alone is not None
     result = clusterplan.solve(instance, "exact")
+    assert result.message is not None
+    assert result.message.startswith("found by optimus-exact; ")
     assert result.objective is not None
     assert result.objective < 0.98 * SchedulingFormulation(instance).evaluate(alone)[0]
+    frontier = find_frontier(instance, SolveOptions(), 0.1, None, least=16, most=16)
+    assert [(point.mean_completion_s, point.solver) for point in frontier.points] == [
+        (result.objective, "optimus-exact")
+    ]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from clusterplan.solvers.registry import KINDS
 from clusterplan.solvers.scheduling.exact import CLAIRVOYANT
-from clusterplan.solvers.scheduling.kind import SCHEDULING
+from clusterplan.solvers.scheduling.kind import scheduling
+
+SCHEDULING = scheduling(KINDS["allocation"].exact, "allocation")
 
 
 def test_policies_prove_nothing_and_have_unlike_names() -> None:

@@ -45,5 +45,5 @@ def test_each_width_has_the_share_that_it_asks_for() -> None:
 
 def test_turns_are_longer_in_long_traces() -> None:
     """Whole minutes."""
-    assert turn_s(0.0) == turn_s(2.4e6) == 60
-    assert turn_s(9_408_690.0) == 240
+    assert turn_s(0.0) == turn_s(480_000.0) == 60
+    assert turn_s(9_408_690.0) == 1200

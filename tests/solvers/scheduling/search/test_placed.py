@@ -93,6 +93,38 @@ def test_what_price_finds_has_places_and_is_feasible(more: dict[str, object]) ->
         assert formulation.evaluate(plan)[0] < formulation.evaluate(other)[0]
 
 
+@pytest.mark.parametrize("seed", [0, 4, 7, 32, 96])
+def test_the_search_passes_over_schedules_that_lose_a_place(seed: int) -> None:
+    """A server fails, and no job that runs there may be interrupted: some traces have no schedule then."""
+    rng = np.random.default_rng(seed)
+    jobs = [
+        {
+            "name": f"j{k}",
+            "arrival_s": float(rng.integers(0, 100)),
+            "duration_s": float(rng.integers(5, 60)),
+            "tasks": int(2 ** rng.integers(0, 3)),
+            "demand": {"gpu": 1},
+        }
+        for k in range(12)
+    ]
+    document = {
+        "schema_version": 1,
+        "name": "failing",
+        "servers": [{"name": f"n{k}", "capacity": {"gpu": 4}} for k in range(2)],
+        "jobs": jobs,
+        "preemption": "none",
+        "events": [{"at_s": float(rng.integers(60, 200)), "fails": ["n1"]}],
+    }
+    formulation = SchedulingFormulation(SchedulingInstance.model_validate(document))
+    asked = SolveOptions(seed=1, method_options={"trials": 300})
+    outcome = Price().solve(formulation, asked, Clock())
+    if outcome.plan is None:
+        assert "must not be interrupted" in str(outcome.message)
+    else:
+        assert all(segment.servers for segment in outcome.plan)
+        assert formulation.violations(outcome.plan) == []
+
+
 def test_without_time_for_places_price_has_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """A schedule of one pool might not be possible on the servers."""
 
