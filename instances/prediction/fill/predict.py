@@ -58,7 +58,7 @@ class Prediction:
 
     @property
     def best(self) -> Offer | None:
-        """The cheapest offer that is in time, or else the fastest; None if the model fits nowhere."""
+        """The offer to take, as `best_of` chooses it; None if the model fits nowhere."""
         return best_of(self.offers)
 
     def answer(self) -> str:
