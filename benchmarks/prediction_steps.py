@@ -3,7 +3,7 @@
 Needs the published measurements (vTrain, Pollux, Zeus): CLUSTERPLAN_DATA, or ../shared/data. Writes
 benchmarks/results/prediction-steps.json and .md.
 
-Protocol: priors of coefficients are those of `COEFFICIENTS`, and the length of the correction is the most
+Protocol. Priors of coefficients are those of `COEFFICIENTS`, and the length of the correction is the most
 likely one of the training runs; neither is fitted to what is held out. The form of the formula was chosen
 with all runs of one server in view; its terms of the network before any run of several was predicted.
 Folds are random with seed 0; ten runs of several servers are drawn 100 times, with seeds 0 to 99.
@@ -183,7 +183,7 @@ def main() -> None:
     lines = [
         "# Links, whole steps and epochs, predicted",
         "",
-        *(__doc__ or "").partition("Protocol: ")[2].strip().splitlines(),
+        *(__doc__ or "").partition("Protocol. ")[2].strip().splitlines(),
         "",
     ]
     lines += ["| held out | mean absolute error | measurements | in 90 % interval | beside |"]
