@@ -78,14 +78,22 @@ COMPILING = "compiling its loops, once on a machine"
 
 
 class _Compiling:
-    """Says afterwards how long compiling took, where it did: what is kept on disk is there at once."""
+    """How long compiling took."""
+
+    def __init__(self) -> None:
+        self._begun = self._took = 0.0
 
     def __call__(self, now: bool) -> None:
         """Begin or end."""
         if now:
             self._begun = time.perf_counter()
-        elif (took := time.perf_counter() - self._begun) > 1.0:
-            say(f"{COMPILING}: {took:.1f} s")
+        else:
+            self._took += time.perf_counter() - self._begun
+
+    def tell(self) -> None:
+        """Say it, if it was long: what is kept on disk is there at once."""
+        if self._took > 1.0:
+            say(f"{COMPILING}: {self._took:.1f} s")
 
 
 @contextmanager
@@ -95,8 +103,10 @@ def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
         yield
         return
     if not sys.stderr.isatty():
-        with watched_by(_Compiling()):
+        compiling = _Compiling()
+        with watched_by(compiling):
             yield
+        compiling.tell()
         return
     limit = f"of at most {options.time_limit_s:g} s; " if options.time_limit_s else ""
     nothing = f"{limit}Ctrl-C: the best plan so far"

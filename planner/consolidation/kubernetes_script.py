@@ -215,12 +215,13 @@ def _units(
             left[entry.job] = "it runs in part, and its other pods start where there is room"
     chosen = {}
     for unit in found.values():
-        why = f"nothing is known of how {unit.workload.resource} are stopped and placed"
-        if unit.is_known:
-            others = f"other pods of {unit.workload.resource} {unit.workload.name}"
+        others = f"other pods of {unit.workload.resource} {unit.workload.name}"
+        if not unit.is_known:
+            why = f"nothing is known of how {unit.workload.resource} are stopped and placed"
+        elif unit.actions <= {"keep", "start", "wait"}:
+            why = f"{others} run and stay, so it starts where there is room"
+        else:
             why = f"{others} would have to stop too"
-            if unit.actions <= {"keep", "start", "wait"}:
-                why = f"{others} run and stay, so it starts where there is room"
         for entry in unit.entries:
             if unit.is_known and unit.is_whole:
                 chosen[entry.job] = unit

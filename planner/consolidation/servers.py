@@ -74,7 +74,8 @@ class Servers:
     def __init__(self, instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> None:
         names = dict.fromkeys(name for server in instance.servers for name in capacity_of(server))
         groups = [group for job in instance.jobs for group in job.task_groups]
-        asked = {name for group in groups for name in (*filter(group.demand.get, group.demand), *group.asks)}
+        asked = {name for group in groups for name, amount in group.demand.items() if amount}
+        asked |= {name for group in groups for name in group.asks}
         # GPUs that nobody asks for are not what the plan is about.
         self.resource = leading([name for name in names if name in asked] or names)
         self.rows: dict[str, Row] = {}

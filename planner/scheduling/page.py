@@ -69,7 +69,7 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, 
     return {
         "scripts": (),
         "data": {"figures": figures},
-        "shown_figures": list(figures),
+        "heights": {name: figure["layout"]["height"] for name, figure in figures.items()},
         "sections": [
             ("figures", "How jobs fare"),
             ("time", "Over time"),

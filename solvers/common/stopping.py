@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -20,16 +19,6 @@ class _Kept:
 
 
 _kept: ContextVar[_Kept | None] = ContextVar("kept", default=None)
-
-
-@contextmanager
-def _keeping(formulation: Any) -> Iterator[_Kept]:
-    kept, before = _Kept(formulation), _kept.get()
-    _kept.set(kept)
-    try:
-        yield kept
-    finally:
-        _kept.set(before)
 
 
 def is_part_of_a_solve() -> bool:
@@ -58,12 +47,15 @@ def stoppable(formulation: Any, solve: Callable[[], Outcome]) -> Outcome:
     KeyboardInterrupt
         If it has kept nothing yet.
     """
-    with _keeping(formulation) as kept:
-        try:
-            return solve()
-        except KeyboardInterrupt:
-            if kept.outcome is None:
-                raise
-            outcome = kept.outcome()
-    outcome.limit = "interrupt"
-    return outcome
+    kept = _Kept(formulation)
+    before = _kept.set(kept)
+    try:
+        return solve()
+    except KeyboardInterrupt:
+        if kept.outcome is None:
+            raise
+        outcome = kept.outcome()
+        outcome.limit = "interrupt"
+        return outcome
+    finally:
+        _kept.reset(before)

@@ -17,7 +17,7 @@ from .instance import GraphOptions, document_of, shared_assumptions
 
 StageCost = Literal["overlap", "sum", "relay"]
 TRANSFERS: Mapping[StageCost, str] = {
-    "overlap": ("While a stage computes, it sends or receives each tensor that passes between it and others"),
+    "overlap": "While a stage computes, it sends or receives each tensor that passes between it and others",
     "sum": (
         "Before or after a stage computes, it sends or receives each tensor that passes between it and others"
     ),

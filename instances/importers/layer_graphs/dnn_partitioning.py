@@ -118,8 +118,7 @@ def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
     none = [name for name in options.types if not limits[name]]
     what = f"{file} has 0 of them; give --limit "
     refuse_faults("options", ((f"types.{name}", f"{what}{name}=N, or choose other types") for name in none))
-    as_graph = options.wants_graph()
-    if _branches(data, str(file), link) if as_graph is None else as_graph:
+    if options.wants_graph(lambda: _branches(data, str(file), link)):
         return _as_graph(data, options.model_copy(update={"limit": limits}))
     graph = folded(data, str(file), link)
     return staging_instance(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain as joined
 from typing import Annotated, Any, Literal
 
@@ -52,8 +52,8 @@ class GraphOptions(StagingOptions):
         ),
     ] = None
 
-    def wants_graph(self) -> bool | None:
-        """Return whether the layers shall be a graph; None where that depends on whether they branch.
+    def wants_graph(self, branches: Callable[[], bool]) -> bool:
+        """Return whether the layers shall be a graph; where that is not said, whether they branch.
 
         Raises
         ------
@@ -63,7 +63,7 @@ class GraphOptions(StagingOptions):
         what = f"is {self.stage_cost}, but is for graphs; leave it out, or take --shape graph"
         refuse_faults("options", [("stage_cost", what)] if self.stage_cost and self.shape == "chain" else ())
         if self.shape == "auto":
-            return True if self.stage_cost else None
+            return self.stage_cost is not None or branches()
         return self.shape == "graph"
 
     def refuse_unknown(self, *keys: str) -> None:

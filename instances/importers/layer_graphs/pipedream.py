@@ -81,8 +81,7 @@ def import_pipedream(options: PipedreamOptions) -> StagingInstance:
         "memory_gib": options.memory,
         "all_reduce": True,
     }
-    as_graph = options.wants_graph()
-    if branches(graph) if as_graph is None else as_graph:
+    if options.wants_graph(lambda: branches(graph)):
         place = {key: index for index, key in enumerate(graph.nodes)}
         edges = [(place[a], place[b]) for a, b in graph.edges]
         layers = [GraphLayer(node, {}) for node in graph.nodes.values()]

@@ -58,7 +58,7 @@ class Prediction:
 
     @property
     def best(self) -> Offer | None:
-        """The offer to take (see `training.offers.best_of`); None if the model fits nowhere."""
+        """The offer to take, as `best_of` chooses it; None if the model fits nowhere."""
         return best_of(self.offers)
 
     def answer(self) -> str:

@@ -28,19 +28,23 @@ def of_forecasts(forecasts: Sequence[Forecast]) -> Iterator[str]:
 
 def of_work(work: Work) -> Iterator[str]:
     """Yield what is to be trained."""
-    yield f"Training {work.samples:.10g} samples {work.epochs:g} times over is a choice."
+    yield f"Training {work.samples:,.10g} samples {_times(work.epochs)} is a choice."
     yield (
         "A GPU holds parameters, gradients, the optimiser's numbers and activations; the framework keeps "
         f"{FRAMEWORK_BYTES / 1e9:g} GB of it."
     )
 
 
+def _times(epochs: float) -> str:
+    return "once" if epochs == 1 else f"{epochs:.4g} times over"
+
+
 def of_prediction(model: ModelDescription, setting: Setting, work: Work) -> Iterator[str]:
     """Yield what is trained and how, and what was assumed."""
     tokens = "" if setting.sequence is None else f" of {setting.sequence} tokens"
-    times = f"{work.epochs:.4g} times over" + (", as records of other batches say" if work.records else "")
+    times = _times(work.epochs) + (", as records of other batches say" if work.records else "")
     yield (
-        f"{work.samples:.10g} samples{tokens} are trained {times}, in batches of {setting.batch} on a GPU, "
+        f"{work.samples:,.10g} samples{tokens} are trained {times}, in batches of {setting.batch} on a GPU, "
         f"in {setting.precision}."
     )
     if work.global_batch is not None:

@@ -23,12 +23,12 @@ class Steps:
     """
 
     def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
+        self.quiet = quiet
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
         """Show that a step runs; when it has ended, how long it took."""
-        if self._quiet:
+        if self.quiet:
             yield
             return
         begun = time.perf_counter()
@@ -44,10 +44,5 @@ class Steps:
 
     def done(self, what: str, seconds: float) -> None:
         """Say that a step is done, and how long it took."""
-        if not self._quiet:
+        if not self.quiet:
             say(f"{what}: done in {seconds:.1f} s")
-
-    @property
-    def quiet(self) -> bool:
-        """Whether nothing is said."""
-        return self._quiet
