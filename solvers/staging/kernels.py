@@ -168,9 +168,10 @@ def _onward(least: Floats, alternating: bool, result: Floats) -> None:
             first, second, best = least[t], first, t
         elif least[t] < second:
             second = least[t]
-    for t in range(len(least)):
-        # Every type but the cheapest may neighbour the cheapest; that one gets the second cheapest.
-        result[t] = second if alternating and t == best else first
+    # Every type but the cheapest may neighbour the cheapest; that one gets the second cheapest.
+    result[:] = first
+    if alternating and best >= 0:
+        result[best] = second
 
 
 @compiled
@@ -189,27 +190,14 @@ def forward(
     arrival, shortest = np.empty((len(weight), hardware, layers + 1)), np.full(len(weight), np.inf)
     least = np.empty(hardware)
     for row in range(len(weight)):
-        to = arrival[row]
+        own, to = weight[row], arrival[row]
         to[:, 0] = 0.0
         for layer in range(layers):
             least[:] = np.inf
-            i, end = edges[layer], edges[layer + 1]
-            while i < end:
-                # Segments of one type stand together, and their minimum stays in a register.
-                t, best = unit_type[i], np.inf
-                own = to[t]
-                # Four minima at a time, so that none waits for the one before.
-                second, third, fourth = best, best, best
-                while i + 3 < end and unit_type[i + 3] == t:
-                    best = min(best, weight[row, i] + own[first[i]])
-                    second = min(second, weight[row, i + 1] + own[first[i + 1]])
-                    third = min(third, weight[row, i + 2] + own[first[i + 2]])
-                    fourth = min(fourth, weight[row, i + 3] + own[first[i + 3]])
-                    i += 4
-                while i < end and unit_type[i] == t:
-                    best = min(best, weight[row, i] + own[first[i]])
-                    i += 1
-                least[t] = min(best, second, third, fourth)
+            # Unsigned, so that no index is looked at for whether it counts from the end.
+            for i in range(np.uint64(edges[layer]), np.uint64(edges[layer + 1])):
+                t = np.uint32(unit_type[i])
+                least[t] = min(least[t], own[i] + to[t, np.uint32(first[i])])
             shortest[row] = least.min()
             _onward(least, alternating, to[:, layer + 1])
     return shortest, arrival
@@ -228,17 +216,15 @@ def backward(
     for row in range(len(weight)):
         # `least` takes up the ways from each layer on, until all segments that begin there are through.
         least, to = np.full((hardware, layers), np.inf), arrival[row]
+        own, found = weight[row], through[row]
         rest[row, layers] = 0.0
         for after in range(layers, 0, -1):
-            i, end = edges[after - 1], edges[after]
-            while i < end:
-                t = unit_type[i]
-                beyond, own, before = rest[row, after, t], least[t], to[t]
-                while i < end and unit_type[i] == t:
-                    f, onward = first[i], weight[row, i] + beyond
-                    own[f] = min(own[f], onward)
-                    through[row, i] = before[f] + onward
-                    i += 1
+            beyond = rest[row, after]
+            for i in range(np.uint64(edges[after - 1]), np.uint64(edges[after])):
+                t, f = np.uint32(unit_type[i]), np.uint32(first[i])
+                onward = own[i] + beyond[t]
+                least[t, f] = min(least[t, f], onward)
+                found[i] = to[t, f] + onward
             _onward(least[:, after - 1], alternating, rest[row, after - 1])
     return rest, through
 

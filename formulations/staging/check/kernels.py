@@ -134,7 +134,7 @@ def least(
                     units[i] += 1.0
                     cost[i] = _time_s(serial[i], parallel[i], comm_serial[i], comm_parallel[i], units[i])
     for i in range(len(serial)):
-        t = unit_type[i]
+        t = np.uint32(unit_type[i])
         able = (units[i] <= limit[t]) & (serial[i] <= high) & (comm_serial[i] <= high)
         paid = rate[t] * units[i] * max(cost[i], low) if counts_cost else 0.0
         cost[i] = paid if able else np.inf
@@ -150,9 +150,10 @@ def _neighbours(best: Floats, alternating: bool, result: Floats) -> None:
             first, second, cheapest = best[t], first, t
         elif best[t] < second:
             second = best[t]
-    for t in range(len(best)):
-        # Every type but the cheapest may follow the cheapest; that one follows the second cheapest.
-        result[t] = second if alternating and t == cheapest else first
+    # Every type but the cheapest may follow the cheapest; that one follows the second cheapest.
+    result[:] = first
+    if alternating and cheapest >= 0:
+        result[cheapest] = second
 
 
 @compiled
@@ -177,28 +178,16 @@ def forward(
     shortest, arrival
         `arrival` is of paths that may go on with a type, shape (T, L + 1).
     """
-    # By type first: the segments of one type are read one after another.
     before = np.full((hardware, layers + 1), np.inf)
     before[:, 0] = 0.0
-    ending, shortest, i = np.empty(hardware), np.inf, 0
+    ending, shortest, i = np.empty(hardware), np.inf, np.uint64(0)
     for layer in range(layers):
         ending[:] = np.inf
         while i < len(last) and last[i] == layer:
-            # Segments of one type stand together, and their minimum stays in a register.
-            t, best = unit_type[i], np.inf
-            own = before[t]
-            # Four minima at a time, so that none waits for the one before.
-            second, third, fourth = best, best, best
-            while i + 3 < len(last) and last[i + 3] == layer and unit_type[i + 3] == t:
-                best = min(best, weight[i] + own[first[i]])
-                second = min(second, weight[i + 1] + own[first[i + 1]])
-                third = min(third, weight[i + 2] + own[first[i + 2]])
-                fourth = min(fourth, weight[i + 3] + own[first[i + 3]])
-                i += 4
-            while i < len(last) and last[i] == layer and unit_type[i] == t:
-                best = min(best, weight[i] + own[first[i]])
-                i += 1
-            ending[t] = min(best, second, third, fourth)
+            # Unsigned, so that no index is looked at for whether it counts from the end.
+            t = np.uint32(unit_type[i])
+            ending[t] = min(ending[t], weight[i] + before[t, np.uint32(first[i])])
+            i += np.uint64(1)
         shortest = ending.min()
         _neighbours(ending, alternating, before[:, layer + 1])
     return shortest, before
@@ -225,13 +214,11 @@ def through(
         if layer < layers:
             _neighbours(beginning[:, layer], alternating, remaining[layer])
         while i >= 0 and last[i] == layer - 1:
-            t = unit_type[i]
-            before, own, beyond = arrival[t], beginning[t], remaining[layer, t]
-            while i >= 0 and last[i] == layer - 1 and unit_type[i] == t:
-                f = first[i]
-                own[f] = min(own[f], weight[i] + beyond)
-                result[i] = before[f] + beyond + weight[i]
-                i -= 1
+            t, f = np.uint32(unit_type[i]), np.uint32(first[i])
+            onward = weight[i] + remaining[layer, t]
+            beginning[t, f] = min(beginning[t, f], onward)
+            result[i] = arrival[t, f] + onward
+            i -= 1
 
 
 @compiled
