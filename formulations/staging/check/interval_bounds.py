@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Floats, Ints, narrow
 from ...common.clock import check_time, time_is_up
 from .kernels import forward, least, through
 from .network import Arcs, Network
@@ -109,7 +109,7 @@ class IntervalBounds:
         prices leave open is enumerated while there is time; the bounds by prices stand whether or not it is.
         """
         open_: list[_Open] = []
-        everything = np.arange(len(self.segments.first))
+        everything = narrow(np.arange(len(self.segments.first)))
         pending = [(list(intervals), self.segments, everything)] if intervals else []
         while pending:
             group, own, position = pending.pop()
