@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from ...instances.common.errors import InstanceError, OptionError
 from ...instances.common.faults import validated
 from ...instances.common.fields import Count, Many, Model, NonNegative, Positive, PositiveCount
 
 DEFAULT_GAP = 1e-6
+
+
+def _as_data(plan: Any) -> Any:
+    """Return the entries of a plan as plain data."""
+    if not isinstance(plan, list | tuple):
+        return plan
+    return [entry.model_dump(mode="json") if isinstance(entry, BaseModel) else entry for entry in plan]
 
 
 class SolveOptions(Model):
@@ -31,7 +38,7 @@ class SolveOptions(Model):
     memory_limit_gib
         Most memory that the backend may take.
     warm_start
-        A feasible plan to start from, as plain data.
+        A feasible plan to start from: the plan of a result, or the same as plain data.
     method_options, backend_options
         Named settings of the method, and of the library it calls, as that library names them.
     """
@@ -41,7 +48,7 @@ class SolveOptions(Model):
     threads: PositiveCount | None = None
     seed: Count | None = None
     memory_limit_gib: Positive | None = None
-    warm_start: Many[dict[str, Any]] | None = None
+    warm_start: Annotated[Many[dict[str, Any]] | None, BeforeValidator(_as_data)] = None
     method_options: dict[str, Any] = {}
     backend_options: dict[str, Any] = {}
 
