@@ -34,7 +34,7 @@ class SolveOptions(Model):
     threads
         Most threads that may be used.
     seed
-        Of everything random; the same seed and one thread give the same answer.
+        Of everything random; the same seed and as many threads give the same answer.
     memory_limit_gib
         Most memory that the backend may take.
     warm_start
