@@ -109,3 +109,14 @@ def queued(design: Floats, thetas: Floats, counts: Floats) -> float:
 def sizes(operator: Operator) -> Floats:
     """Return the floating-point operations and bytes of a call, which say whether it lies inside a range."""
     return np.array([operator.flops, operator.bytes])
+
+
+def logarithms(operator: Operator) -> tuple[float, ...]:
+    """Return the logarithms of what the time of an operator depends on, to the base 2.
+
+    The sizes of a matrix product; the rows and width of a norm; the bytes of an elementwise operator.
+    """
+    family = FAMILY[operator.kind]
+    if family == "elementwise":
+        return (float(np.log2(operator.bytes)),)
+    return tuple(float(np.log2(max(size, 1))) for size in operator.shape)
