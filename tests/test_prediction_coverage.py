@@ -1,9 +1,9 @@
 """The 90 % intervals of predictions hold 85 to 97 % of published measurements that were held out by groups.
 
 Operators and whole models are tried with each two GPUs left out together. With one left out there are six
-tries, and a GPU whose errors are alike is covered wholly or not at all: five of six is 83 %, six are 100 %,
-and a perfect interval has one or the other in 89 % of cases (binomial). There the intervals of data sheets for
-elementwise operators and whole models have such a share, and no other may leave the range.
+tries, and a GPU whose errors are alike is covered wholly or not at all: five of six is 83 %, six are 100 %.
+A perfect interval has one or the other in 89 % of cases (binomial). There the intervals of data sheets have
+such a share for elementwise operators and for whole models, and no other may leave the range.
 
 Of epochs there are two shares that cannot lie in it. Those of Sentiment140 are all equal. Of ImageNet's 26
 trainings two at each of two batch sizes need 31 epochs, where 13.9 and 14.0 are predicted: an end that is
