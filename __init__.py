@@ -21,6 +21,7 @@ What goes in
         import_dnn_partitioning       published measurements
     load_catalogue                    a price list of machines
     predict                           a model on GPUs that one need not have; a Prediction
+    module_model                      a PyTorch module as such a model
     fit_speed, fit_loss               a job's speed, and its remaining steps, from measurements
     Instance                          AllocationInstance, StagingInstance, ConsolidationInstance
 What is done
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from .instances.importers import import_tiresias as import_tiresias
     from .instances.prediction.fill.predict import Prediction as Prediction
     from .instances.prediction.fill.predict import predict as predict
+    from .instances.prediction.models.torch_module import module_model as module_model
     from .instances.staging.builder import Staging as Staging
     from .instances.staging.instance import StagingInstance as StagingInstance
     from .planner.api import solve as solve
@@ -156,6 +158,7 @@ _HOMES = {
     "import_tiresias": "instances.importers",
     "load": "instances.documents",
     "load_catalogue": "instances.documents",
+    "module_model": "instances.prediction.models.torch_module",
     "pareto": "planner.pareto",
     "parse_instance": "instances.documents",
     "plot": "planner.publish",

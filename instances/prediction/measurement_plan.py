@@ -18,24 +18,13 @@ from ..common.errors import OptionError
 from .hardware import Gpu
 from .operators import Operator
 from .times.coefficients import by_family, platform
-from .times.families import FAMILIES, FAMILY, parts
+from .times.families import FAMILIES, FAMILY, logarithms, parts
 from .times.measurements import COLUMNS, shape_text
 
 PER_FAMILY = 20
 """Shapes of each family that are chosen unless another number is given."""
 BLOCK = 2_000_000
 """Distances that are held at a time."""
-
-
-def logarithms(operator: Operator) -> tuple[float, ...]:
-    """Return the logarithms of what the time of an operator depends on, to the base 2.
-
-    The sizes of a matrix product; the rows and width of a norm; the bytes of an elementwise operator.
-    """
-    family = FAMILY[operator.kind]
-    if family in ("elementwise",):
-        return (float(np.log2(operator.bytes)),)
-    return tuple(float(np.log2(max(size, 1))) for size in operator.shape)
 
 
 def shares(operators: Sequence[Operator], gpu: Gpu) -> Floats:

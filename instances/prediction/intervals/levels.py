@@ -14,11 +14,11 @@ Basis = str
 """``data sheet`` or ``measured``."""
 
 SPREADS: Mapping[tuple[Basis, str], tuple[float, float]] = {
-    ("measured", "bmm"): (-2.08, 1.63),
-    ("measured", "elementwise"): (-0.41, 0.45),
-    ("measured", "linear"): (-1.57, 1.48),
-    ("measured", "norm"): (-1.17, 1.19),
-    ("measured", "softmax"): (-1.62, 1.90),
+    ("measured", "bmm"): (-2.09, 1.46),
+    ("measured", "elementwise"): (-0.32, 0.38),
+    ("measured", "linear"): (-4.29, 2.37),
+    ("measured", "norm"): (-1.07, 0.88),
+    ("measured", "softmax"): (-1.72, 2.48),
     ("data sheet", "bmm"): (-0.63, 0.65),
     ("data sheet", "elementwise"): (-0.24, 0.28),
     ("data sheet", "linear"): (-0.72, 1.00),
@@ -27,7 +27,8 @@ SPREADS: Mapping[tuple[Basis, str], tuple[float, float]] = {
 }
 """Basis and family → ends of the scores.
 
-Those of ``measured`` are in units of the errors of left-out measurements.
+Those of ``measured`` are in units of the errors of left-out measurements. What widens that of linear layers
+is P4, whose training shapes were measured when it was three times as slow as for the larger ones.
 """
 TOTALS: Mapping[Basis, tuple[float, float]] = {"data sheet": (-0.52, 0.64), "measured": (-0.33, 0.44)}
 """Basis → ends of the scores of whole models.
@@ -35,7 +36,7 @@ TOTALS: Mapping[Basis, tuple[float, float]] = {"data sheet": (-0.52, 0.64), "mea
 What widens them is P4, whose whole models take up to 1.8 times the sum of their operators, and whether a new
 GPU is like it nobody knows; on the other five the error is within 0.15.
 """
-WIDEST = (-2.5, 2.5)
+WIDEST = (-4.5, 2.5)
 """Where no GPU was held out, as for convolutions: wider than every other."""
 WIDEST_SHEET = (-0.9, 1.2)
 """The same for data sheets."""

@@ -10,7 +10,7 @@ from scipy.optimize import least_squares
 
 from ...common.arrays import Flags, Floats
 from ...common.errors import OptionError
-from .correction import Correction, fit_correction
+from ..correction import Correction, fit_correction
 from .megatron import A100_SERVER, COEFFICIENTS, Machine, step_seconds
 from .runs import Runs
 

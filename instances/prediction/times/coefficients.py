@@ -6,6 +6,10 @@ its coefficients. So the fit is drawn towards those of other GPUs, μ, in two st
 Kennard 1970): to s·μ with a scale s of the arithmetic and one of the memory, and the scales to 1,
 
     Σ (x·θ/t − 1)² + `DRAWN`²·Σ (θ_k/μ_k − s_g(k))² + `SCALE_DRAWN`²·Σ (s_g − 1)².
+
+What the formula leaves over is smooth in the logarithms of the sizes, for a library takes the same kernel for
+like shapes: a Gaussian process corrects it near the measured shapes, and fades away from them (universal
+kriging; Cressie 1993, section 3.4).
 """
 
 from __future__ import annotations
@@ -17,9 +21,10 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ...common.arrays import Floats
+from ..correction import Correction, fit_correction
 from ..hardware import Gpu
 from ..operators import Operator
-from .families import FAMILIES, FAMILY, GROUPS, parts
+from .families import FAMILIES, FAMILY, GROUPS, logarithms, parts
 from .measurements import Measurement
 
 DRAWN = 1.0
@@ -29,6 +34,14 @@ SCALE_DRAWN = 0.5
 
 Of 0.2, 0.5, 1, 1.5, 2 and 3 that with the least mean error of whole models on P100, T4, V100 and A100."""
 LEAST = 1e-9
+LENGTHS = (2.0, 4.0, 8.0)
+"""Over which a correction may change, in doublings of a size: no shorter than planned shapes lie apart."""
+NOISES = (0.1, 0.3, 1.0)
+"""Variances of the noise of a correction, as shares of its own variance."""
+MOST_CORRECTED = 500
+"""Measurements that a correction is fitted to; of more, these are taken in equal steps."""
+MOST_LEFT_OUT = 50
+"""Fits for the errors of left-out measurements; of more measurements, several are left out at once."""
 
 PLATFORM: Mapping[str, tuple[float, ...]] = {
     "linear": (1.315, 0.02799, 0, 0.1897, 1.868, 0, 4.772e-05),
@@ -59,6 +72,8 @@ class Fit:
     ----------
     theta
         The coefficients.
+    correction
+        Of the logarithm of the time, over `logarithms`.
     residuals
         Logarithm of measured over fitted time, each fitted without that measurement.
     largest
@@ -66,8 +81,13 @@ class Fit:
     """
 
     theta: Floats
+    correction: Correction
     residuals: Floats
     largest: Floats
+
+    def factor(self, operator: Operator) -> float:
+        """Return by what the correction multiplies the time of an operator."""
+        return float(np.exp(self.correction(np.array([logarithms(operator)]))[0]))
 
 
 def relative_fit(design: Floats, seconds: Floats, towards: Floats | None = None) -> Floats:
@@ -139,17 +159,25 @@ def fitted(gpu: Gpu, measured: Sequence[Measurement], towards: Coefficients) -> 
         prior = towards[family]
         theta = relative_fit(design, seconds, prior)
         largest = np.max([[op.flops, op.bytes] for op in chosen], axis=0)
-        fits[family] = Fit(theta, _left_out(design, seconds, prior), largest)
+        at = np.array([logarithms(op) for op in chosen])
+        rest = np.log(seconds / np.maximum(design @ theta, LEAST))
+        part = slice(None, None, -(-len(rest) // MOST_CORRECTED))
+        correction = fit_correction(at[part], rest[part], LENGTHS, NOISES)
+        left_out = _left_out(design, seconds, prior)
+        # Of the left-out error, the correction from the other measurements explains this part.
+        left_out[part] -= rest[part] - correction.errors
+        fits[family] = Fit(theta, correction, left_out[part], largest)
     return fits
 
 
 def _left_out(design: Floats, seconds: Floats, prior: Floats) -> Floats:
-    """Return log(measured/fitted) of each measurement, fitted to the others."""
+    """Return log(measured/fitted) of each measurement, fitted to the others without a correction."""
     residuals = np.empty(len(seconds))
-    for index in range(len(seconds)):
-        others = np.arange(len(seconds)) != index
-        theta = relative_fit(design[others], seconds[others], prior)
-        residuals[index] = np.log(seconds[index] / max(float(design[index] @ theta), LEAST))
+    folds = np.arange(len(seconds)) % MOST_LEFT_OUT
+    for fold in range(min(MOST_LEFT_OUT, len(seconds))):
+        held = folds == fold
+        theta = relative_fit(design[~held], seconds[~held], prior)
+        residuals[held] = np.log(seconds[held] / np.maximum(design[held] @ theta, LEAST))
     return residuals
 
 

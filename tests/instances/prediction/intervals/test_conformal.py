@@ -49,6 +49,27 @@ def test_student_needs_no_scatter_and_counts_within() -> None:
         student_ends(np.ones(3), ["a"] * 3)
 
 
+def test_long_tails_within_groups_are_inside() -> None:
+    """Of 40 scores two are far off: a normal error of their variance would leave them out."""
+    scores = np.zeros(40)
+    scores[[0, 20]] = 10.0
+    assert student_ends(scores, [0] * 20 + [1] * 20)[1] == 10.0
+    many = np.zeros(4000)
+    many[:2] = 10.0
+    assert student_ends(many, [0, 1] * 2000)[1] < 1.0
+
+
+def test_two_groups_left_out_at_a_time() -> None:
+    """Of four groups, the far one is never covered; each other one only while the far one is in."""
+    scores = np.concatenate([np.linspace(-1, 1, 50) + shift for shift in (0.0, 0.0, 0.0, 9.0)])
+    names = [name for name in "abcd" for _ in range(50)]
+    found = coverage(scores, names, together=2)
+    assert found["d"] == 0.0
+    assert all(0.9 <= found[name] <= 1.0 for name in "abc")
+    with pytest.raises(ValueError, match="needs two groups"):
+        coverage(scores, names, together=3)
+
+
 def test_the_farthest_error_is_the_corrected_quantile() -> None:
     assert farthest(np.arange(-10.0, 0.0)) == 10.0
     assert farthest(np.arange(1.0, 100.0)) == 90.0

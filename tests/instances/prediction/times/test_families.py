@@ -13,6 +13,7 @@ from clusterplan.instances.prediction.times.families import (
     FAMILIES,
     FAMILY,
     PARTS,
+    SHORT,
     USED,
     parts,
     queued,
@@ -39,6 +40,17 @@ def test_batched_products_and_convolutions_have_tiles() -> None:
     picture = Operator("conv", (2, 3, 8, 3, 3, 10, 10, 1, 1, 1, 1))
     row = parts([picture], gpu_named("p100"))[0]
     assert row[1] / row[0] == pytest.approx(256 / 200)
+
+
+def test_small_kernels_multiply_less() -> None:
+    sizes = {"3×3": (3, 3, 1), "3×3, steps of two": (3, 3, 2), "5×3": (5, 3, 1)}
+    gpu, shares = gpu_named("a100"), {}
+    for name, (high, wide, stride) in sizes.items():
+        picture = Operator("conv", (2, 3, 8, high, wide, 16, 16, stride, 1, 1, 1))
+        shares[name] = parts([picture], gpu)[0, 0] * gpu.peak("fp32") / picture.flops
+    assert shares == pytest.approx({"3×3": SHORT, "3×3, steps of two": 1.0, "5×3": 1.0})
+    half = Operator("conv", (2, 3, 8, 3, 3, 16, 16, 1, 1, 1, 1), precision="tf32")
+    assert parts([half], gpu)[0, 0] * gpu.peak("tf32") == pytest.approx(half.flops)
 
 
 def test_only_what_a_family_uses_is_there() -> None:

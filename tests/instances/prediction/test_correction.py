@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterplan.instances.prediction.steps.correction import fit_correction
+from clusterplan.instances.prediction.correction import fit_correction
 
 
 def test_between_and_away_from_the_measurements() -> None:

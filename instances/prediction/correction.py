@@ -1,4 +1,4 @@
-"""A smooth correction inside the measured range: a Gaussian process of what a formula leaves over.
+"""A smooth correction near what was measured: a Gaussian process of what a formula leaves over.
 
 Rasmussen & Williams 2006, chapters 2 and 5, with a Matérn kernel of order 3/2 over one distance. Its length
 and its noise are those of a small grid with the largest marginal likelihood of the measurements, so that
@@ -7,13 +7,14 @@ nothing is tuned on others. Away from the measurements the correction fades to n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 
-from ...common.arrays import Floats
+from ..common.arrays import Floats
 
 LENGTHS = (1.0, 2.0, 4.0, 8.0)
 NOISES = (1e-4, 1e-2, 1e-1)
@@ -51,7 +52,9 @@ def _matern(one: Floats, other: Floats, length: float) -> Floats:
     return np.asarray((1.0 + distance) * np.exp(-distance))
 
 
-def fit_correction(features: Floats, rest: Floats) -> Correction:
+def fit_correction(
+    features: Floats, rest: Floats, lengths: Sequence[float] = LENGTHS, noises: Sequence[float] = NOISES
+) -> Correction:
     """Fit a correction to what is left over.
 
     Parameters
@@ -60,11 +63,13 @@ def fit_correction(features: Floats, rest: Floats) -> Correction:
         Shape (points, features), all in one unit.
     rest
         Shape (points,).
+    lengths, noises
+        The grid that is searched.
     """
     best: tuple[float, Correction] | None = None
-    for length in LENGTHS:
+    for length in lengths:
         kernel = _matern(features, features, length)
-        for noise in NOISES:
+        for noise in noises:
             factor = cho_factor(kernel + noise * np.eye(len(rest)), lower=True)
             weights = cho_solve(factor, rest)
             # The variance of the process is at its own maximum.
