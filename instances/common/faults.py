@@ -109,11 +109,15 @@ def _what(error: ErrorDetails, path: str, allowed: list[str]) -> str:
     if kind in ("too_short", "too_long"):
         least, most, length = (context.get(key) for key in ("min_length", "max_length", "actual_length"))
         bound = f"at least {least}" if least is not None else f"at most {most:,}"
+        if isinstance(value, str) and length is not None:
+            return f"has {length:,} characters; {bound} needed"
         return f"has {'too many' if length is None else f'{length:,}'} entries; {bound} needed"
     if kind == "string_too_long":
         return f"has {len(value):,} characters; at most {context['max_length']:,} are allowed"
     if kind == "string_too_short":
         return "is empty text; it needs at least one character"
+    if kind == "string_pattern_mismatch":
+        return f"is {shown(value)}, but must match the pattern {context['pattern']}"
     if kind in _WORDS:
         return _WORDS[kind] if kind == "missing" else f"is {shown(value)}, which {_WORDS[kind]}"
     message = str(context["error"]) if kind == "value_error" else error["msg"]

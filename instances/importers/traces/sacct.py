@@ -12,7 +12,7 @@ from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
 from ..left_out import LeftOut, valid_entries
 from ..node_restrictions import counted, numbered
-from .gpu_trace import FREE, gpu_trace
+from .gpu_trace import FREE, Origin, gpu_trace
 from .sacct_records import JobOfAccounting, entries_of_document, entries_of_table
 
 
@@ -64,7 +64,7 @@ def import_sacct(options: SacctOptions) -> SchedulingInstance:
         {"resources": cluster},
         jobs,
         [*_assumptions(ran, len(listed), options), *_left_out(why), *invalid.sentences()],
-        source,
+        Origin(source, [job.place for job in ran]),
         (FREE,),
     )
 

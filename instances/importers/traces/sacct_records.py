@@ -75,8 +75,11 @@ class JobOfAccounting(Part):
         How long it ran, and how long it was allowed to.
     tres
         What it was given, or asked for; GPUs of all types count as `gpu`.
+    place
+        Where it stands in the file.
     """
 
+    place: str = ""
     id: Annotated[str, Field(min_length=1, max_length=100)]
     submit_s: Annotated[float | None, _read(moment_of)] = None
     eligible_s: Annotated[float | None, _read(moment_of)] = None
@@ -132,7 +135,8 @@ def entries_of_table(text: str, source: str) -> Iterator[Entry]:
             continue
         if line.count("|") != len(header) - 1:
             cells = {}
-        yield f"line {number}", job or f"line {number}", _of_cells(cells)
+        place = f"line {number}"
+        yield place, job or place, {"place": place, **_of_cells(cells)}
 
 
 def _of_cells(cells: Mapping[str, str]) -> dict[str, Any]:
@@ -170,7 +174,8 @@ def entries_of_document(data: Mapping[str, Any], source: str) -> Iterator[Entry]
     if "jobs" not in data:
         raise fail(source, "has no 'jobs'; give what sacct --json or sacct --parsable2 prints")
     for index, item in enumerate(validated(_Jobs, {"jobs": data["jobs"]}, source).jobs):
-        yield f"jobs[{index}]", str(_at(item, "job_id") or f"jobs[{index}]"), _of_item(item)
+        place = f"jobs[{index}]"
+        yield place, str(_at(item, "job_id") or place), {"place": place, **_of_item(item)}
 
 
 def _of_item(item: Any) -> dict[str, Any]:
