@@ -106,11 +106,11 @@ def _what(error: ErrorDetails, path: str, allowed: list[str]) -> str:
         return f"is {shown(given)}; allowed: {choices}"
     if kind == "union_tag_not_found":
         return "has no 'model'; allowed: ps_sync, ps_async, ring_allreduce, table"
+    if kind in ("too_short", "too_long") and isinstance(value, str):
+        kind = f"string_{kind}"
     if kind in ("too_short", "too_long"):
         least, most, length = (context.get(key) for key in ("min_length", "max_length", "actual_length"))
         bound = f"at least {least}" if least is not None else f"at most {most:,}"
-        if isinstance(value, str) and length is not None:
-            return f"has {length:,} characters; {bound} needed"
         return f"has {'too many' if length is None else f'{length:,}'} entries; {bound} needed"
     if kind == "string_too_long":
         return f"has {len(value):,} characters; at most {context['max_length']:,} are allowed"
