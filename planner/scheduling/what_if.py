@@ -56,7 +56,7 @@ def _drain(instance: SchedulingInstance, pattern: str) -> dict[str, Any]:
             alone = {key: value for key, value in row.items() if key != "count"}
             found += [{**alone, "name": name} for name in left]
     if not found:
-        raise OptionError(f"drain={pattern}: leaves no server; jobs need one at least")
+        raise OptionError("leaves no server; jobs need one at least")
     return {"servers": found}
 
 
