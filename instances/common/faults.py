@@ -106,6 +106,8 @@ def _what(error: ErrorDetails, path: str, allowed: list[str]) -> str:
         return f"is {shown(given)}; allowed: {choices}"
     if kind == "union_tag_not_found":
         return "has no 'model'; allowed: ps_sync, ps_async, ring_allreduce, table"
+    if kind in ("too_short", "too_long") and isinstance(value, str):
+        kind = f"string_{kind}"
     if kind in ("too_short", "too_long"):
         least, most, length = (context.get(key) for key in ("min_length", "max_length", "actual_length"))
         bound = f"at least {least}" if least is not None else f"at most {most:,}"
@@ -114,6 +116,8 @@ def _what(error: ErrorDetails, path: str, allowed: list[str]) -> str:
         return f"has {len(value):,} characters; at most {context['max_length']:,} are allowed"
     if kind == "string_too_short":
         return "is empty text; it needs at least one character"
+    if kind == "string_pattern_mismatch":
+        return f"is {shown(value)}, but must match the pattern {context['pattern']}"
     if kind in _WORDS:
         return _WORDS[kind] if kind == "missing" else f"is {shown(value)}, which {_WORDS[kind]}"
     message = str(context["error"]) if kind == "value_error" else error["msg"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.errors import Fault, Faults
 from ..common.fields import Cell, Model
+from ..common.printable import shown
 from .columns import Columns, joined
 from .limits import LONGEST_ROW, MOST_SMALL_CELLS, MOST_SMALL_ROWS
 from .reading import fail, read_text
@@ -119,6 +120,19 @@ def numbered_rows(
     return header, rows
 
 
+def check_separated(header: list[str], source: str) -> None:
+    """Make sure that the columns of a table are not one.
+
+    Raises
+    ------
+    InstanceError
+        If they are, for something else than a comma stands between them.
+    """
+    if len(header) == 1 and any(sign in header[0] for sign in ";\t|"):
+        what = f"is one column, {shown(header[0])}; put commas between the columns of the whole file"
+        raise fail(source, what, "line 1")
+
+
 def model_rows(
     path: Path, model: type[Model], misfits: list[Fault] | None = None
 ) -> list[tuple[int, dict[str, Cell]]]:
@@ -134,6 +148,7 @@ def model_rows(
     required = [name for name, field in model.model_fields.items() if field.is_required()]
     missing = [name for name in required if name not in header]
     if missing:
+        check_separated(header, source)
         needed = ", ".join(required)
         raise fail(source, f"has no column {', '.join(missing)}; needed: {needed}", "line 1")
     return rows

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -92,18 +93,28 @@ def _stream_bytes(path: Path, source: str) -> bytes:
     return raw
 
 
-def text_of(raw: bytes, source: str) -> str:
+def text_of(raw: bytes, source: str, errors: Literal["strict", "replace"] = "strict") -> str:
     """Return bytes as text.
+
+    Parameters
+    ----------
+    errors
+        Whether bytes that are not UTF-8 are refused, or count as U+FFFD.
 
     Raises
     ------
     InstanceError
         If they are empty or not UTF-8 text.
     """
+    if raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise fail(source, "is text in UTF-16; save it as UTF-8")
     try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise fail(source, "is not text (UTF-8); a YAML, JSON or CSV file is needed") from None
+        text = raw.decode("utf-8-sig", errors)
+    except UnicodeDecodeError as error:
+        what = "is not text (UTF-8); a YAML, JSON or CSV file is needed"
+        # Lines are of no use where it is no text at all, such as a picture.
+        line = 1 + raw.count(b"\n", 0, error.start)
+        raise fail(source, what, "" if b"\0" in raw else f"line {line}") from None
     if "\0" in text:
         raise fail(source, "is a binary file; a YAML, JSON or CSV file is needed")
     if not text.strip():
@@ -111,8 +122,8 @@ def text_of(raw: bytes, source: str) -> str:
     return text
 
 
-def read_text(path: Path, source: str | None = None) -> str:
-    """Return the text of a file; one that ends in ``.gz`` is unpacked.
+def read_text(path: Path, source: str | None = None, errors: Literal["strict", "replace"] = "strict") -> str:
+    """Return the text of a file; one that ends in ``.gz`` is unpacked; `errors` as in `text_of`.
 
     Raises
     ------
@@ -122,7 +133,7 @@ def read_text(path: Path, source: str | None = None) -> str:
     source = source or str(path)
     raw = read_bytes(path, source)
     try:
-        return text_of(unpacked(raw) if path.suffix == ".gz" else raw, source)
+        return text_of(unpacked(raw) if path.suffix == ".gz" else raw, source, errors)
     except PackingError as error:
         raise fail(source, str(error)) from None
 

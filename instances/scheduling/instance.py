@@ -139,7 +139,7 @@ class SchedulingInstance(Instance):
             yield "jobs", "have weights that add up to 0; at least one job must count"
         if unknown:
             return
-        wrong = list(choice_faults(table, self._choices))
+        wrong = list(choice_faults(table, self._choices, bool(self.servers)))
         yield from wrong or self._amount_faults(self.table())
 
     def _unknown_resources(self, known: Amounts) -> Iterator[Complaint]:
@@ -191,11 +191,11 @@ class SchedulingInstance(Instance):
 
     def _shape_faults(self, table: JobTable) -> Iterator[Complaint]:
         """Yield jobs whose tasks the servers could not hold even if nothing else ran and none had failed."""
-        capacity = np.array([[s.capacity.get(name, 0.0) for name in self.pool] for s in self.servers])
-        count = np.array([server.count for server in self.servers])
-        for change in self.server_states.changes:
-            # What a server ever has counts, in place of what it has at first.
-            capacity, count = np.vstack([capacity, change[2]]), np.append(count, 1)
+        capacity = self._single_servers
+        assert capacity is not None
+        # What a server has after a change counts beside what it has at first.
+        count = np.ones(len(capacity))
+        count[: len(self.servers)] = [server.count for server in self.servers]
         shapes, of = np.unique(table.demand, axis=0, return_inverse=True)
         with np.errstate(divide="ignore", invalid="ignore"):
             rooms = np.floor(capacity[None] * (1 + 1e-9) / shapes[:, None])
@@ -254,7 +254,15 @@ class SchedulingInstance(Instance):
 
     @cached_property
     def _choices(self) -> dict[int, Choice]:
-        return choices_of(self._columns, self.capacity_over_time[1])
+        return choices_of(self._columns, self.capacity_over_time[1], self._single_servers)
+
+    @cached_property
+    def _single_servers(self) -> Floats | None:
+        """What each row of servers has, and each server after a change, shape (S, R); None for a pool."""
+        if not self.servers:
+            return None
+        rows = [[server.capacity.get(name, 0.0) for name in self.pool] for server in self.servers]
+        return np.vstack([rows, *(there for _, _, there in self.server_states.changes)])
 
     def menus(self) -> Menus:
         """Return the configurations of all jobs, in the order of `table`."""

@@ -143,32 +143,43 @@ def as_requested(table: JobTable, menus: Menus) -> JobTable:
     return replace(table, demand=demand, duration_s=duration, tasks=tasks)
 
 
-def choices_of(table: JobTable, amounts: Floats) -> dict[int, Choice]:
-    """Return the configurations of each malleable job.
+def choices_of(table: JobTable, amounts: Floats, servers: Floats | None = None) -> dict[int, Choice]:
+    """Return the configurations of each malleable job; one of a variant runs on one server.
 
     Parameters
     ----------
     amounts
         What there is of each resource, one row for each time at which it changes, shape (T, R).
+    servers
+        What single servers ever have of each resource, where there are servers, shape (S, R).
     """
-    return {j: _choice(job, table.resources, amounts) for j, job in sorted(table.malleable.items())}
+    single = amounts if servers is None else servers
+    return {
+        j: _choice(job, table.resources, amounts if job.variants is None else single)
+        for j, job in sorted(table.malleable.items())
+    }
 
 
-def choice_faults(table: JobTable, choices: Mapping[int, Choice]) -> Iterator[Complaint]:
-    """Yield what is wrong with the configurations of malleable jobs."""
+def choice_faults(
+    table: JobTable, choices: Mapping[int, Choice], on_servers: bool = False
+) -> Iterator[Complaint]:
+    """Yield what is wrong with the configurations of malleable jobs, in a cluster of servers or a pool."""
     for j, choice in choices.items():
         job = table.malleable[j]
+        of_one_server = on_servers and job.variants is not None
         if choice.too_many:
             what = f"are {choice.too_many:,} configurations, and at most {MOST_OF_A_JOB:,} are allowed"
             yield f"jobs[{j}].variants", f"{what}; narrow the ranges"
         elif not choice.labels:
-            yield f"jobs[{j}]", f"{job.name!r} has no configuration that ever fits in the cluster"
+            where = "on one server, as those of variants must" if of_one_server else "in the cluster"
+            yield f"jobs[{j}]", f"{job.name!r} has no configuration that ever fits {where}"
         elif not (choice.usage > 0).any(axis=1).all():
             label = choice.labels[int(np.argmin((choice.usage > 0).any(axis=1)))]
             yield f"jobs[{j}]", f"asks for nothing as {label}; at least one amount must be above 0"
         elif choice.requested < 0:
-            fitting = some(choice.labels, 12)
-            yield f"jobs[{j}].requested", f"is {job.requested!r}; the configurations that fit are: {fitting}"
+            where = " on one server, as those of variants must," if of_one_server else ""
+            what = f"is {job.requested!r}; the configurations that fit{where} are: {some(choice.labels, 12)}"
+            yield f"jobs[{j}].requested", what
 
 
 def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> Choice:

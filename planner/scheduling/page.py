@@ -24,6 +24,7 @@ from .waits import Waits
 
 MOST_POINTS = 1_000
 """Of a curve over time; between them the largest values count."""
+FEW_WAIT = 5
 MOST_BARS = 60
 """So many jobs can be told apart in a Gantt chart."""
 TICKS = {
@@ -114,7 +115,9 @@ def _queue(usage: Usage) -> Figure:
     """Return how many jobs wait over time."""
     unit = unit_of_time(float(usage.at_s[-1] - usage.at_s[0]))
     curve = _steps(usage, usage.waiting.astype(float), 0, "jobs wait", unit)
-    x, y = axis(f"time [{unit[1]}]"), axis("jobs that wait", rangemode="tozero")
+    # Ticks at halves of a job make no sense.
+    ticks = {"dtick": 1} if usage.waiting.max(initial=0) <= FEW_WAIT else {}
+    x, y = axis(f"time [{unit[1]}]"), axis("jobs that wait", rangemode="tozero", **ticks)
     return {"data": [curve], "layout": layout(x, y, 300)}
 
 

@@ -42,9 +42,22 @@ def _add(instance: SchedulingInstance, text: str) -> dict[str, Any]:
 
 
 def _drain(instance: SchedulingInstance, pattern: str) -> dict[str, Any]:
+    """Take away rows of servers, or single ones of them."""
     rows = {row["name"]: row for row in rows_of(instance, "servers")}
-    gone = matching(pattern, rows, "server")
-    return {"servers": [row for name, row in rows.items() if name not in gone]}
+    names = [name for server in instance.servers for name in server.names]
+    gone = matching(pattern, [*rows, *names], "server")
+    found = []
+    for server, (row_name, row) in zip(instance.servers, rows.items(), strict=True):
+        left = [] if row_name in gone else [name for name in server.names if name not in gone]
+        if len(left) == server.count:
+            found.append(row)
+        else:
+            # The others keep their names, by which events may call them.
+            alone = {key: value for key, value in row.items() if key != "count"}
+            found += [{**alone, "name": name} for name in left]
+    if not found:
+        raise OptionError("leaves no server; jobs need one at least")
+    return {"servers": found}
 
 
 def _remove(instance: SchedulingInstance, pattern: str) -> dict[str, Any]:

@@ -144,8 +144,9 @@ class _Search:
         if needed > low * (1 + 1e-9):
             wide = np.count_nonzero(table.total_demand[:, table.resources.index(self.resource)] > low)
             raise OptionError(
-                f"--from {low:g}: {wide:,} jobs ask for more {self.resource} at once, the largest for "
-                f"{needed:g}; give --from {math.ceil(needed)} at least"
+                f"--from {low:g}: {wide:,} {'job asks' if wide == 1 else 'jobs ask'} for more "
+                f"{self.resource} at once, the largest for {needed:g}; "
+                f"give --from {math.ceil(needed)} at least"
             )
         if most_usd is not None:
             high = self._affordable(low, high, most_usd)

@@ -33,18 +33,30 @@ def least_mean_completion_s(instance: SchedulingInstance) -> float:
 
 
 def least_makespan_s(instance: SchedulingInstance) -> float:
-    """Return the largest of max r_j + p_j, and of the work over the most there ever is of a resource."""
-    jobs = instance.table()
+    """Return the largest of max r_j + p_j, and of what the jobs need that arrive from some moment on.
+
+    Those that arrive at s or later do their work after s. So the makespan is at least s − min r and their
+    work over the most there ever is of a resource. The same holds if a job that takes over half of that
+    counts as all of it, one that takes just half as half, and others as nothing: a dual feasible function
+    (Fekete and Schepers 2001).
+    """
+    jobs, menus = instance.table(), instance.menus()
     first = jobs.arrival_s.min()
     longest = float(earliest_ends_s(instance).max() - first)
     most = instance.capacity_over_time[1].max(axis=0)
-    menus = instance.menus()
-    # The least that a job takes of a resource for a unit of its work, shape (J, R).
-    least = np.minimum.reduceat(menus.usage / menus.speed[:, None], menus.first[:-1])
-    # Of each job TOLERANCE (W_j + v_j T) + ROUNDING v_j (min r + T) of work may be missing, where T is the
-    # makespan and v_j its best speed.
-    missed = menus.best_speed @ least
-    work = (1 - TOLERANCE) * (menus.work @ least) - ROUNDING * first * missed
-    room = (1 + 2 * TOLERANCE) * most + (TOLERANCE + ROUNDING) * missed
     used = most > 0
-    return max(0.0, longest, float((work[used] / room[used]).max(initial=0.0)))
+    share = menus.usage[:, used] / most[used]
+    over_half = np.where(share > (1 + 4 * TOLERANCE) / 2, 1.0, np.where(share >= 0.5, 0.5, 0.0))
+    # The least that a job takes of a resource, or of its halves, for a unit of its work, shape (J, 2R).
+    least = np.minimum.reduceat(np.hstack([share, over_half]) / menus.speed[:, None], menus.first[:-1])
+    order = np.argsort(-jobs.arrival_s, kind="stable")
+    # Of each job TOLERANCE (W_j + v_j T) + ROUNDING v_j (min r + T) of work may be missing, where T is the
+    # makespan and v_j its best speed; and TOLERANCE of the capacity and of T may be used beside.
+    missed = np.cumsum((menus.best_speed[:, None] * least)[order], axis=0)
+    work = np.cumsum((menus.work[:, None] * least)[order], axis=0)
+    later = (jobs.arrival_s[order] - first)[:, None]
+    needed = (1 - TOLERANCE) * (later + work) - ROUNDING * first * missed
+    room = 1 + 2 * TOLERANCE + (TOLERANCE + ROUNDING) * missed
+    # Without work, nothing is known of the time after an arrival.
+    ends = np.where(work > 0, needed / room, 0.0)
+    return max(0.0, longest, float(ends.max(initial=0.0)))

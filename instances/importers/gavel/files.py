@@ -20,7 +20,6 @@ from ...common.errors import Fault, Faults, InstanceError
 from ...common.faults import validated
 from ...common.fields import (
     Cell,
-    ManyNamed,
     Model,
     Name,
     NonNegative,
@@ -84,11 +83,11 @@ Speeds = dict[str, dict[int, float]]
 
 
 class _Measured(Model):
-    steps_per_s: ManyNamed[str, NonNegative]
+    null: NonNegative
 
 
 class TraceJob(Model):
-    """One line of a trace."""
+    """One line of a trace, which is the `line`-th of its file."""
 
     model: str
     steps: Positive
@@ -96,6 +95,7 @@ class TraceJob(Model):
     arrival_s: Number
     priority: Number | None = None
     slo: Number | None = None
+    line: int = 0
 
     @property
     def weight(self) -> float:
@@ -142,16 +142,19 @@ def speeds_of(table: dict[str, Any], name: str, source: str) -> tuple[Speeds, li
             faults.add(Fault(source, f"{name}.{shortened(key)}", what))
         else:
             keys[key] = (match[1], int(match[2]))
-    faults.refuse()
-    alone = {"steps_per_s": {key: entries[key]["null"] for key in keys}}
     speeds: Speeds = defaultdict(dict)
     zeros = []
-    for key, speed in validated(_Measured, alone, f"{source}: {name}").steps_per_s.items():
-        model, gpus = keys[key]
+    for key, (model, gpus) in keys.items():
+        try:
+            speed = validated(_Measured, {"null": entries[key]["null"]}, f"{source}: {name}.{key}").null
+        except InstanceError as error:
+            faults.add_all(error)
+            continue
         if speed > 0:
             speeds[model][gpus] = speed
         else:
             zeros.append(f"{key} on {name}")
+    faults.refuse()
     return speeds, zeros
 
 
@@ -172,7 +175,7 @@ def read_trace(path: Path) -> dict[int, TraceJob]:
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     for position, (number, line) in enumerate(lines, 1):
         try:
-            jobs[position] = _trace_job(line, f"{source}: line {number}")
+            jobs[position] = _trace_job(line, number, source)
         except InstanceError as error:
             faults.add_all(error)
             if faults.stop():
@@ -181,12 +184,13 @@ def read_trace(path: Path) -> dict[int, TraceJob]:
     return jobs
 
 
-def _trace_job(line: str, where: str) -> TraceJob:
+def _trace_job(line: str, number: int, source: str) -> TraceJob:
+    where = f"{source}: line {number}"
     cells = line.rstrip("\r").split("\t", MOST_TABS)
     if len(cells) not in COLUMNS:
         raise fail(where, f"has {len(cells)} columns with tabs between them; a trace has 10 or 7")
     row = {name: Cell(cells[index].strip()) for name, index in COLUMNS[len(cells)].items()}
-    return validated(TraceJob, {**row, "model": str(row["model"])}, where)
+    return validated(TraceJob, {**row, "model": str(row["model"]), "line": number}, where)
 
 
 def named(names: Iterable[str]) -> str:

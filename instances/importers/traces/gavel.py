@@ -11,7 +11,9 @@ from ...files.reading import fail
 from ...scheduling.instance import SchedulingInstance
 from ..gavel.files import GavelFiles, GpuType, TraceJob, gpu_types, named, read_table, speeds_of
 from ..importer import Importer, Option
-from .gpu_trace import gpu_row, gpu_trace
+from .gpu_trace import Origin, gpu_row, gpu_trace
+
+COLUMNS = {"tasks": "GPUs", "arrival_s": "arrival", "weight": "priority"}
 
 
 class GavelTraceOptions(GavelFiles):
@@ -58,7 +60,7 @@ def import_gavel_trace(options: GavelTraceOptions) -> SchedulingInstance:
         {"resources": {"gpu": options.gpus}},
         jobs,
         _assumptions(options, chosen, listed, durations),
-        str(options.trace),
+        Origin(str(options.trace), [f"line {chosen[name].line}" for name in durations], COLUMNS),
     )
 
 

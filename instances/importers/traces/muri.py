@@ -14,11 +14,13 @@ from typing import Annotated
 from ...common.fields import Model, Name, NonNegative, Positive, PositiveTaskCount, ServerCount
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
-from .gpu_trace import gpu_row, gpu_trace, row_of, rows_of
+from .gpu_trace import Origin, gpu_row, gpu_trace, numbered_rows_of, row_of
 
 SOURCE = "Rivendile/Muri (commit 4e69a78, Apache-2.0)"
 SLOWER = 1.015
 """By how much the simulator lengthens every iteration of a job that has its GPUs for itself."""
+
+COLUMNS = {"name": "job_id", "tasks": "num_gpu", "arrival_s": "submit_time", "model": "model_name"}
 
 
 class MuriOptions(ImportOptions):
@@ -52,9 +54,9 @@ def import_muri(options: MuriOptions) -> SchedulingInstance:
         "count": cluster.num_switch * cluster.num_node_p_switch,
         "capacity": {"gpu": cluster.num_gpu_p_node},
     }
-    rows = rows_of(options.jobs, _JobRow)
+    rows = numbered_rows_of(options.jobs, _JobRow)
     jobs = []
-    for row in rows:
+    for row in rows.values():
         step_s = row.iteration_time * SLOWER / 1000
         arrival_s, duration_s = row.submit_time / 1000, row.iterations * step_s
         jobs.append(
@@ -72,5 +74,5 @@ def import_muri(options: MuriOptions) -> SchedulingInstance:
             "is not used.",
             "Overheads of the simulator count only with semantics=muri.",
         ),
-        str(options.jobs),
+        Origin(str(options.jobs), tuple(rows), COLUMNS, str(options.cluster)),
     )

@@ -15,7 +15,7 @@ from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
 from ..node_restrictions import numbered
 from ..openb import MILLI, SOURCE
-from .gpu_trace import FREE, gpu_trace, rows_of
+from .gpu_trace import FREE, Origin, gpu_trace, numbered_rows_of, rows_of
 
 SHORTEST_S = 1.0
 
@@ -62,7 +62,8 @@ class _Pod(Model):
 @Importer
 def import_openb_trace(options: OpenbTraceOptions) -> SchedulingInstance:
     """Return the scheduling instance of the pods of the openb trace that ran and ended."""
-    nodes, pods = rows_of(options.nodes, _Node), rows_of(options.pods, _Pod)
+    nodes, placed = rows_of(options.nodes, _Node), numbered_rows_of(options.pods, _Pod)
+    pods = list(placed.values())
     gpus = sum(node.gpu for node in nodes)
     if not gpus:
         raise fail(str(options.nodes), "has no GPUs")
@@ -72,10 +73,17 @@ def import_openb_trace(options: OpenbTraceOptions) -> SchedulingInstance:
         "cpu": sum(node.cpu_milli for node in nodes) / MILLI * share,
         "memory_mib": sum(node.memory_mib for node in nodes) * share,
     }
-    ran = [
-        pod for pod in pods if pod.scheduled_time is not None and pod.deletion_time is not None and pod.demand
-    ]
-    fit = [pod for pod in ran if all(pod.demand.get(name, 0.0) <= most for name, most in cluster.items())]
+    ran = {
+        place: pod
+        for place, pod in placed.items()
+        if pod.scheduled_time is not None and pod.deletion_time is not None and pod.demand
+    }
+    fitting = {
+        place: pod
+        for place, pod in ran.items()
+        if all(pod.demand.get(name, 0.0) <= most for name, most in cluster.items())
+    }
+    fit = list(fitting.values())
     if not fit:
         raise fail(str(options.pods), "has no pod that ran, ended and fits; times are needed of both")
     begin = min(pod.creation_time for pod in fit)
@@ -85,8 +93,8 @@ def import_openb_trace(options: OpenbTraceOptions) -> SchedulingInstance:
         f"{options.nodes.name} and {options.pods.name}, in the layout of {SOURCE}",
         {"resources": cluster},
         [_job(name, pod, begin) for name, pod in zip(names, fit, strict=True)],
-        _assumptions(options, pods, ran, fit, cluster["gpu"]),
-        str(options.pods),
+        _assumptions(options, pods, len(ran), fit, cluster["gpu"]),
+        Origin(str(options.pods), tuple(fitting)),
         (FREE,),
     )
 
@@ -107,7 +115,7 @@ def _job(name: str, pod: _Pod, begin: float) -> dict[str, Any]:
 
 
 def _assumptions(
-    options: OpenbTraceOptions, pods: list[_Pod], ran: list[_Pod], fit: list[_Pod], gpus: float
+    options: OpenbTraceOptions, pods: list[_Pod], ran: int, fit: list[_Pod], gpus: float
 ) -> Iterable[str]:
     yield (
         f"{len(fit):,} of the {len(pods):,} pods of the list; a pod arrives when it was created and runs as "
@@ -115,10 +123,10 @@ def _assumptions(
     )
     if options.gpus is not None:
         yield f"The cluster is chosen, not the source's: {gpus:,.0f} GPUs, CPUs and memory in proportion."
-    if len(ran) < len(pods):
-        yield f"{len(pods) - len(ran):,} pods that did not run or did not end are left out."
-    if len(fit) < len(ran):
-        yield f"{len(ran) - len(fit):,} pods that ask for more than there is are left out."
+    if ran < len(pods):
+        yield f"{len(pods) - ran:,} pods that did not run or did not end are left out."
+    if len(fit) < ran:
+        yield f"{ran - len(fit):,} pods that ask for more than there is are left out."
     short = sum(_ran_s(pod) < SHORTEST_S for pod in fit)
     if short:
         yield f"{short:,} durations under 1 s count as 1 s."

@@ -11,9 +11,10 @@ from ...common.fields import Model, Name, NonNegative, PositiveCount, PositiveTa
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
 from ..philly import SOURCE, Instant
-from .gpu_trace import gpu_row, gpu_trace, rows_of
+from .gpu_trace import Origin, gpu_row, gpu_trace, numbered_rows_of
 
 SHORTEST_S = 1.0
+COLUMNS = {"arrival_s": "timestamp", "tasks": "num_gpus", "duration_s": "duration", "tenant": "cluster"}
 
 
 class PhillyTraceOptions(ImportOptions):
@@ -37,7 +38,8 @@ class _Row(Model):
 @Importer
 def import_philly_trace(options: PhillyTraceOptions) -> SchedulingInstance:
     """Return the scheduling instance of the first jobs of the file, by submission."""
-    rows = _rows(options)
+    placed = _rows(options)
+    rows = [row for _, row in placed]
     longest = float("inf") if options.max_duration_s is None else options.max_duration_s
     begin = rows[0].timestamp
     digits = len(str(len(rows)))
@@ -57,19 +59,20 @@ def import_philly_trace(options: PhillyTraceOptions) -> SchedulingInstance:
         {"resources": {"gpu": options.gpus}},
         jobs,
         _assumptions(rows, begin, options),
-        str(options.jobs),
+        Origin(str(options.jobs), [place for place, _ in placed], COLUMNS),
     )
 
 
-def _rows(options: PhillyTraceOptions) -> list[_Row]:
-    """Return the jobs by submission, those of one moment in the order of the file.
+def _rows(options: PhillyTraceOptions) -> list[tuple[str, _Row]]:
+    """Return the jobs by submission, those of one moment in the order of the file, each with its place.
 
     Raises
     ------
     InstanceError
         If a row is wrong, or there is none.
     """
-    return sorted(rows_of(options.jobs, _Row), key=lambda row: row.timestamp)[: options.first]
+    placed = numbered_rows_of(options.jobs, _Row).items()
+    return sorted(placed, key=lambda item: item[1].timestamp)[: options.first]
 
 
 def _assumptions(rows: list[_Row], begin: datetime, options: PhillyTraceOptions) -> Iterable[str]:

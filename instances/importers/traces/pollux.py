@@ -21,8 +21,14 @@ from ...scheduling.instance import SchedulingInstance
 from ..gavel.files import named
 from ..importer import Importer, ImportOptions, Option
 from ..pollux import SOURCE, read_points, times_of
-from .gpu_trace import gpu_row, gpu_trace, rows_of
+from .gpu_trace import Origin, gpu_row, gpu_trace, numbered_rows_of
 
+COLUMNS = {
+    "arrival_s": "time",
+    "tasks": "num_replicas",
+    "requested": "num_replicas",
+    "model": "application",
+}
 StepTimes = dict[int, tuple[list[int], list[float]]]
 """GPUs → local batches in order, and the seconds of a step at each."""
 
@@ -65,19 +71,21 @@ def import_pollux_trace(options: PolluxTraceOptions) -> SchedulingInstance:
     if unknown:
         what = f"unknown application; allowed: {', '.join(measured) or 'none'}"
         raise fail("options", what, f"samples.{unknown[0]}")
-    rows = rows_of(options.workload, _Row)
-    timed = [(row, _step_s(row, measured.get(row.application, {}))) for row in rows]
+    rows = numbered_rows_of(options.workload, _Row)
+    timed = [(row, _step_s(row, measured.get(row.application, {}))) for row in rows.values()]
     known = [(row, step_s) for row, step_s in timed if row.num_replicas in step_s]
+    places = [place for place, (row, step_s) in zip(rows, timed, strict=True) if row.num_replicas in step_s]
     if not known:
         what = f"has no job of {', '.join(measured) or 'an application'} with measured numbers of GPUs; "
-        raise fail(str(options.workload), f"{what}its applications: {named(r.application for r in rows)}")
+        there = named(row.application for row in rows.values())
+        raise fail(str(options.workload), f"{what}its applications: {there}")
     return gpu_trace(
         f"pollux-{options.workload.stem}-{options.gpus}",
         f"{options.workload.name}, and step times of {', '.join(measured)}, in the layout of {SOURCE}",
         {"resources": {"gpu": options.gpus}},
         [_job(row, step_s, options) for row, step_s in known],
         _assumptions(options, measured, timed),
-        str(options.workload),
+        Origin(str(options.workload), places, COLUMNS),
     )
 
 

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ...common.fields import PositiveCount
+from ...common.printable import some
 from ...files.reading import fail, parse_document, read_text
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
 from ..left_out import LeftOut, valid_entries
 from ..node_restrictions import counted, numbered
-from .gpu_trace import FREE, gpu_trace
-from .sacct_records import JobOfAccounting, entries_of_document, entries_of_table
+from .gpu_trace import FREE, Origin, gpu_trace
+from .sacct_job import JobOfAccounting, whole_jobs
+from .sacct_records import entries_of_document, entries_of_table
 
 
 class SacctOptions(ImportOptions):
@@ -38,18 +40,24 @@ class SacctOptions(ImportOptions):
 def import_sacct(options: SacctOptions) -> SchedulingInstance:
     """Return the scheduling instance of the jobs of Slurm's accounting."""
     source, invalid = str(options.jobs), LeftOut("job")
-    text = read_text(options.jobs)
+    text = read_text(options.jobs, errors="replace")  # names of jobs may be in any encoding
     entries = (
         entries_of_document(_document(text, source), source)
         if text.lstrip().startswith(("{", "["))
         else entries_of_table(text, source)
     )
-    listed = list(valid_entries(JobOfAccounting, entries, source, invalid))
-    why = {"not run, or not ended": 0, "no GPUs asked for": 0, "more asked for than there is": 0}
+    valid = list(valid_entries(JobOfAccounting, entries, source, invalid))
+    once = list({job.run: job for job in valid}.values())
+    listed = whole_jobs(once)
+    why = {
+        "listed twice": len(valid) - len(once),
+        "not run, or not ended": 0,
+        "no GPUs asked for": 0,
+        "more asked for than there is": 0,
+    }
     ran = _sorted_out(listed, options, why)
     if not ran:
-        out = "; ".join([*_left_out(why), *invalid.sentences()])
-        raise fail(source, f"has no job that ran on GPUs{f': {out}' if out else ''}")
+        raise fail(source, _nothing_ran(why, invalid))
     ran = sorted(ran, key=lambda job: _arrival_s(job, options))[: options.first]
     begin = _arrival_s(ran[0], options)
     names = numbered((f"job-{job.id}" for job in ran), "{} ({})")
@@ -64,7 +72,7 @@ def import_sacct(options: SacctOptions) -> SchedulingInstance:
         {"resources": cluster},
         jobs,
         [*_assumptions(ran, len(listed), options), *_left_out(why), *invalid.sentences()],
-        source,
+        Origin(source, [job.place for job in ran]),
         (FREE,),
     )
 
@@ -83,11 +91,18 @@ def _arrival_s(job: JobOfAccounting, options: SacctOptions) -> float:
     return job.submit_s
 
 
+def _nothing_ran(why: dict[str, int], invalid: LeftOut) -> str:
+    out = [*_left_out(why), *invalid.sentences()]
+    if why["no GPUs asked for"]:
+        out.append("Slurm lists GPUs where AccountingStorageTRES names gres/gpu.")
+    return " ".join([f"has no job that ran on GPUs{':' if out else ''}", *out])
+
+
 def _sorted_out(
     listed: Sequence[JobOfAccounting], options: SacctOptions, why: dict[str, int]
 ) -> list[JobOfAccounting]:
     """Return the jobs that ran and fit, and count the others."""
-    not_run, nothing, too_much = why
+    _, not_run, nothing, too_much = why
     found = []
     for job in listed:
         if not job.is_over or not job.elapsed_s or job.submit_s is None:
@@ -105,6 +120,19 @@ def _left_out(why: dict[str, int]) -> Iterator[str]:
     for reason, count in why.items():
         if count:
             yield f"{counted(count, 'job is', 'jobs are')} left out: {reason}."
+
+
+def _merged(ran: Sequence[JobOfAccounting]) -> Iterator[str]:
+    """Say of which jobs several entries are one, or one is several."""
+    parts = sum(job.heterogeneous is not None for job in ran)
+    if parts:
+        yield f"Parts of a heterogeneous job run at the same time, as one job; there are {parts:,} of these."
+    again = len(ran) - len({job.id for job in ran})
+    if again:
+        yield f"{counted(again, 'run is', 'runs are')} of jobs that ran before; each run counts as a job."
+    types = set().union(*(job.types for job in ran))
+    if len(types) > 1:
+        yield f"GPUs of all types count alike: {some(sorted(types))}."
 
 
 def _row(name: str, job: JobOfAccounting, arrival_s: float, options: SacctOptions) -> dict[str, Any]:
@@ -127,5 +155,6 @@ def _assumptions(ran: Sequence[JobOfAccounting], listed: int, options: SacctOpti
     )
     yield f"The tenant of a job is its {options.tenant}; its time limit is what its user estimated."
     yield "Times are as sacct printed them; without a time zone they may be an hour off when clocks change."
+    yield from _merged(ran)
     if options.cpus is None:
         yield "CPU and memory are not asked for."

@@ -13,7 +13,15 @@ from ...common.fields import Model, Name, NonNegative, PositiveTaskCount
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
 from ..tiresias import SOURCE, ClusterRow, servers_of
-from .gpu_trace import gpu_row, gpu_trace, row_of, rows_of
+from .gpu_trace import Origin, gpu_row, gpu_trace, numbered_rows_of, row_of
+
+COLUMNS = {
+    "name": "job_id",
+    "tasks": "num_gpu",
+    "arrival_s": "submit_time",
+    "duration_s": "duration",
+    "model": "model_name",
+}
 
 
 class TiresiasTraceOptions(ImportOptions):
@@ -38,9 +46,10 @@ def import_tiresias_trace(options: TiresiasTraceOptions) -> SchedulingInstance:
     servers = [
         {**row, "capacity": {"gpu": row["capacity"]["gpu"]}} for row in servers_of(cluster) if row["count"]
     ]
+    rows = numbered_rows_of(options.jobs, _JobRow)
     jobs = [
         gpu_row(f"job-{row.job_id}", row.submit_time, row.num_gpu, row.duration, model=row.model_name)
-        for row in rows_of(options.jobs, _JobRow)
+        for row in rows.values()
     ]
     return gpu_trace(
         f"tiresias-{options.jobs.stem}-{options.cluster.stem}",
@@ -48,5 +57,5 @@ def import_tiresias_trace(options: TiresiasTraceOptions) -> SchedulingInstance:
         {"servers": servers},
         jobs,
         ("A job runs for its column duration, in seconds; iterations and interval are not used.",),
-        str(options.jobs),
+        Origin(str(options.jobs), tuple(rows), COLUMNS, str(options.cluster)),
     )

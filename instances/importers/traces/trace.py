@@ -11,12 +11,13 @@ from ...common.errors import Fault, Faults, InstanceError
 from ...common.faults import validated_rows
 from ...common.fields import Cell, Model, Name, PositiveCount, PositiveTaskCount
 from ...common.printable import shown, some
-from ...files.csv_tables import numbered_rows
+from ...files.csv_tables import check_separated, numbered_rows
 from ...files.reading import fail, read_text
 from ...scheduling.instance import SchedulingInstance
 from ...scheduling.job import Duration, Time
 from ..importer import Importer, ImportOptions, Option
-from .gpu_trace import gpu_row, gpu_trace
+from ..node_restrictions import counted
+from .gpu_trace import Origin, gpu_row, gpu_trace
 
 DATE = " of seconds, or a date and time such as 2017-11-01 12:00:00"
 UNIX_SINCE_S = 1e8
@@ -60,21 +61,22 @@ def import_trace(options: TraceOptions) -> SchedulingInstance:
         (line, {field: cells[column] for field, column in columns.items() if column in cells})
         for line, cells in rows
     )
-    jobs = list(_jobs(_valid(renamed, columns, source), arrivals, options, source))
+    jobs = dict(_jobs(_valid(renamed, columns, source), arrivals, options, source))
     if not jobs:
         raise fail(source, "has no job that runs at all; all durations are 0")
     assumptions = [f"The cluster is chosen, not the source's: {options.gpus:,} GPUs in one pool."]
     if dated:
         assumptions.append(f"Time 0 is the first arrival, {dated}.")
     if len(jobs) < len(rows):
-        assumptions.append(f"{len(rows) - len(jobs):,} jobs with a duration of 0 are left out.")
+        out = counted(len(rows) - len(jobs), "job", "jobs")
+        assumptions.append(f"Left out: {out} with a duration of 0.")
     return gpu_trace(
         options.jobs.name.split(".")[0],
         options.jobs.name,
         {"resources": {"gpu": options.gpus}},
-        jobs,
+        list(jobs.values()),
         assumptions,
-        source,
+        Origin(source, list(jobs), {**columns, "arrival_s": options.arrival, "tasks": options.gpus_column}),
     )
 
 
@@ -95,10 +97,8 @@ def _columns(options: TraceOptions, header: list[str], source: str) -> dict[str,
     }
     columns = {field: column for field, column in named.items() if column is not None}
     for column in (options.arrival, *columns.values()):
-        if column not in header and len(header) == 1 and any(sign in header[0] for sign in ";\t|"):
-            what = f"is one column, {shown(header[0])}; put commas between the columns of the whole file"
-            raise fail(source, what, "line 1")
         if column not in header:
+            check_separated(header, source)
             raise fail(source, f"has no column {column!r}; there are: {some(header, 20)}", "line 1")
     return columns
 
@@ -194,8 +194,8 @@ def _valid(
 
 def _jobs(
     rows: list[tuple[int, _Row]], arrivals: dict[int, float], options: TraceOptions, source: str
-) -> Iterator[dict[str, Any]]:
-    """Yield the jobs, but those without a duration if they are to be left out.
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the place of each job and the job, but those without a duration if they are to be left out.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def _jobs(
         lines[name] = line
         others = {"tenant": row.tenant, "estimate_s": row.estimate_s}
         given = {key: value for key, value in others.items() if value is not None}
-        yield gpu_row(name, arrivals[line], row.gpus, row.duration_s, **given)
+        yield f"line {line}", gpu_row(name, arrivals[line], row.gpus, row.duration_s, **given)
     faults.refuse()
 
 

@@ -34,7 +34,7 @@ class Shelf(Model):
         ({"name": "a", "balls": [1, -2]}, "doc: boxes[0].balls[1]: is -2, but must be at least 0"),
         ({"name": "a", "wieght_kg": 1}, "doc: boxes[0].wieght_kg: unknown key; did you mean 'weight_kg'?"),
         ("a", "doc: boxes[0]: is 'a', which is not a mapping of fields"),
-        ({"name": ""}, "doc: boxes[0].name: has 0 entries; at least 1 needed"),
+        ({"name": ""}, "doc: boxes[0].name: is empty text; it needs at least one character"),
     ],
 )
 def test_one_line_a_fault(box: Any, line: str) -> None:
@@ -66,7 +66,7 @@ def test_rows_of_a_table() -> None:
     assert [next(rows)[0], next(rows)[0]] == [2, 5]
     with pytest.raises(InstanceError) as caught:
         next(rows)
-    assert str(caught.value) == "t: line 4: name: has 0 entries; at least 1 needed"
+    assert str(caught.value) == "t: line 4: name: is empty text; it needs at least one character"
 
 
 def test_rows_that_are_called_otherwise() -> None:

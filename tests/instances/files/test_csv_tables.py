@@ -27,6 +27,10 @@ def test_a_table_has_a_column_for_each_field(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text("a,b\n1,2\n", encoding="utf-8")
     assert model_rows(file, create_model("A", __base__=Model, a=(str, ...))) == [(2, {"a": "1", "b": "2"})]
+    file.write_text("a;b\n1;2\n", encoding="utf-8")
+    with pytest.raises(InstanceError, match=r"line 1: is one column, 'a;b'; put commas between the columns"):
+        model_rows(file, create_model("A", __base__=Model, a=(str, ...)))
+    file.write_text("a,b\n1,2\n", encoding="utf-8")
     with pytest.raises(InstanceError, match=r"t\.csv: line 1: has no column c, d; needed: a, c, d$"):
         model_rows(file, create_model("B", __base__=Model, a=(str, ...), c=(str, ...), d=(str, ...)))
 

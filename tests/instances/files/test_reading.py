@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.files.reading import read_mapping
+from clusterplan.instances.files.reading import read_mapping, read_text
 
 
 def test_a_file_that_holds_a_mapping(tmp_path: Path) -> None:
@@ -18,3 +18,22 @@ def test_a_file_that_holds_a_mapping(tmp_path: Path) -> None:
     file.write_text("[1]", encoding="utf-8")
     with pytest.raises(InstanceError, match=r"x\.json: is no price list$"):
         read_mapping(file, "is no price list")
+
+
+@pytest.mark.parametrize(
+    ("raw", "fault"),
+    [
+        ("a\nb\nä".encode("latin-1"), "line 3: is not text (UTF-8); a YAML, JSON or CSV file is needed"),
+        (b"\x89PNG\n\0", "is not text (UTF-8); a YAML, JSON or CSV file is needed"),
+        ("a,b".encode("utf-16"), "is text in UTF-16; save it as UTF-8"),
+    ],
+)
+def test_text_in_another_encoding(tmp_path: Path, raw: bytes, fault: str) -> None:
+    """It is said which, or in which line; on demand a sign stands for what is no UTF-8."""
+    file = tmp_path / "x.csv"
+    file.write_bytes(raw)
+    with pytest.raises(InstanceError) as caught:
+        read_text(file)
+    assert str(caught.value) == f"{file}: {fault}"
+    if fault.startswith("line"):
+        assert read_text(file, errors="replace") == "a\nb\n\ufffd"

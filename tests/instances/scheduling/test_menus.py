@@ -166,3 +166,25 @@ def test_columns_and_objects_hash_alike() -> None:
     assert SchedulingInstance.model_validate(changed).sha256() != there.sha256()
     frame = there.to_frame()
     assert frame["requested"].tolist() == [str(width) for width in there.table().tasks.tolist()]
+
+
+def test_a_configuration_of_a_variant_runs_on_one_server() -> None:
+    """Those that only all servers together hold are left out; a server that gets larger later counts."""
+    servers = [
+        {"name": "small", "count": 8, "capacity": {"gpu": 2}},
+        {"name": "large", "capacity": {"gpu": 3}},
+    ]
+    on_servers = {"resources": {}, "servers": servers}
+    job = variants(RING)
+    assert instance(job, **on_servers).menus().labels == ["v0:1", "v0:2", "v0:3"]
+    assert instance(job, **on_servers).table().demand.tolist() == [[3]]
+    later = [{"at_s": 5, "server": "large", "change": {"gpu": 1}}]
+    assert instance(job, **on_servers, events=later).menus().labels[-1] == "v0:4"
+    wide = {"demand": {"gpu": 1}, "speeds": {19: 3.0}}
+    assert instance(wide, **on_servers).menus().labels == ["19"]
+    fitting = r"the configurations that fit on one server, as those of variants must, are: v0:1, v0:2, v0:3"
+    with pytest.raises(InstanceError, match=rf"jobs\[0\]\.requested: is 'v0:4'; {fitting}$"):
+        instance({**job, "requested": "v0:4"}, **on_servers)
+    job["variants"][0] = {**job["variants"][0], "workers": {"min": 4, "max": 5}}
+    with pytest.raises(InstanceError, match="'j0' has no configuration that ever fits on one server"):
+        instance(job, **on_servers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 import clusterplan
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.planner.batch.solve_many import BatchOptions, solve_many
 from clusterplan.planner.comparison.compare import compare
 
@@ -84,6 +86,33 @@ def test_a_comparison_runs_on_the_cluster(cluster: Any) -> None:
     assert rows["brute-force"].limit == "time"
     assert "killed after 3 s" in (rows["brute-force"].message or "")
     assert found.faults == ("none.yaml: there is no such file",)
+
+
+@pytest.mark.slow
+def test_traces_are_scheduled_on_the_cluster(cluster: Any, tmp_path: Path) -> None:
+    """Rigid, malleable and on servers; the prices that prove a bound come back too."""
+    document = {"schema_version": 1, "kind": "scheduling", "name": "servers"}
+    servers = [{"name": "n", "count": 2, "capacity": {"gpu": 4}}]
+    jobs = [
+        {"name": f"j{k}", "arrival_s": k, "tasks": 1 + k, "demand": {"gpu": 1}, "duration_s": 50 - 9 * k}
+        for k in range(5)
+    ]
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps({**document, "servers": servers, "jobs": jobs}), encoding="utf-8")
+    rigid, malleable = generate_scheduling(20, 32, seed=3), generate_scheduling(8, 8, seed=3, malleable=True)
+    batch = BatchOptions(scheduler=cluster.scheduler_address)
+    options = clusterplan.SolveOptions(time_limit_s=120, seed=1)
+    found = compare([file, rigid, malleable], ["srsf", "exact"], options, batch)
+    assert not found.faults
+    assert len(found.rows) == 6
+    for row in found.rows:
+        assert row.status in ("feasible", "optimal"), row.message
+        assert row.bound is not None
+        assert row.objective is not None
+        assert row.bound <= row.objective * (1 + 1e-9)
+    for record in solve_many([rigid], solver="exact", options=options, batch=batch):
+        assert record.result is not None
+        assert clusterplan.verify(rigid, record.result).ok
 
 
 @pytest.mark.slow

@@ -41,6 +41,13 @@ def test_servers_are_added_and_drained() -> None:
     known = what_if(made)
     assert changed_instance(made, "add=2xa100", known).pool == {"gpu": 144.0}
     assert changed_instance(made, "drain=v*", known).pool == {"gpu": 64.0}
+    fewer = changed_instance(made, "drain=v100-3", known)
+    assert isinstance(fewer, SchedulingInstance)
+    assert fewer.pool == {"gpu": 120.0}
+    assert [server.name for server in fewer.servers][:4] == ["a100", "v100-0", "v100-1", "v100-2"]
+    assert changed_instance(fewer, "drain=v100-[0-6]", known).pool == {"gpu": 72.0}
+    with pytest.raises(OptionError, match="leaves no server; jobs need one at least"):
+        changed_instance(made, "drain=*", known)
     with pytest.raises(OptionError, match="there is no server 'h100'; there are: a100, v100"):
         changed_instance(made, "add=h100", known)
 

@@ -36,3 +36,11 @@ def test_unknown_gpus_are_refused(tmp_path: Path) -> None:
     """Those that the table has are named."""
     with pytest.raises(InstanceError, match=r"options: capacity.k80: unknown GPU type; allowed: v100"):
         import_gavel(*write(tmp_path), {"k80": 1})
+
+
+def test_a_wrong_speed_is_named(tmp_path: Path) -> None:
+    """By its type and entry."""
+    _, trace = write(tmp_path)
+    (tmp_path / "s.json").write_text(json.dumps({"v100": {"('A', 2)": {"null": -1}}}))
+    with pytest.raises(InstanceError, match=r"s\.json: v100\.\('A', 2\): null: is -1, but must be at"):
+        import_gavel(tmp_path / "s.json", trace, {"v100": 1})

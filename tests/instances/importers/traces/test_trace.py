@@ -44,7 +44,7 @@ def test_jobs_without_a_duration_may_be_left_out(tmp_path: Path) -> None:
     """And it is said how many."""
     found = imported(tmp_path, "0,1,0,a", "0,1,5,a", drop_zero=True)
     assert list(found.table().names) == ["job-2"]
-    assert "1 jobs with a duration of 0 are left out." in found.assumptions
+    assert "Left out: 1 job with a duration of 0." in found.assumptions
 
 
 def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
