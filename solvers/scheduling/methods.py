@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -51,17 +53,30 @@ def plan_of(instance: SchedulingInstance, schedule: Schedule) -> list[Segment]:
     names, menus, on = instance.table().names, instance.menus(), schedule.servers
     row = menus.requested[schedule.job] if schedule.row is None else schedule.row
     columns = (column.tolist() for column in (schedule.job, schedule.start_s, schedule.end_s, row))
-    # Validating what was computed here would take longer than computing it.
-    return [
-        Segment.model_construct(
-            job=names[job],
-            start_s=start,
-            end_s=end,
-            configuration=menus.labels[row],
-            servers=dict(on[job, start]) if on else {},
-        )
-        for job, start, end, row in zip(*columns, strict=True)
-    ]
+    with _uncollected():
+        # Validating what was computed here would take longer than computing it.
+        return [
+            Segment.model_construct(
+                job=names[job],
+                start_s=start,
+                end_s=end,
+                configuration=menus.labels[row],
+                servers=dict(on[job, start]) if on else {},
+            )
+            for job, start, end, row in zip(*columns, strict=True)
+        ]
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let nobody look for garbage among many objects that are all kept: it takes as long as making them."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def is_plain(instance: SchedulingInstance) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -174,3 +175,16 @@ def test_a_cluster_that_shrinks_under_a_job_without_preemption_is_said() -> None
     assert outcome.plan is None
     lost = "fifo: running jobs lose their place at 5 s, and must not be interrupted"
     assert outcome.message == f"{lost}; evict: restart lets them begin again"
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(collects: bool) -> None:
+    """It rests while the segments of a plan are made."""
+    formulation = SchedulingFormulation(generate_scheduling(20, 8))
+    before = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        POLICIES[0].solve(formulation, SolveOptions(), Clock())
+        assert gc.isenabled() is collects
+    finally:
+        (gc.enable if before else gc.disable)()
