@@ -282,7 +282,7 @@ def least_attained(
     level, since_s = np.zeros(n, dtype=np.int64), np.zeros(n)
     running, runs = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
     # Jobs that run, in the order of their arrival; few of those that are present.
-    active = np.empty(0, dtype=np.int64)
+    active: Ints = np.empty(0, dtype=np.int64)
     pending, chosen = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     least = min(gpus)
     segments, noted = np.empty((4 * n + 16, 3)), 0

@@ -188,3 +188,19 @@ def test_the_garbage_collector_is_left_as_it_was(collects: bool) -> None:
         assert gc.isenabled() is collects
     finally:
         (gc.enable if before else gc.disable)()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("fair", {}), ("gandiva-timeslice", {}), ("max-min", {}), ("las", {"queues": "none"})],
+)
+def test_jobs_in_turn_end_though_a_restart_takes_longer_than_a_turn(
+    name: str, settings: dict[str, Any]
+) -> None:
+    """A turn is twice as long as a restart then."""
+    trace = generate_scheduling(12, 8, load=2.0, seed=5)
+    formulation = SchedulingFormulation(trace.replace(preemption="costs", restart_s=5000.0))
+    policy = next(policy for policy in POLICIES if policy.name == name)
+    plan = policy.solve(formulation, SolveOptions(method_options=settings), Clock(60.0)).plan
+    assert plan is not None
+    assert formulation.violations(plan) == []
