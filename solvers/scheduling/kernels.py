@@ -131,6 +131,36 @@ def fill(
 
 
 @compiled
+def raise_levels(
+    jobs: Ints, executed_s: Floats, width: Floats, level: Ints, limits: Floats, near: float, moment_s: float
+) -> None:
+    """Raise the level of each of these jobs while its service has reached the limit of the level.
+
+    Parameters
+    ----------
+    level, limits
+        Of each job, and the limit of each level in GPU-seconds; infinite for the last.
+    near, moment_s
+        A limit counts as reached that is missed by so much of it, or by so many seconds.
+    """
+    for j in jobs:
+        while limits[level[j]] < np.inf:
+            limit = limits[level[j]]
+            if executed_s[j] * width[j] < limit - max(near * limit, moment_s * width[j]):
+                break
+            level[j] += 1
+
+
+@compiled
+def until_limit(jobs: Ints, executed_s: Floats, width: Floats, level: Ints, limits: Floats) -> float:
+    """Return how many seconds the next of these jobs still runs to the limit of its level."""
+    found = np.inf
+    for j in jobs:
+        found = min(found, limits[level[j]] / width[j] - executed_s[j])
+    return found
+
+
+@compiled
 def choice_fault(chosen: Ints, arrived: int, done: Flags, mark: Flags) -> int:
     """Return what is wrong with chosen jobs: 1, one has not arrived; 2, it has ended; 3, it is there twice.
 

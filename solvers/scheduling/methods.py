@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from ...formulations.scheduling.constraints import restarts_s
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.losses import interval_s
 from ...formulations.scheduling.plan import Segment
@@ -43,6 +46,7 @@ PLACEMENT = MethodOption(
     "that start together on the fewest that are proven possible.",
     choices=RULES,
 )
+AT_LEAST = "; twice the longest restart at least"
 BY = MethodOption("truth", "Remaining times are true, or estimated by users.", choices=("truth", "estimate"))
 
 
@@ -51,17 +55,30 @@ def plan_of(instance: SchedulingInstance, schedule: Schedule) -> list[Segment]:
     names, menus, on = instance.table().names, instance.menus(), schedule.servers
     row = menus.requested[schedule.job] if schedule.row is None else schedule.row
     columns = (column.tolist() for column in (schedule.job, schedule.start_s, schedule.end_s, row))
-    # Validating what was computed here would take longer than computing it.
-    return [
-        Segment.model_construct(
-            job=names[job],
-            start_s=start,
-            end_s=end,
-            configuration=menus.labels[row],
-            servers=dict(on[job, start]) if on else {},
-        )
-        for job, start, end, row in zip(*columns, strict=True)
-    ]
+    with _uncollected():
+        # Validating what was computed here would take longer than computing it.
+        return [
+            Segment.model_construct(
+                job=names[job],
+                start_s=start,
+                end_s=end,
+                configuration=menus.labels[row],
+                servers=dict(on[job, start]) if on else {},
+            )
+            for job, start, end, row in zip(*columns, strict=True)
+        ]
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let nobody look for garbage among many objects that are all kept: it takes as long as making them."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def is_plain(instance: SchedulingInstance) -> bool:
@@ -187,14 +204,19 @@ def limits_of(text: str) -> tuple[float, ...]:
     return limits
 
 
-def _las(_: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
+def _las(instance: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
     limits = limits_of(settings["queues"])
-    return Queues(limits, settings["promote"]) if limits else LeastAttained()
+    return Queues(limits, settings["promote"]) if limits else LeastAttained(round_of(instance, 0.0))
 
 
 def _time_slice(instance: SchedulingInstance, settings: Mapping[str, Any]) -> RoundPolicy:
     arrival_s = instance.table().arrival_s
-    return TimeSlice(settings["round_s"] or turn_s(float(np.ptp(arrival_s))))
+    return TimeSlice(round_of(instance, settings["round_s"] or turn_s(float(np.ptp(arrival_s)))))
+
+
+def round_of(instance: SchedulingInstance, seconds: float) -> float:
+    """Return how long a round is: twice the longest restart at least, or jobs in turn would never end."""
+    return max(seconds, float(np.ceil(2 * restarts_s(instance).max())))
 
 
 OPTIMUS = {
@@ -245,8 +267,12 @@ POLICIES: tuple[PolicySolver, ...] = (
     PolicySolver(
         "fair",
         "all jobs in turn, a round each; knows nothing",
-        lambda instance, settings: RoundRobin(instance.lease_s or settings["round_s"]),
-        {"round_s": MethodOption(3600.0, "Seconds of a round, where there is no lease.", least=1.0)},
+        lambda instance, settings: RoundRobin(round_of(instance, instance.lease_s or settings["round_s"])),
+        {
+            "round_s": MethodOption(
+                3600.0, f"Seconds of a round, where there is no lease{AT_LEAST}.", least=1.0
+            )
+        },
     ),
     PolicySolver(
         "drf",
@@ -300,7 +326,7 @@ POLICIES: tuple[PolicySolver, ...] = (
         {
             "round_s": MethodOption(
                 0.0,
-                "Seconds of a turn; 0: 60, or as many minutes as make 8,000 turns of a trace.",
+                f"Seconds of a turn; 0: 60, or as many minutes as make 8,000 turns of a trace{AT_LEAST}.",
                 least=0.0,
             )
         },
@@ -317,8 +343,8 @@ POLICIES: tuple[PolicySolver, ...] = (
     PolicySolver(
         "max-min",
         "fair shares of normalised throughput (Gavel); knows speeds",
-        lambda _, settings: MaxMin(settings["round_s"]),
-        {"round_s": MethodOption(360.0, "Seconds of a round.", least=1.0)},
+        lambda instance, settings: MaxMin(round_of(instance, settings["round_s"])),
+        {"round_s": MethodOption(360.0, f"Seconds of a round{AT_LEAST}.", least=1.0)},
     ),
     PolicySolver(
         "optimus",

@@ -205,9 +205,8 @@ def _without(jobs: Ints, count: int, j: int) -> int:
 
 @compiled
 def _demoted(
-    present: Ints,
+    active: Ints,
     gpus: Ints,
-    running: Flags,
     executed_s: Floats,
     limits: Floats,
     level: Ints,
@@ -215,9 +214,9 @@ def _demoted(
     lengths: Ints,
 ) -> None:
     """Move each running job that has reached the limit of its queue to the end of the next one."""
-    for j in present:
+    for j in active:
         q = level[j]
-        if running[j] and q < len(limits) and executed_s[j] * gpus[j] >= limits[q]:
+        if q < len(limits) and executed_s[j] * gpus[j] >= limits[q]:
             lengths[q] = _without(queues[q], lengths[q], j)
             queues[q + 1, lengths[q + 1]] = j
             lengths[q + 1] += 1
@@ -225,22 +224,38 @@ def _demoted(
 
 
 @compiled
-def _served(queue: Ints, gpus: Ints, free: int, runs: Flags) -> int:
-    """Decide who of a queue runs; put these before those that wait, and return the GPUs that are left."""
-    pending = np.empty(len(queue), dtype=np.int64)
+def _served(
+    queue: Ints, gpus: Ints, free: int, least: int, pending: Ints, chosen: Ints, count: int
+) -> tuple[int, int]:
+    """Note after `count` jobs who of a queue runs too, and put these before those that wait.
+
+    Parameters
+    ----------
+    least
+        No job has fewer GPUs.
+    pending
+        Has room for the queue.
+
+    Returns
+    -------
+    tuple of int
+        The GPUs that are left, and how many jobs are chosen.
+    """
     first = waiting = 0
-    for k in range(len(queue)):
-        j = queue[k]
-        runs[j] = free >= gpus[j]
-        if runs[j]:
+    for j in queue:
+        if free < least:  # the others keep their places
+            break
+        if free >= gpus[j]:
             free -= gpus[j]
+            chosen[count] = j
+            count += 1
             queue[first] = j
             first += 1
         else:
             pending[waiting] = j
             waiting += 1
-    queue[first:] = pending[:waiting]
-    return free
+    queue[first : first + waiting] = pending[:waiting]
+    return free, count
 
 
 @compiled
@@ -263,54 +278,59 @@ def least_attained(
     n, levels = len(arrival_s), len(limits) + 1
     at = arrival_events(arrival_s)
     left, executed_s = steps.copy(), np.zeros(n)
-    present, count = np.empty(n, dtype=np.int64), 0
     queues, lengths = np.empty((levels, n), dtype=np.int64), np.zeros(levels, dtype=np.int64)
     level, since_s = np.zeros(n, dtype=np.int64), np.zeros(n)
     running, runs = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
+    # Jobs that run, in the order of their arrival; few of those that are present.
+    active: Ints = np.empty(0, dtype=np.int64)
+    pending, chosen = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    least = min(gpus)
     segments, noted = np.empty((4 * n + 16, 3)), 0
-    now_s, following, ends_s, jumps_s = 0.0, 0, np.inf, np.inf
-    while following < n or count > 0:
+    now_s, following, ended, ends_s, jumps_s = 0.0, 0, 0, np.inf, np.inf
+    while following < n or ended < n:
         before_s = now_s
         event_s = min(at[following] if following < n else np.inf, ends_s)
         # A jump counts only if it comes before arrivals and ends.
         now_s = min(event_s, jumps_s)
         kept = 0
-        for k in range(count):
-            j = present[k]
-            if running[j] and event_s == now_s and before_s + left[j] * step_s[j] == now_s:
+        for j in active:
+            if event_s == now_s and before_s + left[j] * step_s[j] == now_s:
                 segments = _noted(segments, noted, j, since_s[j], now_s)
                 noted += 1
                 running[j] = False
                 lengths[level[j]] = _without(queues[level[j]], lengths[level[j]], j)
+                ended += 1
             else:
-                present[kept] = j
+                active[kept] = j
                 kept += 1
-        count = kept
+        active = active[:kept]
         while event_s == now_s and following < n and at[following] == now_s:
-            present[count] = queues[0, lengths[0]] = following
+            queues[0, lengths[0]] = following
             lengths[0] += 1
-            count += 1
             following += 1
-        for j in present[:count]:
-            if running[j]:
-                left[j] -= max(now_s - before_s - overhead_s[j], 0.0) / step_s[j]
-                # In this order of rounding the limit is reached exactly at the time of the jump.
-                executed_s[j] = executed_s[j] + now_s - before_s
-        _demoted(present[:count], gpus, running, executed_s, limits, level, queues, lengths)
-        free = pool
+        for j in active:
+            left[j] -= max(now_s - before_s - overhead_s[j], 0.0) / step_s[j]
+            # In this order of rounding the limit is reached exactly at the time of the jump.
+            executed_s[j] = executed_s[j] + now_s - before_s
+        _demoted(active, gpus, executed_s, limits, level, queues, lengths)
+        free, count = pool, 0
         for q in range(levels):
-            free = _served(queues[q, : lengths[q]], gpus, free, runs)
-        ends_s = jumps_s = np.inf
-        for j in present[:count]:
-            if running[j] and not runs[j]:
+            free, count = _served(queues[q, : lengths[q]], gpus, free, least, pending, chosen, count)
+        for j in chosen[:count]:
+            runs[j] = True
+        for j in active:
+            if not runs[j]:
                 segments = _noted(segments, noted, j, since_s[j], now_s)
                 noted += 1
-            elif runs[j] and not running[j]:
+                running[j] = False
+        active = np.sort(chosen[:count])
+        ends_s = jumps_s = np.inf
+        for j in active:
+            if not running[j]:
                 since_s[j] = now_s
-            running[j] = runs[j]
-            if runs[j]:
-                ends_s = min(ends_s, now_s + left[j] * step_s[j])
-                if level[j] < levels - 1:
-                    jump_s = np.ceil(limits[level[j]] / gpus[j]) - executed_s[j] + now_s
-                    jumps_s = min(jumps_s, jump_s)
+            running[j], runs[j] = True, False
+            ends_s = min(ends_s, now_s + left[j] * step_s[j])
+            if level[j] < levels - 1:
+                jump_s = np.ceil(limits[level[j]] / gpus[j]) - executed_s[j] + now_s
+                jumps_s = min(jumps_s, jump_s)
     return segments[:noted]

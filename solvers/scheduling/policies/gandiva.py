@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ....instances.common.arrays import Floats, Ints
+from ....instances.common.arrays import Flags, Floats, Ints
 from ..menu_seen import MenuSeen
 from ..round_policy import SLACK, RoundPolicy, admit
 from ..seen import Knowledge
@@ -63,6 +63,8 @@ class TimeSlice(RoundPolicy):
             self._turn[jobs[runs]] = seen.now_s
         if seen.now_s == self._began_s:
             runs = np.zeros(len(jobs), dtype=bool)
+        elif self._nobody_fits(usage, runs, free):
+            return np.where(runs, rows, -1)
         self.order = order = np.lexsort((self._places(jobs), ~runs))
         served = np.zeros(len(jobs), dtype=bool)
         served[order] = admit(usage[order], free, seen.capacity)
@@ -71,6 +73,12 @@ class TimeSlice(RoundPolicy):
     def again_s(self) -> float:
         """Return the end of the quantum, where jobs wait."""
         return super().again_s() if self._waiting else np.inf
+
+    def _nobody_fits(self, usage: Floats, runs: Flags, free: Floats) -> bool:
+        """Return whether those who run leave too little for each that waits, as most often within a turn."""
+        slack = SLACK * self.seen.capacity
+        left = free - usage[runs].sum(axis=0)
+        return bool((left >= -slack).all() and not (usage[~runs] <= left + slack).all(axis=1).any())
 
     def _places(self, jobs: Ints) -> Floats:
         """Return the place of each job in its class, over the number of jobs in it, shape (jobs,)."""

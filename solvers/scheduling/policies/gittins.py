@@ -12,9 +12,10 @@ from typing import ClassVar
 import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
+from ..kernels import raise_levels, until_limit
 from ..policy import ByKey
 from ..seen import Knowledge, Seen
-from .least_attained import reached
+from .least_attained import MOMENT, NEAR
 
 LEVELS = 16
 """Steps of the index, by equal factors from the shortest to the longest service of jobs that have ended."""
@@ -70,17 +71,18 @@ class Gittins(ByKey):
 
     def choose(self, held: Flags) -> Ints:
         """Move jobs to the levels that they have reached, and serve those with the highest index."""
-        jobs, seen = self.seen.running, self.seen
-        limit = self._limits[self._level[jobs]]
-        service = seen.executed_s[jobs] * seen.width[jobs]
-        self._level[jobs[reached(service, limit, seen.width[jobs], seen.now_s)]] += 1
+        seen = self.seen
+        jobs, tolerances = seen.running, (NEAR, MOMENT * seen.now_s)
+        raise_levels(jobs, seen.executed_s, seen.width, self._level, self._limits, *tolerances)
         return super().choose(held)
 
     def again_s(self) -> float:
-        """Return when the next job reaches a level."""
-        jobs, seen = self.seen.running, self.seen
-        left = self._limits[self._level[jobs]] / seen.width[jobs] - seen.executed_s[jobs]
-        return seen.now_s + float(left.min(initial=np.inf))
+        """Return when the next job reaches a level, if any waits: nobody else would take its place."""
+        seen = self.seen
+        if not self.waits():
+            return np.inf
+        jobs = seen.running
+        return seen.now_s + until_limit(jobs, seen.executed_s, seen.width, self._level, self._limits)
 
     def _learn(self, services: Floats) -> None:
         steps = np.unique(np.geomspace(services[0], services[-1], LEVELS))

@@ -30,9 +30,18 @@ def reached(service: Floats, limit: Floats, width: Floats, now_s: float) -> Flag
 
 
 class LeastAttained(ByKey):
-    """Serves the job that has had the least GPU-time, compared once a lease; ties go to the first."""
+    """Serves the job that has had the least GPU-time, compared once a lease; ties go to the first.
+
+    Parameters
+    ----------
+    least_s
+        Jobs are not compared more often.
+    """
 
     preempts: ClassVar[bool] = True
+
+    def __init__(self, least_s: float = 0.0) -> None:
+        self._least_s = least_s
 
     def keys_of(self, jobs: Ints) -> Floats:
         """Return the attained service in GPU-seconds."""
@@ -42,7 +51,7 @@ class LeastAttained(ByKey):
         """Return the end of the first lease of a job that runs, if any waits; leases are renewed."""
         if not self.waits() or not len(self.seen.running):
             return np.inf
-        quantum = self.seen.lease_s or QUANTUM_S
+        quantum = max(self.seen.lease_s or QUANTUM_S, self._least_s)
         since = self.seen.since_s[self.seen.running]
         done = np.floor((self.seen.now_s - since) / quantum + NEAR)
         return float((since + (done + 1) * quantum).min())

@@ -31,6 +31,8 @@ from ..seen import Knowledge
 
 KEPT = 1 - 1e-7
 """How much of the largest minimum the second program keeps."""
+LEAST_WEIGHT = 1e-3
+"""A job of less weight than so much of the largest counts as this, for throughputs are over weights."""
 
 
 class MaxMin(RoundPolicy):
@@ -106,7 +108,9 @@ class MaxMin(RoundPolicy):
             return
         requested = seen.requested[jobs]
         wide = self.shares(seen.usage[requested])
-        weight = np.maximum(seen.weight[jobs], np.finfo(float).tiny)
+        weight = seen.weight[jobs]
+        most = float(weight.max())
+        weight = np.maximum(weight, LEAST_WEIGHT * most) if most > 0 else np.ones(len(jobs))
         sizes = seen.first[jobs + 1] - seen.first[jobs]
         if (sizes == 1).all() and seen.usage.shape[1] == 1:
             room = float(free[0] / seen.capacity[0]) if seen.capacity[0] > 0 else 0.0

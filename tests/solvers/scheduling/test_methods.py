@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -174,3 +175,32 @@ def test_a_cluster_that_shrinks_under_a_job_without_preemption_is_said() -> None
     assert outcome.plan is None
     lost = "fifo: running jobs lose their place at 5 s, and must not be interrupted"
     assert outcome.message == f"{lost}; evict: restart lets them begin again"
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(collects: bool) -> None:
+    """It rests while the segments of a plan are made."""
+    formulation = SchedulingFormulation(generate_scheduling(20, 8))
+    before = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        POLICIES[0].solve(formulation, SolveOptions(), Clock())
+        assert gc.isenabled() is collects
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("fair", {}), ("gandiva-timeslice", {}), ("max-min", {}), ("las", {"queues": "none"})],
+)
+def test_jobs_in_turn_end_though_a_restart_takes_longer_than_a_turn(
+    name: str, settings: dict[str, Any]
+) -> None:
+    """A turn is twice as long as a restart then."""
+    trace = generate_scheduling(12, 8, load=2.0, seed=5)
+    formulation = SchedulingFormulation(trace.replace(preemption="costs", restart_s=5000.0))
+    policy = next(policy for policy in POLICIES if policy.name == name)
+    plan = policy.solve(formulation, SolveOptions(method_options=settings), Clock(60.0)).plan
+    assert plan is not None
+    assert formulation.violations(plan) == []

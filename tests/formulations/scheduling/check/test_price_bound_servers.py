@@ -181,7 +181,7 @@ def tiny(seed: int) -> SchedulingInstance:
             "weight": float(rng.integers(0, 4)) if rng.random() < 0.5 and k else 1.0,
         }
         if servers == 2 and rng.random() < 0.3:
-            job["speed_by_servers"] = {"2": 0.5}
+            job["speed_by_servers"] = {"1": 1.0, "2": 0.5}
         jobs.append(job)
     document: dict[str, Any] = {
         "schema_version": 1,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling.methods import plan_of
 from clusterplan.solvers.scheduling.policies.gandiva import TimeSlice, turn_s
@@ -47,3 +50,17 @@ def test_turns_are_longer_in_long_traces() -> None:
     """Whole minutes."""
     assert turn_s(0.0) == turn_s(480_000.0) == 60
     assert turn_s(9_408_690.0) == 1200
+
+
+@pytest.mark.parametrize(
+    "events", [[], [{"at_s": 5e4, "change": {"gpu": -12}}, {"at_s": 9e4, "change": {"gpu": 12}}]]
+)
+def test_who_is_full_need_not_sort_those_who_wait(events: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a turn the schedule is the same as if everybody's place were looked at again."""
+    there = generate_scheduling(120, 16, load=2.0, seed=6).replace(events=events)
+    found = RoundEngine(there, TimeSlice(600.0)).run()
+    asked = []
+    monkeypatch.setattr(TimeSlice, "_nobody_fits", lambda *_: bool(asked.append(1)))
+    expected = RoundEngine(there, TimeSlice(600.0)).run()
+    assert len(asked) > 20
+    assert plan_of(there, found) == plan_of(there, expected)

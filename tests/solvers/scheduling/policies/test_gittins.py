@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clusterplan.solvers.scheduling.policies.gittins import gittins_index
+from clusterplan.instances.scheduling.generate import generate_scheduling
+from clusterplan.solvers.scheduling.engine import Engine
+from clusterplan.solvers.scheduling.kernels import until_limit
+from clusterplan.solvers.scheduling.policies.gittins import Gittins, gittins_index
 
 
 def test_the_index_is_the_best_chance_for_the_time_spent() -> None:
@@ -22,3 +25,22 @@ def test_the_index_is_the_best_chance_for_the_time_spent() -> None:
 def test_beyond_all_samples_there_is_nothing_to_expect() -> None:
     """The index is 0, the least there is."""
     assert gittins_index(np.array([1.0, 2.0]), 2.0) == 0.0
+
+
+class Eager(Gittins):
+    """Is asked at every level that a job reaches, although nobody waits."""
+
+    def again_s(self) -> float:
+        """Return when the next job reaches a level."""
+        seen = self.seen
+        until_s = until_limit(seen.running, seen.executed_s, seen.width, self._level, self._limits)
+        return seen.now_s + until_s
+
+
+@pytest.mark.parametrize("load", [0.5, 0.9, 1.5])
+def test_levels_are_of_no_concern_while_nobody_waits(load: float) -> None:
+    """Jobs rise by several levels at once then, and the schedule is the same."""
+    instance = generate_scheduling(150, 32, load=load, seed=4)
+    found, expected = (Engine(instance, policy).run() for policy in (Gittins(), Eager()))
+    assert found.job.tolist() == expected.job.tolist()
+    assert found.end_s == pytest.approx(expected.end_s, rel=1e-12)

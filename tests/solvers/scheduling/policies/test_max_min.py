@@ -58,13 +58,26 @@ def test_two_resources_by_hand() -> None:
 
 def segments(*jobs: dict[str, Any], gpus: int = 2) -> list[tuple[Any, ...]]:
     """Return what runs when, in rounds of ten seconds."""
-    rows = [{"name": "abcd"[k], "demand": {"gpu": 1}, **job} for k, job in enumerate(jobs)]
+    rows = [{"name": "abcdefg"[k], "demand": {"gpu": 1}, **job} for k, job in enumerate(jobs)]
     document = {"name": "t", "resources": {"gpu": gpus}, "jobs": rows}
     there = SchedulingInstance.model_validate(document)
     formulation = SchedulingFormulation(there)
     plan = plan_of(there, RoundEngine(there, MaxMin(10.0)).run())
     assert formulation.violations(plan) == []
     return [(s.job, s.start_s, s.end_s) for s in formulation.finish(plan)]
+
+
+@pytest.mark.parametrize(
+    "menu", [{"duration_s": 100}, {"work": 100, "speeds": {1: 1.0, 2: 2.0}, "requested": 1}]
+)
+def test_jobs_without_weight_take_nothing_from_the_others(menu: dict[str, Any]) -> None:
+    """After a first round for each, these have the shares of their weights, a quarter and three."""
+    weights = [1, 3, *[0] * 5]
+    found = segments(*({**menu, "weight": weight} for weight in weights), gpus=1)
+    last = {job: end_s for job, _, end_s in found}
+    assert last["b"] == pytest.approx(70 + 120, abs=20)
+    assert last["a"] == pytest.approx(250, abs=20)
+    assert min(last[job] for job in "cdefg") > last["a"]
 
 
 def test_rounds_follow_the_shares() -> None:
