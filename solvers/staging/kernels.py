@@ -188,16 +188,25 @@ def forward(
     layers = len(edges) - 1
     # By type first: the segments of one type are read one after another.
     arrival, shortest = np.empty((len(weight), hardware, layers + 1)), np.full(len(weight), np.inf)
-    least = np.empty(hardware)
+    least, other = np.empty(hardware), np.empty(hardware)
     for row in range(len(weight)):
         own, to = weight[row], arrival[row]
         to[:, 0] = 0.0
         for layer in range(layers):
-            least[:] = np.inf
+            least[:], other[:] = np.inf, np.inf
             # Unsigned, so that no index is looked at for whether it counts from the end.
-            for i in range(np.uint64(edges[layer]), np.uint64(edges[layer + 1])):
+            i, end = np.uint64(edges[layer]), np.uint64(edges[layer + 1])
+            # Two minima of a type in turn, so that neither waits for the one before.
+            while i < end:
                 t = np.uint32(unit_type[i])
                 least[t] = min(least[t], own[i] + to[t, np.uint32(first[i])])
+                i += np.uint64(1)
+                if i < end:
+                    t = np.uint32(unit_type[i])
+                    other[t] = min(other[t], own[i] + to[t, np.uint32(first[i])])
+                    i += np.uint64(1)
+            for k in range(hardware):
+                least[k] = min(least[k], other[k])
             shortest[row] = least.min()
             _onward(least, alternating, to[:, layer + 1])
     return shortest, arrival
