@@ -21,6 +21,7 @@ from ..move_cost import move_cost
 from ..node_restrictions import counted
 from .assumptions import assumptions, what_is_ignored
 from .cluster import Cluster
+from .document import ClusterDocument
 from .objects import ENDED, NodeList, Pod, PodList
 from .options import KubernetesOptions
 from .volumes import read_volumes
@@ -50,14 +51,15 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
         raise fail(str(nodes), "; ".join([what, *left_out]))
     if not cluster.jobs:
         raise fail(str(pods), "; ".join(["has no pod to plan: no " + _what_was_asked(options), *left_out]))
+    written = ClusterDocument(cluster)
     document = {
         "name": f"kubernetes-{pods.stem}",
         "source": f"{nodes.name} and {pods.name}, as kubectl prints them",
-        "assumptions": [*assumptions(cluster, options), *what_is_ignored(cluster), *left_out],
+        "assumptions": [*assumptions(written), *what_is_ignored(cluster), *left_out],
         "objectives": ["value", *(["migrations"] if cluster.moving else []), "spread", "servers"],
         **move_cost(bool(cluster.moving)),
-        "servers": [cluster.server(node) for node in cluster.nodes],
-        "jobs": [cluster.job(job) for job in cluster.jobs],
+        "servers": [written.server(node) for node in cluster.nodes],
+        "jobs": [written.job(job) for job in cluster.jobs],
     }
     return validated(ConsolidationInstance, document, str(pods))
 
