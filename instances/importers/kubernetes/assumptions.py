@@ -59,6 +59,12 @@ def assumptions(document: ClusterDocument) -> Iterator[str]:
     if cluster.out:
         out = counted(len(cluster.out), "node is", "nodes are")
         yield f"{out} cordoned or not ready and left out: {some(cluster.out)}."
+    if cluster.short:
+        have = counted(len(cluster.short), "node has", "nodes have")
+        yield (
+            f"{have} less than pods on {'it' if len(cluster.short) == 1 else 'them'} hold, as where a device "
+            f"has failed: what runs there stays, and nothing is added: {some(sorted(cluster.short), NAMED)}."
+        )
     if cluster.staying:
         have = counted(len(cluster.staying), "job has", "jobs have")
         names = some(job.name for job in cluster.staying)
@@ -81,8 +87,11 @@ def assumptions(document: ClusterDocument) -> Iterator[str]:
 
 def _about_running_models(cluster: Cluster) -> Iterator[str]:
     """Say where GPU models stand, and which running jobs stay on theirs."""
-    if cluster.models.label == MACHINE and any(MACHINE in node.labels for node in cluster.nodes):
-        yield f"No label has the GPU models of nodes; {MACHINE} stands for them (--gpu-label names another)."
+    by_type = cluster.models.by_type & cluster.names
+    if by_type:
+        which = "nodes" if cluster.models.label == MACHINE else some(sorted(by_type), NAMED)
+        how = f"{MACHINE} stands for them (--gpu-label names another)"
+        yield f"No label has the GPU models of {which}; {how}."
     stay = [job.name for job in cluster.jobs if any(group.models for group in job.groups)]
     if stay:
         what = counted(

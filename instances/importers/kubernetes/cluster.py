@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,7 +16,7 @@ from .devices import ClusterDevices
 from .gpus import reserves, unknown_partitions
 from .jobs import PodGroup, PodJob, in_parts, is_unplanned, jobs_of, key_of
 from .models import GpuModels
-from .objects import Node, Pod
+from .objects import Node, Pod, Requests, total
 from .options import GPU, KubernetesOptions
 from .volumes import Volumes
 from .workloads import why_it_stays, workload_of
@@ -59,12 +60,31 @@ class Cluster:
     def is_cordoned(self, node: Node) -> bool:
         """Return whether a node takes no pods; of some nobody knows what is left."""
         unread = node.name in self.unread or (self.devices is not None and node.name in self.devices.out)
-        return bool(node.spec.unschedulable) or unread
+        return bool(node.spec.unschedulable) or unread or node.name in self.short
+
+    @cached_property
+    def short(self) -> frozenset[str]:
+        """The nodes that have less than the pods in question on them hold, as where a device has failed.
+
+        A resource that no node lists is of a scheme of its own, which keeps count elsewhere.
+        """
+        known = {name for node in self.listed for name in node.status.allocatable}
+        on: dict[str, list[Requests]] = defaultdict(list)
+        for pod in self._found:
+            if pod.node is not None:
+                on[pod.node].append(pod.requests)
+        return frozenset(
+            node.name
+            for node in self.listed
+            for name, amount in total(on.get(node.name, ())).items()
+            if name in known and not self.is_device(name) and amount > node.status.allocatable.get(name, 0)
+        )
 
     @cached_property
     def out(self) -> list[str]:
-        """The names of the others."""
-        return [node.name for node in self.listed if not node.ready or self.is_cordoned(node)]
+        """The names of the others, but for those in `short`."""
+        out = (node for node in self.listed if not node.ready or self.is_cordoned(node))
+        return [node.name for node in out if node.name not in self.short]
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -87,6 +107,27 @@ class Cluster:
     def _meant(self) -> list[Pod]:
         """The pods that the options choose."""
         return [pod for pod in self.present if not is_unplanned(pod) and self._is_chosen(pod)]
+
+    @cached_property
+    def _staying_ids(self) -> frozenset[int]:
+        """The identities of the pods that stay where they are."""
+        return frozenset(id(pod) for pod in self._candidates[1])
+
+    def why_unplanned(self, pod: Pod) -> str:
+        """Say in a few words why a pod is not planned, the first of the reasons that apply."""
+        if pod.metadata.deletionTimestamp is not None:
+            return "being deleted"
+        if pod.node is None and not pod.waits:
+            return "ended"
+        if is_unplanned(pod):
+            return "of DaemonSets, static or in kube-*"
+        if not self._is_chosen(pod):
+            return "not chosen by the options"
+        if pod.is_gated:
+            return "with closed scheduling gates"
+        if id(pod) in self._staying_ids:
+            return "on nodes that are cordoned or have less than their pods hold"
+        return "that no GPU is asked for with" if self.options.choice == "gpu" else "left out"
 
     @property
     def gated(self) -> list[Pod]:

@@ -6,6 +6,8 @@ a third one may have what ``kubectl get pv,pvc`` does.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,9 +50,12 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
     if not cluster.nodes:
         out = counted(len(cluster.out), "is", "are")
         what = f"has no node that takes pods; {out} cordoned or not ready"
+        if cluster.short:
+            what += f"; {len(cluster.short)} have less than their pods hold"
         raise fail(str(nodes), "; ".join([what, *left_out]))
     if not cluster.jobs:
-        raise fail(str(pods), "; ".join(["has no pod to plan: no " + _what_was_asked(options), *left_out]))
+        what = "has no pod to plan: no " + _what_was_asked(options)
+        raise fail(str(pods), "; ".join([what, *_what_there_is(cluster), *left_out]))
     written = ClusterDocument(cluster)
     document = {
         "name": f"kubernetes-{pods.stem}",
@@ -110,3 +115,11 @@ def _what_was_asked(options: KubernetesOptions) -> str:
     where = f" in {', '.join(options.namespaces)}" if options.namespaces else " outside kube-*"
     hint = " (--pods all plans the others)" if options.choice == "gpu" else ""
     return which + gpu + where + hint
+
+
+def _what_there_is(cluster: Cluster) -> Iterator[str]:
+    """Say what pods the file has instead, the first reason why each is not planned."""
+    reasons = Counter(map(cluster.why_unplanned, cluster.present))
+    if reasons:
+        counts = (f"{count} {why}" for why, count in reasons.most_common())
+        yield f"of its {counted(len(cluster.present), 'pod')} there are {', '.join(counts)}"

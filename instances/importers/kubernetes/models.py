@@ -18,14 +18,22 @@ class GpuModels:
 
     Attributes
     ----------
-    label
-        The label with the GPU model.
+    labels
+        The labels with GPU models, the first known one first: each pool of nodes may have its own.
     of_node
         Node → its GPU model, empty where it has none.
+    by_type
+        Nodes whose type stands for the GPU model, as no label has it.
     """
 
-    label: str
+    labels: tuple[str, ...]
     of_node: Mapping[str, str]
+    by_type: frozenset[str] = frozenset()
+
+    @property
+    def label(self) -> str:
+        """The first of the labels."""
+        return self.labels[0]
 
     @classmethod
     def read(cls, nodes: Sequence[Node], label: str, has_gpus: Callable[[Node], bool]) -> GpuModels:
@@ -36,15 +44,19 @@ class GpuModels:
         nodes
             The nodes.
         label
-            The label with the model; empty for the first known one that any of the nodes has.
+            The label with the model; empty for the first known one that each node has.
         has_gpus
             Whether a node has GPUs: machines without them have a type as well.
         """
-        known = (name for name in MODEL_LABELS if any(node.labels.get(name) for node in nodes))
-        label = label or next(known, MACHINE)
-        there = (node for node in nodes if label != MACHINE or has_gpus(node))
-        models = dict.fromkeys((node.name for node in nodes), "")
-        return cls(label, models | {node.name: node.labels.get(label, "") for node in there})
+        if label and label != MACHINE:
+            return cls((label,), {node.name: node.labels.get(label, "") for node in nodes})
+        labels = (MACHINE,) if label else (*MODEL_LABELS, MACHINE)
+        own = {node.name: _first(labels if has_gpus(node) else labels[:-1], node) for node in nodes}
+        used = tuple(name for name in labels if name in own.values())
+        by_type = frozenset(name for name, its in own.items() if its == MACHINE)
+        return cls(
+            used or (MACHINE,), {node.name: node.labels.get(own[node.name], "") for node in nodes}, by_type
+        )
 
     def of(self, node: Node) -> str | None:
         """Return the GPU model of a node."""
@@ -56,7 +68,7 @@ class GpuModels:
             groups = [group for group in job.groups if holds_gpus(group)]
             pods = [pod for group in groups for pod in group.pods]
             models = {self.of_node.get(pod.node or "", "") for pod in pods} - {""}
-            if models and not any(names_label(pod, self.label) for pod in pods):
+            if models and not any(names_label(pod, label) for pod in pods for label in self.labels):
                 nodes = frozenset(name for name, model in self.of_node.items() if model in models)
                 for group in groups:
                     if not group.nodes <= nodes:
@@ -90,3 +102,8 @@ class GpuModels:
                 job.gpu_model = listed
                 for group in job.groups:
                     group.nodes = every
+
+
+def _first(labels: Sequence[str], node: Node) -> str:
+    """Return the first of some labels that a node has; empty if it has none."""
+    return next((name for name in labels if node.labels.get(name)), "")

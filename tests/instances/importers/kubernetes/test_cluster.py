@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kubernetes_objects import cluster, pod
+from kubernetes_objects import cluster, node, pod
 
 from clusterplan.instances.importers.kubernetes.assumptions import assumptions, what_is_ignored
 from clusterplan.instances.importers.kubernetes.document import ClusterDocument
-from clusterplan.instances.importers.kubernetes.objects import Owner
+from clusterplan.instances.importers.kubernetes.objects import Owner, Pod
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,38 @@ def test_what_is_ignored_is_said() -> None:
     assert list(what_is_ignored(cluster(asks))) == [
         "1 planned job has pod anti-affinity, which the plan does not look at: t/x."
     ]
+
+
+def test_a_node_with_less_than_its_pods_hold_gets_nothing_more() -> None:
+    """A device has failed: what runs there stays, and the plan is not infeasible for it."""
+    made = cluster(pod("runs", 4, "a"), pod("waits", 1), nodes=(node("a", 3), node("b", 1)))
+    assert (made.short, made.out, made.names) == ({"a"}, [], {"b"})
+    assert [job.name for job in made.staying] == ["t/runs"]
+    assert [job.name for job in made.jobs] == ["t/waits"]
+    said = " ".join(assumptions(ClusterDocument(made)))
+    assert "1 node has less than pods on it hold, as where a device has failed" in said
+
+
+def test_what_no_node_lists_is_not_counted() -> None:
+    """A scheduler of its own may keep count of it."""
+    part = {"resources": {"requests": {"example.com/part": "5"}}}
+    assert cluster(pod("runs", 1, "a", containers=[part]), nodes=(node("a"),)).short == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("each", "why"),
+    [
+        (pod("x", 0), "that no GPU is asked for with"),
+        (pod("x", 1, "a", schedulingGates=[{"name": "g"}]), "being deleted"),
+        (pod("x", 1, schedulingGates=[{"name": "g"}]), "with closed scheduling gates"),
+        (pod("x", 1, "b"), "on nodes that are cordoned or have less than their pods hold"),
+    ],
+)
+def test_why_a_pod_is_not_planned(each: Pod, why: str) -> None:
+    """The first of the reasons."""
+    if why == "being deleted":
+        gone = each.metadata.model_copy(update={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+        each.__dict__["metadata"] = gone
+    made = cluster(each)
+    assert not made.jobs
+    assert made.why_unplanned(each) == why

@@ -28,5 +28,7 @@ def test_a_job_is_worth_its_gpus_and_stays_placed_where_it_runs() -> None:
 
 def test_more_than_there_is() -> None:
     """Requests of planned and other pods together."""
-    assert ClusterDocument(cluster(pod("x", 5, "a"))).overcommitted() == ["a"]
+    other = pod("y", 2, "a")
+    other.__dict__["metadata"] = other.metadata.model_copy(update={"namespace": "kube-system"})
+    assert ClusterDocument(cluster(pod("x", 3, "a"), other)).overcommitted() == ["a"]
     assert ClusterDocument(cluster(pod("x", 4, "a"))).overcommitted() == []

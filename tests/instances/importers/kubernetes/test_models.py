@@ -46,3 +46,22 @@ def test_a_choice_of_nodes_that_is_a_model_is_written_so() -> None:
     models.name_choices([whole, part], nodes)
     assert (whole.gpu_model, part.gpu_model) == (["A100"], None)
     assert (whole.groups[0].nodes, part.groups[0].nodes) == ({"a", "b", "l"}, {"a"})
+
+
+def test_pools_have_labels_of_their_own() -> None:
+    """A pool of TPUs beside one of GPUs, and one without a label of models, whose type stands for it."""
+    kind = "node.kubernetes.io/instance-type"
+    tpu = node("t", labels={"cloud.google.com/gke-tpu-accelerator": "tpu-v5p-slice", kind: "ct5p"})
+    typed, plain = node("g", labels={kind: "g5.xlarge"}), node("c", 0, labels={kind: "m5.large"})
+    models = GpuModels.read([A100, tpu, typed, plain], "", lambda each: each.name != "c")
+    assert [models.of(each) for each in (A100, tpu, typed, plain)] == [
+        "A100",
+        "tpu-v5p-slice",
+        "g5.xlarge",
+        None,
+    ]
+    assert models.labels == ("nvidia.com/gpu.product", "cloud.google.com/gke-tpu-accelerator", kind)
+    assert models.by_type == {"g"}
+    runs = job({"a", "t", "g"}, "g")
+    models.keep([runs], lambda _: True)
+    assert runs.groups[0].nodes == {"g"}
