@@ -1,5 +1,5 @@
 """Lets `python -m clusterplan` do what the command does."""
 
-from .planner.cli.main import program
+from .planner.cli.start import program
 
 program()
