@@ -163,6 +163,7 @@ def _tell(error: Any) -> None:
     group = getattr(error.ctx, "command", None) if hasattr(error, "ctx") else None
     if error.message.startswith("No such command") and isinstance(group, TyperGroup):
         error.message += f" There are: {', '.join(group.list_commands(error.ctx))}."
+    error.message = error.message.removeprefix("Value error, ")
     given = _given(getattr(getattr(error, "param", None), "opts", ()))
     if isinstance(error, typer.BadParameter) and given is not None and repr(given) not in error.message:
         error.message = f"is {given!r}; {error.message[:1].lower()}{error.message[1:]}"

@@ -25,7 +25,7 @@ from .assumptions import assumptions, what_is_ignored
 from .cluster import Cluster
 from .document import ClusterDocument
 from .objects import ENDED, NodeList, Pod, PodList
-from .options import KubernetesOptions
+from .options import MACHINE, KubernetesOptions
 from .volumes import read_volumes
 
 ListT = TypeVar("ListT", bound=Model)
@@ -38,6 +38,12 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
     listed = _read(nodes, NodeList, "the first file lists {}; nodes are wanted", "Pod")
     nodes_named = (node.name for node in listed.items)
     refuse_faults(str(nodes), repeated(nodes_named, "items", "metadata.name"))
+    label = options.gpu_label
+    if label and not any(node.labels.get(label) for node in listed.items):
+        known = sorted({name for node in listed.items for name in node.labels if _may_be_model(name)})
+        raise fail(
+            str(nodes), f"no node has the label {label!r} (--gpu-label); labels are {some(known) or 'none'}"
+        )
     present, invalid = _read_pods(pods)
     unread = frozenset(map(_node_of, invalid.data)) - {""}
     cluster = Cluster(listed.items, present, options, unread, read_volumes(options.volumes))
@@ -90,6 +96,11 @@ def _read_pods(path: Path) -> tuple[tuple[Pod, ...], LeftOut]:
     left_out = LeftOut("pod")
     pods = valid_entries(Pod, entries, str(path), left_out, lambda pod: (pod.metadata.namespace, pod.name))
     return tuple(pods), left_out
+
+
+def _may_be_model(label: str) -> bool:
+    """Return whether a label may have the GPU model of a node."""
+    return label == MACHINE or any(word in label for word in ("gpu", "accelerator"))
 
 
 def _name_of(pod: Any) -> str:

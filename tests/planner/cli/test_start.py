@@ -20,8 +20,8 @@ class Finder:
         if name == "clusterplan.planner.cli.verbs":
             os.kill(os.getpid(), signal.SIGINT)
 
-if sys.argv[1] == "ignored":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+handler = signal.SIG_IGN if sys.argv[1] == "ignored" else signal.default_int_handler
+signal.signal(signal.SIGINT, handler)
 sys.meta_path.insert(0, Finder())
 sys.argv = ["clusterplan", "--version"]
 start.program()
