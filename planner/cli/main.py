@@ -14,7 +14,6 @@ import typer
 from ...instances.common.errors import ClusterplanError
 from ..exit_codes import FAILED, INTERRUPTED, SOLVED, code_of_error
 from ..output.terminal import say, visible_output
-from .start import leave as leave_at_once
 from .verbs import WAS_INTERRUPTED, Verbs
 
 app = typer.Typer(
@@ -79,8 +78,6 @@ def program() -> None:
 def main() -> None:
     """Run the command line; turn every error into one line and an exit code."""
     try:
-        if signal.getsignal(signal.SIGINT) is leave_at_once:  # while all was loaded
-            signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, _interrupt)  # how batch systems ask a process to end
         with visible_output():
             _run()

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
+import clusterplan.__main__ as start
 from clusterplan.planner import exit_codes
-from clusterplan.planner.cli import start
 
 WHILE_LOADING = """
 import os, signal, sys
-from clusterplan.planner.cli import start
+import clusterplan.__main__ as start
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
@@ -59,20 +59,3 @@ def test_the_handler_of_others_is_left_alone(monkeypatch: pytest.MonkeyPatch) ->
         assert signal.getsignal(signal.SIGINT) is other
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def test_ctrl_c_in_a_command_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Typer would end without a word."""
-    from clusterplan.planner.cli import main, verbs
-
-    def pressed() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(verbs, "load", lambda name: pressed)
-    monkeypatch.setattr(sys, "argv", ["clusterplan", "doctor"])
-    with pytest.raises(SystemExit) as ended:
-        main.main()
-    assert ended.value.code == 130
-    assert capsys.readouterr().err == verbs.WAS_INTERRUPTED + "\n"
