@@ -51,7 +51,7 @@ def checked_file(path: Path, source: str) -> None:
         if is_stream(path):
             return
         if path.is_dir():
-            raise fail(source, "is a folder; give a file")
+            raise fail(source or "''", "is a folder; give a file")
         if path.exists() and not path.is_file():
             raise fail(source, "is a device; give a file, a pipe, or - for standard input")
         if path.stat().st_size > MOST_BYTES:

@@ -20,6 +20,7 @@ class CompareOptions(RunOptions):
         str | None,
         typer.Option(
             "--solvers",
+            "--solver",
             help="Names, separated by commas. [default: all that can be used here, but auto]",
         ),
     ] = None

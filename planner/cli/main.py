@@ -14,7 +14,7 @@ import typer
 from ...instances.common.errors import ClusterplanError
 from ..exit_codes import FAILED, INTERRUPTED, SOLVED, code_of_error
 from ..output.terminal import say, visible_output
-from .verbs import Verbs
+from .verbs import WAS_INTERRUPTED, Verbs
 
 app = typer.Typer(
     cls=Verbs,
@@ -92,7 +92,7 @@ def _run() -> None:
         say(str(error))
         sys.exit(code_of_error(error))
     except KeyboardInterrupt:
-        say("interrupted; what was printed before is complete")
+        say(WAS_INTERRUPTED)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # The reader has seen enough; nothing more can be written, not even at exit.

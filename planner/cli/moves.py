@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 import typer
 
+from ...instances.common.errors import OptionError
+from ...instances.common.printable import some
+
 PANEL = "Consolidation"
+NAMED = 5
+"""So many jobs are named."""
 DeviceMoves = Annotated[
     bool,
     typer.Option(
@@ -48,6 +54,19 @@ class MoveOptions:
         ),
     ] = None
     device_moves: DeviceMoves = False
+
+    def check_pins(self, instance: Any) -> None:
+        """Refuse patterns that match no job of an instance: a slip in one would let jobs move.
+
+        Raises
+        ------
+        OptionError
+            Naming the first such pattern.
+        """
+        names = [job.name for job in getattr(instance, "jobs", ())]
+        for pattern in self.pin or ():
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise OptionError(f"--pin {pattern!r} matches no job; there are: {some(names, NAMED)}")
 
     def changes(self) -> dict[str, Any]:
         """Return what the options change in the documents of instances."""

@@ -61,6 +61,8 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
     for file in run.files:
         try:
             instance = load(file, run.allow_outside, run.changes())
+            if len(run.files) == 1:
+                run.check_pins(instance)
             with working(f"{instance.name}: {solver}", options, run.quiet):
                 result = solve(instance, solver, options)
         except ClusterplanError as error:

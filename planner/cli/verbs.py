@@ -13,8 +13,12 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ..exit_codes import INTERRUPTED
+from ..output.terminal import say
+
 USAGE_ERROR: Any = typer.BadParameter.__base__
 """What a wrong command line raises: Click's, or in newer versions of Typer that of its own copy of Click."""
+WAS_INTERRUPTED = "interrupted; what was printed before is complete"
 GROUPS = {
     "Make an instance": ("import", "predict", "generate", "fit", "validate", "schema"),
     "Plan": ("solve", "compare", "pareto"),
@@ -115,6 +119,9 @@ class Verbs(TyperGroup):
         """Run the command; what is wrong on the command line is told with what was given and is allowed."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:  # Typer would end without a word
+            say(WAS_INTERRUPTED)
+            raise typer.Exit(INTERRUPTED) from None
         except USAGE_ERROR as error:
             _tell(error)
             raise
@@ -156,6 +163,7 @@ def _tell(error: Any) -> None:
     group = getattr(error.ctx, "command", None) if hasattr(error, "ctx") else None
     if error.message.startswith("No such command") and isinstance(group, TyperGroup):
         error.message += f" There are: {', '.join(group.list_commands(error.ctx))}."
+    error.message = error.message.removeprefix("Value error, ")
     given = _given(getattr(getattr(error, "param", None), "opts", ()))
     if isinstance(error, typer.BadParameter) and given is not None and repr(given) not in error.message:
         error.message = f"is {given!r}; {error.message[:1].lower()}{error.message[1:]}"

@@ -66,5 +66,5 @@ def _write_bytes(path: Path, raw: bytes) -> None:
         if not special:
             os.replace(partial, kept)  # nobody shall find half a file
     except OSError as error:
-        where = error.filename or path
+        where = path if error.filename in (None, str(partial)) else error.filename
         raise OptionError(f"{where}: cannot be written: {error.strerror or error}") from None

@@ -4,6 +4,10 @@ Jobs are placed one after the other, in every way that differs; servers in the s
 A branch ends where prices prove that it cannot beat the cutoff: jobs that are not placed yet pay for their
 pieces, and servers are paid for what they still can hold. Nothing here comes from a solver but the prices, of
 which any are right. Sums are integers, rounded to the side that keeps branches.
+
+Servers with tasks of running jobs are in the same state only if these are of the same shapes, as long as a
+job of such a shape is to be decided. Before the ways to move a job are tried, its price without what staying
+is worth has to leave a chance; the others are few.
 """
 
 from __future__ import annotations
@@ -11,15 +15,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 
+from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.job import allows
-from ..classes import Classes, JobClass
+from ..classes import MOVES, Classes, CurrentPlacement, JobClass
 from .dual_bound import PriceBound
 from .knapsack import Effort
 
 MOST_STEPS = 25_000
-"""Placements of a job that are tried, which takes half a second."""
+"""Placements of a job that are tried in each order, which takes half a second."""
 MOST_JOBS = 40
 MOST_SERVERS = 200
 MOST_NODES = 20_000
@@ -27,8 +33,8 @@ MOST_NODES = 20_000
 FINE = 2**60
 """Weighted sums are counted in so many parts of a unit."""
 
-State = tuple[str | None, tuple[int, ...], bool]
-"""Pool, what is free, and whether the server is in use."""
+State = tuple[str | None, tuple[int, ...], bool, tuple[int, ...]]
+"""Pool, what is free, whether the server is in use, and the shapes of what is there now and undecided."""
 Picks = tuple[tuple[State, tuple[int, ...]], ...]
 """The pieces of one job: a server in some state, and the tasks of each group on it."""
 
@@ -62,18 +68,22 @@ def none_better(
     """
     jobs = [number for number, job in enumerate(classes.jobs) for _ in job.members]
     servers = sum(len(server.members) for server in classes.servers)
-    placed = any(job.current for job in classes.jobs)
-    if not classes.exact or placed or len(jobs) > MOST_JOBS or servers > MOST_SERVERS:
+    if not classes.exact or len(jobs) > MOST_JOBS or servers > MOST_SERVERS:
         return None
-    search = _Search(classes, bound, weights, limits, cutoff)
-    try:
-        return not search.run()
-    except _Enough:
-        return None
+    # Large jobs have few places, and so have large tasks: which of the two ends branches earlier differs.
+    runs = any(job.current for job in classes.jobs)
+    for by_task in (False, True) if runs else (False,):
+        try:
+            return not _Search(classes, bound, weights, limits, cutoff, by_task).run()
+        except _Enough:
+            continue
+        except TooLargeError:
+            break
+    return None
 
 
 class _Search:
-    """Places jobs, the largest first."""
+    """Places jobs, the largest first, or those with the largest tasks."""
 
     def __init__(
         self,
@@ -82,15 +92,17 @@ class _Search:
         weights: Mapping[str, Fraction],
         limits: Mapping[str, Fraction],
         cutoff: Fraction,
+        by_task: bool,
     ) -> None:
         self.classes, self.bound, self.weights = classes, bound, weights
         self.names = sorted({*weights, *limits})
         self.limits = [limits.get(name) for name in self.names]
         self.cutoff = math.ceil(cutoff * FINE)
-        # Large jobs first: they have few places, so branches end early.
-        size = {n: sum(sum(part.tasks) for part in job.parts) for n, job in enumerate(classes.jobs)}
+        size = [sum(sum(part.tasks) for part in job.parts) for job in classes.jobs]
+        first = [self._largest(job) if by_task else Fraction(0) for job in classes.jobs]
         self.order = sorted(
-            (n for n, job in enumerate(classes.jobs) for _ in job.members), key=lambda n: (-size[n], n)
+            (n for n, job in enumerate(classes.jobs) for _ in job.members),
+            key=lambda n: (-first[n], -size[n], n),
         )
         self.steps = 0
         self.seen: set[object] = set()
@@ -100,24 +112,45 @@ class _Search:
         self.hopeless = False
         # What the jobs from each place on add at least, so that the bound of a branch is one sum.
         self.rest = [0] * (len(self.order) + 1)
+        # Shapes of tasks that run now and belong to jobs from each place on.
+        self.undecided: list[frozenset[int]] = [frozenset()] * (len(self.order) + 1)
+        self.least: dict[int, tuple[int | None, int | None]] = {}
         for place in range(len(self.order) - 1, -1, -1):
-            self.rest[place] = self.rest[place + 1] + self._least(classes.jobs[self.order[place]])
+            number = self.order[place]
+            job = classes.jobs[number]
+            self.rest[place] = self.rest[place + 1] + self._least(job)
+            self.undecided[place] = self.undecided[place + 1] | {now.shape for now in job.current}
+            if number not in self.least:
+                moved = replace(job, can_stay=False, restart=Fraction(0))
+                self.least[number] = self._cost(job), self._cost(moved)
+
+    def _largest(self, job: JobClass) -> Fraction:
+        """Return the part of a server that the largest of a job's tasks takes."""
+        most = [max(amounts) for amounts in zip(*(s.free for s in self.classes.servers), strict=True)]
+        return max(
+            (Fraction(d, m) for demand in self._demands(job) for d, m in zip(demand, most, strict=True) if m),
+            default=Fraction(0),
+        )
+
+    def _cost(self, job: JobClass) -> int | None:
+        """Return what a job adds to the weighted sum at least if it is placed; None if it cannot be."""
+        cost = self.bound.job(job)
+        return None if cost is None else math.floor(cost * FINE)
 
     def _least(self, job: JobClass) -> int:
         """Return what a job that is not placed yet adds to the weighted sum at least."""
-        cost = self.bound.job(job)
-        if cost is None:
+        least = self._cost(job)
+        if least is None:
             self.hopeless = self.hopeless or job.must_place
             return 0
-        least = math.floor(cost * FINE)
         return least if job.must_place else min(0, least)
 
     def _server(self, state: State) -> int:
         """Return what a server adds at least through what it still can hold."""
         if state not in self._worth:
-            pool, free, used = state
+            pool, free, used, residents = state
             opening = Fraction(0) if used else self.weights.get("servers", Fraction(0))
-            paid = Fraction(self.pricing[pool].most(free), self.bound.scale)
+            paid = Fraction(self.pricing[pool].most(free, residents), self.bound.scale)
             self._worth[state] = min(0, math.floor((opening - paid) * FINE))
         return self._worth[state]
 
@@ -125,7 +158,8 @@ class _Search:
         """Return whether there is a placement."""
         states: Counter[State] = Counter()
         for server in self.classes.servers:
-            states[server.pool, server.free, server.in_use] += len(server.members)
+            residents = tuple(sorted(server.residents))
+            states[server.pool, server.free, server.in_use, residents] += len(server.members)
         return not self.hopeless and self._from(0, states, tuple(Fraction(0) for _ in self.names))
 
     def _from(self, place: int, states: Counter[State], counts: tuple[Fraction, ...]) -> bool:
@@ -144,31 +178,69 @@ class _Search:
             return False
         self.seen.add(key)
         job = self.classes.jobs[self.order[place]]
-        for picks in self._ways(job, states):
-            self.steps += 1
-            if self.steps > MOST_STEPS:
-                raise _Enough
-            after, opened = self._after(job, states, picks)
-            more = tuple(
-                count + (opened if name == "servers" else job.count(name, len(picks)))
-                for name, count in zip(self.names, counts, strict=True)
-            )
-            if self._from(place + 1, after, more):
-                return True
-        return not job.must_place and self._from(place + 1, states, counts)
+        # What a placement of this job, or one that moves it, has to leave for it.
+        chance = self.cutoff - (weighted + self.rest[place + 1] + open_)
+        placed, moved = self.least[self.order[place]]
+        if placed is not None and placed <= chance:
+            may_move = moved is not None and moved <= chance
+            for picks in self._ways(job, states, may_move):
+                self._step()
+                stay = sum(_stay(job, state, tasks) for state, tasks in picks)
+                if stay < _running(job) and not may_move:
+                    continue
+                after, opened = self._after(job, states, picks, self.undecided[place + 1])
+                more = tuple(
+                    count + self._count(job, name, len(picks), opened, stay)
+                    for name, count in zip(self.names, counts, strict=True)
+                )
+                if self._from(place + 1, after, more):
+                    return True
+        if job.must_place:
+            return False
+        return self._from(place + 1, _without(states, self.undecided[place + 1]), counts)
 
-    def _after(self, job: JobClass, states: Counter[State], picks: Picks) -> tuple[Counter[State], int]:
+    def _step(self) -> None:
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise _Enough
+
+    @staticmethod
+    def _count(job: JobClass, name: str, servers: int, opened: int, stay: int) -> Fraction:
+        """Return what a placed job counts in an objective, to be minimised.
+
+        Parameters
+        ----------
+        servers, opened
+            How many it uses, and how many of these were not in use.
+        stay
+            How many of its tasks do not move.
+        """
+        stays = job.can_stay and stay == _running(job)
+        if name == "servers":
+            return Fraction(opened)
+        if name == "migrations":
+            return Fraction(-stay)
+        if name == MOVES:
+            return Fraction(-stays)
+        return job.count(name, servers) - (job.restart if name == "value" and stays else 0)
+
+    def _after(
+        self, job: JobClass, states: Counter[State], picks: Picks, undecided: frozenset[int]
+    ) -> tuple[Counter[State], int]:
         """Return the states of servers with a job's pieces on them, and how many were empty before."""
         after, opened = states.copy(), 0
         for state, counts in picks:
-            pool, free, used = state
+            pool, free, used, residents = state
             after[state] -= 1
             if not after[state]:
                 del after[state]
             opened += not used
             taken = self._takes(job, counts)
-            after[pool, tuple(f - t for f, t in zip(free, taken, strict=True)), True] += 1
-        return after, opened
+            left = list(residents)
+            for now in _at_home(job, state):
+                left.remove(now.shape)
+            after[pool, tuple(f - t for f, t in zip(free, taken, strict=True)), True, tuple(left)] += 1
+        return _without(after, undecided), opened
 
     def _takes(self, job: JobClass, counts: tuple[int, ...]) -> list[int]:
         demands = self._demands(job)
@@ -177,14 +249,23 @@ class _Search:
     def _demands(self, job: JobClass) -> list[tuple[int, ...]]:
         return [demand for part in job.parts for demand in self.classes.task_shapes[part.shape].demands]
 
-    def _ways(self, job: JobClass, states: Counter[State]) -> Iterator[Picks]:
-        """Yield the ways to place a job that differ, the servers of each in the order of their states."""
+    def _ways(self, job: JobClass, states: Counter[State], may_move: bool) -> Iterator[Picks]:
+        """Yield the ways to place a job that differ, the servers of each in the order of their states.
+
+        Parameters
+        ----------
+        may_move
+            If not, only such in which no task of it moves are wanted, and others may be left out.
+        """
         model = self.classes.task_shapes[job.parts[0].shape].gpu_model
         listed = sorted(
             (state for state in states if allows(model, state[0])),
-            key=lambda state: (state[0] or "", state[1], state[2]),
+            key=lambda state: (state[0] or "", *state[1:]),
         )
         tasks = tuple(count for part in job.parts for count in part.tasks)
+        if not may_move and _running(job) == sum(tasks):
+            # Whatever is placed is placed where it runs.
+            listed = [state for state in listed if _at_home(job, state)]
         yield from self._spread(job, tasks, listed, states, 0, None, ())
 
     def _spread(
@@ -211,9 +292,7 @@ class _Search:
             if used == states[state]:
                 continue
             for counts in _pieces(left):
-                self.steps += 1
-                if self.steps > MOST_STEPS:
-                    raise _Enough
+                self._step()
                 if same is not None and counts > same:
                     continue
                 if all(t <= f for t, f in zip(self._takes(job, counts), state[1], strict=True)):
@@ -232,3 +311,35 @@ def _pieces(left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
             yield (count, *others)
         if count:
             yield (count, *(0 for _ in left[1:]))
+
+
+def _running(job: JobClass) -> int:
+    """Return how many tasks of a job run now."""
+    return sum(sum(now.kept) for now in job.current)
+
+
+def _at_home(job: JobClass, state: State) -> list[CurrentPlacement]:
+    """Return what runs of a job on a server in some state now, each of the shapes there at most once."""
+    there = Counter(state[3])
+    found = []
+    for now in job.current:
+        if there[now.shape]:
+            there[now.shape] = 0
+            found.append(now)
+    return found
+
+
+def _stay(job: JobClass, state: State, counts: tuple[int, ...]) -> int:
+    """Return how many tasks of a job do not move if these are on a server in some state."""
+    starts = [sum(len(part.tasks) for part in job.parts[:number]) for number in range(len(job.parts))]
+    return sum(now.stay(counts[starts[now.part] :]) for now in _at_home(job, state))
+
+
+def _without(states: Counter[State], undecided: frozenset[int]) -> Counter[State]:
+    """Return the states of servers without what is there now of jobs that have been decided."""
+    if all(shape in undecided for state in states for shape in state[3]):
+        return states
+    found: Counter[State] = Counter()
+    for (pool, free, used, residents), count in states.items():
+        found[pool, free, used, tuple(shape for shape in residents if shape in undecided)] += count
+    return found

@@ -11,9 +11,10 @@ from ..node_restrictions import about_models, counted
 from ..value_rule import about_worth
 from .affinity import HARD
 from .cluster import Cluster
+from .document import ClusterDocument
 from .gpus import is_time_sliced, parts_as_amounts
 from .objects import Pod
-from .options import MACHINE, KubernetesOptions
+from .options import MACHINE
 from .volumes import claims_of
 from .workloads import is_queued
 
@@ -21,8 +22,9 @@ NAMED = 3
 """So many pods, jobs or nodes are named."""
 
 
-def assumptions(cluster: Cluster, options: KubernetesOptions) -> Iterator[str]:
+def assumptions(document: ClusterDocument) -> Iterator[str]:
     """Say how the instance is made of the cluster."""
+    cluster, options = document.cluster, document.cluster.options
     planned = "jobs that ask for a GPU" if options.choice == "gpu" else "all jobs"
     where = some(options.namespaces) if options.namespaces else "all namespaces but kube-*"
     yield (
@@ -57,6 +59,12 @@ def assumptions(cluster: Cluster, options: KubernetesOptions) -> Iterator[str]:
     if cluster.out:
         out = counted(len(cluster.out), "node is", "nodes are")
         yield f"{out} cordoned or not ready and left out: {some(cluster.out)}."
+    if cluster.short:
+        have = counted(len(cluster.short), "node has", "nodes have")
+        yield (
+            f"{have} less than pods on {'it' if len(cluster.short) == 1 else 'them'} hold, as where a device "
+            f"has failed: what runs there stays, and nothing is added: {some(sorted(cluster.short), NAMED)}."
+        )
     if cluster.staying:
         have = counted(len(cluster.staying), "job has", "jobs have")
         names = some(job.name for job in cluster.staying)
@@ -66,11 +74,11 @@ def assumptions(cluster: Cluster, options: KubernetesOptions) -> Iterator[str]:
         names = some(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in lost)
         are = counted(len(lost), "planned pod is", "planned pods are")
         yield f"{are} on nodes not ready or not listed, to be placed anew: {names}."
-    overcommitted = cluster.overcommitted()
+    overcommitted = document.overcommitted()
     if overcommitted:
         over = counted(len(overcommitted), "node")
         yield f"More is requested than there is on {over}: {some(overcommitted)}."
-    yield from cluster.restrictions.sentences("node selector, affinity, taints", "pod", "node")
+    yield from document.restrictions.sentences("node selector, affinity, taints", "pod", "node")
     yield from _about_running_models(cluster)
     chosen = (job for job in cluster.jobs if isinstance(job.gpu_model, list))
     yield from about_models([job.name for job in chosen if not any(group.models for group in job.groups)])
@@ -79,18 +87,21 @@ def assumptions(cluster: Cluster, options: KubernetesOptions) -> Iterator[str]:
 
 def _about_running_models(cluster: Cluster) -> Iterator[str]:
     """Say where GPU models stand, and which running jobs stay on theirs."""
-    if cluster.gpu_label == MACHINE and any(MACHINE in node.labels for node in cluster.nodes):
-        yield f"No label has the GPU models of nodes; {MACHINE} stands for them (--gpu-label names another)."
+    by_type = cluster.models.by_type & cluster.names
+    if by_type:
+        which = "nodes" if cluster.models.label == MACHINE else some(sorted(by_type), NAMED)
+        how = f"{MACHINE} stands for them (--gpu-label names another)"
+        yield f"No label has the GPU models of {which}; {how}."
     stay = [job.name for job in cluster.jobs if any(group.models for group in job.groups)]
     if stay:
         what = counted(
             len(stay), "running job stays on its GPU model", "running jobs stay on their GPU models"
         )
         yield (
-            f"{what}, as pods name none by {cluster.gpu_label}: {some(stay, NAMED)}. "
+            f"{what}, as pods name none by {cluster.models.label}: {some(stay, NAMED)}. "
             "To let a job move to others, list them in its gpu_model."
         )
-    models = set(filter(None, map(cluster.model_of, cluster.nodes)))
+    models = set(filter(None, map(cluster.models.of, cluster.nodes)))
     mixed = [job.name for job in cluster.jobs if job.gpu_model is None and len(job.pods) > 1]
     mixed = [name for name in mixed if name not in stay]
     if mixed and len(models) > 1:

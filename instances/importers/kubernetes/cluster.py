@@ -1,26 +1,23 @@
-"""The nodes and pods of a Kubernetes cluster, and what the importer makes of them."""
+"""The nodes and pods of a Kubernetes cluster: which take pods, which are planned, and the jobs they make."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
-from ...common.hardware import GIB
 from ...consolidation.devices import Ask
-from ..device_parts import Unclear, fields_of
-from ..node_restrictions import Choice as NodeChoice
-from ..node_restrictions import Restrictions, models_of_choice
+from ..device_parts import Unclear
 from ..value_rule import worths
-from .affinity import allowed_nodes, constraint_of, describe, names_label
+from .affinity import allowed_nodes, constraint_of
 from .devices import ClusterDevices
 from .gpus import reserves, unknown_partitions
 from .jobs import PodGroup, PodJob, in_parts, is_unplanned, jobs_of, key_of
-from .objects import Node, Pod, Requests, is_bytes, total
-from .options import GPU, MACHINE, MODEL_LABELS, KubernetesOptions
+from .models import GpuModels
+from .objects import Node, Pod, Requests, total
+from .options import GPU, KubernetesOptions
 from .volumes import Volumes
 from .workloads import why_it_stays, workload_of
 
@@ -63,12 +60,31 @@ class Cluster:
     def is_cordoned(self, node: Node) -> bool:
         """Return whether a node takes no pods; of some nobody knows what is left."""
         unread = node.name in self.unread or (self.devices is not None and node.name in self.devices.out)
-        return bool(node.spec.unschedulable) or unread
+        return bool(node.spec.unschedulable) or unread or node.name in self.short
+
+    @cached_property
+    def short(self) -> frozenset[str]:
+        """The nodes that have less than the pods in question on them hold, as where a device has failed.
+
+        A resource that no node lists is of a scheme of its own, which keeps count elsewhere.
+        """
+        known = {name for node in self.listed for name in node.status.allocatable}
+        on: dict[str, list[Requests]] = defaultdict(list)
+        for pod in self._found:
+            if pod.node is not None:
+                on[pod.node].append(pod.requests)
+        return frozenset(
+            node.name
+            for node in self.listed
+            for name, amount in total(on.get(node.name, ())).items()
+            if name in known and not self.is_device(name) and amount > node.status.allocatable.get(name, 0)
+        )
 
     @cached_property
     def out(self) -> list[str]:
-        """The names of the others."""
-        return [node.name for node in self.listed if not node.ready or self.is_cordoned(node)]
+        """The names of the others, but for those in `short`."""
+        out = (node for node in self.listed if not node.ready or self.is_cordoned(node))
+        return [node.name for node in out if node.name not in self.short]
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -81,9 +97,37 @@ class Cluster:
         return resource in listed if listed else GPU.fullmatch(resource) is not None
 
     @cached_property
+    def models(self) -> GpuModels:
+        """The GPU models of the nodes."""
+        return GpuModels.read(
+            self.listed, self.options.gpu_label, lambda node: any(map(self.is_gpu, node.status.allocatable))
+        )
+
+    @cached_property
     def _meant(self) -> list[Pod]:
         """The pods that the options choose."""
         return [pod for pod in self.present if not is_unplanned(pod) and self._is_chosen(pod)]
+
+    @cached_property
+    def _staying_ids(self) -> frozenset[int]:
+        """The identities of the pods that stay where they are."""
+        return frozenset(id(pod) for pod in self._candidates[1])
+
+    def why_unplanned(self, pod: Pod) -> str:
+        """Say in a few words why a pod is not planned, the first of the reasons that apply."""
+        if pod.metadata.deletionTimestamp is not None:
+            return "being deleted"
+        if pod.node is None and not pod.waits:
+            return "ended"
+        if is_unplanned(pod):
+            return "of DaemonSets, static or in kube-*"
+        if not self._is_chosen(pod):
+            return "not chosen by the options"
+        if pod.is_gated:
+            return "with closed scheduling gates"
+        if id(pod) in self._staying_ids:
+            return "on nodes that are cordoned or have less than their pods hold"
+        return "that no GPU is asked for with" if self.options.choice == "gpu" else "left out"
 
     @property
     def gated(self) -> list[Pod]:
@@ -146,24 +190,12 @@ class Cluster:
         return self._jobs_of(self._candidates[1])
 
     def _jobs_of(self, pods: Sequence[Pod]) -> list[PodJob]:
-        jobs = jobs_of(pods, self.gpu_label, self._gpu_models, self._allowed, self._asks[0])
+        jobs = jobs_of(pods, self.models.label, self.models.of_node, self._allowed, self._asks[0])
         if self.options.choice == "gpu":
             jobs = [job for job in jobs if self.gpus(job)]
-        self._keep_models(jobs)
-        self._name_by_models(jobs)
+        self.models.keep(jobs, lambda group: bool(self._gpus_of(group)))
+        self.models.name_choices(jobs, self.nodes)
         return jobs
-
-    def _keep_models(self, jobs: Sequence[PodJob]) -> None:
-        """Let pods that hold GPUs stay on the models that their job runs on, unless they name models."""
-        for job in jobs:
-            groups = [group for group in job.groups if self._gpus_of(group)]
-            pods = [pod for group in groups for pod in group.pods]
-            models = {self._gpu_models.get(pod.node or "", "") for pod in pods} - {""}
-            if models and not any(names_label(pod, self.gpu_label) for pod in pods):
-                nodes = frozenset(name for name, model in self._gpu_models.items() if model in models)
-                for group in groups:
-                    if not group.nodes <= nodes:
-                        group.nodes, group.models = group.nodes & nodes, tuple(sorted(models))
 
     @cached_property
     def _choices(self) -> dict[tuple[object, ...], frozenset[str]]:
@@ -184,46 +216,6 @@ class Cluster:
             self._choices[key] = nodes
         return self._choices[key]
 
-    def _name_by_models(self, jobs: Sequence[PodJob]) -> None:
-        """Write the choice of nodes of a job as GPU models where these tell the nodes apart."""
-        models = {node.name: self.model_of(node) for node in self.nodes}
-        known: dict[tuple[object, ...], tuple[frozenset[str], list[str] | None]] = {}
-        for job in jobs:
-            choices = frozenset(group.nodes for group in job.groups)
-            if choices == {self.names}:
-                continue
-            key = job.gpu_model, choices
-            if key not in known:
-                of_model = {name for name, model in models.items() if job.gpu_model in (None, model)}
-                shared = {choice & of_model for choice in choices}
-                chosen = shared.pop() if len(shared) == 1 else frozenset()
-                known[key] = chosen, models_of_choice(chosen, models)
-            chosen, listed = known[key]
-            if listed is not None and chosen.issuperset({pod.node for pod in job.pods} & self.names):
-                job.gpu_model = listed
-                for group in job.groups:
-                    group.nodes = self.names
-
-    @cached_property
-    def gpu_label(self) -> str:
-        """The label with the GPU model."""
-        known = (label for label in MODEL_LABELS if any(node.labels.get(label) for node in self.listed))
-        return self.options.gpu_label or next(known, MACHINE)
-
-    @cached_property
-    def _gpu_models(self) -> dict[str, str]:
-        """Node → its GPU model, empty where it has none."""
-        return {
-            node.name: node.labels.get(self.gpu_label, "")
-            for node in self.listed
-            # Machines without GPUs have a type as well.
-            if self.gpu_label != MACHINE or any(map(self.is_gpu, node.status.allocatable))
-        }
-
-    def model_of(self, node: Node) -> str | None:
-        """Return the GPU model of a node."""
-        return self._gpu_models.get(node.name) or None
-
     def _is_chosen(self, pod: Pod) -> bool:
         if self.options.namespaces and pod.metadata.namespace not in self.options.namespaces:
             return False
@@ -238,7 +230,7 @@ class Cluster:
         amounts = (
             amount
             for resource, amount in group.requests.items()
-            if self.is_gpu(resource) and not self._is_device(resource)
+            if self.is_gpu(resource) and not self.is_device(resource)
         )
         devices = self.devices.worth(group.ask) if self.devices is not None and group.ask is not None else 0
         return sum(amounts, Fraction(devices))
@@ -258,157 +250,9 @@ class Cluster:
         found = ((job.name, why_it_stays(job, workload_of(job))) for job in running)
         return {name: why for name, why in found if why is not None}
 
-    def _is_device(self, resource: str) -> bool:
+    def is_device(self, resource: str) -> bool:
+        """Return whether a resource is one of GPUs that are planned as single devices."""
         return self.devices is not None and self.devices.is_device(resource)
-
-    @cached_property
-    def resources(self) -> dict[str, str]:
-        """Resource as Kubernetes names it → as the instance does, for all that a planned pod asks for."""
-        asked = dict.fromkeys(
-            name
-            for job in self.jobs
-            for group in job.groups
-            for name, amount in group.requests.items()
-            if amount and not self._is_device(name)
-        )
-        names = {name: f"{name}_gib" if is_bytes(name) else name for name in ("cpu", "memory", *asked)}
-        if all("pods" in node.status.allocatable for node in self.nodes):
-            names["pods"] = "pods"
-        gpus = [name for name in asked if self.is_gpu(name)]
-        # Single devices are called so already.
-        return names | ({gpus[0]: "gpu"} if len(gpus) == 1 and self.devices is None else {})
-
-    def _amounts(self, requests: Requests) -> dict[str, float]:
-        return {
-            own: float(requests[name] / (GIB if is_bytes(name) else 1))
-            for name, own in self.resources.items()
-            if requests.get(name)
-        }
-
-    @cached_property
-    def _holders(self) -> dict[str, tuple[list[Pod], list[Pod]]]:
-        """Node → the planned pods on it, and the others."""
-        own = {id(pod) for job in self.jobs for pod in job.pods}
-        found: dict[str, tuple[list[Pod], list[Pod]]] = defaultdict(lambda: ([], []))
-        for pod in self.present:
-            if pod.node is not None:
-                found[pod.node][id(pod) not in own].append(pod)
-        return found
-
-    @cached_property
-    def held(self) -> tuple[dict[str, Requests], dict[str, Requests]]:
-        """What planned pods hold of each node, and what the others do."""
-        both: tuple[dict[str, Requests], dict[str, Requests]] = ({}, {})
-        for node, holders in self._holders.items():
-            for held, pods in zip(both, holders, strict=True):
-                held[node] = total({**pod.requests, "pods": Fraction(1)} for pod in pods)
-        return both
-
-    def overcommitted(self) -> list[str]:
-        """Return the nodes of which more is held than there is."""
-        return [
-            node.name
-            for node in self.nodes
-            if any(
-                amount > node.status.allocatable.get(name, 0)
-                for name, amount in total(held.get(node.name, {}) for held in self.held).items()
-                if name in self.resources
-            )
-        ]
-
-    @cached_property
-    def restrictions(self) -> Restrictions:
-        """The choices of nodes that pods are limited to."""
-        groups = ((job, group) for job in self.jobs for group in job.groups)
-        return Restrictions(self.names, (self._choice(job, group) for job, group in groups))
-
-    def _choice(self, job: PodJob, group: PodGroup) -> NodeChoice:
-        now = Counter(pod.node for pod in group.pods)
-        # The GPU model is a field of the job already and need not be a restriction too.
-        without = self.gpu_label if job.gpu_model else None
-        return NodeChoice(job.name, group.nodes, now, lambda: self._described(group, without))
-
-    def _described(self, group: PodGroup, without: str | None) -> str:
-        """Say in a few words which nodes the pods of a group may use."""
-        pod = group.pods[0]
-        text = describe(pod, self.nodes, without)
-        bound = () if self.volumes is None else self.volumes.of(pod)
-        if self.volumes is not None and self.volumes.reaching(bound, self.nodes) != self.names:
-            text += f" that reaches volume {' and '.join(bound)}"
-        if group.models:
-            text += f" of {' or '.join(group.models)}"
-        wish = None if self.devices is None else self.devices.wish(pod)
-        if self.devices is not None and wish is not None:
-            text += f" that offers {wish.through}" * (self.devices.offering(wish, self.names) != self.names)
-        return text
-
-    def server(self, node: Node) -> dict[str, Any]:
-        """Return a node as a server."""
-        planned, others = (held.get(node.name, {}) for held in self.held)
-        there = {name: Fraction(amount) for name, amount in node.status.allocatable.items()}
-        # What planned pods hold stays theirs, even where more is requested than there is.
-        left = {
-            name: min(amount, max(amount - others.get(name, Fraction()), planned.get(name, Fraction())))
-            for name, amount in there.items()
-        }
-        permits = self.restrictions.permits(node.name)
-        nothing = dict.fromkeys(self.resources.values(), 0.0)
-        return {
-            "name": node.name,
-            "capacity": nothing | self._amounts(there) | permits,
-            "free": nothing | self._amounts(left) | permits,
-            "rack": node.labels.get(self.options.rack_label) or None,
-            "gpu_model": self.model_of(node),
-            **self._devices_of(node),
-        }
-
-    def _devices_of(self, node: Node) -> dict[str, Any]:
-        if self.devices is None:
-            return {}
-        planned, others = self._holders.get(node.name, ([], []))
-        return self.devices.document(node.name, others, planned)
-
-    def job(self, job: PodJob) -> dict[str, Any]:
-        """Return a job of pods as a job of tasks."""
-        groups = [
-            {
-                "name": group.role,
-                "tasks": len(group.pods),
-                "demand": self._amounts({**group.requests, "pods": Fraction(1)})
-                | self.restrictions.demand(self._choice(job, group)),
-                "current": group.current(self.names),
-                **fields_of(group.ask, self._devices_held(group)),
-            }
-            for group in job.groups
-        ]
-        spread = self.options.spread if len(job.pods) > 1 else "free"
-        common = {
-            "name": job.name,
-            "value": self.worth[job.name],
-            "movable": False if job.name in self.kept else None,
-            "workload": workload_of(job),
-            "must_place": self.all_run(job),
-            "spread": spread,
-            "gpu_model": job.gpu_model,
-        }
-        if len(groups) > 1:
-            return {**common, "groups": groups}
-        only = groups[0]
-        return {
-            **common,
-            "tasks": only["tasks"],
-            "task_demand": only["demand"],
-            "current": only["current"],
-            **fields_of(job.groups[0].ask, self._devices_held(job.groups[0])),
-        }
-
-    def _devices_held(self, group: PodGroup) -> dict[str, list[tuple[int, ...]]]:
-        """Return server → the devices of each pod of a group there, empty where they are not known."""
-        found: dict[str, list[tuple[int, ...]]] = {}
-        for pod in group.pods:
-            if self.devices is not None and pod.node in self.names:
-                found.setdefault(pod.node, []).append(self.devices.devices_of(pod))
-        return found
 
     def all_run(self, job: PodJob) -> bool:
         """Return whether every pod of a job is on a node that takes pods."""

@@ -6,6 +6,8 @@ a third one may have what ``kubectl get pv,pvc`` does.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,8 +23,9 @@ from ..move_cost import move_cost
 from ..node_restrictions import counted
 from .assumptions import assumptions, what_is_ignored
 from .cluster import Cluster
+from .document import ClusterDocument
 from .objects import ENDED, NodeList, Pod, PodList
-from .options import KubernetesOptions
+from .options import MACHINE, KubernetesOptions
 from .volumes import read_volumes
 
 ListT = TypeVar("ListT", bound=Model)
@@ -35,6 +38,12 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
     listed = _read(nodes, NodeList, "the first file lists {}; nodes are wanted", "Pod")
     nodes_named = (node.name for node in listed.items)
     refuse_faults(str(nodes), repeated(nodes_named, "items", "metadata.name"))
+    label = options.gpu_label
+    if label and not any(node.labels.get(label) for node in listed.items):
+        known = sorted({name for node in listed.items for name in node.labels if _may_be_model(name)})
+        raise fail(
+            str(nodes), f"no node has the label {label!r} (--gpu-label); labels are {some(known) or 'none'}"
+        )
     present, invalid = _read_pods(pods)
     unread = frozenset(map(_node_of, invalid.data)) - {""}
     cluster = Cluster(listed.items, present, options, unread, read_volumes(options.volumes))
@@ -47,17 +56,21 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
     if not cluster.nodes:
         out = counted(len(cluster.out), "is", "are")
         what = f"has no node that takes pods; {out} cordoned or not ready"
+        if cluster.short:
+            what += f"; {len(cluster.short)} have less than their pods hold"
         raise fail(str(nodes), "; ".join([what, *left_out]))
     if not cluster.jobs:
-        raise fail(str(pods), "; ".join(["has no pod to plan: no " + _what_was_asked(options), *left_out]))
+        what = "has no pod to plan: no " + _what_was_asked(options)
+        raise fail(str(pods), "; ".join([what, *_what_there_is(cluster), *left_out]))
+    written = ClusterDocument(cluster)
     document = {
         "name": f"kubernetes-{pods.stem}",
         "source": f"{nodes.name} and {pods.name}, as kubectl prints them",
-        "assumptions": [*assumptions(cluster, options), *what_is_ignored(cluster), *left_out],
+        "assumptions": [*assumptions(written), *what_is_ignored(cluster), *left_out],
         "objectives": ["value", *(["migrations"] if cluster.moving else []), "spread", "servers"],
         **move_cost(bool(cluster.moving)),
-        "servers": [cluster.server(node) for node in cluster.nodes],
-        "jobs": [cluster.job(job) for job in cluster.jobs],
+        "servers": [written.server(node) for node in cluster.nodes],
+        "jobs": [written.job(job) for job in cluster.jobs],
     }
     return validated(ConsolidationInstance, document, str(pods))
 
@@ -85,6 +98,11 @@ def _read_pods(path: Path) -> tuple[tuple[Pod, ...], LeftOut]:
     return tuple(pods), left_out
 
 
+def _may_be_model(label: str) -> bool:
+    """Return whether a label may have the GPU model of a node."""
+    return label == MACHINE or any(word in label for word in ("gpu", "accelerator"))
+
+
 def _name_of(pod: Any) -> str:
     """Return the name of what may be a pod; empty if it has none."""
     return "/".join(filter(None, (_text(pod, "metadata", key) for key in ("namespace", "name"))))
@@ -108,3 +126,11 @@ def _what_was_asked(options: KubernetesOptions) -> str:
     where = f" in {', '.join(options.namespaces)}" if options.namespaces else " outside kube-*"
     hint = " (--pods all plans the others)" if options.choice == "gpu" else ""
     return which + gpu + where + hint
+
+
+def _what_there_is(cluster: Cluster) -> Iterator[str]:
+    """Say what pods the file has instead, the first reason why each is not planned."""
+    reasons = Counter(map(cluster.why_unplanned, cluster.present))
+    if reasons:
+        counts = (f"{count} {why}" for why, count in reasons.most_common())
+        yield f"of its {counted(len(cluster.present), 'pod')} there are {', '.join(counts)}"

@@ -20,12 +20,16 @@ MODEL_LABELS = (
     "karpenter.k8s.aws/instance-gpu-name",
     "eks.amazonaws.com/instance-gpu-name",
     "karpenter.azure.com/sku-gpu-name",
+    "cloud.google.com/gke-tpu-accelerator",
 )
 """Labels with the GPU model, by the operators of makers and by clouds."""
 MACHINE = "node.kubernetes.io/instance-type"
 """Stands for the GPU model where no label has it."""
-GPU = re.compile(r"(.*/)?(gpu|gpu\.shared|mig-.+)|gpu\.intel\.com/.+")
-"""Resources that count as GPUs unless an option names them."""
+GPU = re.compile(
+    r"(.*/)?(gpu|gpu\.shared|mig-.+)|gpu\.intel\.com/.+|google\.com/tpu|habana\.ai/gaudi"
+    r"|aws\.amazon\.com/neuron(core|device)?|huawei\.com/Ascend.+|cambricon\.com/mlu|hygon\.com/dcu"
+)
+"""Resources that count as GPUs unless an option names them; accelerators of other kinds are among them."""
 
 
 class KubernetesOptions(ImportOptions):

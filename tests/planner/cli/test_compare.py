@@ -25,7 +25,8 @@ def test_solvers_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> Non
     assert invoke(compare, "x.yaml", "--solvers", "exact, greedy", "--jobs", 2).exit_code == 0
     assert (seen[0].solver, seen[0].jobs) == ("exact, greedy", 2)
     assert invoke(compare, "x.yaml", "--provisioning", "exact").exit_code == 2
-    assert invoke(compare, "x.yaml", "--solver", "exact").exit_code == 2
+    assert invoke(compare, "x.yaml", "--solver", "exact").exit_code == 0  # as `solve` calls it
+    assert seen[1].solver == "exact"
 
 
 def test_policies_are_shown_with_their_figures_and_what_to_use(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import shlex
+import sys
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from clusterplan.planner.cli import main, verbs
 from clusterplan.planner.cli.main import app
 from clusterplan.planner.cli.verbs import EXAMPLES, GROUPS, VERBS, Verbs, _shortened
 
@@ -75,3 +77,19 @@ def test_a_shell_completes_the_options_of_a_command() -> None:
     }
     answer = CliRunner().invoke(app, env=words, prog_name="clusterplan")
     assert answer.output.split() == ["--what-if"]
+
+
+def test_ctrl_c_in_a_command_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Typer would end without a word."""
+
+    def pressed() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verbs, "load", lambda name: pressed)
+    monkeypatch.setattr(sys, "argv", ["clusterplan", "doctor"])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == verbs.WAS_INTERRUPTED + "\n"

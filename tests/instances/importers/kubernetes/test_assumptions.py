@@ -6,6 +6,7 @@ from pathlib import Path
 
 from clusterplan.instances.importers.kubernetes.assumptions import assumptions, what_is_ignored
 from clusterplan.instances.importers.kubernetes.cluster import Cluster
+from clusterplan.instances.importers.kubernetes.document import ClusterDocument
 from clusterplan.instances.importers.kubernetes.objects import Node
 from clusterplan.instances.importers.kubernetes.options import KubernetesOptions
 
@@ -23,7 +24,7 @@ def test_an_empty_cluster() -> None:
     )
     options = KubernetesOptions(nodes=Path("n"), pods=Path("p"), namespaces=("x", "y"), running="stay")
     cluster = Cluster((node,), (), options)
-    said = list(assumptions(cluster, options))
+    said = list(assumptions(ClusterDocument(cluster)))
     assert said[0].startswith("Planned are jobs that ask for a GPU in x, y: 0 jobs of 0 pods")
     assert not any("A job that runs as a whole must stay placed" in sentence for sentence in said)
     (ignored,) = what_is_ignored(cluster)

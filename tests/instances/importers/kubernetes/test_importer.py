@@ -528,6 +528,17 @@ def test_overcommitted_nodes_are_named(tmp_path: Path) -> None:
     assert solve(instance).status == "optimal"
 
 
+def test_a_node_whose_device_failed_keeps_its_pods_and_gets_no_others(tmp_path: Path) -> None:
+    """A running job of two pods, one of them on a node that lists a GPU less than it holds."""
+    owner = ("Job", "j")
+    pods = (pod("j-0", 4, on="n1", owner=owner), pod("j-1", 4, on="n2", owner=owner), pod("b", 1))
+    instance = imported(tmp_path, pods, (node("n1", 3), node("n2"), node("n3")))
+    assert [server.name for server in instance.servers] == ["n2", "n3"]
+    result = solve(instance)
+    assert result.status == "optimal"
+    assert result.objectives[0].value == 1
+
+
 def test_what_is_not_looked_at_is_said(tmp_path: Path) -> None:
     """Affinity between pods, spread constraints, claims and soft taints are counted."""
     ignored = pod(

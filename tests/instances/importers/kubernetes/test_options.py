@@ -9,6 +9,7 @@ import pytest
 
 from clusterplan.instances.importers.kubernetes.assumptions import assumptions, what_is_ignored
 from clusterplan.instances.importers.kubernetes.cluster import Cluster
+from clusterplan.instances.importers.kubernetes.document import ClusterDocument
 from clusterplan.instances.importers.kubernetes.objects import Node, Pod
 from clusterplan.instances.importers.kubernetes.options import GPU, MACHINE, MODEL_LABELS, KubernetesOptions
 
@@ -45,8 +46,13 @@ def cluster(*pods: Pod, label: str = GKE, **options: Any) -> Cluster:
 def test_labels_with_the_model(label: str) -> None:
     """Those of makers and clouds are known; else the type of a machine with GPUs stands for it."""
     made = cluster(pod("p"), label=label)
-    assert made.gpu_label == label
-    assert [made.server(each)["gpu_model"] for each in made.nodes] == ["a100", "a100", "l4", None]
+    assert made.models.label == label
+    assert [ClusterDocument(made).server(each)["gpu_model"] for each in made.nodes] == [
+        "a100",
+        "a100",
+        "l4",
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -56,6 +62,12 @@ def test_labels_with_the_model(label: str) -> None:
         ("amd.com/gpu", True),
         ("nvidia.com/mig-1g.5gb", True),
         ("gpu.intel.com/i915", True),
+        ("google.com/tpu", True),
+        ("aws.amazon.com/neuron", True),
+        ("aws.amazon.com/neuroncore", True),
+        ("habana.ai/gaudi", True),
+        ("vpc.amazonaws.com/efa", False),
+        ("mellanox.com/shared_hca_rdma", False),
         ("cpu", False),
         ("nvidia.com/gpumem", False),
     ],
@@ -78,7 +90,7 @@ def test_a_running_job_stays_on_its_model() -> None:
     )
     models = {job.name: job.gpu_model for job in made.jobs}
     assert models == {"t/runs": ["a100"], "t/either": ["a100", "l4"], "t/waits": None}
-    said = " ".join(assumptions(made, made.options))
+    said = " ".join(assumptions(ClusterDocument(made)))
     assert f"1 running job stays on its GPU model, as pods name none by {GKE}: t/runs." in said
     assert "1 job of several pods names no GPU model and may be split over several: t/waits." in said
 
@@ -87,12 +99,12 @@ def test_workers_stay_on_their_model_where_a_launcher_has_no_gpu() -> None:
     """The launcher may go anywhere."""
     made = cluster(pod("w", "a1"), pod("l", "c", 0))
     (job,) = made.jobs
-    document = made.job(job)
+    document = ClusterDocument(made).job(job)
     assert document["gpu_model"] is None
     demands = [group["demand"] for group in document["groups"]]
     assert [demand.get("node of a100") for demand in demands if demand.get("gpu")] == [1.0]
     assert [demand.get("node of a100") for demand in demands if not demand.get("gpu")] == [None]
-    assert [made.server(each)["free"]["node of a100"] > 0 for each in made.nodes] == [
+    assert [ClusterDocument(made).server(each)["free"]["node of a100"] > 0 for each in made.nodes] == [
         True,
         True,
         False,
