@@ -469,12 +469,16 @@ def test_documents_without_data_are_refused(tmp_path: Path, content: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["e.yaml", "e.json"])
-@pytest.mark.parametrize(
-    "content", [bytes(range(256)), b"\x89PNG\r\n\x1a\n\0\0", b"a: 1\0", "kind: x".encode("utf-16")]
-)
+@pytest.mark.parametrize("content", [bytes(range(256)), b"\x89PNG\r\n\x1a\n\0\0", b"a: 1\0"])
 def test_binary_files_are_refused(tmp_path: Path, name: str, content: bytes) -> None:
     """Bytes that are no text are refused with the formats that are allowed."""
     assert "YAML, JSON or CSV" in file_faults(tmp_path, name, content)[0]
+
+
+@pytest.mark.parametrize("name", ["e.yaml", "e.json"])
+def test_text_in_another_encoding_is_told_so(tmp_path: Path, name: str) -> None:
+    """It is no binary file."""
+    assert "is text in UTF-16; save it as UTF-8" in file_faults(tmp_path, name, "kind: x".encode("utf-16"))[0]
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
