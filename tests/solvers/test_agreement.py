@@ -34,6 +34,7 @@ LEARNED = {
     "bayesian": (25, {"evaluations": 20}),
     "reinforce-lstm": (50, {"episodes": 40, "batch": 10, "hidden": 4}),
     "reinforce-rnn": (50, {"episodes": 40, "batch": 10, "hidden": 4}),
+    "dl2": (25, {"traces": 1, "passes": 2, "episodes": 2}),
 }
 """Methods whose defaults are made for larger instances: fewer instances and smaller budgets here."""
 
