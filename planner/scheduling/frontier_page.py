@@ -142,7 +142,9 @@ class SchedulingFrontierPage(FrontierPage):
         prices = [
             (f"price of {name}", f"{short(usd)} USD/h") for name, usd in frontier.prices_usd_per_hour.items()
         ]
-        pooled = ("Servers count as one pool here.",) if self.instance.servers else ()
+        here = ["Servers count as one pool here."] if self.instance.servers else []
+        if self.instance.objective != "mean_completion_time":
+            here.append("The frontier is of mean completion times; the instance asks for the makespan.")
         return {
             "sections": [
                 ("plot", "Frontier"),
@@ -151,5 +153,5 @@ class SchedulingFrontierPage(FrontierPage):
                 ("about", "The instance"),
             ],
             "about": [*instance_facts(self.instance), ("jobs", f"{len(self.instance.jobs):,}"), *prices],
-            "assumptions": [*self.instance.assumptions, *pooled],
+            "assumptions": [*self.instance.assumptions, *here],
         }

@@ -28,3 +28,11 @@ def test_the_bound_of_a_size_holds_down_to_the_next_smaller_one() -> None:
     page = SchedulingFrontierPage(TRACE, frontier)
     page.frontier = frontier.model_copy(update={"points": (), "others": others})
     assert page._bounds() == [(32, 90), (33, 80), (41, 80)]
+
+
+def test_it_says_where_the_instance_asks_for_something_else() -> None:
+    """The makespan is not what the frontier shows."""
+    for objective, said in (("makespan", True), ("mean_completion_time", False)):
+        trace = TRACE.replace(objective=objective)
+        page = frontier_page(trace, pareto(trace, least=32, most=64))
+        assert ("the instance asks for the makespan" in page) == said
