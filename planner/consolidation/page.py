@@ -95,9 +95,11 @@ def _summary(plan: Sequence[JobPlacement], servers: Servers) -> Facts:
 
 
 def _bars(servers: Servers) -> list[tuple[str, float, str]]:
-    """Return a bar for each resource."""
+    """Return a bar for each resource that there is."""
     rows = []
     for name, (capacity, taken, used) in servers.total.items():
+        if not capacity:
+            continue
         words = f"{short(used)} of the {short(capacity - taken)} that were free"
         words += f"; others hold {short(taken)}" if taken else ""
         rows.append((name, min(1.0, used / (capacity - taken)) if capacity > taken else 0.0, words))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance
@@ -18,6 +19,8 @@ MOST_SERVERS = 320
 MOST_STATES = 40
 LEAST = 1e-9
 """Shares of a server below this are rounding."""
+LONGEST, BEGINNING = 18, 7
+"""Letters of a server's name beside its bar, and those that stand before what is left out."""
 
 
 @dataclass
@@ -126,6 +129,17 @@ class Servers:
             shown[name] = rows[:room]
             room -= len(rows)
         return shown
+
+    @cached_property
+    def _domain(self) -> str:
+        """What follows the first dot of all names, such as `.us-east-2.compute.internal`."""
+        domains = {name.partition(".")[2] for name in self.rows}
+        return f".{domains.pop()}" if len(domains) == 1 and len(self.rows) > 1 else ""
+
+    def label(self, name: str) -> str:
+        """Return a server's name, or its beginning and its end, in which servers of a cloud differ."""
+        own = name.removesuffix(self._domain)
+        return own if len(own) <= LONGEST else f"{own[:BEGINNING]}…{own[-(LONGEST - BEGINNING - 1) :]}"
 
     def segments(self, row: Row) -> list[Segment]:
         """Return the parts of a server's bar."""

@@ -38,3 +38,24 @@ def test_racks_and_the_servers_that_are_only_counted() -> None:
     assert SERVERS.title("r1", [SERVERS.rows["n"]]) == "rack r1: 1 server, 3 of 4 gpu in use"
     table = SERVERS.states_table([SERVERS.rows["m"], SERVERS.rows["m"]])
     assert len(table.rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (["gpu-001", "gpu-002"], ["gpu-001", "gpu-002"]),
+        (
+            ["ip-10-0-1-7.us-east-2.compute.internal", "ip-10-0-1-17.us-east-2.compute.internal"],
+            ["ip-10-0-1-7", "ip-10-0-1-17"],
+        ),
+        (
+            ["aks-nodepool1-11791983-vmss00000a", "aks-agentpool-20176621-vmss000000"],
+            ["aks-nod…vmss00000a", "aks-age…vmss000000"],
+        ),
+        (["n.of.one.server.alone"], ["n.of.on…rver.alone"]),
+    ],
+)
+def test_long_names_are_cut_where_they_are_alike(names: list[str], labels: list[str]) -> None:
+    """Clouds name servers by pool and number, or by address and domain."""
+    shown = Servers(placement(["value"], [server(name, gpu=1) for name in names], [job("a", 1)]), [])
+    assert [shown.label(name) for name in names] == labels
