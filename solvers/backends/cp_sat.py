@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import metadata
+from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...formulations.common.formulation import Formulation
@@ -123,6 +123,7 @@ class CpSat(Solver[FormulationT_contra]):
         """Solve with CP-SAT; options of the user come before the kind's settings."""
         settings = {**self.settings, **options.backend_options}
         options = options.model_copy(update={"backend_options": settings})
+        import_module("ortools.sat.python.cp_model")  # which must not be interrupted
         with interrupting(clock):
             model = self.model(formulation)
         return solve_in_order(formulation, model, options, clock)

@@ -25,7 +25,8 @@ def interrupting(clock: Clock) -> Iterator[None]:
     """Interrupt the block once the time is up, between two steps of Python code.
 
     Modelling libraries take seconds to write a large model down, and cannot be given a limit for that. What
-    they do in C is not interrupted.
+    they do in C is not interrupted. They have to be loaded before: one that is interrupted meanwhile stays
+    broken, and may end the whole process later.
 
     Raises
     ------
@@ -47,7 +48,18 @@ def interrupting(clock: Clock) -> Iterator[None]:
     try:
         threading.Thread(target=watch, daemon=True).start()
         yield
+    except Exception as error:
+        if isinstance(error, OutOfTimeError) or not _by_interruption(error):
+            raise
+        raise _TimeUpError from error
     finally:
         with turn:
             ended.set()
         _raise_in(here, None)  # raised too late to interrupt anything
+
+
+def _by_interruption(error: BaseException | None) -> bool:
+    """Return whether an error was made of an interruption, or while one was dealt with."""
+    while error is not None and not isinstance(error, _TimeUpError):
+        error = error.__cause__ or error.__context__
+    return error is not None

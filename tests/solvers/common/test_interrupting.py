@@ -28,6 +28,21 @@ def test_code_that_asks_no_clock_is_interrupted() -> None:
     assert time.perf_counter() - start < MUCH_LATER_S / 2
 
 
+def test_what_a_library_makes_of_an_interruption_is_out_of_time_too() -> None:
+    """Other errors stay what they are."""
+
+    def load() -> None:
+        try:
+            _work(MUCH_LATER_S)
+        except OutOfTimeError as error:
+            raise ImportError("initialization failed") from error
+
+    with pytest.raises(OutOfTimeError, match="longer than there is time for"), interrupting(Clock(SOON_S)):
+        load()
+    with pytest.raises(ImportError), interrupting(Clock(MUCH_LATER_S)):
+        raise ImportError("there is no such library")
+
+
 def test_it_is_interrupted_in_whichever_thread_it_runs() -> None:
     ends = []
 
