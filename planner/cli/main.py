@@ -73,6 +73,11 @@ def program() -> None:
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else SOLVED if ended.code is None else FAILED
         raise
+    finally:
+        # Libraries that were left behind may go on: the interpreter does not end before the process.
+        threads = sys.modules.get(f"{__package__.removesuffix('.planner.cli')}.solvers.backends.threads")
+        if threads is not None:
+            atexit.unregister(threads.wait_for_those_left_behind)
 
 
 def main() -> None:

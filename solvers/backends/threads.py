@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import threading
 import time
@@ -20,6 +21,10 @@ GRACE, GRACE_S = 0.05, 0.3
 """A library is left, without an answer, this share of its time limit and so many seconds after it."""
 LOOK_S = 0.1
 """Seconds between two looks whether a call has ended; Ctrl-C waits for the next."""
+LAST_WAIT_S = 10.0
+"""Seconds that the interpreter waits at its end for calls that were left behind."""
+
+_left_behind: list[threading.Event] = []
 
 
 @contextlib.contextmanager
@@ -28,6 +33,17 @@ def no_warnings() -> Iterator[None]:
     with GLOBAL_STATE, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+@atexit.register
+def wait_for_those_left_behind() -> None:
+    """Wait for calls that were asked to stop, before the interpreter ends.
+
+    A library that comes back to an interpreter that has ended aborts the process.
+    """
+    end = time.perf_counter() + LAST_WAIT_S
+    for ended in _left_behind:
+        ended.wait(max(0.0, end - time.perf_counter()))
 
 
 def within(clock: Clock, call: Callable[[], T], cancel: Callable[[], None]) -> T | None:
@@ -60,6 +76,7 @@ def within(clock: Clock, call: Callable[[], T], cancel: Callable[[], None]) -> T
         try:
             wait_s = LOOK_S if end is None else min(LOOK_S, end - time.perf_counter())
             if wait_s < 0:
+                _left_behind[:] = [one for one in _left_behind if not one.is_set()] + [ended]
                 cancel()
                 return None
             ended.wait(wait_s)

@@ -305,7 +305,7 @@ CASES: list[Case] = [
     ("solve consolidation.yaml --format xml", ("--format", "'xml' is not one of 'table'")),
     ("solve consolidation.yaml --output /proc/x/a.json", ("/proc/x/a.json: cannot be written",)),
     ("solve consolidation.yaml --max-moves -1", ("--max-moves", "-1", "0")),
-    ("solve consolidation.yaml --restart-cost much", ("--restart-cost", "much", "number")),
+    ("solve consolidation.yaml --restart-cost much", ("--restart-cost", "much", "valid")),
     ("solve scheduling.yaml --running stay", ("scheduling", "'running'", "consolidation")),
     ("solve consolidation.yaml --robust", ("no intervals", "uncertainty")),
     ("solve consolidation.yaml --robust --what-if drain=n-0", ("--robust", "without --what-if")),

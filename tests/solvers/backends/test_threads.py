@@ -10,7 +10,7 @@ import warnings
 import highspy
 import pytest
 
-from clusterplan.solvers.backends.threads import no_warnings, run_highs, within
+from clusterplan.solvers.backends.threads import no_warnings, run_highs, wait_for_those_left_behind, within
 from clusterplan.solvers.common.base import Clock
 
 
@@ -50,7 +50,9 @@ def test_a_call_that_ignores_its_limit_is_left_behind() -> None:
 
     assert within(Clock(0.01), stubborn, lambda: cancelled.append(True)) is None
     assert cancelled == [True]
-    let_go.set()
+    threading.Timer(0.1, let_go.set).start()
+    wait_for_those_left_behind()
+    assert let_go.is_set()
 
 
 def test_a_call_without_limit_is_waited_for_and_its_error_is_raised_here() -> None:
