@@ -214,8 +214,7 @@ class _Search:
         if result.plan is None and not self.clock.expired:
             # Loops are compiled once on a machine, which takes longer than a solve.
             asked = asked.model_copy(update={"time_limit_s": self.clock.remaining_s})
-            exact = find_solver("exact", cluster.kind)
-        result = solve_with(cluster, exact, asked)
+            result = solve_with(cluster, exact, asked)
         if result.plan is not None:
             self.solved[size] = result
         return result.plan is not None

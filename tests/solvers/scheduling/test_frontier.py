@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.scheduling.generate import generate_scheduling
+from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.planner.pareto import pareto, shown
 from clusterplan.planner.scheduling.frontier import SchedulingFrontierCheck
 from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.run import solve_with
+from clusterplan.solvers.scheduling import frontier as frontier_search
 from clusterplan.solvers.scheduling.frontier import find_frontier, sized
 from clusterplan.solvers.scheduling.frontier_result import SchedulingFrontier, error_of
 
@@ -32,6 +38,19 @@ def test_points_are_plans_for_their_sizes() -> None:
         assert formulation.evaluate(point.plan) == (point.mean_completion_s,)
         assert point.bound_s <= point.mean_completion_s
     assert SchedulingFrontierCheck(TRACE, frontier).verification().ok
+
+
+def test_each_size_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A size is solved again only where there was no time for a plan."""
+    solved = []
+
+    def counted(cluster: SchedulingInstance, *others: Any) -> Result:
+        solved.append(cluster.pool["gpu"])
+        return solve_with(cluster, *others)
+
+    monkeypatch.setattr(frontier_search, "solve_with", counted)
+    found()
+    assert len(solved) == len(set(solved)) >= 2
 
 
 def test_the_error_holds_between_sizes_too() -> None:
