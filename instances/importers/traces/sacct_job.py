@@ -113,9 +113,7 @@ class JobOfAccounting(Part):
     @property
     def is_over(self) -> bool:
         """Whether it has ended; what was requeued has, and may have run again since."""
-        return not {"PENDING", "RUNNING", "SUSPENDED", "RESIZING", "COMPLETING", "CONFIGURING"} & set(
-            self.state
-        )
+        return _GOING_ON.isdisjoint(self.state)
 
     @property
     def gpus(self) -> float:
