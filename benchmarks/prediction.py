@@ -29,17 +29,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from clusters import data_folder
+from prediction_report import report
 from scipy.spatial import cKDTree
 
-from clusterplan.instances.common.arrays import Floats
 from clusterplan.instances.prediction.hardware import Gpu, gpu_named
-from clusterplan.instances.prediction.intervals.conformal import coverage, student_ends
-from clusterplan.instances.prediction.intervals.levels import LEAST_SCALE, OUTSIDE
 from clusterplan.instances.prediction.measurement_plan import plan_measurements, shares
 from clusterplan.instances.prediction.models import Setting
 from clusterplan.instances.prediction.models.transformer import Transformer
 from clusterplan.instances.prediction.models.transformer_config import config_of
 from clusterplan.instances.prediction.operators import Operator
+from clusterplan.instances.prediction.power import sustained
 from clusterplan.instances.prediction.times.coefficients import Coefficients, pooled
 from clusterplan.instances.prediction.times.data_sheet import DataSheetTimes
 from clusterplan.instances.prediction.times.families import FAMILIES, FAMILY, logarithms
@@ -68,7 +67,6 @@ CANDIDATES, TARGETS = 2000, 100
 ALIKE, FEWEST_ALIKE = 0.3, 10
 """Distance of two shapes, in doublings of their sizes, that is as good as none; pairs that a ratio needs."""
 RESULTS = Path(__file__).resolve().parent / "results" / "prediction"
-PUBLISHED = "NeuSight 8.1 % inference, 7.3 % training on unseen GPUs; roofline 32.2, 33.9; Habitat 376, 820"
 
 
 @dataclass(frozen=True)
@@ -156,7 +154,15 @@ def wholes(folder: Path, fused: bool = False) -> list[Whole]:
     return found
 
 
-def known_before(all_rows: Sequence[Row], gpu: str, seed: int = 0) -> Coefficients:
+@dataclass(frozen=True)
+class Before:
+    """What is known of a GPU before it is measured, from the others without the unseen one."""
+
+    fit: Coefficients
+    sheet: Coefficients
+
+
+def known_before(all_rows: Sequence[Row], gpu: str, seed: int = 0) -> Before:
     """Return the coefficients of the GPUs other than this and the unseen one."""
     generator = np.random.default_rng(seed)
     given = []
@@ -171,7 +177,7 @@ def known_before(all_rows: Sequence[Row], gpu: str, seed: int = 0) -> Coefficien
             chosen = generator.permutation(len(of_it))[:POOL_ROWS]
             own += [of_it[index] for index in chosen]
         given.append((gpu_named(other), own))
-    return pooled(given)
+    return Before(pooled(given), pooled([(sustained(other), own) for other, own in given]))
 
 
 def planned(gpu: Gpu, own: Sequence[Measurement], models: Iterable[Whole]) -> list[Measurement]:
@@ -183,7 +189,7 @@ def planned(gpu: Gpu, own: Sequence[Measurement], models: Iterable[Whole]) -> li
 
 def whole_models(
     all_rows: Sequence[Row],
-    befores: Mapping[str, Coefficients],
+    befores: Mapping[str, Before],
     models: Sequence[Whole],
     fused: Sequence[Whole] = (),
 ) -> list[dict[str, object]]:
@@ -193,17 +199,18 @@ def whole_models(
         gpu, before = gpu_named(name), befores[name]
         own = [row.measurement for row in all_rows if row.gpu == name]
         here = [model for model in models if model.gpu == name]
-        fitted, sheet = FittedTimes(gpu, planned(gpu, own, here), before), DataSheetTimes(gpu, before)
+        fitted = FittedTimes(gpu, planned(gpu, own, here), before.fit)
+        sheet = DataSheetTimes(gpu, before.sheet)
         for model in [*here, *(model for model in fused if model.gpu == name)]:
-            estimate, blind = fitted.total(model.operators), sheet.total(model.operators)
+            seconds, hot = fitted.cool_and_hot(model.operators)
+            blind = sheet.total(model.operators).seconds
+            outside = min(np.log(model.seconds / seconds), 0.0) + max(np.log(model.seconds / hot), 0.0)
             found.append(
                 {
                     "gpu": name, "case": model.case, "mode": model.mode,
-                    "fused": "fusion" in model.case, "measured_s": model.seconds,
-                    "predicted_s": estimate.seconds, "error": estimate.seconds / model.seconds - 1,
-                    "covered": estimate.low <= model.seconds <= estimate.high,
-                    "sheet_error": blind.seconds / model.seconds - 1,
-                    "sheet_covered": blind.low <= model.seconds <= blind.high,
+                    "fused": "fusion" in model.case, "measured_s": model.seconds, "predicted_s": seconds,
+                    "error": seconds / model.seconds - 1, "score": outside,
+                    "sheet_error": blind / model.seconds - 1, "sheet_score": np.log(model.seconds / blind),
                 }
             )  # fmt: skip
     return found
@@ -219,7 +226,7 @@ def equal_shares(operators: Sequence[Operator], gpu: Gpu) -> list[Operator]:
 
 def larger_shapes(
     all_rows: Sequence[Row],
-    befores: Mapping[str, Coefficients],
+    befores: Mapping[str, Before],
     family: str,
     size: int = 20,
     own_too: bool = False,
@@ -228,12 +235,14 @@ def larger_shapes(
 
     The twenty are those that the planner times for the larger shapes, of which it sees none: L4 has no
     training shapes, and the smaller half of its rows stands for them. With `own_too` it may time twenty of
-    the larger shapes themselves, and the others are held out.
+    the larger shapes themselves, and the others are held out. Of convolutions there is one set of shapes.
     """
     found = []
     for name in sorted({row.gpu for row in all_rows}):
         own = [r for r in all_rows if r.gpu == name and FAMILY[r.measurement.operator.kind] == family]
         known, held = [r.measurement for r in own if not r.larger], [r.measurement for r in own if r.larger]
+        if not held:
+            known, held = [], known if own_too else []
         if own_too:
             known = held
         elif not known:
@@ -249,23 +258,29 @@ def larger_shapes(
         targets = [held[index].operator for index in drawn.permutation(len(held))[:TARGETS]]
         chosen = plan_measurements(equal_shares(targets, gpu), gpu, list(by_shape), size)
         held = [m for m in held if m.operator not in set(chosen)]
-        times = FittedTimes(gpu, [by_shape[op] for op in chosen], befores[name])
-        sheet = DataSheetTimes(gpu, befores[name])
-        operators = [m.operator for m in held]
-        blind = sheet.predict(operators)
-        for measured, estimate, other in zip(held, times.predict(operators), blind, strict=True):
-            score = times.fits[family, "fp32"].residuals
+        times = FittedTimes(gpu, [by_shape[op] for op in chosen], befores[name].fit)
+        for measured, estimate in zip(held, times.predict([m.operator for m in held]), strict=True):
+            residuals = times.fits[family, "fp32"].residuals
             found.append(
                 {
                     "gpu": name, "family": family, "error": estimate.seconds / measured.seconds - 1,
                     "score": np.log(measured.seconds / estimate.seconds),
-                    "scale": float(np.sqrt(np.mean(score**2))),
-                    "sheet_score": np.log(measured.seconds / other.seconds),
-                    "inside": estimate.inside, "covered": estimate.low <= measured.seconds <= estimate.high,
-                    "sheet_error": other.seconds / measured.seconds - 1,
-                    "sheet_covered": other.low <= measured.seconds <= other.high,
+                    "scale": float(np.sqrt(np.mean(residuals**2))), "inside": estimate.inside,
                 }
             )  # fmt: skip
+    return found
+
+
+def by_data_sheet(all_rows: Sequence[Row], befores: Mapping[str, Before]) -> list[dict[str, object]]:
+    """Return the errors of all operators of each GPU, from its data sheet and what is known of the others."""
+    found: list[dict[str, object]] = []
+    for name in sorted({row.gpu for row in all_rows}):
+        own = [row.measurement for row in all_rows if row.gpu == name]
+        sheet = DataSheetTimes(gpu_named(name), befores[name].sheet)
+        for measured, estimate in zip(own, sheet.predict([m.operator for m in own]), strict=True):
+            ratio = estimate.seconds / measured.seconds
+            family = FAMILY[measured.operator.kind]
+            found.append({"gpu": name, "family": family, "error": ratio - 1, "score": -np.log(ratio)})
     return found
 
 
@@ -295,83 +310,6 @@ def sessions(all_rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def covered(single: list[dict[str, object]], whole: list[dict[str, object]]) -> pd.DataFrame:
-    """Return the ends of each kind of interval, and the coverage of each GPU with the ends of the others.
-
-    `rows` is the share of all rows that are covered, `gpus` the mean over GPUs, `pairs` the share of all rows
-    where each two GPUs are left out together.
-    """
-    table = pd.DataFrame(single)
-    factor = np.where(table["inside"], 1.0, OUTSIDE)
-    table["measured"] = table["score"] / np.hypot(table["scale"], LEAST_SCALE) / factor
-    table["data sheet"] = table["sheet_score"]
-    found = [
-        _covered(f"{family}, {basis}", of_it[basis].to_numpy(), list(of_it["gpu"]))
-        for basis in ("measured", "data sheet")
-        for family, of_it in table.groupby("family")
-    ]
-    models = pd.DataFrame(whole)
-    models = models[~models["fused"]]
-    for column, basis in (("error", "measured"), ("sheet_error", "data sheet")):
-        scores = -np.log1p(models[column].to_numpy())
-        found.append(_covered(f"whole models, {basis}", scores, list(models["gpu"])))
-    return pd.DataFrame(found)
-
-
-def _covered(what: str, scores: Floats, gpus: list[str]) -> dict[str, object]:
-    low, high = student_ends(scores, gpus)
-    shares, pairs = coverage(scores, gpus), coverage(scores, gpus, together=2)
-    counts = pd.Series(gpus).value_counts()
-    mean, of_pairs = (
-        sum(share * counts[gpu] for gpu, share in of_it.items()) / len(gpus) for of_it in (shares, pairs)
-    )
-    each = " ".join(f"{gpu} {share:.0%}" for gpu, share in shares.items())
-    return {
-        "what": what, "low": low, "high": high, "number": len(gpus), "rows": mean,
-        "pairs": of_pairs, "gpus": float(np.mean([*shares.values()])), "each": each,
-    }  # fmt: skip
-
-
-def report(whole: list[dict[str, object]], tables: Mapping[str, list[dict[str, object]]]) -> list[str]:
-    """Return the lines of the page of results."""
-    models = pd.DataFrame(whole)
-    models["error"], models["sheet_error"] = models["error"].abs(), models["sheet_error"].abs()
-    lines = ["# Operators and whole models, predicted", "", *(__doc__ or "").splitlines()[2:], ""]
-    lines += ["## Whole models", "", f"Published: {PUBLISHED}.", ""]
-    lines += [
-        "| GPU | mode | models | from 20 measurements a family | data sheet alone |",
-        "|---|---|---:|---:|---:|",
-    ]
-    for (fused, gpu, mode), part in models.groupby(["fused", "gpu", "mode"]):
-        name = f"{mode}, compiled" if fused else mode
-        means = part[["error", "sheet_error"]].mean()
-        lines.append(f"| {gpu} | {name} | {len(part)} | {means['error']:.1%} | {means['sheet_error']:.1%} |")
-    for what, rows_of in tables.items():
-        table = pd.DataFrame(rows_of)
-        table["error"] = table["error"].abs()
-        means = table.groupby(["family", "gpu"])["error"].mean().unstack()
-        lines += ["", f"## Larger shapes than any in training, from 20 {what} a family", ""]
-        lines += [
-            f"| family | {' | '.join(means.columns)} | median |",
-            "|---" + "|---:" * (len(means.columns) + 1) + "|",
-        ]
-        for family, of_it in means.iterrows():
-            cells = " | ".join(f"{value:.1%}" for value in [*of_it, of_it.median()])
-            lines.append(f"| {family} | {cells} |")
-    lines += ["", "## Intervals of 90 %: coverage of each GPU with the ends of the others", ""]
-    lines += [
-        "| of | ends | rows | covered, two GPUs left out | one left out | mean of GPUs | each |",
-        "|---|---:|---:|---:|---:|---:|---|",
-    ]
-    single = [row for rows_of in tables.values() for row in rows_of]
-    for one in covered(single, whole).to_dict("records"):
-        lines.append(
-            f"| {one['what']} | {one['low']:+.2f} {one['high']:+.2f} | {one['number']} | {one['pairs']:.1%}"
-            f" | {one['rows']:.1%} | {one['gpus']:.1%} | {one['each']} |"
-        )
-    return lines
-
-
 def main() -> None:
     """Predict, print and store."""
     folder = data_folder("neusight")
@@ -382,7 +320,9 @@ def main() -> None:
     whole = whole_models(all_rows, befores, models, wholes(folder, fused=True))
     own = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family, own_too=True)]
     smaller = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family)]
-    lines = report(whole, {"of the larger shapes": own, "training shapes": smaller})
+    tables = {"of the larger shapes": own, "training shapes": smaller}
+    lines = ["# Operators and whole models, predicted", "", *(__doc__ or "").splitlines()[2:], ""]
+    lines += report(whole, tables, by_data_sheet(all_rows, befores))
     lines += ["", "## Training shapes beside larger ones of the same size", "", *sessions(all_rows)]
     RESULTS.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     columns = ["gpu", "case", "mode", "fused", "measured_s", "predicted_s", "error", "sheet_error"]

@@ -20,7 +20,6 @@ CATALOGUE = Path(__file__).with_name("gpus.yaml")
 ALIASES: Mapping[str, str] = {"a100": "a100-40", "v100-32": "v100", "gh-96": "h100"}
 """Other names of GPUs, such as those of the machines of a price list."""
 
-
 class Gpu(Model):
     """A GPU.
 
@@ -32,6 +31,11 @@ class Gpu(Model):
         Its fastest link to another GPU of the same server, in one direction.
     cache_mb
         Of the second-level cache, what one kernel's data can use; 0 where it is not known.
+    watts
+        Power of the board.
+    holds_like
+        Board of the same generation, whose peaks are for as much power as it has: this one computes as much
+        for a watt, and no more.
     source
         Which data sheet says so.
     """
@@ -43,6 +47,8 @@ class Gpu(Model):
     link_gb_per_s: Positive | None = None
     link: Text | None = None
     cache_mb: NonNegative = 0.0
+    watts: Positive | None = None
+    holds_like: Name | None = None
     source: Text
 
     def peak(self, precision: str) -> float:

@@ -1,4 +1,4 @@
-"""Times on a GPU that nobody measured: the coefficients of other GPUs on its data sheet."""
+"""Times on a GPU that nobody measured: the coefficients of other GPUs on what its data sheet lets it sustain."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...common.arrays import Floats
 from ..estimate import Estimate
 from ..hardware import Gpu
 from ..intervals.levels import spread, spread_of_total
 from ..operators import Operator
-from .coefficients import Coefficients, platform
+from ..power import sustained
+from .coefficients import Coefficients, of_data_sheets
 from .families import FAMILY, parts, queued
 from .operator_times import OperatorTimes
 
@@ -27,24 +29,26 @@ class DataSheetTimes(OperatorTimes):
     """
 
     def __init__(self, gpu: Gpu, coefficients: Coefficients | None = None) -> None:
-        self.gpu = gpu
-        self.coefficients = coefficients or platform()
+        self.gpu = sustained(gpu)
+        self.coefficients = coefficients or of_data_sheets()
         self.basis = f"data sheet of {gpu.name}, platform percentages of other GPUs"
+
+    def seconds(self, operators: Sequence[Operator]) -> Floats:
+        """Return the seconds of each part of one call of each operator; shape (operators, parts)."""
+        thetas = np.array([self.coefficients[FAMILY[op.kind]] for op in operators])
+        return parts(operators, self.gpu) * thetas
 
     def predict(self, operators: Sequence[Operator]) -> list[Estimate]:
         """Return the seconds of each operator, all its `count` calls together."""
         estimates = []
-        for row, operator in zip(parts(operators, self.gpu), operators, strict=True):
-            family = FAMILY[operator.kind]
-            seconds = float(row @ self.coefficients[family]) * operator.count
-            low, high = spread("data sheet", family, inside=False)
+        for row, operator in zip(self.seconds(operators), operators, strict=True):
+            seconds = float(row.sum()) * operator.count
+            low, high = spread("data sheet", FAMILY[operator.kind], inside=False)
             estimates.append(Estimate(seconds, seconds * low, seconds * high, False, self.basis))
         return estimates
 
     def total(self, operators: Sequence[Operator]) -> Estimate:
         """Return the seconds of all together."""
-        thetas = np.array([self.coefficients[FAMILY[op.kind]] for op in operators])
-        counts = np.array([float(op.count) for op in operators])
-        seconds = queued(parts(operators, self.gpu), thetas, counts)
+        seconds = queued(self.seconds(operators), np.array([float(op.count) for op in operators]))
         low, high = spread_of_total("data sheet", inside=False)
         return Estimate(seconds, seconds * low, seconds * high, False, self.basis)

@@ -107,17 +107,16 @@ def _tiled(rows: int, tile: int) -> float:
     return -(-rows // tile) * tile / rows
 
 
-def queued(design: Floats, thetas: Floats, counts: Floats) -> float:
+def queued(each: Floats, counts: Floats) -> float:
     """Return the seconds of calls one after the other: their work, or their launches if those take longer.
 
     Parameters
     ----------
-    design, thetas
-        The parts of one call of each operator and its coefficients; shape (operators, parts).
+    each
+        Seconds of each part of one call of each operator; shape (operators, parts).
     counts
         Calls of each operator; shape (operators,).
     """
-    each = design * thetas
     work, launches = each[:, :-1].sum(axis=1), each[:, -1]
     return max(float((work + EXPOSED * launches) @ counts), float(launches @ counts))
 

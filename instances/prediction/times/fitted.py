@@ -12,9 +12,10 @@ from ..estimate import Estimate
 from ..hardware import Gpu
 from ..intervals.levels import spread, spread_of_total
 from ..operators import Operator
+from ..power import powered
 from .coefficients import Coefficients, fitted, platform
 from .data_sheet import DataSheetTimes
-from .families import FAMILY, parts, queued, sizes
+from .families import FAMILY, GROUPS, parts, queued, sizes
 from .measurements import Measurement
 from .operator_times import OperatorTimes
 
@@ -52,7 +53,7 @@ class FittedTimes(OperatorTimes):
             raise OptionError(f"{gpu.name}: there are no measurements")
         self.gpu = gpu
         prior = coefficients or platform()
-        self.sheet = DataSheetTimes(gpu, prior)
+        self.sheet = DataSheetTimes(gpu)
         self.fits = {}
         self.counts: dict[tuple[str, str], int] = {}
         for precision in sorted({m.operator.precision for m in measured}):
@@ -83,24 +84,39 @@ class FittedTimes(OperatorTimes):
         Those are of calls that are repeated alone, when clocks and caches are not those of a model: whole
         models on P100, T4, V100 and A100 err by 3.2 % without and by 3.7 % with them.
         """
-        design = parts(operators, self.gpu)
-        thetas = np.array([self._theta(op) for op in operators])
         counts = np.array([float(op.count) for op in operators])
-        seconds = queued(design, thetas, counts)
-        each = (design * thetas).sum(axis=1) * counts
+        each = self._seconds(operators).sum(axis=1) * counts
         known = each @ np.array([self._key(op) in self.fits for op in operators]) >= MEASURED * each.sum()
         inside = bool(each @ np.array([self._inside(op) for op in operators]) >= MEASURED * each.sum())
         low, high = spread_of_total("measured" if known else "data sheet", inside)
+        seconds, longest = self.cool_and_hot(operators)
         basis = f"{sum(self.counts.values())} measurements on {self.gpu.name}"
-        return Estimate(seconds, seconds * low, seconds * high, inside, basis)
+        return Estimate(seconds, seconds * low, longest * high, inside, basis)
+
+    def cool_and_hot(self, operators: Sequence[Operator]) -> tuple[float, float]:
+        """Return the seconds of all together as they were measured, and if power slows down what was not.
+
+        A few calls may be timed before the board has come to the limit of its power. In a whole model its
+        products of matrices are then slower, up to what `powered` says.
+        """
+        counts = np.array([float(op.count) for op in operators])
+        rows = self._seconds(operators)
+        slower = parts(operators, powered(self.gpu))[:, 0] - rows[:, list(GROUPS[0])].sum(axis=1)
+        hot = rows.copy()
+        hot[:, 0] += np.maximum(slower, 0.0)
+        return queued(rows, counts), queued(hot, counts)
+
+    def _seconds(self, operators: Sequence[Operator]) -> Floats:
+        """Return the seconds of each part of one call of each operator; shape (operators, parts)."""
+        rows = self.sheet.seconds(operators)
+        for index, (row, operator) in enumerate(zip(parts(operators, self.gpu), operators, strict=True)):
+            if self._key(operator) in self.fits:
+                rows[index] = row * self.fits[self._key(operator)].theta
+        return rows
 
     @staticmethod
     def _key(operator: Operator) -> tuple[str, str]:
         return FAMILY[operator.kind], operator.precision
-
-    def _theta(self, operator: Operator) -> Floats:
-        fit = self.fits.get(self._key(operator))
-        return self.sheet.coefficients[FAMILY[operator.kind]] if fit is None else fit.theta
 
     def _inside(self, operator: Operator) -> bool:
         """Return whether its operations and bytes are no more than the most that were measured."""

@@ -1,0 +1,110 @@
+"""Pages of `prediction.py`: errors of whole models and operators, and how much of them the intervals hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from clusterplan.instances.common.arrays import Floats
+from clusterplan.instances.prediction.intervals.conformal import coverage, student_ends
+from clusterplan.instances.prediction.intervals.levels import LEAST_SCALE, OUTSIDE
+
+PUBLISHED = "NeuSight 8.1 % inference, 7.3 % training on unseen GPUs; roofline 32.2, 33.9; Habitat 376, 820"
+Rows = Sequence[Mapping[str, object]]
+
+
+def covered(single: Rows, sheet: Rows, whole: Rows) -> pd.DataFrame:
+    """Return the ends of each kind of interval, and the coverage of each GPU with the ends of the others.
+
+    Parameters
+    ----------
+    single
+        Operators predicted from measurements of their GPU.
+    sheet
+        Operators predicted from data sheets.
+    whole
+        Whole models, compiled ones left out.
+    """
+    table = pd.DataFrame(single)
+    factor = np.where(table["inside"], 1.0, OUTSIDE)
+    table["score"] = table["score"] / np.hypot(table["scale"], LEAST_SCALE) / factor
+    models = pd.DataFrame(whole)
+    models = models[~models["fused"]]
+    found = [
+        _covered("operators", basis, family, part["score"].to_numpy(), list(part["gpu"]))
+        for basis, rows in (("measured", table), ("data sheet", pd.DataFrame(sheet)))
+        for family, part in rows.groupby("family")
+    ]
+    found += [
+        _covered("whole models", basis, "", models[column].to_numpy(), list(models["gpu"]))
+        for basis, column in (("measured", "score"), ("data sheet", "sheet_score"))
+    ]
+    return pd.DataFrame(found)
+
+
+def _covered(of: str, basis: str, family: str, scores: Floats, gpus: list[str]) -> dict[str, object]:
+    low, high = student_ends(scores, gpus)
+    counts = pd.Series(gpus).value_counts()
+    found: dict[str, object] = {"of": of, "basis": basis, "family": family, "low": low, "high": high}
+    for name, together in (("one", 1), ("two", 2)):
+        shares = coverage(scores, gpus, together=together)
+        found[name] = sum(share * counts[gpu] for gpu, share in shares.items()) / len(gpus)
+        found[f"{name}, mean of GPUs"] = float(np.mean([*shares.values()]))
+        if together == 1:
+            found["each"] = " ".join(f"{gpu} {share:.0%}" for gpu, share in shares.items())
+    return {**found, "number": len(gpus)}
+
+
+def hold_outs(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the coverage of each grouped hold-out: a family of operators counts as much as any other."""
+    return table.groupby(["of", "basis"], sort=False)[["one", "one, mean of GPUs", "two"]].mean()
+
+
+def report(whole: Rows, tables: Mapping[str, Rows], sheet: Rows) -> list[str]:
+    """Return the lines of the page of results."""
+    models = pd.DataFrame(whole)
+    models["error"], models["sheet_error"] = models["error"].abs(), models["sheet_error"].abs()
+    lines = ["## Whole models", "", f"Published: {PUBLISHED}.", ""]
+    lines += [
+        "| GPU | mode | models | from 20 measurements a family | data sheet alone |",
+        "|---|---|---:|---:|---:|",
+    ]
+    for (fused, gpu, mode), part in models.groupby(["fused", "gpu", "mode"]):
+        name = f"{mode}, compiled" if fused else mode
+        means = part[["error", "sheet_error"]].mean()
+        lines.append(f"| {gpu} | {name} | {len(part)} | {means['error']:.1%} | {means['sheet_error']:.1%} |")
+    for what, rows in tables.items():
+        lines += ["", f"## Larger shapes than any in training, from 20 {what} a family", "", *_errors(rows)]
+    lines += ["", "## All shapes, from data sheets", "", *_errors(sheet)]
+    found = covered([row for rows in tables.values() for row in rows], sheet, whole)
+    return [*lines, *_coverage(found)]
+
+
+def _errors(rows: Rows) -> list[str]:
+    """Return the lines of a table of mean absolute errors, families by GPUs."""
+    table = pd.DataFrame(rows)
+    table["error"] = table["error"].abs()
+    means = table.groupby(["family", "gpu"])["error"].mean().unstack()
+    lines = [f"| family | {' | '.join(means.columns)} | median |", "|---" + "|---:" * (means.shape[1] + 1) + "|"]
+    for family, of_it in means.iterrows():
+        cells = ["–" if np.isnan(value) else f"{value:.1%}" for value in [*of_it, of_it.median()]]
+        lines.append(f"| {family} | {' | '.join(cells)} |")
+    return lines
+
+
+def _coverage(table: pd.DataFrame) -> list[str]:
+    """Return the lines of the coverage of each hold-out, and of its parts."""
+    lines = ["", "## Intervals of 90 %: coverage of a GPU with the ends of the others", ""]
+    lines += ["| held out | one GPU left out | each GPU as much | two left out |", "|---|---:|---:|---:|"]
+    for (of, basis), row in hold_outs(table).iterrows():
+        lines.append(f"| {of}, {basis} | {row.iloc[0]:.1%} | {row.iloc[1]:.1%} | {row.iloc[2]:.1%} |")
+    lines += ["", "| of | ends | rows | one GPU left out | each GPU as much | two left out | each |"]
+    lines += ["|---|---:|---:|---:|---:|---:|---|"]
+    for row in table.to_dict("records"):
+        what = f"{row['family'] or row['of']}, {row['basis']}"
+        shares = " | ".join(f"{row[name]:.1%}" for name in ("one", "one, mean of GPUs", "two"))
+        ends = f"{row['low']:+.2f} {row['high']:+.2f}"
+        lines.append(f"| {what} | {ends} | {row['number']} | {shares} | {row['each']} |")
+    return lines

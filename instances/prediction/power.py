@@ -1,0 +1,43 @@
+"""Power: what a board computes for longer than a moment.
+
+A board of little power, such as T4, lowers its clock in products of matrices: of 65 TFLOP/s in half precision it
+sustains 24 (NVIDIA's developer forum, topic 264462; Jia et al. 2019, "Dissecting the NVidia Turing T4 GPU via
+Microbenchmarking"). It is taken to sustain for each watt what the board `Gpu.holds_like` promises for one: the
+PCIe board with the largest chip of its generation.
+"""
+
+from __future__ import annotations
+
+from .hardware import Gpu, known_gpus
+
+TENSOR_CORES = 2 / 3
+"""Of their peak that tensor cores reach where others reach all of theirs.
+
+Matrices take 1.70 times what the peak promises in vTrain's trainings on A100, in half precision, and 1.14 times
+what boards sustain in NeuSight's products, in single precision."""
+_OF_TENSOR_CORES = ("tf32", "bf16", "fp16", "fp8")
+
+
+def powered(gpu: Gpu) -> Gpu:
+    """Return the GPU with peaks no higher than its power sustains."""
+    like = known_gpus().get(gpu.holds_like or "")
+    if like is None or like.watts is None or gpu.watts is None:
+        return gpu
+    share = gpu.watts / like.watts
+    peaks = {
+        precision: min(peak, share * like.peak_tflops.get(precision, peak / share))
+        for precision, peak in gpu.peak_tflops.items()
+    }
+    return gpu.model_copy(update={"peak_tflops": peaks})
+
+
+def sustained(gpu: Gpu) -> Gpu:
+    """Return the GPU with the peaks that stand beside each other: those of its power and its tensor cores."""
+    most = powered(gpu)
+    peaks = {
+        precision: min(peak, gpu.peak_tflops[precision] * TENSOR_CORES)
+        if precision in _OF_TENSOR_CORES
+        else peak
+        for precision, peak in most.peak_tflops.items()
+    }
+    return gpu.model_copy(update={"peak_tflops": peaks})
