@@ -48,6 +48,8 @@ from clusterplan.instances.prediction.times.measurements import Measurement
 GPUS = {
     "NVIDIA A100-PCIE-40GB": "a100-pcie-40",
     "NVIDIA A100 80GB PCIe": "a100-pcie-80",
+    "NVIDIA A100-SXM4-40GB": "a100-40",
+    "NVIDIA H100 80GB HBM3": "h100",
     "NVIDIA L4": "l4",
     "Tesla P100-PCIE-16GB": "p100",
     "Tesla P4": "p4",

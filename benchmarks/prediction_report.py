@@ -46,20 +46,20 @@ def covered(single: Rows, sheet: Rows, whole: Rows) -> pd.DataFrame:
 
 def _covered(of: str, basis: str, family: str, scores: Floats, gpus: list[str]) -> dict[str, object]:
     low, high = student_ends(scores, gpus)
-    counts = pd.Series(gpus).value_counts()
-    found: dict[str, object] = {"of": of, "basis": basis, "family": family, "low": low, "high": high}
-    for name, together in (("one", 1), ("two", 2)):
-        shares = coverage(scores, gpus, together=together)
-        found[name] = sum(share * counts[gpu] for gpu, share in shares.items()) / len(gpus)
-        found[f"{name}, mean of GPUs"] = float(np.mean([*shares.values()]))
-        if together == 1:
-            found["each"] = " ".join(f"{gpu} {share:.0%}" for gpu, share in shares.items())
-    return {**found, "number": len(gpus)}
+    one, two = (coverage(scores, gpus, together=together) for together in (1, 2))
+    weights = pd.Series(gpus).value_counts(normalize=True)
+    return {
+        "of": of, "basis": basis, "family": family, "low": low, "high": high, "number": len(gpus),
+        "share": float(np.mean([*one.values()])),
+        "of rows": sum(share * weights[gpu] for gpu, share in one.items()),
+        "two": float(np.mean([*two.values()])),
+        "each": " ".join(f"{gpu} {share:.0%}" for gpu, share in one.items()),
+    }  # fmt: skip
 
 
 def hold_outs(table: pd.DataFrame) -> pd.DataFrame:
     """Return the coverage of each grouped hold-out: a family of operators counts as much as any other."""
-    return table.groupby(["of", "basis"], sort=False)[["one", "one, mean of GPUs", "two"]].mean()
+    return table.groupby(["of", "basis"], sort=False)[["share", "of rows", "two"]].mean()
 
 
 def report(whole: Rows, tables: Mapping[str, Rows], sheet: Rows) -> list[str]:
@@ -87,7 +87,10 @@ def _errors(rows: Rows) -> list[str]:
     table = pd.DataFrame(rows)
     table["error"] = table["error"].abs()
     means = table.groupby(["family", "gpu"])["error"].mean().unstack()
-    lines = [f"| family | {' | '.join(means.columns)} | median |", "|---" + "|---:" * (means.shape[1] + 1) + "|"]
+    lines = [
+        f"| family | {' | '.join(means.columns)} | median |",
+        "|---" + "|---:" * (means.shape[1] + 1) + "|",
+    ]
     for family, of_it in means.iterrows():
         cells = ["–" if np.isnan(value) else f"{value:.1%}" for value in [*of_it, of_it.median()]]
         lines.append(f"| {family} | {' | '.join(cells)} |")
@@ -97,14 +100,22 @@ def _errors(rows: Rows) -> list[str]:
 def _coverage(table: pd.DataFrame) -> list[str]:
     """Return the lines of the coverage of each hold-out, and of its parts."""
     lines = ["", "## Intervals of 90 %: coverage of a GPU with the ends of the others", ""]
-    lines += ["| held out | one GPU left out | each GPU as much | two left out |", "|---|---:|---:|---:|"]
+    lines += [
+        "Each GPU that is left out counts as much. Beside it the share of all rows, and with each two GPUs"
+    ]
+    lines += [
+        "left out together.",
+        "",
+        "| held out | covered | of rows | two left out |",
+        "|---|---:|---:|---:|",
+    ]
     for (of, basis), row in hold_outs(table).iterrows():
-        lines.append(f"| {of}, {basis} | {row.iloc[0]:.1%} | {row.iloc[1]:.1%} | {row.iloc[2]:.1%} |")
-    lines += ["", "| of | ends | rows | one GPU left out | each GPU as much | two left out | each |"]
+        lines.append(f"| {of}, {basis} | {row['share']:.1%} | {row['of rows']:.1%} | {row['two']:.1%} |")
+    lines += ["", "| of | ends | rows | covered | of rows | two left out | each |"]
     lines += ["|---|---:|---:|---:|---:|---:|---|"]
     for row in table.to_dict("records"):
         what = f"{row['family'] or row['of']}, {row['basis']}"
-        shares = " | ".join(f"{row[name]:.1%}" for name in ("one", "one, mean of GPUs", "two"))
+        shares = " | ".join(f"{row[name]:.1%}" for name in ("share", "of rows", "two"))
         ends = f"{row['low']:+.2f} {row['high']:+.2f}"
         lines.append(f"| {what} | {ends} | {row['number']} | {shares} | {row['each']} |")
     return lines

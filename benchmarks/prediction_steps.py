@@ -124,7 +124,8 @@ def links() -> list[Row]:
             others = fit_links([point for point in points if point not in held], 1e8)
             if (others.inside_ends if place[1] == 1 else others.network_ends) is not None:
                 estimate = others.estimate(*place, 1e8)
-                shares += [estimate.low <= point.seconds <= estimate.high for point in held]
+                inside_it = [estimate.low <= point.seconds <= estimate.high for point in held]
+                shares.append(np.mean(inside_it))
         error = 100 * (fit.leave_one_out or 0.0)
         found.append(row(f"all-reduce of {name}, a size left out", error, fit.points, "", np.mean(shares)))
     return found
@@ -147,7 +148,7 @@ def epochs() -> list[Row]:
 
 
 def epochs_covered(own: pd.DataFrame) -> float:
-    """Return the share of trainings, at batch sizes left out, whose epochs lie in the others' interval."""
+    """Return the share of trainings whose epochs lie in other sizes' interval; the mean over batch sizes."""
     met = own.dropna(subset=["target_epoch"])
     shares = []
     for size in sorted(met.batch_size.unique()):
@@ -157,7 +158,8 @@ def epochs_covered(own: pd.DataFrame) -> float:
             for batch, epochs in zip(others.batch_size, others.target_epoch, strict=True)
         ]
         estimate = predict_epochs(records, float(size))
-        shares += [estimate.low <= e <= estimate.high for e in met[met.batch_size == size].target_epoch]
+        own_epochs = met[met.batch_size == size].target_epoch
+        shares.append(np.mean([estimate.low <= value <= estimate.high for value in own_epochs]))
     return float(np.mean(shares))
 
 

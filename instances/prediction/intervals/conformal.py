@@ -2,10 +2,10 @@
 
 Rows of one GPU err together, so that a random split would promise too much. The ends are those of a group
 effect and an error within, both normal, so that a new row is a Student t with the degrees of freedom of
-Satterthwaite (1946). Errors within may have longer tails than that, such as trainings of which some need a
-second stage: no end is nearer than the corrected quantile of all rows (split conformal; Vovk, Gammerman &
-Shafer 2005). Without the normal effect of groups, a level of 90 % would need 19 of them: a new one lies
-beyond the largest or the smallest of k others with probability 2/(k + 1).
+Satterthwaite (1946). From 19 groups on, errors need not be normal: no end is nearer than the corrected quantile
+of rows, of which those of each group together count as much (split conformal over groups; Dunn, Wasserman &
+Ramdas 2023). Fewer have none at a level of 90 %: a new group lies beyond the largest or the smallest of k others
+with probability 2/(k + 1).
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from scipy import stats
 
 from ...common.arrays import Floats
 from ..estimate import CONFIDENCE
+
+ROUNDING = 1e-9
+"""Of sums of weights."""
 
 
 def student_ends(
@@ -44,9 +47,20 @@ def student_ends(
     total = between + within
     shares = between**2 / (count - 1) + (within**2 / free if free else 0.0)
     away = stats.t.ppf((1.0 + confidence) / 2.0, total**2 / shares) * np.sqrt(total) if total else 0.0
-    beyond = min(ceil((1.0 + confidence) / 2.0 * (len(scores) + 1)), len(scores))
-    ordered, middle = np.sort(scores), means.mean()
-    return float(min(middle - away, ordered[-beyond])), float(max(middle + away, ordered[beyond - 1]))
+    low, high = float(means.mean() - away), float(means.mean() + away)
+    level = (1.0 + confidence) / 2.0 * (count + 1) / count
+    if level > 1.0:
+        return low, high
+    weights = np.repeat([1.0 / len(part) for part in parts], [len(part) for part in parts]) / count
+    below, above = (_quantile(sign * np.concatenate(parts), weights, level) for sign in (-1.0, 1.0))
+    return min(low, -below), max(high, above)
+
+
+def _quantile(scores: Floats, weights: Floats, level: float) -> float:
+    """Return the smallest score up to which the weights make up the level."""
+    order = np.argsort(scores)
+    place = int(np.searchsorted(np.cumsum(weights[order]), level - ROUNDING))
+    return float(scores[order[min(place, len(order) - 1)]])
 
 
 def farthest(errors: Floats, confidence: float = CONFIDENCE) -> float:

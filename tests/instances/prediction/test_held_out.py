@@ -52,7 +52,7 @@ def _rows(folder: Path) -> list[Measurement]:
 
 @pytest.mark.slow
 def test_twenty_measurements_predict_whole_models(shared_data: Path) -> None:
-    """Within 3.5 % on average, where the data sheet alone errs by a fifth and more; intervals hold all."""
+    """Within 3.5 % on average, where the data sheet alone errs three times as much; intervals hold all."""
     folder = shared_data / "neusight"
     gpu, rows = gpu_named("v100"), {m.operator: m for m in _rows(folder)}
     table = pd.read_csv(folder / "models.csv")
@@ -73,5 +73,5 @@ def test_twenty_measurements_predict_whole_models(shared_data: Path) -> None:
     sheet = np.array([DataSheetTimes(gpu).total(operators).seconds for operators in models])
     assert len(measured) == 6
     assert errors.mean() <= 0.035
-    assert np.abs(sheet / measured - 1).mean() > 0.2
+    assert 3 * errors.mean() < np.abs(sheet / measured - 1).mean() < 0.15
     assert all(total.low <= seconds <= total.high for total, seconds in zip(totals, measured, strict=True))

@@ -49,14 +49,20 @@ def test_student_needs_no_scatter_and_counts_within() -> None:
         student_ends(np.ones(3), ["a"] * 3)
 
 
-def test_long_tails_within_groups_are_inside() -> None:
-    """Of 40 scores two are far off: a normal error of their variance would leave them out."""
-    scores = np.zeros(40)
-    scores[[0, 20]] = 10.0
-    assert student_ends(scores, [0] * 20 + [1] * 20)[1] == 10.0
-    many = np.zeros(4000)
-    many[:2] = 10.0
-    assert student_ends(many, [0, 1] * 2000)[1] < 1.0
+def test_long_tails_are_inside_where_groups_are_enough() -> None:
+    """Twenty of 400 rows are far off; their normal error would leave them out. Of 18 groups it does."""
+    scores = np.zeros(400)
+    scores[::40], scores[1::40] = 10.0, 9.0
+    many, few = [index // 4 for index in range(400)], [index % 18 for index in range(400)]
+    assert student_ends(scores, many)[1] == 9.0
+    assert student_ends(-scores, many)[0] == -9.0
+    assert student_ends(scores, few)[1] < 5.0
+
+
+def test_rows_of_a_large_group_count_as_much_as_those_of_a_small_one() -> None:
+    scores = np.concatenate([np.full(1000, 5.0), np.zeros(200)])
+    groups = ["large"] * 1000 + [f"small {index // 2}" for index in range(200)]
+    assert 0.0 < student_ends(scores, groups)[1] < 5.0
 
 
 def test_two_groups_left_out_at_a_time() -> None:

@@ -76,6 +76,17 @@ def test_planned_measurements_predict_the_whole_model() -> None:
     assert not without.inside
 
 
+def test_what_was_measured_in_the_cold_may_take_longer_in_a_model() -> None:
+    """Products at the peak of an L4 are more than its power sustains; on a V100 they are not."""
+    for name, longer in (("l4", True), ("v100", False)):
+        gpu = gpu_named(name)
+        shapes = [Operator("linear", (2**k, 4096, 4096)) for k in range(8, 15)]
+        times = FittedTimes(gpu, [Measurement(op, 1.1 * op.flops / gpu.peak("fp32")) for op in shapes])
+        cool, hot = times.cool_and_hot(shapes)
+        assert (hot > 1.5 * cool) is longer
+        assert times.total(shapes).high >= hot
+
+
 def test_a_larger_shape_is_outside_and_wider() -> None:
     measured = _measured([Operator("linear", (2**k, 1024, 1024)) for k in range(6, 14)], noise=0.05)
     times = FittedTimes(L4, measured)
