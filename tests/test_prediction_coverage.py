@@ -1,7 +1,7 @@
 """The 90 % intervals of predictions hold 85 to 97 % of published measurements that were held out by groups.
 
-The share of a hold-out is the mean over the groups that are left out in turn, each of which counts as much: a new
-GPU is as likely to be like one as like another, however many of its operators were timed. Trainings of
+The share of a hold-out is the mean over the groups that are left out in turn, each of which counts as much: a
+new GPU is as likely to be like one as like another, however many of its operators were timed. Trainings of
 Sentiment140 are left out of this: all took the same epochs, so that the interval has no width and holds all.
 """
 

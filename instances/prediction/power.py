@@ -1,8 +1,8 @@
 """Power: what a board computes for longer than a moment.
 
-A board of little power, such as T4, lowers its clock in products of matrices: of 65 TFLOP/s in half precision it
-sustains 24 (NVIDIA's developer forum, topic 264462; Jia et al. 2019, "Dissecting the NVidia Turing T4 GPU via
-Microbenchmarking"). It is taken to sustain for each watt what the board `Gpu.holds_like` promises for one: the
+A board of little power, such as T4, lowers its clock in products of matrices: of 65 TFLOP/s in half precision
+it sustains 24 (NVIDIA's developer forum, topic 264462; Jia et al. 2019, "Dissecting the NVidia Turing T4 GPU
+via Microbenchmarking"). It is taken to sustain for each watt what the board `Gpu.holds_like` promises: the
 PCIe board with the largest chip of its generation.
 """
 
@@ -13,8 +13,8 @@ from .hardware import Gpu, known_gpus
 TENSOR_CORES = 2 / 3
 """Of their peak that tensor cores reach where others reach all of theirs.
 
-Matrices take 1.70 times what the peak promises in vTrain's trainings on A100, in half precision, and 1.14 times
-what boards sustain in NeuSight's products, in single precision."""
+Matrices take 1.70 times what the peak promises in vTrain's trainings on A100, in half precision, and 1.14
+times what boards sustain in NeuSight's products, in single precision."""
 _OF_TENSOR_CORES = ("tf32", "bf16", "fp16", "fp8")
 
 

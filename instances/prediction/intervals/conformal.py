@@ -2,10 +2,10 @@
 
 Rows of one GPU err together, so that a random split would promise too much. The ends are those of a group
 effect and an error within, both normal, so that a new row is a Student t with the degrees of freedom of
-Satterthwaite (1946). From 19 groups on, errors need not be normal: no end is nearer than the corrected quantile
-of rows, of which those of each group together count as much (split conformal over groups; Dunn, Wasserman &
-Ramdas 2023). Fewer have none at a level of 90 %: a new group lies beyond the largest or the smallest of k others
-with probability 2/(k + 1).
+Satterthwaite (1946). From 19 groups on, errors need not be normal: no end is nearer than the corrected
+quantile of rows, of which those of each group together count as much (split conformal over groups; Dunn,
+Wasserman & Ramdas 2023). Fewer have no such quantile at a level of 90 %: a new group lies beyond the largest
+or the smallest of k others with probability 2/(k + 1).
 """
 
 from __future__ import annotations

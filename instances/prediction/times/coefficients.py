@@ -60,7 +60,7 @@ DATA_SHEETS: Mapping[str, tuple[float, ...]] = {
     "bmm": (0.3415, 0, 0.3849, 0.7097, 0.8665, 0, 3.732e-05),
     "conv": (0, 0.7937, 0, 0, 2.163, 0, 1.93e-4),
 }
-"""The same over the peaks that GPUs sustain (`power.sustained`), for a GPU that nobody measured.
+"""The same over the peaks that GPUs sustain (`power.sustained`), for one that nobody measured.
 
 A fit needs no such guess: its measurements say what the GPU sustains."""
 

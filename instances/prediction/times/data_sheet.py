@@ -1,4 +1,4 @@
-"""Times on a GPU that nobody measured: the coefficients of other GPUs on what its data sheet lets it sustain."""
+"""Times on a GPU that nobody measured: coefficients of other GPUs on what its data sheet lets it sustain."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DataSheetTimes(OperatorTimes):
     def seconds(self, operators: Sequence[Operator]) -> Floats:
         """Return the seconds of each part of one call of each operator; shape (operators, parts)."""
         thetas = np.array([self.coefficients[FAMILY[op.kind]] for op in operators])
-        return parts(operators, self.gpu) * thetas
+        return np.asarray(parts(operators, self.gpu) * thetas)
 
     def predict(self, operators: Sequence[Operator]) -> list[Estimate]:
         """Return the seconds of each operator, all its `count` calls together."""
