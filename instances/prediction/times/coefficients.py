@@ -51,7 +51,7 @@ PLATFORM: Mapping[str, tuple[float, ...]] = {
     "softmax": (0, 0, 0, 0, 0, 1.61, 3.786e-05),
     "elementwise": (0, 0, 0, 0, 0, 1.232, 2.936e-05),
 }
-"""Coefficients of other GPUs, to which a fit is drawn: fitted by `pooled` to the single-precision measurements of
+"""Coefficients of other GPUs, to which a fit is drawn: fitted by `pooled` to the single-precision rows of
 NeuSight (Lee, Phanishayee & Mahajan 2025) on P4, P100, T4, V100 and A100."""
 
 DATA_SHEETS: Mapping[str, tuple[float, ...]] = {
