@@ -141,6 +141,7 @@ bench-limits: $(VENV)/.installed-bench
 bench-prediction: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/prediction.py
 	$(BIN)/python benchmarks/prediction_steps.py
+	$(BIN)/python benchmarks/prediction_names.py
 	$(BIN)/python benchmarks/prediction_plans.py
 
 bench-scheduling: $(VENV)/.installed-dev

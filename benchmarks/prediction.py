@@ -19,7 +19,6 @@ it and once with it inside the range only (linear 8.5 and 9.9 %).
 from __future__ import annotations
 
 import gzip
-import json
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,14 +28,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from clusters import data_folder
-from prediction_report import report
+from prediction_report import SORTS, report
 from scipy.spatial import cKDTree
 
 from clusterplan.instances.prediction.hardware import Gpu, gpu_named
 from clusterplan.instances.prediction.measurement_plan import plan_measurements, shares
 from clusterplan.instances.prediction.models import Setting
+from clusterplan.instances.prediction.models.load import load_model
 from clusterplan.instances.prediction.models.transformer import Transformer
-from clusterplan.instances.prediction.models.transformer_config import config_of
 from clusterplan.instances.prediction.operators import Operator
 from clusterplan.instances.prediction.power import sustained
 from clusterplan.instances.prediction.times.coefficients import Coefficients, pooled
@@ -86,6 +85,7 @@ class Whole:
 
     gpu: str
     case: str
+    sort: str
     seconds: float
     operators: tuple[Operator, ...]
 
@@ -127,21 +127,22 @@ def _measurement(cells: dict[Hashable, Any]) -> Measurement:
     return Measurement(operator, float(cells["Latency"]) / 1e3)
 
 
-def wholes(folder: Path, fused: bool = False) -> list[Whole]:
-    """Return the measured models without mixtures of experts.
+def wholes(folder: Path, sorts: Sequence[str] = ("plain",)) -> list[Whole]:
+    """Return the measured models of some `SORTS`, but for one whose configuration is not there.
 
     NeuSight runs BERT's inference with a classifier and its training with a head of words.
     """
     found = []
     for cells in pd.read_csv(folder / "models.csv").to_dict("records"):
-        name, mode, sequence, batch, *rest = str(cells["case"]).split("-")
-        if name.startswith("switch") or bool(rest) != fused:
+        name, mode, sequence, batch, *compiled = str(cells["case"]).split("-")
+        file = folder / "model_configs" / f"{name}.json"
+        sort = "experts" if name.startswith("switch") else "compiled" if compiled else "plain"
+        if sort not in sorts or not file.exists():
             continue
-        config = config_of(json.loads((folder / "model_configs" / f"{name}.json").read_text()), name)
-        if config.family == "bert" and mode == "inf":
-            config = config.model_copy(update={"head": False})
-        setting = Setting(int(batch), int(sequence), training=mode == "train", compiled=fused)
-        model = Transformer(name, config=config)
+        setting = Setting(int(batch), int(sequence), training=mode == "train", compiled=bool(compiled))
+        model = load_model(file)
+        if isinstance(model, Transformer) and model.config.family == "bert" and mode == "inf":
+            model = Transformer(name, config=model.config.model_copy(update={"head": False}))
         operators = model.operators(setting)
         if setting.training:
             # NeuSight never clears the gradients, so that each step adds to them.
@@ -152,7 +153,7 @@ def wholes(folder: Path, fused: bool = False) -> list[Whole]:
                 if op.parameters
             )
         gpu = GPUS[str(cells["gpu"]).replace("_", " ")]
-        found.append(Whole(gpu, str(cells["case"]), float(cells["e2e_latency"]) / 1e3, operators))
+        found.append(Whole(gpu, str(cells["case"]), sort, float(cells["e2e_latency"]) / 1e3, operators))
     return found
 
 
@@ -193,24 +194,28 @@ def whole_models(
     all_rows: Sequence[Row],
     befores: Mapping[str, Before],
     models: Sequence[Whole],
-    fused: Sequence[Whole] = (),
 ) -> list[dict[str, object]]:
-    """Return the errors of whole models on each GPU: from twenty measurements a family, and from none."""
+    """Return the errors of whole models on each GPU: from twenty measurements a family, and from none.
+
+    The twenty are planned for the plain models, and for those with experts; compiled ones are the plain.
+    """
     found = []
-    for name in sorted({model.gpu for model in models}):
+    groups = sorted({(model.gpu, model.sort == "experts") for model in models})
+    for name, experts in groups:
         gpu, before = gpu_named(name), befores[name]
         own = [row.measurement for row in all_rows if row.gpu == name]
-        here = [model for model in models if model.gpu == name]
-        fitted = FittedTimes(gpu, planned(gpu, own, here), before.fit)
+        here = [model for model in models if (model.gpu, model.sort == "experts") == (name, experts)]
+        targets = [model for model in here if model.sort != "compiled"]
+        fitted = FittedTimes(gpu, planned(gpu, own, targets), before.fit)
         sheet = DataSheetTimes(gpu, before.sheet)
-        for model in [*here, *(model for model in fused if model.gpu == name)]:
+        for model in here:
             seconds, hot = fitted.cool_and_hot(model.operators)
             blind = sheet.total(model.operators).seconds
             outside = min(np.log(model.seconds / seconds), 0.0) + max(np.log(model.seconds / hot), 0.0)
             found.append(
                 {
-                    "gpu": name, "case": model.case, "mode": model.mode,
-                    "fused": "fusion" in model.case, "measured_s": model.seconds, "predicted_s": seconds,
+                    "gpu": name, "case": model.case, "mode": model.mode, "sort": model.sort,
+                    "measured_s": model.seconds, "predicted_s": seconds,
                     "error": seconds / model.seconds - 1, "score": outside,
                     "sheet_error": blind / model.seconds - 1, "sheet_score": np.log(model.seconds / blind),
                 }
@@ -317,9 +322,9 @@ def main() -> None:
     folder = data_folder("neusight")
     if folder is None:
         sys.exit("no published data: set CLUSTERPLAN_DATA, or put it in ../shared/data")
-    all_rows, models = rows(folder), wholes(folder)
+    all_rows, models = rows(folder), wholes(folder, SORTS)
     befores = {name: known_before(all_rows, name) for name in sorted({row.gpu for row in all_rows})}
-    whole = whole_models(all_rows, befores, models, wholes(folder, fused=True))
+    whole = whole_models(all_rows, befores, models)
     own = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family, own_too=True)]
     smaller = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family)]
     tables = {"of the larger shapes": own, "training shapes": smaller}
@@ -327,7 +332,7 @@ def main() -> None:
     lines += report(whole, tables, by_data_sheet(all_rows, befores))
     lines += ["", "## Training shapes beside larger ones of the same size", "", *sessions(all_rows)]
     RESULTS.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    columns = ["gpu", "case", "mode", "fused", "measured_s", "predicted_s", "error", "sheet_error"]
+    columns = ["gpu", "case", "mode", "sort", "measured_s", "predicted_s", "error", "sheet_error"]
     pd.DataFrame(whole)[columns].to_csv(RESULTS.with_suffix(".csv"), index=False, float_format="%.5g")
     print("\n".join(lines))
 

@@ -1,0 +1,114 @@
+"""Steps of whole models predicted from their names and data sheets alone, beside profiles of others.
+
+Needs Sailor's profiles: CLUSTERPLAN_DATA, or ../shared/data. Writes benchmarks/results/prediction-names.md.
+
+Protocol. A step is the forward and backward passes of all layers, without the update; sequences have 2,048
+tokens. Of each profile the least degree of tensor parallelism and up to three sizes of microbatches are
+compared. Profiles do not say their precision: it is single on Volta and Turing, and from Ampere on whichever of
+single precision and TF32 is nearer, which are more than a factor of three apart on A100 and GH200. OPT-350 was
+looked at while the parts of the formula were chosen, OPT-30 and GPT-Neo were not. GH200 is predicted as an H100,
+RTX 2080 as a 2080 Ti; GPT-Neo as GPT-2 with its sizes, though half of its blocks attend to 256 tokens only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from clusterplan.instances.prediction.models.description import ModelDescription, Setting
+from clusterplan.instances.prediction.models.load import load_model
+from clusterplan.instances.prediction.models.transformer import Transformer
+from clusterplan.instances.prediction.models.transformer_config import config_of
+from clusterplan.instances.prediction.times import times_on
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("CLUSTERPLAN_DATA") or ROOT.parent / "shared" / "data") / "sailor" / "profiles"
+RESULTS = ROOT / "benchmarks" / "results" / "prediction-names.md"
+GPUS = {
+    "A100-40": "a100-40",
+    "A100-80": "a100-80",
+    "GH-96": "h100",
+    "RTX-2080": "rtx-2080-ti",
+    "RTX-3090": "rtx-3090",
+    "Titan-RTX": "titan-rtx",
+    "V100-16": "v100-sxm2",
+}
+TOKENS, SIZES = 2048, 3
+NEO = {"n_embd": 2560, "n_head": 20, "n_layer": 32, "vocab_size": 50257, "n_positions": TOKENS}
+
+
+def models() -> dict[str, ModelDescription]:
+    """Return the models by the names of their profiles."""
+    neo = config_of({"model_type": "gpt2", **NEO}, "gpt-neo-2.7b")
+    return {
+        "OPT-350": load_model("opt-350m"),
+        "OPT-30": load_model("opt-30b"),
+        "GPT-Neo-2.7": Transformer("gpt-neo-2.7b", config=neo),
+    }
+
+
+def rows() -> Iterator[dict[str, object]]:
+    """Yield a row for each profile and size of microbatches."""
+    for name, model in models().items():
+        for folder in sorted((DATA / name).iterdir()):
+            profile = json.loads((folder / "profile.json").read_text())
+            degree = min(int(degree) for of_it in profile.values() for degree in of_it)
+            sizes = sorted(int(size) for size, of_it in profile.items() if str(degree) in of_it)
+            for size in sizes[:SIZES]:
+                layers = profile[str(size)][str(degree)].values()
+                measured = sum(forward + backward for forward, backward, _ in layers)
+                yield _row(model, name, folder.name, size, degree, measured)
+
+
+def _row(
+    model: ModelDescription, name: str, gpu: str, size: int, degree: int, measured: float
+) -> dict[str, object]:
+    times = times_on(GPUS[gpu])
+    volta = gpu in ("V100-16", "Titan-RTX", "RTX-2080")
+    tried = []
+    for precision in ("fp32",) if volta else ("fp32", "tf32"):
+        setting = Setting(size, TOKENS, precision, tensor_parallel=degree)
+        estimate = times.total(model.operators(setting))
+        tried.append((abs(estimate.seconds / measured - 1), precision, estimate))
+    _, precision, estimate = min(tried, key=lambda one: one[0])
+    return {
+        "model": name, "GPU": gpu, "tensor": degree, "microbatch": size, "precision": precision,
+        "measured": measured, "predicted": estimate.seconds, "error": estimate.seconds / measured - 1,
+        "inside": estimate.low <= measured <= estimate.high,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Predict, print and store."""
+    if not DATA.is_dir():
+        print("skipped: there are no published profiles; set CLUSTERPLAN_DATA")
+        return
+    table = pd.DataFrame(rows())
+    lines = ["# Whole models from their names", ""]
+    lines += (__doc__ or "").partition("Protocol. ")[2].strip().splitlines()
+    lines += [
+        "",
+        "| model | GPU | tensor | precision | microbatch | measured | predicted | error | in 90 % |",
+    ]
+    lines += ["|---|---|---:|---|---:|---:|---:|---:|---|"]
+    for row in table.to_dict("records"):
+        lines.append(
+            f"| {row['model']} | {row['GPU']} | {row['tensor']} | {row['precision']} | {row['microbatch']}"
+            f" | {row['measured']:.3f} s | {row['predicted']:.3f} s | {row['error']:+.1%}"
+            f" | {'yes' if row['inside'] else 'no'} |"
+        )
+    table["size"] = table["error"].abs()
+    lines += ["", "| model | GPUs | mean absolute error | in 90 % interval |", "|---|---:|---:|---:|"]
+    for name, part in table.groupby("model", sort=False):
+        share = part.groupby("GPU")["inside"].mean().mean()
+        lines.append(f"| {name} | {part['GPU'].nunique()} | {part['size'].mean():.1%} | {share:.0%} |")
+    RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
