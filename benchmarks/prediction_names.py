@@ -4,10 +4,10 @@ Needs Sailor's profiles: CLUSTERPLAN_DATA, or ../shared/data. Writes benchmarks/
 
 Protocol. A step is the forward and backward passes of all layers, without the update; sequences have 2,048
 tokens. Of each profile the least degree of tensor parallelism and up to three sizes of microbatches are
-compared. Profiles do not say their precision: it is single on Volta and Turing, and from Ampere on whichever of
-single precision and TF32 is nearer, which are more than a factor of three apart on A100 and GH200. OPT-350 was
-looked at while the parts of the formula were chosen, OPT-30 and GPT-Neo were not. GH200 is predicted as an H100,
-RTX 2080 as a 2080 Ti; GPT-Neo as GPT-2 with its sizes, though half of its blocks attend to 256 tokens only.
+compared. Profiles do not say their precision: it is single on Volta and Turing, and from Ampere on whichever
+of single precision and TF32 is nearer, which are more than a factor of three apart on A100 and GH200. OPT-350
+was looked at while the parts of the formula were chosen, OPT-30 and GPT-Neo were not. GH200 is predicted as
+an H100, RTX 2080 as a 2080 Ti; GPT-Neo as GPT-2 of its size, though half of its blocks attend to 256 tokens.
 """
 
 from __future__ import annotations

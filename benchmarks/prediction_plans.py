@@ -12,7 +12,8 @@ types of Sailor, batches of 4 with 2,048 tokens; fp32 on V100, TF32 on A100 and 
 an assumption, for the profile does not say. PipeDream: eight V100, one sort only, so that the
 plan is where the layers are cut and how many GPUs each stage has; its nodes are summed up to our layers, and
 the input, which is read from a disk, is left out. Floors are shares of the largest throughput that is
-possible as measured.
+possible as measured. Beside it, the plan made for the high end of the interval, which `--robust` shows: all
+layers as slow as a whole model may be.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from clusterplan.instances.documents import load_catalogue
 from clusterplan.instances.prediction.fill.forecast import LayerForecast, forecast
 from clusterplan.instances.prediction.fill.predict import CATALOGUE
 from clusterplan.instances.prediction.fill.rented import rented
+from clusterplan.instances.prediction.intervals.levels import spread_of_total
 from clusterplan.instances.prediction.models.description import Setting
 from clusterplan.instances.prediction.models.load import load_model
 
@@ -157,11 +159,9 @@ def compared(name: str, asked: str, measured: Document, predicted: Document) -> 
     if best.status != "optimal" or own.status != "optimal" or own.plan is None:
         none = f"{best.status} as measured, {own.status} as predicted"
         return {"model": name, "asked": asked, "none": none}
-    formulation = formulate(truth)
-    broken = formulation.violations(own.plan)
-    value, optimum = formulation.evaluate(own.plan)[0], best.objective
-    assert optimum is not None
-    sign = 1.0 if best.objectives[0].sense == "min" else -1.0
+    value, regret, broken = _valued(truth, own, best)
+    safe = clusterplan.solve(clusterplan.parse_instance(_slower(predicted)))
+    _, safe_regret, safe_broken = _valued(truth, safe, best) if safe.plan else (None, None, None)
     totals = {
         one.name: tuple(
             sum(layer.compute_s[one.name] for layer in instance.layers) for instance in (guess, truth)
@@ -183,10 +183,35 @@ def compared(name: str, asked: str, measured: Document, predicted: Document) -> 
         "same_plan": _plan(own) == _plan(best),
         "predicted_value": own.objective,
         "value_as_measured": value,
-        "optimum_as_measured": optimum,
-        "regret_percent": round(100 * sign * (value / optimum - 1), 2) + 0.0,  # no -0
-        "broken": str(broken[0]) if broken else None,
+        "optimum_as_measured": best.objective,
+        "regret_percent": regret,
+        "broken": broken,
+        "high_end_regret_percent": safe_regret,
+        "high_end_broken": safe_broken,
     }
+
+
+def _slower(document: Document) -> Document:
+    """Return a predicted instance at the high end of the interval of whole models."""
+    _, high = spread_of_total("data sheet", inside=False)
+    layers = [
+        {**layer, "compute_s": {name: high * seconds for name, seconds in layer["compute_s"].items()}}
+        for layer in document["layers"]
+    ]
+    return {**document, "layers": layers}
+
+
+def _valued(
+    truth: clusterplan.StagingInstance, own: clusterplan.Result, best: clusterplan.Result
+) -> tuple[float, float, str | None]:
+    """Return what a plan is worth as measured, its regret in percent, and which limit it breaks."""
+    formulation = formulate(truth)
+    broken = formulation.violations(own.plan)
+    value, optimum = formulation.evaluate(own.plan)[0], best.objective
+    assert optimum is not None
+    sign = 1.0 if best.objectives[0].sense == "min" else -1.0
+    regret = round(100 * sign * (value / optimum - 1), 2) + 0.0  # no -0
+    return value, regret, str(broken[0]) if broken else None
 
 
 def _plan(result: clusterplan.Result) -> str:
@@ -229,8 +254,11 @@ def report(found: list[Row]) -> list[str]:
     """Return the lines of the page of results."""
     lines = ["# Plans from predictions alone", ""]
     lines += (__doc__ or "").partition("Protocol. ")[2].strip().splitlines()
-    lines += ["", "| model | asked for | error of a step | mean error of a layer | regret | plan |"]
-    lines += ["|---|---|---:|---:|---:|---|"]
+    lines += [
+        "",
+        "| model | asked for | error of a step | mean error of a layer | regret | plan | high end |",
+    ]
+    lines += ["|---|---|---:|---:|---:|---|---:|"]
     for row in found:
         lines.append(_line(row))
     broken = [row for row in found if row.get("broken")]
@@ -249,12 +277,19 @@ def report(found: list[Row]) -> list[str]:
 
 def _line(row: Row) -> str:
     if "none" in row:
-        return f"| {row['model']} | {row['asked']} | – | – | – | {row['none']} |"
+        return f"| {row['model']} | {row['asked']} | – | – | – | {row['none']} | – |"
     steps = ", ".join(f"{name} {error:+.1f} %" for name, error in row["error_of_steps_percent"].items())
-    regret = f"{row['regret_percent']:.2f} %" + (", not allowed" if row["broken"] else "")
+    regret = _regret(row["regret_percent"], row["broken"])
+    high = _regret(row["high_end_regret_percent"], row["high_end_broken"])
     same = "the same" if row["same_plan"] else "another"
     error = f"{row['mean_error_of_layers_percent']} %"
-    return f"| {row['model']} | {row['asked']} | {steps} | {error} | {regret} | {same} |"
+    return f"| {row['model']} | {row['asked']} | {steps} | {error} | {regret} | {same} | {high} |"
+
+
+def _regret(percent: float | None, broken: str | None) -> str:
+    if percent is None:
+        return "no plan"
+    return "not allowed" if broken else f"{percent:.2f} %"
 
 
 if __name__ == "__main__":
