@@ -3,10 +3,10 @@
 Needs the published measurements (CLUSTERPLAN_DATA, or ../shared/data) and scikit-learn, which nothing else of
 the project needs: that is the question which this answers. Writes benchmarks/results/prediction-trees.md.
 
-Protocol. vTrain's steps in five random folds; NeuSight's training shapes of each GPU, so many of a family drawn
-at random for the fit and up to 1,000 others predicted. Errors are mean absolute ones, the median over GPUs. Of
-trees there are 300 of depth 4, with learning rate 0.05 and a share of 0.8 of the rows for each (Friedman 2002);
-600 for steps.
+Protocol. vTrain's steps in five random folds; NeuSight's training shapes of each GPU, so many of a family
+drawn at random for the fit and up to 1,000 others predicted. Errors are mean absolute ones, the median over
+GPUs. Of trees there are 300 of depth 4, with learning rate 0.05 and a share of 0.8 of the rows for each
+(Friedman 2002); 600 for steps.
 """
 
 from __future__ import annotations
