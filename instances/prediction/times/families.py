@@ -55,8 +55,8 @@ SHORT = 0.52
 """Share of the arithmetic of a convolution that is left where the library multiplies less.
 
 For kernels of 3 × 3 in steps of one, Winograd's F(2×2, 3×3) multiplies 16 times where 36 are counted, a share
-of 0.44, and transforms pictures before and after (Lavin & Gray 2016). cuDNN does so for some shapes: NeuSight's
-convolutions, all of this kind, take 0.52 of the time that linear layers take for as much arithmetic."""
+of 0.44, and transforms pictures before and after (Lavin & Gray 2016). cuDNN does so for some shapes;
+NeuSight's, all of this kind, take 0.52 of the time that linear layers take for as much arithmetic."""
 EXPOSED = 0.2
 """Part of a launch that does not hide behind the work before it.
 
