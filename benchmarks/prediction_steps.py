@@ -5,8 +5,8 @@ benchmarks/results/prediction-steps.json and .md.
 
 Protocol. Priors of coefficients are those of `COEFFICIENTS`, and the length of the correction is the most
 likely one of the training runs; neither is fitted to what is held out. The form of the formula was chosen
-with all runs of one server in view; its terms of the network before any run of several was predicted.
-Folds are random with seed 0; ten runs of several servers are drawn 100 times, with seeds 0 to 99. What lies in
+with all runs of one server in view; its terms of the network before any run of several was predicted. Folds
+are random with seed 0; ten runs of several servers are drawn 100 times, with seeds 0 to 99. What lies in
 the interval is the mean over placements or batch sizes that are left out, each of which counts as much.
 """
 
