@@ -17,7 +17,12 @@ from ..files.yaml_reading import parse_yaml
 from .operators import PRECISION_BYTES
 
 CATALOGUE = Path(__file__).with_name("gpus.yaml")
-ALIASES: Mapping[str, str] = {"a100": "a100-40", "v100-32": "v100", "gh-96": "h100"}
+ALIASES: Mapping[str, str] = {
+    "a100": "a100-40",
+    "v100-32": "v100",
+    "gh-96": "gh200",
+    "rtx-pro-server-6000": "rtx-pro-6000",
+}
 """Other names of GPUs, such as those of the machines of a price list."""
 
 

@@ -20,6 +20,8 @@ def test_every_gpu_says_where_its_figures_come_from() -> None:
 def test_names_have_aliases_and_any_case() -> None:
     assert gpu_named("A100").name == "a100-40"
     assert gpu_named("h100").peak("bf16") == pytest.approx(989.5e12)
+    assert gpu_named("GH-96").name == "gh200"
+    assert gpu_named("rtx-pro-server-6000").name == "rtx-pro-6000"
 
 
 def test_unknown_gpus_and_missing_peaks_are_one_line() -> None:

@@ -38,6 +38,14 @@ def test_every_machine_that_has_the_gpu_is_known() -> None:
     assert [(server.gpus, server.sold) for server in unlisted.servers] == [(8, 1)]
 
 
+def test_the_gpu_of_every_machine_of_the_price_list_is_known() -> None:
+    names = [machine.name for machine in load_catalogue(CATALOGUE).types if machine.gpus]
+    known = {one.name: one.gpu.name for one in _rented(*names)}
+    assert known["p6-b200.48xlarge"] == "b200"
+    assert known["p6-b300.48xlarge"] == "b300"
+    assert known["g7e.2xlarge"] == "rtx-pro-6000"
+
+
 def test_what_is_given_wins() -> None:
     (one,) = _rented("l4", prices={"l4": 0.5}, limits={"l4": 3}, network_gbit_per_s=8)
     assert (one.price_usd_per_hour, one.limit) == (0.5, 3)
