@@ -12,6 +12,7 @@ from clusterplan.instances.prediction.times.families import (
     EXPOSED,
     FAMILIES,
     FAMILY,
+    HOST,
     PARTS,
     SHORT,
     USED,
@@ -64,4 +65,4 @@ def test_only_what_a_family_uses_is_there() -> None:
 def test_a_queue_takes_its_work_or_its_launches() -> None:
     counts = np.array([3.0])
     assert queued(np.array([[2.0, 1.0, 0.5]]), counts) == pytest.approx(9.0 + 1.5 * EXPOSED)
-    assert queued(np.array([[0.2, 0.1, 5.0]]), counts) == 15.0
+    assert queued(np.array([[0.2, 0.1, 5.0]]), counts) == pytest.approx(15.0 * HOST)
