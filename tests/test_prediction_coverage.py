@@ -59,3 +59,18 @@ def test_steps_links_and_epochs(shared_data: Path, monkeypatch: pytest.MonkeyPat
     assert equal == [100.0]
     assert len(shares) == 11
     assert not {what: share for what, share in shares.items() if not LEAST <= share <= MOST}
+
+
+@pytest.mark.slow
+def test_whole_steps_from_names_alone(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Profiles of Sailor, and runs of vTrain on one server and on several, by data sheets."""
+    benchmark = _module("prediction_names", monkeypatch)
+    monkeypatch.setattr(benchmark, "DATA", shared_data)
+    monkeypatch.setattr(benchmark, "PROFILES", shared_data / "sailor" / "profiles")
+    profiles = [*benchmark.rows()]
+    assert len(profiles) == 38
+    assert sum(bool(row["inside"]) for row in profiles) >= LEAST / 100 * 38
+    one = benchmark.trained("ground_truth_single.csv", "p4d.24xlarge", 8, zero_stage=0)
+    assert len(one) == 180
+    assert LEAST <= 100 * one["inside"].mean() <= MOST
+    assert one["error"].abs().mean() <= 0.15
