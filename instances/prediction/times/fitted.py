@@ -94,16 +94,19 @@ class FittedTimes(OperatorTimes):
         return Estimate(seconds, seconds * low, longest * high, inside, basis)
 
     def cool_and_hot(self, operators: Sequence[Operator]) -> tuple[float, float]:
-        """Return the seconds of all together as they were measured, and if power slows down what was not.
+        """Return the seconds of all together: as measured, and with the board at the limit of its power.
 
-        A few calls may be timed before the board has come to the limit of its power. In a whole model its
-        products of matrices are then slower, up to what `powered` says.
+        A few calls may be timed before the board has come to that limit. In a whole model its products of
+        matrices are then slower, up to what `powered` leaves of the peak. Both are equal where it leaves all
+        of it; what was not measured comes from the data sheet, which has the limit already.
         """
         counts = np.array([float(op.count) for op in operators])
         rows = self._seconds(operators)
-        slower = parts(operators, powered(self.gpu))[:, 0] - rows[:, list(GROUPS[0])].sum(axis=1)
+        known = np.array([self._key(op) in self.fits for op in operators])
+        arithmetic = rows[:, list(GROUPS[0])].sum(axis=1)
+        peak, held = (parts(operators, gpu)[:, 0] for gpu in (self.gpu, powered(self.gpu)))
         hot = rows.copy()
-        hot[:, 0] += np.maximum(slower, 0.0)
+        hot[:, 0] += known * np.maximum(held - np.maximum(arithmetic, peak), 0.0)
         return queued(rows, counts), queued(hot, counts)
 
     def _seconds(self, operators: Sequence[Operator]) -> Floats:

@@ -87,6 +87,23 @@ def test_what_was_measured_in_the_cold_may_take_longer_in_a_model() -> None:
         assert times.total(shapes).high >= hot
 
 
+def test_power_slows_down_nothing_on_a_board_that_holds_its_peak() -> None:
+    """Also where the fit gives time of the arithmetic to the memory, so that little of it is left."""
+    v100 = gpu_named("v100")
+    shapes = [Operator("bmm", (16, 2**k, 512, 512)) for k in range(6, 13)]
+    times = FittedTimes(v100, [Measurement(op, 0.7 * op.flops / v100.peak("fp32")) for op in shapes])
+    cool, hot = times.cool_and_hot(shapes)
+    assert hot == cool
+
+
+def test_power_slows_down_only_what_was_measured() -> None:
+    """The data sheet has the limit already: half of a total that was not measured adds nothing."""
+    products = [Operator("bmm", (16, 2**k, 2048, 512)) for k in range(6, 13)]
+    norms = [Operator("layer_norm", (2**k, 1024)) for k in range(6, 13)]
+    cool, hot = FittedTimes(L4, _measured(norms)).cool_and_hot([*products, *norms])
+    assert hot == cool
+
+
 def test_a_larger_shape_is_outside_and_wider() -> None:
     measured = _measured([Operator("linear", (2**k, 1024, 1024)) for k in range(6, 14)], noise=0.05)
     times = FittedTimes(L4, measured)
