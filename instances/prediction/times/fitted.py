@@ -29,7 +29,8 @@ class FittedTimes(OperatorTimes):
     """Coefficients fitted to measurements of the GPU itself, family by family and precision by precision.
 
     An operator alone is corrected by what its neighbours among the measurements leave over.
-    Families and precisions that were not measured are predicted from the data sheet, which their basis says.
+    Families and precisions that were not measured are predicted from the data sheet, which their basis says;
+    that of a total does where they take more than a tenth of its time.
 
     Parameters
     ----------
@@ -86,12 +87,21 @@ class FittedTimes(OperatorTimes):
         """
         counts = np.array([float(op.count) for op in operators])
         each = self._seconds(operators).sum(axis=1) * counts
-        known = each @ np.array([self._key(op) in self.fits for op in operators]) >= MEASURED * each.sum()
+        measured = each @ np.array([self._key(op) in self.fits for op in operators])
+        known = measured >= MEASURED * each.sum()
         inside = bool(each @ np.array([self._inside(op) for op in operators]) >= MEASURED * each.sum())
         low, high = spread_of_total("measured" if known else "data sheet", inside)
         seconds, longest = self.cool_and_hot(operators)
-        basis = f"{sum(self.counts.values())} measurements on {self.gpu.name}"
+        basis = self._basis(operators, 1.0 if known else float(measured / each.sum()))
         return Estimate(seconds, seconds * low, longest * high, inside, basis)
+
+    def _basis(self, operators: Sequence[Operator], share: float) -> str:
+        """Return what a total rests on, of whose time this share was measured."""
+        used = sum(self.counts[key] for key in {self._key(op) for op in operators} & set(self.counts))
+        if not used:
+            return self.sheet.basis
+        basis = f"{used} measurements on {self.gpu.name}"
+        return basis if share == 1.0 else f"{basis} for {share:.0%} of the time; else {self.sheet.basis}"
 
     def cool_and_hot(self, operators: Sequence[Operator]) -> tuple[float, float]:
         """Return the seconds of all together: as measured, and with the board at the limit of its power.

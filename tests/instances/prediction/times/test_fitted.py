@@ -129,6 +129,23 @@ def test_what_was_not_measured_comes_from_the_data_sheet() -> None:
     assert half.basis.startswith("data sheet of l4")
 
 
+def test_a_total_says_how_much_of_it_was_measured() -> None:
+    """Norms alone say nothing of products, nor of another precision; one call of a family says nothing."""
+    norms = [Operator("layer_norm", (2**k, 1024)) for k in range(10, 15)]
+    product, half = Operator("linear", (512, 1024, 1024)), Operator("layer_norm", (64, 64), precision="fp16")
+    sheet, times = DataSheetTimes(L4), FittedTimes(L4, _measured(norms))
+    assert times.total(norms).basis == "5 measurements on l4"
+    assert times.total([half]) == sheet.total([half])
+    assert FittedTimes(L4, _measured(norms[:2])).total(norms) == sheet.total(norms)
+    both, alone, least = times.total([*norms, product]), times.total(norms), sheet.total([product])
+    share = alone.seconds / both.seconds
+    assert both.basis.startswith("5 measurements on l4 for ")
+    assert both.basis.endswith(f"% of the time; else {sheet.basis}")
+    assert float(both.basis.split(" for ")[1].split("%")[0]) == pytest.approx(100 * share, abs=3.0)
+    assert not both.inside
+    assert both.high / both.seconds == pytest.approx(least.high / least.seconds)
+
+
 def test_pooled_coefficients_are_those_that_all_gpus_share() -> None:
     drawn = np.random.default_rng(0).integers(8, 4096, (40, 3))
     shapes = [Operator("linear", (int(rows), int(inner), int(outer))) for rows, inner, outer in drawn]
