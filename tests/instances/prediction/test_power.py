@@ -21,6 +21,9 @@ def test_tensor_cores_reach_a_part_of_their_peak() -> None:
     a100 = gpu_named("a100")
     assert sustained(a100).peak("bf16") == pytest.approx(TENSOR_CORES * a100.peak("bf16"))
     assert sustained(a100).peak("fp32") == a100.peak("fp32")
+    assert sustained(a100).peak("tf32") == pytest.approx(104e12)
+    assert sustained(a100).peak("fp16") == pytest.approx(208e12)
+    assert sustained(gpu_named("h100")).peak("fp8") == pytest.approx(1979e12 * 2 / 3)
     assert powered(a100).peak("bf16") == a100.peak("bf16")
 
 
