@@ -115,6 +115,28 @@ def test_a_larger_shape_is_outside_and_wider() -> None:
     assert outside.high / outside.seconds > inside.high / inside.seconds
 
 
+def test_a_total_of_larger_shapes_is_outside_and_wider() -> None:
+    """Nine tenths of its time must be of calls no larger than those that were measured."""
+    shapes = [Operator("linear", (2**k, 1024, 1024)) for k in range(8, 14)]
+    times = FittedTimes(gpu_named("v100"), [Measurement(op, op.flops / 1e13) for op in shapes])
+    small, large = shapes[-1], Operator("linear", (2**14, 1024, 1024))
+    within, outside = times.total([small.times(19), large]), times.total([small.times(16), large])
+    assert within.inside
+    assert not outside.inside
+    assert np.log(outside.high / outside.seconds) == pytest.approx(1.5 * np.log(within.high / within.seconds))
+
+
+def test_few_measurements_are_drawn_to_the_coefficients_that_are_given() -> None:
+    """Three small products say little of a large one; a prior of ten times the time says it takes longer."""
+    few = _measured([Operator("linear", (2**k, 64, 64)) for k in range(3, 6)])
+    slow = {name: 10.0 * np.array(theta) for name, theta in {**TRUTH, **OTHERS}.items()}
+    truth = {name: np.array(theta) for name, theta in {**TRUTH, **OTHERS}.items()}
+    large = [Operator("linear", (4096, 4096, 4096))]
+    assert (
+        FittedTimes(L4, few, slow).total(large).seconds > 2 * FittedTimes(L4, few, truth).total(large).seconds
+    )
+
+
 def test_what_was_not_measured_comes_from_the_data_sheet() -> None:
     times = FittedTimes(L4, _measured([Operator("linear", (2**k, 64, 64)) for k in range(5)]))
     linear, product, half = times.predict(
