@@ -13,6 +13,8 @@ from types import ModuleType
 
 import pytest
 
+from clusterplan.instances.prediction.intervals.levels import SPREADS, TOTALS
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 LEAST, MOST = 85.0, 97.0
 
@@ -43,6 +45,9 @@ def test_operators_and_whole_models(shared_data: Path, monkeypatch: pytest.Monke
     of_rows = 100 * pages.hold_outs(table)
     assert len(of_rows) == 4
     assert ((of_rows >= LEAST) & (of_rows <= MOST)).all(axis=None), of_rows
+    for row in table.to_dict("records"):
+        of_it = SPREADS[row["basis"], row["family"]] if row["family"] else TOTALS[row["basis"]]
+        assert of_it == pytest.approx((row["low"], row["high"]), abs=0.0051), row
 
 
 @pytest.mark.slow

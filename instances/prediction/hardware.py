@@ -38,10 +38,10 @@ class Gpu(Model):
     cache_mb
         Of the second-level cache, what one kernel's data can use; 0 where it is not known.
     watts
-        Power of the board.
+        Power of the board; without it the peaks are taken to be sustained.
     holds_like
-        Board of the same generation, whose peaks are for as much power as it has: this one computes as much
-        for a watt, and no more.
+        Name of a board of the catalogue, with chips of about the same years, that has the power for its
+        peaks: this one computes as much for a watt, and no more. Without one its peaks are sustained.
     source
         Which data sheet says so.
     """

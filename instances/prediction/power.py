@@ -3,12 +3,13 @@
 A board of little power, such as T4, lowers its clock in products of matrices: of 65 TFLOP/s in half precision
 it sustains 24 (NVIDIA's developer forum, topic 264462; Jia et al. 2019, "Dissecting the NVidia Turing T4 GPU
 via Microbenchmarking"). It is taken to sustain for each watt what the board `Gpu.holds_like` promises: the
-PCIe board with the largest chip of its generation.
+PCIe board with the largest chip of about the same years (V100 for Turing, H100 for Ada).
 """
 
 from __future__ import annotations
 
-from .hardware import Gpu, known_gpus
+from ..common.errors import OptionError
+from .hardware import Gpu, gpu_named
 
 TENSOR_CORES = 2 / 3
 """Of their peak that tensor cores reach where others reach all of theirs.
@@ -19,10 +20,23 @@ _OF_TENSOR_CORES = ("tf32", "bf16", "fp16", "fp8")
 
 
 def powered(gpu: Gpu) -> Gpu:
-    """Return the GPU with peaks no higher than its power sustains."""
-    like = known_gpus().get(gpu.holds_like or "")
-    if like is None or like.watts is None or gpu.watts is None:
+    """Return the GPU with peaks no higher than its power sustains.
+
+    Without `holds_like` or `watts` they are those of the data sheet; so is the peak of a precision that the
+    other board does not have.
+
+    Raises
+    ------
+    OptionError
+        If the board that it holds like is not of the catalogue, or has no power there.
+    """
+    if gpu.holds_like is None or gpu.watts is None:
         return gpu
+    like = powered(gpu_named(gpu.holds_like))
+    if like.watts is None:
+        raise OptionError(
+            f"{gpu.name}: holds_like {like.name}, of which no power is known; name a board that has watts"
+        )
     share = gpu.watts / like.watts
     peaks = {
         precision: min(peak, share * like.peak_tflops.get(precision, peak / share))

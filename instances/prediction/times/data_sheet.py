@@ -13,7 +13,7 @@ from ..intervals.levels import spread, spread_of_total
 from ..operators import Operator
 from ..power import sustained
 from .coefficients import Coefficients, of_data_sheets
-from .families import FAMILY, parts, queued
+from .families import FAMILY, PARTS, parts, queued
 from .operator_times import OperatorTimes
 
 
@@ -35,8 +35,8 @@ class DataSheetTimes(OperatorTimes):
 
     def seconds(self, operators: Sequence[Operator]) -> Floats:
         """Return the seconds of each part of one call of each operator; shape (operators, parts)."""
-        thetas = np.array([self.coefficients[FAMILY[op.kind]] for op in operators])
-        return np.asarray(parts(operators, self.gpu) * thetas)
+        thetas = [self.coefficients[FAMILY[op.kind]] for op in operators]
+        return np.asarray(parts(operators, self.gpu) * np.reshape(thetas, (-1, len(PARTS))))
 
     def predict(self, operators: Sequence[Operator]) -> list[Estimate]:
         """Return the seconds of each operator, all its `count` calls together."""

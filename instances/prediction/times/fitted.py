@@ -29,7 +29,8 @@ class FittedTimes(OperatorTimes):
     """Coefficients fitted to measurements of the GPU itself, family by family and precision by precision.
 
     An operator alone is corrected by what its neighbours among the measurements leave over.
-    Families and precisions that were not measured are predicted from the data sheet, which their basis says.
+    Families and precisions that were not measured are predicted from the data sheet, which their basis says;
+    that of a total does where they take more than a tenth of its time.
 
     Parameters
     ----------
@@ -86,24 +87,36 @@ class FittedTimes(OperatorTimes):
         """
         counts = np.array([float(op.count) for op in operators])
         each = self._seconds(operators).sum(axis=1) * counts
-        known = each @ np.array([self._key(op) in self.fits for op in operators]) >= MEASURED * each.sum()
+        measured = each @ np.array([self._key(op) in self.fits for op in operators])
+        known = measured >= MEASURED * each.sum()
         inside = bool(each @ np.array([self._inside(op) for op in operators]) >= MEASURED * each.sum())
         low, high = spread_of_total("measured" if known else "data sheet", inside)
         seconds, longest = self.cool_and_hot(operators)
-        basis = f"{sum(self.counts.values())} measurements on {self.gpu.name}"
+        basis = self._basis(operators, 1.0 if known else float(measured / each.sum()))
         return Estimate(seconds, seconds * low, longest * high, inside, basis)
 
-    def cool_and_hot(self, operators: Sequence[Operator]) -> tuple[float, float]:
-        """Return the seconds of all together as they were measured, and if power slows down what was not.
+    def _basis(self, operators: Sequence[Operator], share: float) -> str:
+        """Return what a total rests on, of whose time this share was measured."""
+        used = sum(self.counts[key] for key in {self._key(op) for op in operators} & set(self.counts))
+        if not used:
+            return self.sheet.basis
+        basis = f"{used} measurements on {self.gpu.name}"
+        return basis if share == 1.0 else f"{basis} for {share:.0%} of the time; else {self.sheet.basis}"
 
-        A few calls may be timed before the board has come to the limit of its power. In a whole model its
-        products of matrices are then slower, up to what `powered` says.
+    def cool_and_hot(self, operators: Sequence[Operator]) -> tuple[float, float]:
+        """Return the seconds of all together: as measured, and with the board at the limit of its power.
+
+        A few calls may be timed before the board has come to that limit. In a whole model its products of
+        matrices are then slower, up to what `powered` leaves of the peak. Both are equal where it leaves all
+        of it; what was not measured comes from the data sheet, which has the limit already.
         """
         counts = np.array([float(op.count) for op in operators])
         rows = self._seconds(operators)
-        slower = parts(operators, powered(self.gpu))[:, 0] - rows[:, list(GROUPS[0])].sum(axis=1)
+        known = np.array([self._key(op) in self.fits for op in operators])
+        arithmetic = rows[:, list(GROUPS[0])].sum(axis=1)
+        peak, held = (parts(operators, gpu)[:, 0] for gpu in (self.gpu, powered(self.gpu)))
         hot = rows.copy()
-        hot[:, 0] += np.maximum(slower, 0.0)
+        hot[:, 0] += known * np.maximum(held - np.maximum(arithmetic, peak), 0.0)
         return queued(rows, counts), queued(hot, counts)
 
     def _seconds(self, operators: Sequence[Operator]) -> Floats:

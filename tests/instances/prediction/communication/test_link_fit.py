@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from pathlib import Path
 
 import pandas as pd
@@ -75,9 +76,24 @@ def test_placements_of_pollux_that_were_left_out(shared_data: Path, name: str, m
 def test_an_estimate_has_the_interval_of_a_new_placement() -> None:
     points = [SyncTime(n, 2, 0.01 * n + 0.002 * (-1) ** n) for n in range(2, 9)]
     fit = fit_links(points, 1e6)
-    one = fit.estimate(12, 2, 1e6)
+    one = fit.estimate(8, 2, 1e6)
+    assert one.inside
     assert one.low < one.seconds < one.high
-    assert one.seconds == fit.seconds(12, 2, 1e6)
+    assert one.seconds == fit.seconds(8, 2, 1e6)
     assert fit.estimate(1, 1, 1e6).high == 0.0
     with pytest.raises(OptionError, match="measure another"):
         fit_links([SyncTime(4, 1, 0.01)], 1e6).estimate(8, 1, 1e6)
+
+
+def test_more_devices_servers_or_bytes_than_measured_are_outside_and_wider() -> None:
+    points = [SyncTime(n, 2, 0.01 * n + 0.002 * (-1) ** n) for n in range(2, 9)]
+    points += [SyncTime(n, 1, 0.001 * n + 0.0002 * (-1) ** n) for n in range(2, 17)]
+    fit = fit_links(points, 1e6)
+    within, alone = fit.estimate(6, 2, 1e6), fit.estimate(16, 1, 1e6)
+    assert within.inside
+    assert alone.inside
+    for devices, servers, size in ((9, 2, 1e6), (6, 3, 1e6), (6, 2, 2e6), (17, 1, 1e6)):
+        far, near = fit.estimate(devices, servers, size), within if servers > 1 else alone
+        assert not far.inside
+        for end, own in ((far.low, near.low), (far.high, near.high)):
+            assert log(end / far.seconds) == pytest.approx(1.5 * log(own / near.seconds))

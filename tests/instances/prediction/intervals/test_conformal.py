@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from clusterplan.instances.prediction.intervals.conformal import coverage, farthest, student_ends
 
@@ -36,6 +37,37 @@ def test_student_covers_rows_of_new_groups_at_the_level() -> None:
         low, high = student_ends(scores[:6].ravel(), groups)
         covered.append(np.mean((scores[6] >= low) & (scores[6] <= high)))
     assert np.mean(covered) == pytest.approx(0.9, abs=0.02)
+
+
+def test_the_error_within_small_groups_counts_once() -> None:
+    """Of groups of 2 and 4 without an effect, the means have a part of the error within already."""
+    generator, wide = np.random.default_rng(3), []
+    groups = [index for index in range(18) for _ in range(2 + 2 * (index % 2))]
+    for _ in range(300):
+        low, high = student_ends(generator.normal(size=len(groups)), groups)
+        wide.append(stats.norm.cdf(high) - stats.norm.cdf(low))
+    assert np.mean(wide) == pytest.approx(0.9, abs=0.01)
+
+
+def test_groups_count_alike_and_few_rows_leave_few_degrees_of_freedom() -> None:
+    """By hand: means 0 and 0, variances 1 (of 2 rows) and 4 (of 101): 2.5, of 2.5² / (0.5² + 2² / 100)."""
+    many = np.concatenate([np.full(50, -2.0), np.full(50, 2.0), [0.0]])
+    many *= np.sqrt(101 / 100)
+    low, high = student_ends(np.concatenate([[-1.0, 1.0], many]), [0, 0, *[1] * 101])
+    away = stats.t.ppf(0.95, 2.5**2 / (0.5**2 + 2.0**2 / 100)) * np.sqrt(2.5)
+    assert (low, high) == pytest.approx((-away, away))
+
+
+def test_nineteen_groups_have_a_quantile_and_it_is_their_farthest_row() -> None:
+    """0.95 · 20/19 = 1; of 30 rows it is the 0.95 · 31 = 29.45th, the last, and of 39 the 38th."""
+    scores = np.zeros(19 * 50)
+    scores[7], scores[8] = 30.0, -20.0
+    assert student_ends(scores, [index // 50 for index in range(19 * 50)]) == (-20.0, 30.0)
+    assert student_ends(scores[: 18 * 50], [index // 50 for index in range(18 * 50)])[1] < 5.0
+    single = np.zeros(39)
+    single[[3, 4]] = 9.0, 12.0
+    assert student_ends(single[:30], range(30))[1] == 12.0
+    assert student_ends(single, range(39))[1] == 9.0
 
 
 def test_student_needs_no_scatter_and_counts_within() -> None:

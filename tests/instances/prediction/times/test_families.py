@@ -52,6 +52,17 @@ def test_small_kernels_multiply_less() -> None:
     assert shares == pytest.approx({"3×3": SHORT, "3×3, steps of two": 1.0, "5×3": 1.0})
     half = Operator("conv", (2, 3, 8, 3, 3, 16, 16, 1, 1, 1, 1), precision="tf32")
     assert parts([half], gpu)[0, 0] * gpu.peak("tf32") == pytest.approx(half.flops)
+    grouped = Operator("conv", (2, 8, 8, 3, 3, 16, 16, 1, 1, 1, 8))
+    assert parts([grouped], gpu)[0, 0] * gpu.peak("fp32") == pytest.approx(grouped.flops)
+
+
+def test_a_short_convolution_takes_no_less_than_its_multiplications() -> None:
+    """F(2×2, 3×3) multiplies 16 times for 36; on A100 a 3 × 3 kernel counts half and a bit."""
+    picture = Operator("conv", (2, 64, 64, 3, 3, 16, 16, 1, 1, 1, 1))
+    row, gpu = parts([picture], gpu_named("a100"))[0], gpu_named("a100")
+    assert 16 / 36 < row[0] * gpu.peak("fp32") / picture.flops < 0.6
+    assert row[3] == pytest.approx(SHORT * 2 * 64 * picture.outputs / gpu.peak("fp32"))
+    assert not row[2]
 
 
 def test_only_what_a_family_uses_is_there() -> None:

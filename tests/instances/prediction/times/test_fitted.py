@@ -87,6 +87,23 @@ def test_what_was_measured_in_the_cold_may_take_longer_in_a_model() -> None:
         assert times.total(shapes).high >= hot
 
 
+def test_power_slows_down_nothing_on_a_board_that_holds_its_peak() -> None:
+    """Also where the fit gives time of the arithmetic to the memory, so that little of it is left."""
+    v100 = gpu_named("v100")
+    shapes = [Operator("bmm", (16, 2**k, 512, 512)) for k in range(6, 13)]
+    times = FittedTimes(v100, [Measurement(op, 0.7 * op.flops / v100.peak("fp32")) for op in shapes])
+    cool, hot = times.cool_and_hot(shapes)
+    assert hot == cool
+
+
+def test_power_slows_down_only_what_was_measured() -> None:
+    """The data sheet has the limit already: half of a total that was not measured adds nothing."""
+    products = [Operator("bmm", (16, 2**k, 2048, 512)) for k in range(6, 13)]
+    norms = [Operator("layer_norm", (2**k, 1024)) for k in range(6, 13)]
+    cool, hot = FittedTimes(L4, _measured(norms)).cool_and_hot([*products, *norms])
+    assert hot == cool
+
+
 def test_a_larger_shape_is_outside_and_wider() -> None:
     measured = _measured([Operator("linear", (2**k, 1024, 1024)) for k in range(6, 14)], noise=0.05)
     times = FittedTimes(L4, measured)
@@ -96,6 +113,28 @@ def test_a_larger_shape_is_outside_and_wider() -> None:
     assert inside.inside
     assert not outside.inside
     assert outside.high / outside.seconds > inside.high / inside.seconds
+
+
+def test_a_total_of_larger_shapes_is_outside_and_wider() -> None:
+    """Nine tenths of its time must be of calls no larger than those that were measured."""
+    shapes = [Operator("linear", (2**k, 1024, 1024)) for k in range(8, 14)]
+    times = FittedTimes(gpu_named("v100"), [Measurement(op, op.flops / 1e13) for op in shapes])
+    small, large = shapes[-1], Operator("linear", (2**14, 1024, 1024))
+    within, outside = times.total([small.times(19), large]), times.total([small.times(16), large])
+    assert within.inside
+    assert not outside.inside
+    assert np.log(outside.high / outside.seconds) == pytest.approx(1.5 * np.log(within.high / within.seconds))
+
+
+def test_few_measurements_are_drawn_to_the_coefficients_that_are_given() -> None:
+    """Three small products say little of a large one; a prior of ten times the time says it takes longer."""
+    few = _measured([Operator("linear", (2**k, 64, 64)) for k in range(3, 6)])
+    slow = {name: 10.0 * np.array(theta) for name, theta in {**TRUTH, **OTHERS}.items()}
+    truth = {name: np.array(theta) for name, theta in {**TRUTH, **OTHERS}.items()}
+    large = [Operator("linear", (4096, 4096, 4096))]
+    assert (
+        FittedTimes(L4, few, slow).total(large).seconds > 2 * FittedTimes(L4, few, truth).total(large).seconds
+    )
 
 
 def test_what_was_not_measured_comes_from_the_data_sheet() -> None:
@@ -110,6 +149,23 @@ def test_what_was_not_measured_comes_from_the_data_sheet() -> None:
     assert linear.basis == "5 measurements of linear on l4"
     assert product.basis.startswith("data sheet of l4")
     assert half.basis.startswith("data sheet of l4")
+
+
+def test_a_total_says_how_much_of_it_was_measured() -> None:
+    """Norms alone say nothing of products, nor of another precision; one call of a family says nothing."""
+    norms = [Operator("layer_norm", (2**k, 1024)) for k in range(10, 15)]
+    product, half = Operator("linear", (512, 1024, 1024)), Operator("layer_norm", (64, 64), precision="fp16")
+    sheet, times = DataSheetTimes(L4), FittedTimes(L4, _measured(norms))
+    assert times.total(norms).basis == "5 measurements on l4"
+    assert times.total([half]) == sheet.total([half])
+    assert FittedTimes(L4, _measured(norms[:2])).total(norms) == sheet.total(norms)
+    both, alone, least = times.total([*norms, product]), times.total(norms), sheet.total([product])
+    share = alone.seconds / both.seconds
+    assert both.basis.startswith("5 measurements on l4 for ")
+    assert both.basis.endswith(f"% of the time; else {sheet.basis}")
+    assert float(both.basis.split(" for ")[1].split("%")[0]) == pytest.approx(100 * share, abs=3.0)
+    assert not both.inside
+    assert both.high / both.seconds == pytest.approx(least.high / least.seconds)
 
 
 def test_pooled_coefficients_are_those_that_all_gpus_share() -> None:
