@@ -15,6 +15,7 @@ from ....instances.prediction.fill.answer import short
 from ....instances.prediction.fill.predict import CATALOGUE, Prediction
 from ....instances.prediction.fill.predict import predict as predicted
 from ...api import solve
+from ...exit_codes import INFEASIBLE, SOLVED, code_of_result
 from ...output.files import write_file
 from ...output.terminal import say
 from ...output.text import TextColumn, console, csv_text, table_of
@@ -135,12 +136,14 @@ def predict(run: PredictOptions) -> None:
     if run.plan_measurements:
         _plan(found, run)
     elif run.solve or run.kind is not None:
-        _instance(found, run)
+        raise typer.Exit(_instance(found, run))
     elif run.output is not None:
         write_file(run.output, prediction_page(found))
         say(f"{found.answer()} Written: {run.output}")
     else:
         _show(found, run.format)
+    if found.best is None and not run.plan_measurements:
+        raise typer.Exit(INFEASIBLE)
 
 
 def _files(given: list[str] | None) -> Any:
@@ -168,11 +171,12 @@ def _plan(found: Prediction, run: PredictOptions) -> None:
     typer.echo(csv_text(list(rows[0]), [list(row.values()) for row in rows]), nl=False)
 
 
-def _instance(found: Prediction, run: PredictOptions) -> None:
+def _instance(found: Prediction, run: PredictOptions) -> int:
+    """Write the instance, solve it where that is asked for, and return the exit code."""
     made = found.instance(run.kind or "staging")
     if not run.solve:
         emit(made, run.output)
-        return
+        return SOLVED
     if run.output is not None:
         save(made, run.output)
     if run.format == "table":
@@ -183,6 +187,7 @@ def _instance(found: Prediction, run: PredictOptions) -> None:
         typer.echo(result.to_json())
     else:
         show_results([result], alone=True)
+    return code_of_result(result)
 
 
 COLUMNS: tuple[TextColumn[dict[str, Any]], ...] = (

@@ -11,6 +11,7 @@ from verbs import invoke
 import clusterplan
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.planner.cli.instances.predict import predict
+from clusterplan.planner.exit_codes import INFEASIBLE
 
 GIVEN = ("gpt2", "--hardware", "l4,h100", "--batch", 1, "--sequence", 128)
 
@@ -34,6 +35,15 @@ def test_one_command_to_a_proven_plan(tmp_path: Path) -> None:
     assert "optimal" in done.stdout
     assert "verified" in done.stdout
     assert clusterplan.load(path).uncertainty
+
+
+def test_what_fits_nowhere_and_has_no_plan_is_told_to_programs(tmp_path: Path) -> None:
+    large = ("llama-2-70b", "--hardware", "t4")
+    assert invoke(predict, *large, "--gpus", 1).exit_code == INFEASIBLE
+    assert invoke(predict, *large, "--gpus", 1, "--output", tmp_path / "page.html").exit_code == INFEASIBLE
+    done = invoke(predict, *large, "--solve")
+    assert "infeasible" in done.stdout
+    assert done.exit_code == INFEASIBLE
 
 
 def test_a_page(tmp_path: Path) -> None:
