@@ -117,7 +117,7 @@ def _gpus(row: Row) -> str:
 
 def _machines(row: Row) -> Cell:
     if row["machine"] is None:
-        return Cell("does not fit", mark="bad")
+        return Cell(row["why_not"], mark="bad")
     return Cell(f"{row['machines']} × {row['machine']}")
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..estimate import Estimate
 from ..training.offers import Offer
+from ..training.refusals import OF_MEMORY, Refusal
 
 IN_TIME = {
     "surely": "in time for {within:.4g} h even at the high end of the interval",
@@ -13,13 +16,16 @@ IN_TIME = {
 DAY_H = 24.0
 
 
-def answer_of(model: str, best: Offer | None) -> str:
-    """Return the answer in two sentences."""
+def answer_of(model: str, best: Offer | None, refusals: Mapping[str, Refusal | None] = {}) -> str:
+    """Return the answer in two sentences.
+
+    Parameters
+    ----------
+    refusals
+        Why there is no offer, by the hardware's name.
+    """
     if best is None:
-        return (
-            f"{model} fits on none of this hardware in the way that was asked for; give a smaller --batch, "
-            "more or larger GPUs, or leave --tensor, --pipeline, --zero and --gpus open."
-        )
+        return _nothing(model, {name: why for name, why in refusals.items() if why is not None})
     cost = best.cost_usd
     paid = "at a price that is not known" if cost is None else f"for {_between(cost, '{} USD')}"
     within = best.work.within_h
@@ -31,6 +37,13 @@ def answer_of(model: str, best: Offer | None) -> str:
         f"Rent {rented(best)}: {model} is trained in {_between(best.hours, '{} h')} {paid}{late}. "
         f"The intervals are those of 90 % confidence, {where} what was measured."
     )
+
+
+def _nothing(model: str, refusals: Mapping[str, Refusal]) -> str:
+    if all(why.of_memory for why in refusals.values()):
+        return f"{model} fits on none of this hardware in the way that was asked for; {OF_MEMORY.advice}."
+    reasons = "; ".join(f"{name}: {why.short} ({why.advice})" for name, why in refusals.items())
+    return f"{model} cannot be trained in the way that was asked for. {reasons}."
 
 
 def rented(offer: Offer) -> str:

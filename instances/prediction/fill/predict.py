@@ -14,6 +14,7 @@ from ..measurement_plan import measurement_script, plan_measurements, plan_table
 from ..models.description import ModelDescription, Setting
 from ..models.load import load_model
 from ..training.offers import Offer, Wanted, best_of, best_offer
+from ..training.refusals import Refusal, why_not
 from .allocation import allocation_of
 from .answer import answer_of
 from .forecast import Forecast, forecast
@@ -48,6 +49,8 @@ class Prediction:
         One for each sort of hardware, in the order given: one batch on one GPU.
     offers
         The best way to train the model on each; None where nothing that was asked for fits.
+    refusals
+        For each, why there is no offer; None where there is one.
     """
 
     model: ModelDescription
@@ -55,6 +58,7 @@ class Prediction:
     work: Work
     forecasts: tuple[Forecast, ...]
     offers: tuple[Offer | None, ...]
+    refusals: tuple[Refusal | None, ...]
 
     @property
     def best(self) -> Offer | None:
@@ -63,7 +67,8 @@ class Prediction:
 
     def answer(self) -> str:
         """Return which GPUs to rent, how long it takes, what it costs, and how sure that is."""
-        return answer_of(self.model.name, self.best)
+        names = [one.rented.name for one in self.forecasts]
+        return answer_of(self.model.name, self.best, dict(zip(names, self.refusals, strict=True)))
 
     def sentences(self) -> list[str]:
         """Return what is trained, what was assumed, and what the figures rest on."""
@@ -85,7 +90,8 @@ class Prediction:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row for each sort of hardware, as plain data."""
-        return [row_of(one, offer) for one, offer in zip(self.forecasts, self.offers, strict=True)]
+        every = zip(self.forecasts, self.offers, self.refusals, strict=True)
+        return [row_of(one, offer, refusal) for one, offer, refusal in every]
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a table."""
@@ -182,7 +188,11 @@ def predict(
     found = forecast(described, given, setting, measurements, optimiser)
     groups = _groups(described, given, setting, measurements, optimiser, wanted, found)
     offers = [best_offer(own, work, wanted, optimiser) for own in groups]
-    return Prediction(described, setting, work, tuple(found), tuple(offers))
+    refusals = [
+        why_not(own, work, wanted) if offer is None else None
+        for own, offer in zip(groups, offers, strict=True)
+    ]
+    return Prediction(described, setting, work, tuple(found), tuple(offers), tuple(refusals))
 
 
 def _groups(

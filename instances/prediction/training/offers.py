@@ -153,7 +153,7 @@ def best_offer(
 def _offers(forecasts: Sequence[Forecast], work: Work, wanted: Wanted, optimiser: str) -> Iterator[Offer]:
     for one in forecasts:
         tensor = one.setting.tensor_parallel
-        pipelines = [wanted.pipeline] if wanted.pipeline else _powers(len(one.layers))
+        pipelines = [wanted.pipeline] if wanted.pipeline else powers(len(one.layers))
         for pipeline in pipelines:
             stages = {again: stages_of(one, pipeline, again) for again in (False, True)}
             for server in one.rented.servers:
@@ -162,7 +162,8 @@ def _offers(forecasts: Sequence[Forecast], work: Work, wanted: Wanted, optimiser
                     yield from _replicated(one, server, stages, group, work, wanted, optimiser)
 
 
-def _powers(most: int) -> list[int]:
+def powers(most: int) -> list[int]:
+    """Return the powers of two up to a number."""
     return [1 << power for power in range(most.bit_length())]
 
 

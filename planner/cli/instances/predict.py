@@ -193,7 +193,7 @@ def _instance(found: Prediction, run: PredictOptions) -> int:
 COLUMNS: tuple[TextColumn[dict[str, Any]], ...] = (
     ("hardware", False, lambda row: row["hardware"]),
     ("GPUs", True, lambda row: "–" if row["gpus"] is None else str(row["gpus"])),
-    ("divided", False, lambda row: row["parallelism"] or "does not fit"),
+    ("divided", False, lambda row: row["parallelism"] or row["why_not"]),
     ("GB", True, lambda row: f"{_short(row['memory_gb'])} of {_short(row['gpu_memory_gb'])}"),
     ("hours", True, lambda row: _short(row["hours"])),
     ("90 % interval", True, lambda row: _interval(row["hours_low"], row["hours_high"])),

@@ -117,7 +117,7 @@ def test_a_wrong_layer_is_one_line(tmp_path: Path, row: str, says: str) -> None:
 def test_a_document_without_an_end_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "deep.json"
     file.write_text('{"a":' * 5000)
-    with pytest.raises(InstanceError, match="deep.json: is nested too deeply"):
+    with pytest.raises(InstanceError, match=r"deep\.json: is nested too deeply"):
         load_model(file)
 
 
