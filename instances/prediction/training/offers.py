@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import gcd
 from typing import Any, Literal
 
 from ...common.errors import OptionError
@@ -25,7 +26,7 @@ from .step import Setup, StepForecast
 MOST_GPUS = 4096
 """Where nobody gave a limit."""
 GROWTH = 1.2
-"""Beyond `DENSE` replicas, the next number that is tried is so many times as large."""
+"""Beyond `DENSE` replicas, the next number that is tried is so many times as large, and fills its machines."""
 DENSE = 16
 PATIENCE = 1.5
 """Replicas are added until the training takes so many times as long as with the best number of them."""
@@ -179,7 +180,7 @@ def _replicated(
     """Yield offers with more and more replicas, until more of them do not help."""
     most = MOST_GPUS if one.rented.limit is None else min(MOST_GPUS, one.rented.limit)
     fastest, enough = float("inf"), 0
-    for data in _replicas(group, wanted, most):
+    for data in _replicas(group, wanted, server.sold, most):
         if not work.divides(one.batch, data):
             return
         offer = _fitting(one, server, stages, replace(group, data=data), work, wanted, optimiser)
@@ -195,15 +196,17 @@ def _replicated(
             enough = offer.gpus
 
 
-def _replicas(group: Parallelism, wanted: Wanted, most: int) -> Iterator[int]:
+def _replicas(group: Parallelism, wanted: Wanted, sold: int, most: int) -> Iterator[int]:
+    """Yield the numbers of replicas to try, on machines that are rented `sold` GPUs at a time."""
     if wanted.gpus is not None:
         if wanted.gpus % group.gpus == 0:
             yield wanted.gpus // group.gpus
         return
-    data = 1
+    data, full = 1, sold // gcd(sold, group.gpus)
     while data * group.gpus <= most:
         yield data
-        data = data + 1 if data < DENSE else int(data * GROWTH)
+        # GPUs of a machine that is paid anyway cost nothing more.
+        data = data + 1 if data < DENSE else -(-int(data * GROWTH) // full) * full
 
 
 def _fitting(

@@ -106,6 +106,14 @@ def test_limits_hold_and_machines_are_whole() -> None:
     assert best_offer(groups, Work(), Wanted(gpus=16)) is None
 
 
+@pytest.mark.parametrize("within", [0.1, 0.25, 0.4])
+def test_many_replicas_use_all_that_is_paid(within: float) -> None:
+    found = best_offer(_groups("gpt2", "a100-40")[:1], Work(5e6, within_h=within), Wanted(pipeline=1))
+    assert found is not None
+    assert found.gpus > 16
+    assert found.parallelism.gpus == found.gpus
+
+
 def test_a_global_batch_is_shared_out() -> None:
     found = best_offer(GPT2, Work(1e9, within_h=1, global_batch=64), Wanted())
     assert found is not None
