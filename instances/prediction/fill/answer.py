@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ..estimate import Estimate
 from ..training.offers import Offer
@@ -54,6 +54,19 @@ def rented(offer: Offer) -> str:
     return (
         gpus if offer.server.name == offer.rented.name else f"{gpus} ({offer.machines} × {offer.server.name})"
     )
+
+
+def of_offer(offer: Offer) -> Iterator[str]:
+    """Yield how often an offer goes over the samples, where records say it, and what is paid and not used."""
+    if offer.work.records:
+        epochs = offer.epochs
+        yield (
+            f"{offer.rented.name}: {epochs.seconds:.3g} epochs ({epochs.low:.3g} to {epochs.high:.3g}), "
+            f"for its global batch is {offer.step.samples:,}."
+        )
+    used = offer.parallelism.gpus
+    if used < offer.gpus:
+        yield f"{offer.server.name} is rented whole: {offer.gpus} GPUs are paid, and {used} train."
 
 
 def _between(one: Estimate, unit: str) -> str:

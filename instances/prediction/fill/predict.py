@@ -16,7 +16,7 @@ from ..models.load import load_model
 from ..training.offers import Offer, Wanted, best_of, best_offer
 from ..training.refusals import Refusal, why_not
 from .allocation import allocation_of
-from .answer import answer_of
+from .answer import answer_of, of_offer
 from .forecast import Forecast, forecast
 from .records import read_records
 from .rented import Rented, rented
@@ -72,9 +72,11 @@ class Prediction:
 
     def sentences(self) -> list[str]:
         """Return what is trained, what was assumed, and what the figures rest on."""
-        rests = dict.fromkeys(f"{one.rented.name}: {one.step.basis}" for one in self.forecasts)
-        said = [of_server(offer.server) for offer in self.offers if offer is not None]
-        return [*of_prediction(self.model, self.setting, self.work), *rests, *said]
+        rests = dict.fromkeys(f"{row['hardware']}: {row['basis']}" for row in self.rows())
+        there = [offer for offer in self.offers if offer is not None]
+        said = [of_server(offer.server) for offer in there]
+        own = [line for offer in there for line in of_offer(offer)]
+        return [*of_prediction(self.model, self.setting, self.work), *rests, *said, *own]
 
     def instance(self, kind: str) -> Instance:
         """Return an instance whose figures carry their intervals (field `uncertainty`).

@@ -42,7 +42,7 @@ def _times(epochs: float) -> str:
 def of_prediction(model: ModelDescription, setting: Setting, work: Work) -> Iterator[str]:
     """Yield what is trained and how, and what was assumed."""
     tokens = "" if setting.sequence is None else f" of {setting.sequence} tokens"
-    times = _times(work.epochs) + (", as records of other batches say" if work.records else "")
+    times = "as often as records of other batch sizes say" if work.records else _times(work.epochs)
     yield (
         f"{work.samples:,.10g} samples{tokens} are trained {times}, in batches of {setting.batch} on a GPU, "
         f"in {setting.precision}."

@@ -26,7 +26,7 @@ from .step import Setup, StepForecast
 MOST_GPUS = 4096
 """Where nobody gave a limit."""
 GROWTH = 1.2
-"""Beyond `DENSE` replicas, the next number that is tried is so many times as large, and fills its machines."""
+"""Beyond `DENSE` replicas, the next number that is tried is so many times as large, and fills machines."""
 DENSE = 16
 PATIENCE = 1.5
 """Replicas are added until the training takes so many times as long as with the best number of them."""
