@@ -103,12 +103,7 @@ def predict(run: PredictOptions) -> None:
     Every figure has a 90 % interval.
     """
     start_logging(verbose=0, quiet=False)
-    as_page = run.kind is None and not run.solve and not run.plan_measurements
-    if as_page and run.output is not None and run.output.suffix.lower() != ".html":
-        what = "give a page (.html), or add --kind staging, --kind allocation or --plan-measurements"
-        raise OptionError(f"--output {run.output}: {what}")
-    if run.within is not None and run.deadline is not None:
-        raise OptionError("--within and --deadline say the same; give one of them")
+    _check(run)
     found = predicted(
         run.model,
         run.hardware,
@@ -144,6 +139,36 @@ def predict(run: PredictOptions) -> None:
         _show(found, run.format)
     if found.best is None and not run.plan_measurements:
         raise typer.Exit(INFEASIBLE)
+
+
+OF_TABLE = ("gpus", "tensor", "pipeline", "zero", "recompute")
+"""Options that fix how the training is divided, which instances leave to the solver."""
+
+
+def _check(run: PredictOptions) -> None:
+    """Refuse options that do not go together."""
+    of_instance = run.kind is not None or run.solve
+    if run.plan_measurements and of_instance:
+        raise OptionError("--plan-measurements makes no instance; leave --kind and --solve out")
+    if not (of_instance or run.plan_measurements):
+        if run.output is not None and run.output.suffix.lower() != ".html":
+            what = "give a page (.html), or add --kind staging, --kind allocation or --plan-measurements"
+            raise OptionError(f"--output {run.output}: {what}")
+        if run.output is not None and run.format != "table":
+            raise OptionError(f"--format {run.format}: a page is written; leave --output out to print data")
+    fixed = [name for name in OF_TABLE if getattr(run, name) is not None]
+    if of_instance and fixed:
+        what = "an instance leaves to the solver how GPUs share the work; --limit says how many there are"
+        raise OptionError(f"--{fixed[0]}: {what}")
+    if run.format != "table" and (run.plan_measurements or (of_instance and not run.solve)):
+        what = (
+            "shapes are printed as CSV" if run.plan_measurements else "the ending of --output is the format"
+        )
+        raise OptionError(f"--format {run.format}: {what}; leave it out")
+    if run.solve and run.format == "csv":
+        raise OptionError("--format csv: a plan is printed as table or json")
+    if run.within is not None and run.deadline is not None:
+        raise OptionError("--within and --deadline say the same; give one of them")
 
 
 def _files(given: list[str] | None) -> Any:
