@@ -129,12 +129,13 @@ class Offer:
             return "surely"
         return "probably" if self.hours.seconds <= within else "late"
 
-    def order(self) -> tuple[float, float, float]:
-        """Return by what the best offer is least."""
-        price = self.cost_usd
-        paid = price.seconds if price is not None else self.gpus * self.hours.seconds
+    def order(self) -> tuple[float, float, float, float]:
+        """Return by what the best offer is least; of what costs nothing, GPU-hours count."""
+        price, hours = self.cost_usd, self.hours.seconds
+        gpu_hours = self.gpus * hours
+        paid = price.seconds if price is not None else gpu_hours
         rank = {"surely": 0, "probably": 1, "late": 2, None: 0}[self.in_time]
-        return (rank, self.hours.seconds, paid) if rank == 2 else (rank, paid, self.hours.seconds)
+        return (rank, hours, paid, gpu_hours) if rank == 2 else (rank, paid, gpu_hours, hours)
 
 
 def best_offer(
@@ -243,6 +244,6 @@ def best_of(offers: Sequence[Offer | None]) -> Offer | None:
     first = min(priced, key=Offer.order, default=None)
     if first is None or first.in_time == "late":
         return first
-    rank, paid, _ = first.order()
+    rank, paid = first.order()[:2]
     alike = [one for one in priced if one.order()[0] == rank and one.order()[1] <= ALIKE * paid]
     return min(alike, key=lambda one: one.hours.seconds)

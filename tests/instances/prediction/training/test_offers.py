@@ -150,6 +150,16 @@ def test_the_best_of_several_sorts_is_priced_and_fast() -> None:
     assert best_of([None]) is None
 
 
+def test_of_gpus_that_cost_nothing_as_few_are_taken_as_are_enough() -> None:
+    given = rented(["l4"], load_catalogue(CATALOGUE), prices={"l4": 0.0})
+    groups = [
+        forecast(load_model("gpt2"), given, Setting(4, 512, "bf16", tensor_parallel=t))[0] for t in (1, 2)
+    ]
+    found = best_offer(groups, Work(1e6), Wanted())
+    assert found is not None
+    assert found.gpus == 1
+
+
 @pytest.mark.parametrize("wrong", [{"gpus": 0}, {"gpus": 3, "tensor": 2}, {"tensor": 0}, {"zero_stage": 9}])
 def test_what_cannot_be(wrong: dict[str, int]) -> None:
     with pytest.raises(OptionError):
