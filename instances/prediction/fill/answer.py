@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ...common.printable import one_line
 from ..estimate import Estimate
 from ..training.offers import Offer
 from ..training.refusals import OF_MEMORY, Refusal
@@ -24,6 +25,7 @@ def answer_of(model: str, best: Offer | None, refusals: Mapping[str, Refusal | N
     refusals
         Why there is no offer, by the hardware's name.
     """
+    model = one_line(model)
     if best is None:
         return _nothing(model, {name: why for name, why in refusals.items() if why is not None})
     cost = best.cost_usd

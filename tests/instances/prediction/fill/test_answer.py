@@ -22,6 +22,12 @@ def test_machines_are_named_once() -> None:
     assert rented(unlisted) == "2 × p100"
 
 
+def test_a_name_of_several_lines_is_one_line_of_the_answer() -> None:
+    (offer,) = predict("gpt2", "l4", batch=1, gpus=1).offers
+    for best in (offer, None):
+        assert "my model" in answer_of("my\nmodel", best)
+
+
 def test_how_sure_it_is_in_time() -> None:
     (offer,) = predict("gpt2", "l4", batch=1, gpus=1).offers
     assert offer is not None
