@@ -35,8 +35,9 @@ def answer_of(model: str, best: Offer | None, refusals: Mapping[str, Refusal | N
         "" if best.in_time is None or within is None else f", {IN_TIME[best.in_time].format(within=within)}"
     )
     where = "inside" if best.hours.inside else "outside"
+    what = "The soonest is" if best.in_time == "late" else "Rent"
     return (
-        f"Rent {rented(best)}: {model} is trained in {_between(best.hours, '{} h')} {paid}{late}. "
+        f"{what} {rented(best)}: {model} is trained in {_between(best.hours, '{} h')} {paid}{late}. "
         f"The intervals are those of 90 % confidence, {where} what was measured."
     )
 

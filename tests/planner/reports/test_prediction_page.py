@@ -27,7 +27,7 @@ def test_it_begins_with_what_to_rent_and_shows_intervals() -> None:
 
 
 def test_a_deadline_that_cannot_be_met() -> None:
-    assert "too late Rent" in page(within_h=0.01, gpus=8).text
+    assert "too late The soonest is" in page(within_h=0.01, gpus=8).text
 
 
 def test_hardware_without_a_price_has_no_plot_of_costs() -> None:

@@ -34,6 +34,9 @@ def test_how_sure_it_is_in_time() -> None:
     between = replace(offer, work=replace(offer.work, within_h=offer.hours.seconds * 1.01))
     assert "as predicted, late at the high end" in answer_of("gpt2", between)
     assert "in time" not in answer_of("gpt2", offer)
+    late = replace(offer, work=replace(offer.work, within_h=offer.hours.seconds / 2))
+    assert answer_of("gpt2", late).startswith("The soonest is 1 × l4")
+    assert answer_of("gpt2", between).startswith("Rent 1 × l4")
 
 
 @pytest.mark.parametrize(("value", "text"), [(1234.5, "1,234"), (12.34, "12.3"), (0.01234, "0.0123")])
