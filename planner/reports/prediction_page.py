@@ -112,13 +112,13 @@ def _rent(rows: Sequence[Row], best: str | None) -> Table:
 
 def _gpus(row: Row) -> str:
     """Return the GPUs that are paid."""
-    return row["hardware"] if row["gpus"] is None else f"{row['gpus']} × {row['hardware']}"
+    return row["hardware"] if row["gpus"] is None else f"{row['gpus']:,} × {row['hardware']}"
 
 
 def _machines(row: Row) -> Cell:
     if row["machine"] is None:
         return Cell(row["why_not"], mark="bad")
-    return Cell(f"{row['machines']} × {row['machine']}")
+    return Cell(f"{row['machines']:,} × {row['machine']}")
 
 
 def _measured(rows: Sequence[Row]) -> Table:

@@ -51,11 +51,13 @@ def _nothing(model: str, refusals: Mapping[str, Refusal]) -> str:
 
 def rented(offer: Offer) -> str:
     """Return what is rented, such as ``16 × h100 (2 × p5.48xlarge)``."""
-    gpus = f"{offer.gpus} × {offer.rented.name}"
+    gpus = f"{offer.gpus:,} × {offer.rented.name}"
     if offer.server.sold == 1 and offer.server.gpus > 1:
         return gpus
     return (
-        gpus if offer.server.name == offer.rented.name else f"{gpus} ({offer.machines} × {offer.server.name})"
+        gpus
+        if offer.server.name == offer.rented.name
+        else f"{gpus} ({offer.machines:,} × {offer.server.name})"
     )
 
 

@@ -138,9 +138,7 @@ def rented(
             allowed = ", ".join(cleaned)
             raise OptionError(f"{option} {unknown[0]!r:.60}: is not in the hardware; there are {allowed}")
     _checked(prices, limits, network_gbit_per_s)
-    return [
-        _one(name, catalogue, prices.get(name), limits.get(name), network_gbit_per_s) for name in cleaned
-    ]
+    return [_one(name, catalogue, prices.get(name), limits.get(name), network_gbit_per_s) for name in cleaned]
 
 
 def _by_name(given: Mapping[str, ValueT] | None) -> dict[str, ValueT]:

@@ -196,6 +196,19 @@ def _plan(found: Prediction, run: PredictOptions) -> None:
     typer.echo(csv_text(list(rows[0]), [list(row.values()) for row in rows]), nl=False)
 
 
+OF_PLAN = {
+    "staging": (
+        "The instance, and the plan below, may divide the layers among GPUs of all sorts, rented one by one; "
+        "above, each sort is alone, in whole machines."
+    ),
+    "allocation": (
+        "The instance, and the plan below, share one global batch out to GPUs of one sort over the network, "
+        "as fast as can be by the deadline; above, replicas have batches of their own, at least cost."
+    ),
+}
+"""Why the plan of an instance differs from the answer above it."""
+
+
 def _instance(found: Prediction, run: PredictOptions) -> int:
     """Write the instance, solve it where that is asked for, and return the exit code."""
     made = found.instance(run.kind or "staging")
@@ -207,6 +220,8 @@ def _instance(found: Prediction, run: PredictOptions) -> int:
     if run.format == "table":
         _show(found, "table")
         typer.echo("")
+        typer.echo(OF_PLAN[run.kind or "staging"])
+        typer.echo("")
     result = solve(made, time_limit_s=60.0)
     if run.format == "json":
         typer.echo(result.to_json())
@@ -217,7 +232,7 @@ def _instance(found: Prediction, run: PredictOptions) -> int:
 
 COLUMNS: tuple[TextColumn[dict[str, Any]], ...] = (
     ("hardware", False, lambda row: row["hardware"]),
-    ("GPUs", True, lambda row: "–" if row["gpus"] is None else str(row["gpus"])),
+    ("GPUs", True, lambda row: "–" if row["gpus"] is None else f"{row['gpus']:,}"),
     ("divided", False, lambda row: row["parallelism"] or row["why_not"]),
     ("GB", True, lambda row: f"{_short(row['memory_gb'])} of {_short(row['gpu_memory_gb'])}"),
     ("hours", True, lambda row: _short(row["hours"])),

@@ -34,7 +34,16 @@ def test_one_command_to_a_proven_plan(tmp_path: Path) -> None:
     done = invoke(predict, *GIVEN, "--within", 48, "--solve", "--output", path, "--kind", "staging")
     assert "optimal" in done.stdout
     assert "verified" in done.stdout
+    assert "above, each sort is alone, in whole machines" in done.stdout
     assert clusterplan.load(path).uncertainty
+
+
+def test_thousands_of_gpus_are_written_as_figures_are() -> None:
+    shown = invoke(
+        predict, "gpt2", "--hardware", "p100", "--batch", 1, "--sequence", 64, "--gpus", 2048
+    ).stdout
+    assert shown.startswith("Rent 2,048 × p100: ")
+    assert " 2,048   data 2048" in shown
 
 
 def test_what_fits_nowhere_and_has_no_plan_is_told_to_programs(tmp_path: Path) -> None:
