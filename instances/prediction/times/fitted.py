@@ -90,7 +90,10 @@ class FittedTimes(OperatorTimes):
         inside = bool(each @ np.array([self._inside(op) for op in operators]) >= MEASURED * each.sum())
         low, high = spread_of_total("measured" if known else "data sheet", inside)
         seconds, longest = self.cool_and_hot(operators)
-        basis = f"{sum(self.counts.values())} measurements on {self.gpu.name}"
+        used = {self._key(op) for op in operators} & set(self.fits)
+        basis = f"{sum(self.counts[key] for key in used)} measurements on {self.gpu.name}"
+        if not used:
+            basis = f"{self.sheet.basis}; too few measurements are of this model's operators and precision"
         return Estimate(seconds, seconds * low, longest * high, inside, basis)
 
     def cool_and_hot(self, operators: Sequence[Operator]) -> tuple[float, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -110,6 +112,17 @@ def test_what_was_not_measured_comes_from_the_data_sheet() -> None:
     assert linear.basis == "5 measurements of linear on l4"
     assert product.basis.startswith("data sheet of l4")
     assert half.basis.startswith("data sheet of l4")
+
+
+def test_the_basis_counts_what_was_measured_of_these_operators() -> None:
+    shapes = [Operator("linear", (2**k, 1024, 1024), precision="fp32") for k in range(5, 15)]
+    times = FittedTimes(L4, _measured(shapes))
+    assert times.total(shapes).basis == "10 measurements on l4"
+    other = [replace(shape, precision="bf16") for shape in shapes]
+    assert times.total(other).basis.startswith("data sheet of l4, ")
+    assert times.total(other).basis.endswith(
+        "; too few measurements are of this model's operators and precision"
+    )
 
 
 def test_pooled_coefficients_are_those_that_all_gpus_share() -> None:
