@@ -13,11 +13,13 @@ from ...documents import load_catalogue
 from ..measurement_plan import measurement_script, plan_measurements, plan_table
 from ..models.description import ModelDescription, Setting
 from ..models.load import load_model
+from ..times.measurements import Measurement
 from ..training.offers import Offer, Wanted, best_of, best_offer
 from ..training.refusals import Refusal, why_not
 from .allocation import allocation_of
 from .answer import answer_of, of_offer
 from .forecast import Forecast, forecast
+from .measured import measured_on
 from .records import read_records
 from .rented import Rented, rented
 from .rows import row_of
@@ -187,8 +189,9 @@ def predict(
     work = Work(samples, epochs, within_h, microbatches, global_batch=global_batch, records=known)
     if known:
         work = replace(work, epochs=work.epochs_at(global_batch or batch * microbatches).seconds)
-    found = forecast(described, given, setting, measurements, optimiser)
-    groups = _groups(described, given, setting, measurements, optimiser, wanted, found)
+    timed = measured_on(given, measurements or {})
+    found = forecast(described, given, setting, timed, optimiser)
+    groups = _groups(described, given, setting, timed, optimiser, wanted, found)
     offers = [best_offer(own, work, wanted, optimiser) for own in groups]
     refusals = [
         why_not(own, work, wanted) if offer is None else None
@@ -201,7 +204,7 @@ def _groups(
     model: ModelDescription,
     hardware: Sequence[Rented],
     setting: Setting,
-    measurements: Mapping[str, str | Path] | None,
+    measurements: Mapping[str, str | Path | Sequence[Measurement]],
     optimiser: str,
     wanted: Wanted,
     alone: Sequence[Forecast],
