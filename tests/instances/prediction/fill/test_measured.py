@@ -26,7 +26,7 @@ def _timed(path: Path, times: float) -> Prediction:
 
 @pytest.mark.parametrize(
     ("times", "what"),
-    [(1000.0, "1,000 times what the data sheet of l4 says.*milliseconds"), (1e-3, "a 1,000th of what")],
+    [(1000.0, "1,000 times what the data sheet of l4 says.*milliseconds"), (1e-3, "1/1,000 of what")],
 )
 def test_other_units_than_seconds_are_refused(tmp_path: Path, times: float, what: str) -> None:
     with pytest.raises(InstanceError, match=what):
