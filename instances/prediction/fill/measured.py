@@ -38,8 +38,6 @@ def _plausible(gpu: Gpu, file: str | Path) -> Sequence[Measurement]:
         what = f"half of its times are {ratio:,.0f} times what the data sheet of {gpu.name} says, or more"
         raise fail(str(file), f"{what}; seconds are needed: are they milliseconds, or of another machine?")
     if ratio < 1 / FASTER:
-        what = (
-            f"half of its times are 1/{1 / ratio:,.0f} of what the data sheet of {gpu.name} says, or less"
-        )
+        what = f"half of its times are 1/{1 / ratio:,.0f} of what the data sheet of {gpu.name} says, or less"
         raise fail(str(file), f"{what}; seconds of one call on that GPU are needed")
     return rows

@@ -23,7 +23,7 @@ from .measured import measured_on
 from .records import read_records
 from .rented import Rented, rented
 from .rows import row_of
-from .sentences import of_prediction, of_server
+from .sentences import of_precision, of_prediction, of_server
 from .staging import staging_of
 from .work import Work
 
@@ -78,7 +78,9 @@ class Prediction:
         there = [offer for offer in self.offers if offer is not None]
         said = [of_server(offer.server) for offer in there]
         own = [line for offer in there for line in of_offer(offer)]
-        return [*of_prediction(self.model, self.setting, self.work), *rests, *said, *own]
+        gpus = [one.rented.gpu for one in self.forecasts]
+        head = [*of_prediction(self.model, self.setting, self.work), *of_precision(self.setting, gpus)]
+        return [*head, *rests, *said, *own]
 
     def instance(self, kind: str) -> Instance:
         """Return an instance whose figures carry their intervals (field `uncertainty`).

@@ -77,6 +77,13 @@ def test_sentences_say_the_epochs_of_each_offer(tmp_path: Path) -> None:
     assert not any("2.5 times over" in line for line in said)
 
 
+def test_sentences_say_that_half_precision_is_faster() -> None:
+    said = "In bf16 the peak of h100 is"
+    assert any(line.startswith(said) for line in _predict().sentences())
+    assert not any("the peak of" in line for line in _predict(precision="bf16").sentences())
+    assert not any("the peak of" in line for line in predict("gpt2", "p4", batch=1, sequence=64).sentences())
+
+
 def test_sentences_say_what_is_paid_and_not_used_and_what_the_hours_rest_on() -> None:
     found = predict("gpt2", "a100-80", batch=4, gpus=2, tensor=1, pipeline=1)
     said = found.sentences()
