@@ -45,7 +45,10 @@ def answer_of(model: str, best: Offer | None, refusals: Mapping[str, Refusal | N
 def _nothing(model: str, refusals: Mapping[str, Refusal]) -> str:
     if all(why.of_memory for why in refusals.values()):
         return f"{model} fits on none of this hardware in the way that was asked for; {OF_MEMORY.advice}."
-    reasons = "; ".join(f"{name}: {why.short} ({why.advice})" for name, why in refusals.items())
+    alike: dict[Refusal, list[str]] = {}
+    for name, why in refusals.items():
+        alike.setdefault(why, []).append(name)
+    reasons = "; ".join(f"{', '.join(names)}: {why.short} ({why.advice})" for why, names in alike.items())
     return f"{model} cannot be trained in the way that was asked for. {reasons}."
 
 

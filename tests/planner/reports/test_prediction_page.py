@@ -36,6 +36,13 @@ def test_hardware_without_a_price_has_no_plot_of_costs() -> None:
     assert "–" in made.text
 
 
+def test_what_is_not_possible_is_not_said_to_lack_memory() -> None:
+    made = page(hardware="l4,h100,t4", gpus=8, limits={"l4": 4, "h100": 4, "t4": 2})
+    assert "not possible gpt2 cannot be trained in the way that was asked for" in made.text
+    assert "l4, h100: limit of 4 GPUs, 8 needed (raise --limit to 8" in made.text
+    assert "t4: limit of 2 GPUs, 8 needed" in made.text
+
+
 def test_a_model_that_fits_nowhere() -> None:
     made = page("llama-2-70b", "l4", gpus=1)
     assert "fits nowhere llama-2-70b fits on none of this hardware" in made.text
