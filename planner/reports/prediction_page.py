@@ -114,7 +114,7 @@ def _rent(rows: Sequence[Row], best: str | None) -> Table:
 
 def _gpus(row: Row) -> str:
     """Return the GPUs that are paid."""
-    return row["hardware"] if row["gpus"] is None else f"{row['gpus']:,} × {row['hardware']}"
+    return row["hardware"] if row["gpus"] is None else f"{row['gpus']:,} × {row['gpu']}"
 
 
 def _machines(row: Row) -> Cell:

@@ -53,15 +53,13 @@ def _nothing(model: str, refusals: Mapping[str, Refusal]) -> str:
 
 
 def rented(offer: Offer) -> str:
-    """Return what is rented, such as ``16 × h100 (2 × p5.48xlarge)``."""
+    """Return what is rented, such as ``16 × h100 (2 × p5.48xlarge)``, or ``2 × p5.48xlarge (16 × h100)``."""
+    server, single = offer.server, offer.server.sold == 1 and offer.server.gpus > 1
+    machines, gpus = f"{offer.machines:,} × {server.name}", f"{offer.gpus:,} × {offer.rented.gpu.name}"
+    if server.name == offer.rented.name:
+        return f"{gpus} (of {server.name})" if single else f"{machines} ({gpus})"
     gpus = f"{offer.gpus:,} × {offer.rented.name}"
-    if offer.server.sold == 1 and offer.server.gpus > 1:
-        return gpus
-    return (
-        gpus
-        if offer.server.name == offer.rented.name
-        else f"{gpus} ({offer.machines:,} × {offer.server.name})"
-    )
+    return gpus if single else f"{gpus} ({machines})"
 
 
 def of_offer(offer: Offer) -> Iterator[str]:

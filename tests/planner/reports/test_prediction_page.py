@@ -36,6 +36,12 @@ def test_hardware_without_a_price_has_no_plot_of_costs() -> None:
     assert "–" in made.text
 
 
+def test_machines_are_not_counted_as_their_gpus() -> None:
+    made = page(hardware="p4d.24xlarge", gpus=16)
+    assert "Rent 2 × p4d.24xlarge (16 × a100-40)" in made.text
+    assert "16 × p4d.24xlarge" not in made.text
+
+
 def test_what_is_not_possible_is_not_said_to_lack_memory() -> None:
     made = page(hardware="l4,h100,t4", gpus=8, limits={"l4": 4, "h100": 4, "t4": 2})
     assert "not possible gpt2 cannot be trained in the way that was asked for" in made.text

@@ -16,7 +16,10 @@ def test_machines_are_named_once() -> None:
     assert rented(offer) == "8 × a100-40 (1 × p4d.24xlarge)"
     (alone,) = predict("gpt2", "p4d.24xlarge", batch=1).offers
     assert alone is not None
-    assert rented(alone) == "8 × p4d.24xlarge"
+    assert rented(alone) == "1 × p4d.24xlarge (8 × a100-40)"
+    (single,) = predict("gpt2", "p4d.24xlarge", batch=1, gpus=4, prices={"p4d.24xlarge": 2.0}).offers
+    assert single is not None
+    assert rented(single) == "4 × a100-40 (of p4d.24xlarge)"
     (unlisted,) = predict("gpt2", "p100", batch=1, gpus=2).offers
     assert unlisted is not None
     assert rented(unlisted) == "2 × p100"
