@@ -17,7 +17,8 @@ def hours_until(text: str, now: datetime | None = None) -> float:
     Parameters
     ----------
     text
-        Such as ``friday``, ``tomorrow``, ``2026-11-27`` or ``2026-11-27T18:00``; an offset such as ``+01:00`` is heeded.
+        Such as ``friday``, ``tomorrow``, ``2026-11-27`` or ``2026-11-27T18:00``; an offset (``+01:00``) is
+        heeded.
     now
         When it is asked; by default, now.
 
