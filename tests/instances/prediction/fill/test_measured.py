@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
-from clusterplan.instances.prediction.fill.predict import Prediction, predict
+from clusterplan.instances.documents import load_catalogue
+from clusterplan.instances.prediction.fill.measured import measured_on
+from clusterplan.instances.prediction.fill.predict import CATALOGUE, Prediction, predict
+from clusterplan.instances.prediction.fill.rented import rented
 from clusterplan.instances.prediction.hardware import gpu_named
 from clusterplan.instances.prediction.times.data_sheet import DataSheetTimes
 
@@ -43,3 +46,14 @@ def test_slower_and_faster_machines_are_believed(tmp_path: Path, times: float) -
 def test_measurements_of_what_is_not_rented_are_refused() -> None:
     with pytest.raises(OptionError, match="not in the hardware"):
         predict("gpt2", "l4", measurements={"h100": "nowhere.csv"})
+
+
+def test_files_are_read_once_and_those_of_other_names_are_not(tmp_path: Path) -> None:
+    path = tmp_path / "l4.csv"
+    path.write_text("kind,precision,shape,seconds\nlinear,fp32,1024x1024x1024,0.0002\n")
+    hardware = rented(["l4"], load_catalogue(CATALOGUE))
+    found = measured_on(hardware, {"l4": path, "h100": "nowhere.csv"})
+    (row,) = found["l4"]
+    assert not isinstance(row, str)
+    assert row.seconds == 0.0002
+    assert found["h100"] == "nowhere.csv"

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from clusterplan.instances.prediction.fill.predict import predict
+from clusterplan.instances.prediction.fill.work import Work
+from clusterplan.instances.prediction.training.offers import Wanted
+from clusterplan.instances.prediction.training.refusals import OF_MEMORY, why_not
 
 
 @pytest.mark.parametrize(
@@ -36,3 +39,9 @@ def test_what_is_rented_in_whole_machines_may_be_too_much() -> None:
     assert whole.short == "limit of 4 GPUs, 8 needed"
     assert single is None
     assert found.answer().startswith("Rent 4 × l4")
+
+
+def test_without_a_group_that_shares_tensors_memory_is_the_reason() -> None:
+    assert why_not([], Work(), Wanted()) is OF_MEMORY
+    forecasts = predict("gpt2", "l4", batch=100_000).forecasts
+    assert why_not(forecasts, Work(), Wanted()) is OF_MEMORY
