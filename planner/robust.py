@@ -198,6 +198,7 @@ def robust(
 def _regret(plan: str, entries: Sequence[Any], end: End) -> Regret:
     """Return a plan at an end; its value is derived there by the check, not by a solver."""
     formulation = formulate(end.instance)
+    entries = formulation.choices(entries)
     broken = formulation.violations(entries)
     if broken:
         return Regret(plan, end.name, None, str(broken[0]))

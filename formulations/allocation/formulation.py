@@ -132,6 +132,10 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
             return (float(times.max()),)
         return (math.fsum(self.table.weight[entries.job] * times),)
 
+    def choices(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
+        """Return the plan without completion times."""
+        return tuple(entry.model_copy(update={"completion_s": None}) for entry in plan)
+
     def finish(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
         """Return the plan in the order of the jobs, with the completion time of each."""
         if any(entry.completion_s is None for entry in plan):

@@ -124,6 +124,13 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Return a diagnosis if counting alone proves that no plan exists."""
 
+    def choices(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:
+        """Return the plan with its decisions alone, without what it states of their consequences.
+
+        It can be valued with other figures, of which the consequences are others.
+        """
+        return tuple(plan)
+
     def finish(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:
         """Return the plan as it is shown: in the order of the instance, with reasons filled in."""
         return tuple(plan)

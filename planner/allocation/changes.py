@@ -43,7 +43,9 @@ def changes(
         for name, total in usage.amounts.items()
         if name != BUDGET
     ]
-    amounts.sort(key=lambda amount: amount.name != f"{leading(instance.resources)} in use")
+    taken = [name for name in instance.resources if used[0][name] or used[1][name]]
+    first = leading(taken or instance.resources)
+    amounts.sort(key=lambda amount: amount.name != f"{first} in use")
     prices = instance.prices_usd_per_hour
     if any(prices.values()):
         now, then = (sum(price * each[name] for name, price in prices.items()) for each in used)

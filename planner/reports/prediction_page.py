@@ -7,6 +7,7 @@ from typing import Any
 
 from ...instances.prediction.fill.answer import short as roughly
 from ...instances.prediction.fill.predict import Prediction
+from ...instances.prediction.training.refusals import OF_MEMORY
 from .page import render
 from .plot_style import Figure, axis, colour, layout, line_at, shown
 from .provenance import Facts
@@ -38,7 +39,7 @@ def prediction_page(found: Prediction) -> str:
         data={"figures": figures},
         title=f"{found.model.name}: which GPUs?",
         kicker="Prediction: time, memory and cost of training a model",
-        verdict=_verdict(None if best is None else best.in_time, bool(there)),
+        verdict=_verdict(None if best is None else best.in_time, rows),
         claimed=(),
         lead=found.answer(),
         sections=[
@@ -57,9 +58,10 @@ def prediction_page(found: Prediction) -> str:
     )
 
 
-def _verdict(in_time: str | None, fits: bool) -> tuple[str, str]:
-    if not fits:
-        return "fits nowhere", "bad"
+def _verdict(in_time: str | None, rows: Sequence[Row]) -> tuple[str, str]:
+    if not any(row["fits"] for row in rows):
+        memory = all(row["why_not"] == OF_MEMORY.short for row in rows)
+        return "fits nowhere" if memory else "not possible", "bad"
     if in_time is None:
         return "predicted", "fair"
     words = {"surely": "in time", "probably": "probably in time", "late": "too late"}
@@ -112,13 +114,13 @@ def _rent(rows: Sequence[Row], best: str | None) -> Table:
 
 def _gpus(row: Row) -> str:
     """Return the GPUs that are paid."""
-    return row["hardware"] if row["gpus"] is None else f"{row['gpus']} × {row['hardware']}"
+    return row["hardware"] if row["gpus"] is None else f"{row['gpus']:,} × {row['gpu']}"
 
 
 def _machines(row: Row) -> Cell:
     if row["machine"] is None:
-        return Cell("does not fit", mark="bad")
-    return Cell(f"{row['machines']} × {row['machine']}")
+        return Cell(row["why_not"], mark="bad")
+    return Cell(f"{row['machines']:,} × {row['machine']}")
 
 
 def _measured(rows: Sequence[Row]) -> Table:

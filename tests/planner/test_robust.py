@@ -57,6 +57,19 @@ def test_a_plan_that_breaks_a_limit_at_an_end_is_not_allowed_there() -> None:
     assert any("is not allowed at the high end" in line for line in found.sentences())
 
 
+def test_times_that_a_plan_states_are_those_of_its_own_end() -> None:
+    speed = {"model": "ring_allreduce", "theta": [1.0, 0.1, 0.01, 0.0], "batch": 8}
+    variant = {"name": "v", "worker_demand": {"gpu": 1}, "workers": {"max": 4}, "speed": speed}
+    job = {"name": "one", "remaining_steps": 100, "variants": [variant]}
+    figure = {"figure": "/jobs/*/variants/*/speed/theta/*", "low": 0.5, "high": 2.0, "basis": "a guess"}
+    document = {"schema_version": 1, "kind": "allocation", "name": "a", "resources": {"gpu": 4}}
+    found = robust(clusterplan.parse_instance({**document, "jobs": [job], "uncertainty": [figure]}))
+    assert not any(one.broken for one in found.regrets)
+    assert found.headline() == "One plan is best at every end: the uncertainty does not matter here."
+    values = {one.end: one.value or 0.0 for one in found.regrets if one.plan == "middle"}
+    assert values["high"] == pytest.approx(4 * values["low"])
+
+
 def test_one_plan_for_all_ends() -> None:
     found = _robust(uncertainty=[{"figure": "/layers/0/compute_s/*", "low": 0.9, "high": 1.1}])
     assert found.headline() == "One plan is best at every end: the uncertainty does not matter here."

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
+from ...common.printable import one_line
 from ..estimate import Estimate
 from ..training.offers import Offer
+from ..training.refusals import OF_MEMORY, Refusal
 
 IN_TIME = {
     "surely": "in time for {within:.4g} h even at the high end of the interval",
@@ -13,13 +17,17 @@ IN_TIME = {
 DAY_H = 24.0
 
 
-def answer_of(model: str, best: Offer | None) -> str:
-    """Return the answer in two sentences."""
+def answer_of(model: str, best: Offer | None, refusals: Mapping[str, Refusal | None] = {}) -> str:
+    """Return the answer in two sentences.
+
+    Parameters
+    ----------
+    refusals
+        Why there is no offer, by the hardware's name.
+    """
+    model = one_line(model)
     if best is None:
-        return (
-            f"{model} fits on none of this hardware in the way that was asked for; give a smaller --batch, "
-            "more or larger GPUs, or leave --tensor, --pipeline, --zero and --gpus open."
-        )
+        return _nothing(model, {name: why for name, why in refusals.items() if why is not None})
     cost = best.cost_usd
     paid = "at a price that is not known" if cost is None else f"for {_between(cost, '{} USD')}"
     within = best.work.within_h
@@ -27,20 +35,44 @@ def answer_of(model: str, best: Offer | None) -> str:
         "" if best.in_time is None or within is None else f", {IN_TIME[best.in_time].format(within=within)}"
     )
     where = "inside" if best.hours.inside else "outside"
+    what = "The soonest is" if best.in_time == "late" else "Rent"
     return (
-        f"Rent {rented(best)}: {model} is trained in {_between(best.hours, '{} h')} {paid}{late}. "
+        f"{what} {rented(best)}: {model} is trained in {_between(best.hours, '{} h')} {paid}{late}. "
         f"The intervals are those of 90 % confidence, {where} what was measured."
     )
 
 
+def _nothing(model: str, refusals: Mapping[str, Refusal]) -> str:
+    if all(why.of_memory for why in refusals.values()):
+        return f"{model} fits on none of this hardware in the way that was asked for; {OF_MEMORY.advice}."
+    alike: dict[Refusal, list[str]] = {}
+    for name, why in refusals.items():
+        alike.setdefault(why, []).append(name)
+    reasons = "; ".join(f"{', '.join(names)}: {why.short} ({why.advice})" for why, names in alike.items())
+    return f"{model} cannot be trained in the way that was asked for. {reasons}."
+
+
 def rented(offer: Offer) -> str:
-    """Return what is rented, such as ``16 × h100 (2 × p5.48xlarge)``."""
-    gpus = f"{offer.gpus} × {offer.rented.name}"
-    if offer.server.sold == 1 and offer.server.gpus > 1:
-        return gpus
-    return (
-        gpus if offer.server.name == offer.rented.name else f"{gpus} ({offer.machines} × {offer.server.name})"
-    )
+    """Return what is rented, such as ``16 × h100 (2 × p5.48xlarge)``, or ``2 × p5.48xlarge (16 × h100)``."""
+    server, single = offer.server, offer.server.sold == 1 and offer.server.gpus > 1
+    machines, gpus = f"{offer.machines:,} × {server.name}", f"{offer.gpus:,} × {offer.rented.gpu.name}"
+    if server.name == offer.rented.name:
+        return f"{gpus} (of {server.name})" if single else f"{machines} ({gpus})"
+    gpus = f"{offer.gpus:,} × {offer.rented.name}"
+    return gpus if single else f"{gpus} ({machines})"
+
+
+def of_offer(offer: Offer) -> Iterator[str]:
+    """Yield how often an offer goes over the samples, where records say it, and what is paid and not used."""
+    if offer.work.records:
+        epochs = offer.epochs
+        yield (
+            f"{offer.rented.name}: {epochs.seconds:.3g} epochs ({epochs.low:.3g} to {epochs.high:.3g}), "
+            f"for its global batch is {offer.step.samples:,}."
+        )
+    used = offer.parallelism.gpus
+    if used < offer.gpus:
+        yield f"{offer.server.name} is rented whole: {offer.gpus} GPUs are paid, and {used} train."
 
 
 def _between(one: Estimate, unit: str) -> str:

@@ -13,6 +13,7 @@ from ..models.description import Layer, ModelDescription, Setting
 from ..models.memory import device_memory
 from ..operators import PRECISION_BYTES, Operator
 from ..times.choose import times_on
+from ..times.measurements import Measurement
 from ..times.operator_times import OperatorTimes
 from .rented import Rented
 
@@ -97,7 +98,7 @@ def forecast(
     model: ModelDescription,
     hardware: Sequence[Rented],
     setting: Setting,
-    measurements: Mapping[str, str | Path] | None = None,
+    measurements: Mapping[str, str | Path | Sequence[Measurement]] | None = None,
     optimiser: str = "adam",
 ) -> list[Forecast]:
     """Return what each sort of hardware would take.
@@ -107,7 +108,7 @@ def forecast(
     setting
         Batch of one GPU, sequence, precision; training.
     measurements
-        Name of hardware → file of what was timed on its GPU.
+        Name of hardware → what was timed on its GPU, or the file of it.
 
     Raises
     ------

@@ -13,14 +13,17 @@ from ...documents import load_catalogue
 from ..measurement_plan import measurement_script, plan_measurements, plan_table
 from ..models.description import ModelDescription, Setting
 from ..models.load import load_model
+from ..times.measurements import Measurement
 from ..training.offers import Offer, Wanted, best_of, best_offer
+from ..training.refusals import Refusal, why_not
 from .allocation import allocation_of
-from .answer import answer_of
+from .answer import answer_of, of_offer
 from .forecast import Forecast, forecast
+from .measured import measured_on
 from .records import read_records
 from .rented import Rented, rented
 from .rows import row_of
-from .sentences import of_prediction, of_server
+from .sentences import of_precision, of_prediction, of_server
 from .staging import staging_of
 from .work import Work
 
@@ -48,6 +51,8 @@ class Prediction:
         One for each sort of hardware, in the order given: one batch on one GPU.
     offers
         The best way to train the model on each; None where nothing that was asked for fits.
+    refusals
+        For each, why there is no offer; None where there is one.
     """
 
     model: ModelDescription
@@ -55,6 +60,7 @@ class Prediction:
     work: Work
     forecasts: tuple[Forecast, ...]
     offers: tuple[Offer | None, ...]
+    refusals: tuple[Refusal | None, ...]
 
     @property
     def best(self) -> Offer | None:
@@ -63,13 +69,18 @@ class Prediction:
 
     def answer(self) -> str:
         """Return which GPUs to rent, how long it takes, what it costs, and how sure that is."""
-        return answer_of(self.model.name, self.best)
+        names = [one.rented.name for one in self.forecasts]
+        return answer_of(self.model.name, self.best, dict(zip(names, self.refusals, strict=True)))
 
     def sentences(self) -> list[str]:
         """Return what is trained, what was assumed, and what the figures rest on."""
-        rests = dict.fromkeys(f"{one.rented.name}: {one.step.basis}" for one in self.forecasts)
-        said = [of_server(offer.server) for offer in self.offers if offer is not None]
-        return [*of_prediction(self.model, self.setting, self.work), *rests, *said]
+        rests = dict.fromkeys(f"{row['hardware']}: {row['basis']}" for row in self.rows())
+        there = [offer for offer in self.offers if offer is not None]
+        said = [of_server(offer.server) for offer in there]
+        own = [line for offer in there for line in of_offer(offer)]
+        gpus = [one.rented.gpu for one in self.forecasts]
+        head = [*of_prediction(self.model, self.setting, self.work), *of_precision(self.setting, gpus)]
+        return [*head, *rests, *said, *own]
 
     def instance(self, kind: str) -> Instance:
         """Return an instance whose figures carry their intervals (field `uncertainty`).
@@ -85,7 +96,8 @@ class Prediction:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row for each sort of hardware, as plain data."""
-        return [row_of(one, offer) for one, offer in zip(self.forecasts, self.offers, strict=True)]
+        every = zip(self.forecasts, self.offers, self.refusals, strict=True)
+        return [row_of(one, offer, refusal) for one, offer, refusal in every]
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a table."""
@@ -179,17 +191,22 @@ def predict(
     work = Work(samples, epochs, within_h, microbatches, global_batch=global_batch, records=known)
     if known:
         work = replace(work, epochs=work.epochs_at(global_batch or batch * microbatches).seconds)
-    found = forecast(described, given, setting, measurements, optimiser)
-    groups = _groups(described, given, setting, measurements, optimiser, wanted, found)
+    timed = measured_on(given, measurements or {})
+    found = forecast(described, given, setting, timed, optimiser)
+    groups = _groups(described, given, setting, timed, optimiser, wanted, found)
     offers = [best_offer(own, work, wanted, optimiser) for own in groups]
-    return Prediction(described, setting, work, tuple(found), tuple(offers))
+    refusals = [
+        why_not(own, work, wanted) if offer is None else None
+        for own, offer in zip(groups, offers, strict=True)
+    ]
+    return Prediction(described, setting, work, tuple(found), tuple(offers), tuple(refusals))
 
 
 def _groups(
     model: ModelDescription,
     hardware: Sequence[Rented],
     setting: Setting,
-    measurements: Mapping[str, str | Path] | None,
+    measurements: Mapping[str, str | Path | Sequence[Measurement]],
     optimiser: str,
     wanted: Wanted,
     alone: Sequence[Forecast],

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ...common.errors import OptionError
 from ...common.hardware import HardwareCatalogue, HardwareType
 from ..communication.links import Link
 from ..hardware import ALIASES, Gpu, gpu_named, known_gpus
 
+ValueT = TypeVar("ValueT")
 NETWORK_GBIT_PER_S = 100.0
 """Of hardware whose network nobody gave."""
 LINK_LATENCY_S = 5e-5
@@ -129,16 +131,19 @@ def rented(
     twice = {name for name in cleaned if cleaned.count(name) > 1}
     if twice:
         raise OptionError(f"hardware: {', '.join(sorted(twice))} stands twice; each may stand once")
-    for option, given in (("price", prices or {}), ("limit", limits or {})):
+    prices, limits = _by_name(prices), _by_name(limits)
+    for option, given in (("price", prices), ("limit", limits)):
         unknown = [name for name in given if name not in cleaned]
         if unknown:
             allowed = ", ".join(cleaned)
             raise OptionError(f"{option} {unknown[0]!r:.60}: is not in the hardware; there are {allowed}")
-    _checked(prices or {}, limits or {}, network_gbit_per_s)
-    return [
-        _one(name, catalogue, (prices or {}).get(name), (limits or {}).get(name), network_gbit_per_s)
-        for name in cleaned
-    ]
+    _checked(prices, limits, network_gbit_per_s)
+    return [_one(name, catalogue, prices.get(name), limits.get(name), network_gbit_per_s) for name in cleaned]
+
+
+def _by_name(given: Mapping[str, ValueT] | None) -> dict[str, ValueT]:
+    """Return figures by the names of hardware as they are compared: without blanks, in lower case."""
+    return {name.strip().lower(): value for name, value in (given or {}).items()}
 
 
 def _checked(prices: Mapping[str, float], limits: Mapping[str, int], network: float | None) -> None:

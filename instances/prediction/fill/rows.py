@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..training.offers import Offer
+from ..training.refusals import Refusal
 from .forecast import Forecast
 
 GIGA = 1e9
@@ -47,8 +48,8 @@ OF_OFFERS: Mapping[str, Callable[[Offer], Any]] = {
 """Fields that only an offer knows."""
 
 
-def row_of(one: Forecast, offer: Offer | None) -> dict[str, Any]:
-    """Return one row; what only an offer knows is None where nothing fits.
+def row_of(one: Forecast, offer: Offer | None, refusal: Refusal | None = None) -> dict[str, Any]:
+    """Return one row; what only an offer knows is None where nothing fits, and `why_not` says why.
 
     `batch_s` is one batch on one GPU; `step_s` is a step of all GPUs, with communication and update.
     """
@@ -56,6 +57,7 @@ def row_of(one: Forecast, offer: Offer | None) -> dict[str, Any]:
         "hardware": one.rented.name,
         "gpu": one.rented.gpu.name,
         "fits": offer is not None,
+        "why_not": None if refusal is None else refusal.short,
         "batch": one.batch,
         "batch_s": one.step.seconds,
         "inside": one.step.inside if offer is None else offer.hours.inside,

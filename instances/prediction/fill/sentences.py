@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..hardware import Gpu
 from ..models.description import ModelDescription, Setting
 from .forecast import Forecast
 from .rented import FRAMEWORK_BYTES, Server
 from .work import Work
 
+FULL, HALF = ("fp64", "fp32"), ("bf16", "fp16")
+WORTH_SAYING = 2.0
+"""Peaks that differ by less are not mentioned."""
 LINK_ENDS = (1.0, 2.0)
 """Data sheets promise what links reach at best; what was measured took up to twice as long."""
 
@@ -42,7 +46,7 @@ def _times(epochs: float) -> str:
 def of_prediction(model: ModelDescription, setting: Setting, work: Work) -> Iterator[str]:
     """Yield what is trained and how, and what was assumed."""
     tokens = "" if setting.sequence is None else f" of {setting.sequence} tokens"
-    times = _times(work.epochs) + (", as records of other batches say" if work.records else "")
+    times = "as often as records of other batch sizes say" if work.records else _times(work.epochs)
     yield (
         f"{work.samples:,.10g} samples{tokens} are trained {times}, in batches of {setting.batch} on a GPU, "
         f"in {setting.precision}."
@@ -57,6 +61,17 @@ def of_prediction(model: ModelDescription, setting: Setting, work: Work) -> Iter
     yield "Communication does not hide behind computation; links take one to two times what they promise."
     yield f"The framework keeps {FRAMEWORK_BYTES / 1e9:g} GB of each GPU: an assumption."
     yield from model.assumptions
+
+
+def of_precision(setting: Setting, gpus: Sequence[Gpu]) -> Iterator[str]:
+    """Yield how much faster the GPUs compute in half precision, where they are asked for full precision."""
+    half = next((one for one in HALF if all(one in gpu.peak_tflops for gpu in gpus)), None)
+    if setting.precision not in FULL or half is None:
+        return
+    most, name = max((gpu.peak(half) / gpu.peak(setting.precision), gpu.name) for gpu in gpus)
+    if most >= WORTH_SAYING:
+        said = f"In {half} the peak of {name} is {most:.3g} times that in {setting.precision}"
+        yield f"{said}: --precision {half} says what that saves, if the training stands it."
 
 
 def of_server(server: Server) -> str:

@@ -78,7 +78,9 @@ def _document_model(path: Path, source: str) -> ModelDescription:
     try:
         data = parse_yaml(read_text(path, source))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise fail(source, f"cannot be read: {str(error).splitlines()[0]}") from None
+        deep = isinstance(error, RecursionError)
+        what = "is nested too deeply" if deep else f"cannot be read: {[*str(error).splitlines(), ''][0]}"
+        raise fail(source, what) from None
     if isinstance(data, Mapping) and isinstance(data.get("layers"), list):
         rows = [(f"layers[{index}]", row) for index, row in enumerate(data["layers"])]
         return model_of_rows(rows, str(data.get("name", path.stem))[:200], source)

@@ -99,7 +99,7 @@ class FittedTimes(OperatorTimes):
         """Return what a total rests on, of whose time this share was measured."""
         used = sum(self.counts[key] for key in {self._key(op) for op in operators} & set(self.counts))
         if not used:
-            return self.sheet.basis
+            return f"{self.sheet.basis}; too few measurements are of this model's operators and precision"
         basis = f"{used} measurements on {self.gpu.name}"
         return basis if share == 1.0 else f"{basis} for {share:.0%} of the time; else {self.sheet.basis}"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import gcd
 from typing import Any, Literal
 
 from ...common.errors import OptionError
@@ -25,7 +26,7 @@ from .step import Setup, StepForecast
 MOST_GPUS = 4096
 """Where nobody gave a limit."""
 GROWTH = 1.2
-"""Beyond `DENSE` replicas, the next number that is tried is so many times as large."""
+"""Beyond `DENSE` replicas, the next number that is tried is so many times as large, and fills machines."""
 DENSE = 16
 PATIENCE = 1.5
 """Replicas are added until the training takes so many times as long as with the best number of them."""
@@ -128,12 +129,13 @@ class Offer:
             return "surely"
         return "probably" if self.hours.seconds <= within else "late"
 
-    def order(self) -> tuple[float, float, float]:
-        """Return by what the best offer is least."""
-        price = self.cost_usd
-        paid = price.seconds if price is not None else self.gpus * self.hours.seconds
+    def order(self) -> tuple[float, float, float, float]:
+        """Return by what the best offer is least; of what costs nothing, GPU-hours count."""
+        price, hours = self.cost_usd, self.hours.seconds
+        gpu_hours = self.gpus * hours
+        paid = price.seconds if price is not None else gpu_hours
         rank = {"surely": 0, "probably": 1, "late": 2, None: 0}[self.in_time]
-        return (rank, self.hours.seconds, paid) if rank == 2 else (rank, paid, self.hours.seconds)
+        return (rank, hours, paid, gpu_hours) if rank == 2 else (rank, paid, gpu_hours, hours)
 
 
 def best_offer(
@@ -153,7 +155,7 @@ def best_offer(
 def _offers(forecasts: Sequence[Forecast], work: Work, wanted: Wanted, optimiser: str) -> Iterator[Offer]:
     for one in forecasts:
         tensor = one.setting.tensor_parallel
-        pipelines = [wanted.pipeline] if wanted.pipeline else _powers(len(one.layers))
+        pipelines = [wanted.pipeline] if wanted.pipeline else powers(len(one.layers))
         for pipeline in pipelines:
             stages = {again: stages_of(one, pipeline, again) for again in (False, True)}
             for server in one.rented.servers:
@@ -162,7 +164,8 @@ def _offers(forecasts: Sequence[Forecast], work: Work, wanted: Wanted, optimiser
                     yield from _replicated(one, server, stages, group, work, wanted, optimiser)
 
 
-def _powers(most: int) -> list[int]:
+def powers(most: int) -> list[int]:
+    """Return the powers of two up to a number."""
     return [1 << power for power in range(most.bit_length())]
 
 
@@ -178,7 +181,7 @@ def _replicated(
     """Yield offers with more and more replicas, until more of them do not help."""
     most = MOST_GPUS if one.rented.limit is None else min(MOST_GPUS, one.rented.limit)
     fastest, enough = float("inf"), 0
-    for data in _replicas(group, wanted, most):
+    for data in _replicas(group, wanted, server.sold, most):
         if not work.divides(one.batch, data):
             return
         offer = _fitting(one, server, stages, replace(group, data=data), work, wanted, optimiser)
@@ -194,15 +197,17 @@ def _replicated(
             enough = offer.gpus
 
 
-def _replicas(group: Parallelism, wanted: Wanted, most: int) -> Iterator[int]:
+def _replicas(group: Parallelism, wanted: Wanted, sold: int, most: int) -> Iterator[int]:
+    """Yield the numbers of replicas to try, on machines that are rented `sold` GPUs at a time."""
     if wanted.gpus is not None:
         if wanted.gpus % group.gpus == 0:
             yield wanted.gpus // group.gpus
         return
-    data = 1
+    data, full = 1, sold // gcd(sold, group.gpus)
     while data * group.gpus <= most:
         yield data
-        data = data + 1 if data < DENSE else int(data * GROWTH)
+        # GPUs of a machine that is paid anyway cost nothing more.
+        data = data + 1 if data < DENSE else -(-int(data * GROWTH) // full) * full
 
 
 def _fitting(
@@ -239,6 +244,6 @@ def best_of(offers: Sequence[Offer | None]) -> Offer | None:
     first = min(priced, key=Offer.order, default=None)
     if first is None or first.in_time == "late":
         return first
-    rank, paid, _ = first.order()
+    rank, paid = first.order()[:2]
     alike = [one for one in priced if one.order()[0] == rank and one.order()[1] <= ALIKE * paid]
     return min(alike, key=lambda one: one.hours.seconds)

@@ -7,6 +7,7 @@ from datetime import date, datetime, time, timedelta
 from ....instances.common.errors import OptionError
 
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+NEAR = ("today", "tomorrow")
 HOUR = timedelta(hours=1)
 
 
@@ -16,7 +17,8 @@ def hours_until(text: str, now: datetime | None = None) -> float:
     Parameters
     ----------
     text
-        Such as ``friday``, ``2026-11-27`` or ``2026-11-27T18:00``; an offset such as ``+01:00`` is heeded.
+        Such as ``friday``, ``tomorrow``, ``2026-11-27`` or ``2026-11-27T18:00``; an offset (``+01:00``) is
+        heeded.
     now
         When it is asked; by default, now.
 
@@ -29,7 +31,7 @@ def hours_until(text: str, now: datetime | None = None) -> float:
     try:
         until = _until(text.strip(), asked.date()).astimezone()
     except (ValueError, OverflowError):
-        what = "write a day such as friday or 2026-11-27, or 2026-11-27T18:00"
+        what = "write a day such as friday, tomorrow or 2026-11-27, or 2026-11-27T18:00"
         raise OptionError(f"--deadline {text!r:.60}: {what}") from None
     hours = (until - asked) / HOUR
     if hours <= 0:
@@ -41,6 +43,8 @@ def _until(text: str, today: date) -> datetime:
     """Return a time, or the end of a day."""
     if text.lower() in DAYS:
         day = today + timedelta(days=(DAYS.index(text.lower()) - today.weekday()) % len(DAYS))
+    elif text.lower() in NEAR:
+        day = today + timedelta(days=NEAR.index(text.lower()))
     else:
         try:
             day = date.fromisoformat(text)

@@ -15,6 +15,7 @@ from ....instances.prediction.fill.answer import short
 from ....instances.prediction.fill.predict import CATALOGUE, Prediction
 from ....instances.prediction.fill.predict import predict as predicted
 from ...api import solve
+from ...exit_codes import INFEASIBLE, SOLVED, code_of_result
 from ...output.files import write_file
 from ...output.terminal import say
 from ...output.text import TextColumn, console, csv_text, table_of
@@ -102,12 +103,7 @@ def predict(run: PredictOptions) -> None:
     Every figure has a 90 % interval.
     """
     start_logging(verbose=0, quiet=False)
-    as_page = run.kind is None and not run.solve and not run.plan_measurements
-    if as_page and run.output is not None and run.output.suffix.lower() != ".html":
-        what = "give a page (.html), or add --kind staging, --kind allocation or --plan-measurements"
-        raise OptionError(f"--output {run.output}: {what}")
-    if run.within is not None and run.deadline is not None:
-        raise OptionError("--within and --deadline say the same; give one of them")
+    _check(run)
     found = predicted(
         run.model,
         run.hardware,
@@ -135,12 +131,44 @@ def predict(run: PredictOptions) -> None:
     if run.plan_measurements:
         _plan(found, run)
     elif run.solve or run.kind is not None:
-        _instance(found, run)
+        raise typer.Exit(_instance(found, run))
     elif run.output is not None:
         write_file(run.output, prediction_page(found))
         say(f"{found.answer()} Written: {run.output}")
     else:
         _show(found, run.format)
+    if found.best is None and not run.plan_measurements:
+        raise typer.Exit(INFEASIBLE)
+
+
+OF_TABLE = ("gpus", "tensor", "pipeline", "zero", "recompute")
+"""Options that fix how the training is divided, which instances leave to the solver."""
+
+
+def _check(run: PredictOptions) -> None:
+    """Refuse options that do not go together."""
+    of_instance = run.kind is not None or run.solve
+    if run.plan_measurements and of_instance:
+        raise OptionError("--plan-measurements makes no instance; leave --kind and --solve out")
+    if not (of_instance or run.plan_measurements):
+        if run.output is not None and run.output.suffix.lower() != ".html":
+            what = "give a page (.html), or add --kind staging, --kind allocation or --plan-measurements"
+            raise OptionError(f"--output {run.output}: {what}")
+        if run.output is not None and run.format != "table":
+            raise OptionError(f"--format {run.format}: a page is written; leave --output out to print data")
+    fixed = [name for name in OF_TABLE if getattr(run, name) is not None]
+    if of_instance and fixed:
+        what = "an instance leaves to the solver how GPUs share the work; --limit says how many there are"
+        raise OptionError(f"--{fixed[0]}: {what}")
+    if run.format != "table" and (run.plan_measurements or (of_instance and not run.solve)):
+        what = (
+            "shapes are printed as CSV" if run.plan_measurements else "the ending of --output is the format"
+        )
+        raise OptionError(f"--format {run.format}: {what}; leave it out")
+    if run.solve and run.format == "csv":
+        raise OptionError("--format csv: a plan is printed as table or json")
+    if run.within is not None and run.deadline is not None:
+        raise OptionError("--within and --deadline say the same; give one of them")
 
 
 def _files(given: list[str] | None) -> Any:
@@ -168,27 +196,44 @@ def _plan(found: Prediction, run: PredictOptions) -> None:
     typer.echo(csv_text(list(rows[0]), [list(row.values()) for row in rows]), nl=False)
 
 
-def _instance(found: Prediction, run: PredictOptions) -> None:
+OF_PLAN = {
+    "staging": (
+        "The instance, and the plan below, may divide the layers among GPUs of all sorts, rented one by one; "
+        "above, each sort is alone, in whole machines."
+    ),
+    "allocation": (
+        "The instance, and the plan below, share one global batch out to GPUs of one sort over the network, "
+        "as fast as can be by the deadline; above, replicas have batches of their own, at least cost."
+    ),
+}
+"""Why the plan of an instance differs from the answer above it."""
+
+
+def _instance(found: Prediction, run: PredictOptions) -> int:
+    """Write the instance, solve it where that is asked for, and return the exit code."""
     made = found.instance(run.kind or "staging")
     if not run.solve:
         emit(made, run.output)
-        return
+        return SOLVED
     if run.output is not None:
         save(made, run.output)
     if run.format == "table":
         _show(found, "table")
+        typer.echo("")
+        typer.echo(OF_PLAN[run.kind or "staging"])
         typer.echo("")
     result = solve(made, time_limit_s=60.0)
     if run.format == "json":
         typer.echo(result.to_json())
     else:
         show_results([result], alone=True)
+    return code_of_result(result)
 
 
 COLUMNS: tuple[TextColumn[dict[str, Any]], ...] = (
     ("hardware", False, lambda row: row["hardware"]),
-    ("GPUs", True, lambda row: "–" if row["gpus"] is None else str(row["gpus"])),
-    ("divided", False, lambda row: row["parallelism"] or "does not fit"),
+    ("GPUs", True, lambda row: "–" if row["gpus"] is None else f"{row['gpus']:,}"),
+    ("divided", False, lambda row: row["parallelism"] or row["why_not"]),
     ("GB", True, lambda row: f"{_short(row['memory_gb'])} of {_short(row['gpu_memory_gb'])}"),
     ("hours", True, lambda row: _short(row["hours"])),
     ("90 % interval", True, lambda row: _interval(row["hours_low"], row["hours_high"])),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import clusterplan
 from clusterplan.formulations.allocation.plan import JobAllocation
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.planner.allocation.changes import changes, runs_now_as_plan
@@ -32,3 +33,24 @@ def test_current_configurations_are_compared_with_the_plan() -> None:
     per_ps, per_worker = variant.ps_demand.get(resource, 0.0), variant.worker_demand[resource]
     assert used.before == per_ps + 2 * per_worker
     assert Amount("USD per hour", 2 * used.before, 2 * used.after) == cost
+
+
+def test_the_resource_that_is_named_is_one_that_is_used() -> None:
+    speed = {"model": "ring_allreduce", "theta": [1.0, 0.0, 0.0, 0.0], "batch": 1}
+    variants = [
+        {"name": n, "worker_demand": {n: 1}, "workers": {"max": 2}, "speed": speed} for n in ("l4", "h100")
+    ]
+    job = {"name": "one", "remaining_steps": 1, "variants": variants}
+    resources = {"l4": 8, "h100": 2}
+    document = {
+        "schema_version": 1,
+        "kind": "allocation",
+        "name": "two",
+        "resources": resources,
+        "jobs": [job],
+    }
+    instance = clusterplan.parse_instance(document)
+    plan = (JobAllocation(job="one", placed=True, variant="h100", workers=2),)
+    assert changes(instance, None, plan).answer() == "1 job starts; h100 in use: 0 → 2 of 2."
+    plan = (JobAllocation(job="one", placed=True, variant="l4", workers=2),)
+    assert changes(instance, None, plan).answer() == "1 job starts; l4 in use: 0 → 2 of 8."

@@ -16,10 +16,19 @@ def test_machines_are_named_once() -> None:
     assert rented(offer) == "8 × a100-40 (1 × p4d.24xlarge)"
     (alone,) = predict("gpt2", "p4d.24xlarge", batch=1).offers
     assert alone is not None
-    assert rented(alone) == "8 × p4d.24xlarge"
+    assert rented(alone) == "1 × p4d.24xlarge (8 × a100-40)"
+    (single,) = predict("gpt2", "p4d.24xlarge", batch=1, gpus=4, prices={"p4d.24xlarge": 2.0}).offers
+    assert single is not None
+    assert rented(single) == "4 × a100-40 (of p4d.24xlarge)"
     (unlisted,) = predict("gpt2", "p100", batch=1, gpus=2).offers
     assert unlisted is not None
     assert rented(unlisted) == "2 × p100"
+
+
+def test_a_name_of_several_lines_is_one_line_of_the_answer() -> None:
+    (offer,) = predict("gpt2", "l4", batch=1, gpus=1).offers
+    for best in (offer, None):
+        assert "my model" in answer_of("my\nmodel", best)
 
 
 def test_how_sure_it_is_in_time() -> None:
@@ -28,6 +37,9 @@ def test_how_sure_it_is_in_time() -> None:
     between = replace(offer, work=replace(offer.work, within_h=offer.hours.seconds * 1.01))
     assert "as predicted, late at the high end" in answer_of("gpt2", between)
     assert "in time" not in answer_of("gpt2", offer)
+    late = replace(offer, work=replace(offer.work, within_h=offer.hours.seconds / 2))
+    assert answer_of("gpt2", late).startswith("The soonest is 1 × l4")
+    assert answer_of("gpt2", between).startswith("Rent 1 × l4")
 
 
 @pytest.mark.parametrize(("value", "text"), [(1234.5, "1,234"), (12.34, "12.3"), (0.01234, "0.0123")])

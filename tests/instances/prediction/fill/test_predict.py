@@ -66,6 +66,32 @@ def test_epochs_come_from_records_of_other_batches(tmp_path: Path) -> None:
     assert found.work.epochs == pytest.approx(3.0)
 
 
+def test_sentences_say_the_epochs_of_each_offer(tmp_path: Path) -> None:
+    path = tmp_path / "records.csv"
+    path.write_text("batch,epochs\n" + "".join(f"{b},{2 + b / 64}\n" for b in (16, 32, 64, 128, 256)))
+    found = predict("gpt2", "l4", batch=4, gpus=4, tensor=1, pipeline=1, records=path)
+    (row,) = found.rows()
+    assert row["global_batch"] == 128
+    said = found.sentences()
+    assert any(line.startswith("l4: 4 epochs (") and "global batch is 128" in line for line in said)
+    assert not any("2.5 times over" in line for line in said)
+
+
+def test_sentences_say_that_half_precision_is_faster() -> None:
+    said = "In bf16 the peak of h100 is"
+    assert any(line.startswith(said) for line in _predict().sentences())
+    assert not any("the peak of" in line for line in _predict(precision="bf16").sentences())
+    assert not any("the peak of" in line for line in predict("gpt2", "p4", batch=1, sequence=64).sentences())
+
+
+def test_sentences_say_what_is_paid_and_not_used_and_what_the_hours_rest_on() -> None:
+    found = predict("gpt2", "a100-80", batch=4, gpus=2, tensor=1, pipeline=1)
+    said = found.sentences()
+    assert "p4de.24xlarge is rented whole: 8 GPUs are paid, and 2 train." in said
+    assert f"a100-80: {found.rows()[0]['basis']}" in said
+    assert "bandwidth of links" in found.rows()[0]["basis"]
+
+
 def test_a_staging_instance_carries_its_intervals() -> None:
     found = _predict(within_h=24.0)
     instance = found.instance("staging")

@@ -50,6 +50,8 @@ def test_what_is_given_wins() -> None:
     (one,) = _rented("l4", prices={"l4": 0.5}, limits={"l4": 3}, network_gbit_per_s=8)
     assert (one.price_usd_per_hour, one.limit) == (0.5, 3)
     assert one.network.seconds_per_byte == pytest.approx(1e-9)
+    (same,) = _rented("L4", prices={"L4": 0.5}, limits={" l4": 3}, network_gbit_per_s=8)
+    assert same == one
 
 
 def test_hardware_that_the_list_lacks_has_no_price() -> None:

@@ -114,6 +114,13 @@ def test_a_wrong_layer_is_one_line(tmp_path: Path, row: str, says: str) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_a_document_without_an_end_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "deep.json"
+    file.write_text('{"a":' * 5000)
+    with pytest.raises(InstanceError, match=r"deep\.json: is nested too deeply"):
+        load_model(file)
+
+
 def test_settings_that_cannot_be_are_one_line() -> None:
     gpt, resnet = load_model("gpt2"), load_model("resnet50")
     with pytest.raises(OptionError, match="sequence 2048: the model has positions for 1024"):

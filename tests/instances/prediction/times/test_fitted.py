@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -157,8 +159,8 @@ def test_a_total_says_how_much_of_it_was_measured() -> None:
     product, half = Operator("linear", (512, 1024, 1024)), Operator("layer_norm", (64, 64), precision="fp16")
     sheet, times = DataSheetTimes(L4), FittedTimes(L4, _measured(norms))
     assert times.total(norms).basis == "5 measurements on l4"
-    assert times.total([half]) == sheet.total([half])
-    assert FittedTimes(L4, _measured(norms[:2])).total(norms) == sheet.total(norms)
+    assert times.total([half]).seconds == sheet.total([half]).seconds
+    assert FittedTimes(L4, _measured(norms[:2])).total(norms).high == sheet.total(norms).high
     both, alone, least = times.total([*norms, product]), times.total(norms), sheet.total([product])
     share = alone.seconds / both.seconds
     assert both.basis.startswith("5 measurements on l4 for ")
@@ -166,6 +168,17 @@ def test_a_total_says_how_much_of_it_was_measured() -> None:
     assert float(both.basis.split(" for ")[1].split("%")[0]) == pytest.approx(100 * share, abs=3.0)
     assert not both.inside
     assert both.high / both.seconds == pytest.approx(least.high / least.seconds)
+
+
+def test_the_basis_counts_what_was_measured_of_these_operators() -> None:
+    shapes = [Operator("linear", (2**k, 1024, 1024), precision="fp32") for k in range(5, 15)]
+    times = FittedTimes(L4, _measured(shapes))
+    assert times.total(shapes).basis == "10 measurements on l4"
+    other = [replace(shape, precision="bf16") for shape in shapes]
+    assert times.total(other).basis.startswith("data sheet of l4, ")
+    assert times.total(other).basis.endswith(
+        "; too few measurements are of this model's operators and precision"
+    )
 
 
 def test_pooled_coefficients_are_those_that_all_gpus_share() -> None:

@@ -106,6 +106,14 @@ def test_limits_hold_and_machines_are_whole() -> None:
     assert best_offer(groups, Work(), Wanted(gpus=16)) is None
 
 
+@pytest.mark.parametrize("within", [0.1, 0.25, 0.4])
+def test_many_replicas_use_all_that_is_paid(within: float) -> None:
+    found = best_offer(_groups("gpt2", "a100-40")[:1], Work(5e6, within_h=within), Wanted(pipeline=1))
+    assert found is not None
+    assert found.gpus > 16
+    assert found.parallelism.gpus == found.gpus
+
+
 def test_a_global_batch_is_shared_out() -> None:
     found = best_offer(GPT2, Work(1e9, within_h=1, global_batch=64), Wanted())
     assert found is not None
@@ -140,6 +148,16 @@ def test_the_best_of_several_sorts_is_priced_and_fast() -> None:
     )
     assert best_of([None, unpriced, cheap]) is cheap
     assert best_of([None]) is None
+
+
+def test_of_gpus_that_cost_nothing_as_few_are_taken_as_are_enough() -> None:
+    given = rented(["l4"], load_catalogue(CATALOGUE), prices={"l4": 0.0})
+    groups = [
+        forecast(load_model("gpt2"), given, Setting(4, 512, "bf16", tensor_parallel=t))[0] for t in (1, 2)
+    ]
+    found = best_offer(groups, Work(1e6), Wanted())
+    assert found is not None
+    assert found.gpus == 1
 
 
 @pytest.mark.parametrize("wrong", [{"gpus": 0}, {"gpus": 3, "tensor": 2}, {"tensor": 0}, {"zero_stage": 9}])

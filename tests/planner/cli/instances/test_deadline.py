@@ -19,6 +19,8 @@ NOW = datetime(2026, 11, 23, 8, 0)
         ("monday", 16),
         ("Friday", 16 + 4 * 24),
         ("sunday", 16 + 6 * 24),
+        ("today", 16),
+        ("Tomorrow", 40),
         ("2026-11-24", 40),
         ("2026-11-23T18:00", 10),
         ("2026W48T18", 10),
@@ -36,7 +38,7 @@ def test_an_offset_is_heeded() -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "2026-13-01", "freitag", "9999-12-31", "0001-01-01T00:00"])
 def test_what_is_no_deadline(text: str) -> None:
-    with pytest.raises(OptionError, match="write a day such as friday"):
+    with pytest.raises(OptionError, match="write a day such as friday, tomorrow"):
         hours_until(text, NOW)
 
 

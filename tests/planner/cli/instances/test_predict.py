@@ -11,6 +11,7 @@ from verbs import invoke
 import clusterplan
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.planner.cli.instances.predict import predict
+from clusterplan.planner.exit_codes import INFEASIBLE
 
 GIVEN = ("gpt2", "--hardware", "l4,h100", "--batch", 1, "--sequence", 128)
 
@@ -33,7 +34,25 @@ def test_one_command_to_a_proven_plan(tmp_path: Path) -> None:
     done = invoke(predict, *GIVEN, "--within", 48, "--solve", "--output", path, "--kind", "staging")
     assert "optimal" in done.stdout
     assert "verified" in done.stdout
+    assert "above, each sort is alone, in whole machines" in done.stdout
     assert clusterplan.load(path).uncertainty
+
+
+def test_thousands_of_gpus_are_written_as_figures_are() -> None:
+    shown = invoke(
+        predict, "gpt2", "--hardware", "p100", "--batch", 1, "--sequence", 64, "--gpus", 2048
+    ).stdout
+    assert shown.startswith("Rent 2,048 × p100: ")
+    assert " 2,048   data 2048" in shown
+
+
+def test_what_fits_nowhere_and_has_no_plan_is_told_to_programs(tmp_path: Path) -> None:
+    large = ("llama-2-70b", "--hardware", "t4")
+    assert invoke(predict, *large, "--gpus", 1).exit_code == INFEASIBLE
+    assert invoke(predict, *large, "--gpus", 1, "--output", tmp_path / "page.html").exit_code == INFEASIBLE
+    done = invoke(predict, *large, "--solve")
+    assert "infeasible" in done.stdout
+    assert done.exit_code == INFEASIBLE
 
 
 def test_a_page(tmp_path: Path) -> None:
@@ -64,6 +83,14 @@ def test_what_to_measure(tmp_path: Path) -> None:
         (["--measurements", "l4=", "--measurements", "x"], "write NAME=FILE"),
         (["--measurements", "l4=a", "--measurements", "L4=b"], "each name once"),
         (["--price", "l4"], "write NAME=NUMBER"),
+        (["--plan-measurements", "--solve"], "leave --kind and --solve out"),
+        (["--plan-measurements", "--kind", "staging"], "leave --kind and --solve out"),
+        (["--plan-measurements", "--format", "json"], "shapes are printed as CSV"),
+        (["--kind", "staging", "--gpus", 4], "--gpus: an instance leaves to the solver"),
+        (["--solve", "--no-recompute"], "--recompute: an instance leaves to the solver"),
+        (["--kind", "staging", "--format", "json"], "the ending of --output is the format"),
+        (["--solve", "--format", "csv"], "table or json"),
+        (["--output", "x.html", "--format", "json"], "leave --output out"),
     ],
 )
 def test_what_does_not_go_together(more: list[str], what: str) -> None:
