@@ -63,7 +63,7 @@ def test_a_config_file_is_the_named_model(tmp_path: Path) -> None:
         ({"model_type": "gpt2", "n_embd": 10, "n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9},
          "num_attention_heads: is 3, which does not divide hidden_size 10"),
         ({"model_type": "gpt2", "n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9},
-         "hidden_size or n_embd or d_model: is missing"),
+         "hidden_size or n_embd or d_model or n_embed or dim: is missing"),
         ({"model_type": "gpt2", "n_embd": -4, "n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9},
          "must be at least 1"),
     ],
