@@ -54,7 +54,7 @@ class Transformer(ModelDescription):
         """Return the embedding, the blocks and the head."""
         parts = _Parts.of(self.config, setting, self.name)
         layers = [parts.embedding(), *(parts.block(index + 1) for index in range(self.config.blocks))]
-        layers.append(parts.head())
+        layers += [head] if (head := parts.head()).operators else []
         return tuple(layer.at(setting.precision) for layer in layers)
 
 

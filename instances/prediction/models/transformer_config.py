@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ...common.fields import Model
 from ...files.reading import fail
-from .config_fields import checked, picked
+from .config_fields import SAYS_HEAD, checked, picked
 from .experts_config import Experts, LatentAttention, experts_of, latent_of
 from .transformer_styles import style_of, with_attention
 
@@ -40,8 +40,6 @@ _NAMES = {
 _Size = Field(ge=1, le=10**7)
 USUAL_POSITIONS = 2048
 """Tokens of a sample where positions need no table and the file says no number."""
-SAYS_HEAD = ("LMHead", "ForCausalLM", "ForMaskedLM", "ForPreTraining", "ForConditionalGeneration")
-"""Parts of the names of architectures that give a probability of every word."""
 
 
 class TransformerConfig(Model):

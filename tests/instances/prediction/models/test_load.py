@@ -58,8 +58,8 @@ def test_a_config_file_is_the_named_model(tmp_path: Path) -> None:
     ("config", "says"),
     [
         ({"model_type": "mamba"}, "model_type: is 'mamba'; known are bert"),
-        ({"model_type": "mbart", "is_encoder_decoder": True},
-         "model_type: is 'mbart'; known with encoder and decoder are t5"),
+        ({"model_type": "whisper", "is_encoder_decoder": True},
+         "model_type: is 'whisper'; known with encoder and decoder are t5"),
         ({"model_type": "gpt2", "n_embd": 10, "n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9},
          "num_attention_heads: is 3, which does not divide hidden_size 10"),
         ({"model_type": "gpt2", "n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9},

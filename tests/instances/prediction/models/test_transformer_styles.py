@@ -161,6 +161,7 @@ def test_what_the_file_leaves_open_is_said() -> None:
 def test_pretraining_of_electra_has_no_words() -> None:
     data = {"model_type": "electra", **_sizes(64, 4, 2, 99, 256), "architectures": ["ElectraForPreTraining"]}
     assert not config_of(data, "x").head
+    assert all(layer.operators for layer in _model(data).layers(Setting()))
 
 
 @pytest.mark.parametrize(
