@@ -121,7 +121,10 @@ class _Parts:
     @classmethod
     def of(cls, config: TransformerConfig, setting: Setting, name: str) -> _Parts:
         shares = setting.tensor_parallel
-        sizes = {"heads": config.heads, "key and value heads": config.groups, "inner width": config.width}
+        sizes = {"heads": config.heads, "inner width": config.width}
+        if shares % config.groups:
+            # Fewer heads of keys and values than devices: each of them is on several.
+            sizes["key and value heads"] = config.groups
         check_parts(name, shares, {**sizes, **widths_of(config.experts)}, config.activation)
         sequence = sequence_of(config, setting, name)
         return cls(config, setting.batch, sequence, shares, setting.training, setting.compiled)
@@ -237,7 +240,8 @@ class _Parts:
     def _projections(self) -> list[Operator]:
         """Return the linear layers of queries, keys and values, and their positions."""
         config, rows = self.config, self.rows
-        heads, groups, width = config.heads // self.shares, config.groups // self.shares, config.per_head
+        heads, groups = config.heads // self.shares, -(-config.groups // self.shares)
+        width = config.per_head
         bias, query, keys = config.attention_bias, heads * width, groups * width
         if config.fused:
             operators = [linear(rows, config.hidden, query + 2 * keys, bias=bias)]

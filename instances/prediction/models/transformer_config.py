@@ -201,12 +201,13 @@ def config_of(data: Any, source: str) -> TransformerConfig:
     architectures = data.get("architectures")
     if isinstance(architectures, list) and architectures:
         fields["head"] = any(word in str(architectures[0]) for word in heads)
-    if style["family"] == "opt" and data.get("do_layer_norm_before") is False:
-        fields["norms"] = "after"
     if data.get("use_sliding_window") is False:
         fields.pop("window", None)
-    if isinstance(data.get("expansion_ratio"), int) and isinstance(fields.get("hidden"), int):
-        fields.setdefault("intermediate", data["expansion_ratio"] * fields["hidden"])
+    ratio, hidden = data.get("expansion_ratio"), fields.get("hidden")
+    if ratio is not None and not isinstance(ratio, int):
+        raise fail(source, f"is {ratio!r:.60}; it must be a whole number", "expansion_ratio")
+    if ratio is not None and isinstance(hidden, int):
+        fields.setdefault("intermediate", ratio * hidden)
     if style["family"] == "bert" and isinstance(fields.get("positions"), int):
         # RoBERTa counts the rows of its table that no token uses.
         fields["positions"] -= style.get("spare_positions", 0)

@@ -150,6 +150,8 @@ def _blocks(data: Mapping[str, Any], style: Style, source: str) -> dict[str, Any
         found |= {"multi_query": None, "parallel": 2}
     elif one is not None:
         found["multi_query"] = one
+    if _switch(data, "do_layer_norm_before", source) is False:
+        found["norms"] = "after"
     slopes = _switch(data, "alibi", source)
     if slopes is not None:
         found["places"] = (

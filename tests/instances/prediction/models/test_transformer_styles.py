@@ -172,6 +172,8 @@ def test_pretraining_of_electra_has_no_words() -> None:
         ({"model_type": "llama", "layer_types": ["mamba"]}, "layer_types: has 'mamba'; known"),
         ({"model_type": "falcon", "parallel_attn": "yes"}, "parallel_attn: is 'yes'; it must"),
         ({"model_type": "bert", "position_embedding_type": "relative_key"}, "position_embedding_type: is"),
+        ({"model_type": "opt", "do_layer_norm_before": "no"}, "do_layer_norm_before: is 'no'"),
+        ({"model_type": "mpt", "intermediate_size": None, "expansion_ratio": "4"}, "whole number"),
         ({"model_type": "gpt_neox", "rotary_pct": 2}, "partial_rotary_factor or rotary_pct"),
     ],
 )  # fmt: skip
