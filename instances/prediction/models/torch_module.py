@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from math import prod
 from typing import Any
 
 from ...common.errors import OptionError, UnavailableError
@@ -94,6 +95,8 @@ class _Record:
         Identity of a tensor → indices of the parameters that it is a view of.
     sizes
         Numbers of each parameter.
+    calls
+        Layer, operator and the elements that came back.
     """
 
     name: str
@@ -102,7 +105,7 @@ class _Record:
     derived: dict[int, Any] = field(default_factory=dict)
     weights: dict[int, tuple[int, ...]] = field(default_factory=dict)
     sizes: list[int] = field(default_factory=list)
-    calls: list[tuple[str, Operator]] = field(default_factory=list)
+    calls: list[tuple[str, Operator, int]] = field(default_factory=list)
     held: set[int] = field(default_factory=set)
 
     @property
@@ -137,23 +140,27 @@ class _Record:
                 f"known are {', '.join(KNOWN)}"
             )
         # What is overwritten is kept already.
-        self.calls.append((self.layer, replace(operator, saved=0) if in_place else operator))
+        operator = replace(operator, saved=0) if in_place else operator
+        self.calls.append((self.layer, operator, prod(output)))
 
     def model(self) -> LayerModel:
         """Return the layers: calls of the same submodule one after the other."""
         groups: list[tuple[str, list[Operator]]] = []
-        for layer, operator in self.calls:
+        returned: list[int] = []
+        for layer, operator, elements in self.calls:
             if not groups or groups[-1][0] != layer:
                 groups.append((layer, []))
+                returned.append(elements)
             groups[-1][1].append(operator)
+            returned[-1] = elements
         if not groups:
             raise OptionError(f"{self.name}: calls no operators")
         times: dict[str, int] = {}
         layers = []
-        for layer, operators in groups:
+        for (layer, operators), elements in zip(groups, returned, strict=True):
             times[layer] = times.get(layer, 0) + 1
             label = layer if times[layer] == 1 else f"{layer} ({times[layer]})"
-            layers.append(Layer(label, tuple(operators), operators[-1].outputs))
+            layers.append(Layer(label, tuple(operators), elements))
         unused = sum(self.sizes) - sum(self.sizes[index] for index in self.held)
         said = ["Operators are those of inference on one sample: there is no dropout."]
         said += [f"{unused:,} parameters are not used and not counted."] if unused else []

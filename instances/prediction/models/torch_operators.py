@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -87,7 +88,10 @@ def operator_of(call: str, args: Sequence[Any], output: Sizes, parameters: int =
     if found is None:
         return None
     kind, shape = found
-    return Operator(kind, tuple(shape), parameters=parameters)
+    operator = Operator(kind, tuple(shape), parameters=parameters)
+    # A transposed convolution is described from its end.
+    backwards = kind == "conv" and operator.outputs != prod(output)
+    return replace(operator, saved=prod(output)) if backwards else operator
 
 
 def _kind_and_shape(
@@ -137,18 +141,30 @@ def rows_of(sizes: Sizes) -> tuple[int, int]:
 
 
 def _convolution(args: Sequence[Any], output: Sizes) -> tuple[str, Sequence[int]] | None:
-    """Return a convolution of pictures, or of sequences as pictures of one row."""
+    """Return a convolution of pictures, or of sequences as pictures of one row.
+
+    One that is transposed is the gradient of the convolution from its output to its input, and has its
+    products. Where an operator has no word for a stride or for holes, the picture has another size, such
+    that as much is returned.
+    """
     first, weight, _, stride, padding, dilation, transposed, _, groups = args[:9]
-    if transposed or len(first) > PICTURE or len(set(stride)) > 1:
+    if len(first) > PICTURE or (transposed and len(set(stride)) > 1):
         return None
     lacking = PICTURE - len(first)
-    size, kernel = [*[1] * lacking, *first[2:]], [*[1] * lacking, *weight[2:]]
+    before, after = (output, first) if transposed else (first, output)
+    size, returned = [*[1] * lacking, *before[2:]], [*[1] * lacking, *after[2:]]
+    kernel, pads, step = [*[1] * lacking, *weight[2:]], [*[0] * lacking, *padding], stride[0]
     # A kernel with holes covers more; with less padding, one without them returns as much.
-    spread = [(step - 1) * (k - 1) for step, k in zip(dilation, weight[2:], strict=True)]
-    pads = [*[0] * lacking, *(p - s // 2 for p, s in zip(padding, spread, strict=True))]
-    if min(pads) < 0 or any(s % 2 for s in spread):
-        return None
-    return "conv", (first[0], first[1], output[1], *kernel, *size, stride[0], *pads, groups)
+    spread = [*[0] * lacking, *((gap - 1) * (k - 1) for gap, k in zip(dilation, weight[2:], strict=True))]
+    if len(set(stride)) > 1:
+        step, pads = 1, [0, 0]
+        size = [cells + k - 1 for cells, k in zip(returned, kernel, strict=True)]
+    elif all(gap % 2 == 0 and gap // 2 <= pad for gap, pad in zip(spread, pads, strict=True)):
+        pads = [pad - gap // 2 for pad, gap in zip(pads, spread, strict=True)]
+    else:
+        size = [cells + 2 * pad - gap for cells, pad, gap in zip(size, pads, spread, strict=True)]
+        pads = [0, 0]
+    return "conv", (first[0], before[1], after[1], *kernel, *size, step, *pads, groups)
 
 
 def _pool(call: str, args: Sequence[Any], first: Sizes, output: Sizes) -> tuple[str, Sequence[int]] | None:
