@@ -61,6 +61,7 @@ def module_model(module: Any, *example: Any, name: str | None = None, depth: int
     name = name or type(module).__name__
     if not isinstance(module, torch.nn.Module):
         raise OptionError(f"{name}: is no torch.nn.Module")
+    _refuse_recurrent(torch, name, module)
     tensors = [value for value in example if isinstance(value, torch.Tensor)]
     if not tensors or any(value.dim() == 0 or value.shape[0] != 1 for value in tensors):
         raise OptionError(f"{name}: the example must have tensors of one sample, whose first size is 1")
@@ -76,8 +77,28 @@ def module_model(module: Any, *example: Any, name: str | None = None, depth: int
     except Exception as error:  # noqa: BLE001 - whatever somebody's module raises
         first = (str(error).splitlines() or [""])[0]
         what = f"{type(error).__name__}: {first}"[:300]
+        if type(error).__name__ in _ON_VALUES:
+            what = f"what it calls depends on the values of tensors ({first})"[:300]
         raise OptionError(f"{name}: cannot be run on the shapes of the example: {what}") from None
     return record.model()
+
+
+_ON_VALUES = ("DataDependentOutputException", "DynamicOutputShapeException")
+"""Errors of shapes that need the numbers."""
+
+
+def _refuse_recurrent(torch: Any, name: str, module: Any) -> None:
+    """Refuse recurrent layers, whose kernels depend on the library that runs them.
+
+    Raises
+    ------
+    OptionError
+        If a part is one.
+    """
+    for path, part in module.named_modules():
+        if isinstance(part, torch.nn.RNNBase | torch.nn.RNNCellBase):
+            place = f"{path} is a {type(part).__name__}" if path else f"is a {type(part).__name__}"
+            raise OptionError(f"{name}: {place}; recurrent layers are not known")
 
 
 @dataclass

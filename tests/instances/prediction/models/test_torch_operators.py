@@ -34,6 +34,16 @@ MATRIX = Sizes((5, 7))
         ("relu", [PICTURE], PICTURE, ("relu", (64, 6))),
         ("mean", [PICTURE, [-1, -2]], Sizes((1, 6)), ("pool", (1, 6, 8, 8, 8, 8, 0))),
         ("mean", [MATRIX, [-1]], Sizes((5, 1)), ("sum", (7, 5))),
+        (
+            "_embedding_bag",
+            [Sizes((9, 4)), Sizes((5,)), Sizes((2,))],
+            Sizes((2, 4)),
+            ("embedding", (5, 4, 9)),
+        ),
+        ("max_pool2d_with_indices", [PICTURE, [2, 4]], Sizes((1, 6, 4, 2)), ("sum", (8, 48))),
+        ("adaptive_max_pool2d", [PICTURE, [4, 4]], Sizes((1, 6, 4, 4)), ("pool", (1, 6, 8, 8, 2, 2, 0))),
+        ("_adaptive_avg_pool2d", [PICTURE, [3, 3]], Sizes((1, 6, 3, 3)), ("sum", (7, 54))),
+        ("var_mean", [MATRIX, [-1]], Sizes((5, 1)), ("sum", (7, 5))),
         ("avg_pool2d", [PICTURE, [2, 2]], Sizes((1, 6, 4, 4)), ("pool", (1, 6, 8, 8, 2, 2, 0))),
     ],
 )
@@ -97,7 +107,6 @@ def test_a_transposed_convolution_is_one_from_its_end() -> None:
     [
         ("convolution", _convolution(transposed=True, stride=[1, 2])),
         ("convolution", _convolution(input=Sizes((1, 6, 8, 8, 8)))),
-        ("max_pool2d_with_indices", [PICTURE, [2, 3]]),
         ("fft_r2c", [MATRIX]),
     ],
 )
