@@ -17,7 +17,7 @@ from ...common.errors import OptionError, UnavailableError
 from ..operators import Operator
 from .description import Layer, merged
 from .layer_model import LayerModel
-from .torch_operators import FREE, KNOWN, Sizes, operator_of
+from .torch_operators import FREE, KNOWN, PRODUCTS, Sizes, operator_of
 
 
 def operators_of(module: Any, *example: Any) -> tuple[Operator, ...]:
@@ -62,11 +62,13 @@ def module_model(module: Any, *example: Any, name: str | None = None, depth: int
     if not isinstance(module, torch.nn.Module):
         raise OptionError(f"{name}: is no torch.nn.Module")
     _refuse_recurrent(torch, name, module)
-    tensors = [value for value in example if isinstance(value, torch.Tensor)]
+    leaves = import_module("torch.utils._pytree").tree_leaves(example)
+    tensors = [value for value in leaves if isinstance(value, torch.Tensor)]
     if not tensors or any(value.dim() == 0 or value.shape[0] != 1 for value in tensors):
         raise OptionError(f"{name}: the example must have tensors of one sample, whose first size is 1")
     record = _Record(name, depth)
     record.derived.update((id(value), value) for value in tensors)
+    record.samples.update(record.derived)
     record.weights.update((id(value), (index,)) for index, value in enumerate(module.parameters()))
     record.sizes = [value.numel() for value in module.parameters()]
     try:
@@ -112,21 +114,24 @@ class _Record:
     derived
         Tensors that depend on the example, or hold parameters, by identity; kept, so that no other tensor
         gets the identity of one.
+    samples
+        Those of them that depend on the example, so that they grow with the batch.
     weights
         Identity of a tensor → indices of the parameters that it is a view of.
     sizes
         Numbers of each parameter.
     calls
-        Layer, operator and the elements that came back.
+        Layer, operator, the elements that came back, and whether it grows with the batch.
     """
 
     name: str
     depth: int | None
     path: list[str] = field(default_factory=list)
     derived: dict[int, Any] = field(default_factory=dict)
+    samples: dict[int, Any] = field(default_factory=dict)
     weights: dict[int, tuple[int, ...]] = field(default_factory=dict)
     sizes: list[int] = field(default_factory=list)
-    calls: list[tuple[str, Operator, int]] = field(default_factory=list)
+    calls: list[tuple[str, Operator, int, bool]] = field(default_factory=list)
     held: set[int] = field(default_factory=set)
 
     @property
@@ -142,6 +147,9 @@ class _Record:
         if not owners and not any(id(value) in self.derived for value in tensors):
             return
         self.derived.update((id(value), value) for value in outputs)
+        grows = any(id(value) in self.samples for value in tensors)
+        if grows:
+            self.samples.update((id(value), value) for value in outputs)
         # The name of a call in place ends with a line below.
         in_place = call.endswith("_") and not call.endswith("__")
         call = call.removesuffix("_") if in_place else call
@@ -162,18 +170,22 @@ class _Record:
             )
         # What is overwritten is kept already.
         operator = replace(operator, saved=0) if in_place else operator
-        self.calls.append((self.layer, operator, prod(output)))
+        # What is multiplied by weights alone are learned queries, repeated for each sample.
+        self.calls.append((self.layer, operator, prod(output), grows or call in PRODUCTS))
 
     def model(self) -> LayerModel:
         """Return the layers: calls of the same submodule one after the other."""
         groups: list[tuple[str, list[Operator]]] = []
         returned: list[int] = []
-        for layer, operator, elements in self.calls:
+        alike = []
+        for layer, operator, elements, grows in self.calls:
             if not groups or groups[-1][0] != layer:
                 groups.append((layer, []))
                 returned.append(elements)
             groups[-1][1].append(operator)
             returned[-1] = elements
+            if not grows:
+                alike.append((len(groups) - 1, len(groups[-1][1]) - 1))
         if not groups:
             raise OptionError(f"{self.name}: calls no operators")
         times: dict[str, int] = {}
@@ -185,7 +197,13 @@ class _Record:
         unused = sum(self.sizes) - sum(self.sizes[index] for index in self.held)
         said = ["Operators are those of inference on one sample: there is no dropout."]
         said += [f"{unused:,} parameters are not used and not counted."] if unused else []
-        return LayerModel(self.name, "PyTorch module", one_sample=tuple(layers), assumptions=tuple(said))
+        return LayerModel(
+            self.name,
+            "PyTorch module",
+            one_sample=tuple(layers),
+            alike=frozenset(alike),
+            assumptions=tuple(said),
+        )
 
 
 @contextmanager

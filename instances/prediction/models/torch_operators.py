@@ -47,7 +47,7 @@ ROWS: Mapping[str, str] = {
     **dict.fromkeys(("_native_batch_norm_legit_no_training", "_batch_norm_no_update"), "batch_norm"),
     "_batch_norm_with_update": "batch_norm",
 }
-PRODUCTS = ("linear", "addmm", "mm", "bmm", "baddbmm", "convolution", "embedding")
+PRODUCTS = ("linear", "addmm", "mm", "bmm", "baddbmm", "convolution")
 BAGS = ("_embedding_bag", "_embedding_bag_forward_only")
 POOLS = (
     *("max_pool2d_with_indices", "max_pool2d", "avg_pool2d", "_adaptive_avg_pool2d", "adaptive_max_pool2d"),
@@ -77,7 +77,7 @@ FREE = frozenset(
     ]
 )
 """Calls that move no data worth a kernel: new constants, masks, other views of the same numbers."""
-KNOWN = tuple(sorted({*ELEMENTWISE, *ROWS, *PRODUCTS, *POOLS, *BAGS}))
+KNOWN = tuple(sorted({*ELEMENTWISE, *ROWS, *PRODUCTS, "embedding", *POOLS, *BAGS}))
 
 
 def operator_of(call: str, args: Sequence[Any], output: Sizes, parameters: int = 0) -> Operator | None:

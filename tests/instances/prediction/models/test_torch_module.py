@@ -262,3 +262,26 @@ def test_operations_are_those_that_pytorch_counts(torch: Any, name: str) -> None
     assert flops(op for op in operators if op.kind in ("linear", "bmm", "conv")) == counter.get_total_flops()
     assert model.parameters() == sum(value.numel() for value in module.parameters())
     assert model.one_sample[-1].output == returned.numel()
+
+
+def test_work_on_weights_alone_does_not_grow_with_the_batch(torch: Any) -> None:
+    nn = torch.nn
+
+    class Standardised(nn.Module):  # type: ignore[misc,name-defined]  # PyTorch may be absent
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight, self.places = nn.Parameter(torch.ones(16, 8)), nn.Embedding(5, 8)
+
+        def forward(self, x: Any) -> Any:
+            shifted = x["tokens"] + self.places(torch.arange(5))
+            return torch.nn.functional.linear(shifted, torch.tanh(self.weight))
+
+    model = module_model(Standardised(), {"tokens": torch.zeros(1, 5, 8)})
+    assert model.parameters() == 16 * 8 + 5 * 8
+    shapes = {op.kind: op.shape for layer in model.layers(Setting(4)) for op in layer.operators}
+    assert shapes == {
+        "embedding": (5, 8, 5),
+        "add": (20, 8),
+        "tanh": (16, 8),
+        "linear": (20, 8, 16),
+    }
