@@ -78,10 +78,19 @@ def _document_model(path: Path, source: str) -> ModelDescription:
     try:
         data = parse_yaml(read_text(path, source))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise fail(source, f"cannot be read: {str(error).splitlines()[0]}") from None
-    if isinstance(data, Mapping) and isinstance(data.get("layers"), list):
+        # Some faults of nesting say nothing.
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise fail(source, f"cannot be read: {first}") from None
+    if not isinstance(data, Mapping):
+        raise fail(source, "is no mapping; it must have a model_type, as a config.json, or a list of layers")
+    if "model_type" not in data:
+        if not isinstance(data.get("layers"), list):
+            raise fail(source, "has neither a model_type, as a config.json, nor a list of layers")
         rows = [(f"layers[{index}]", row) for index, row in enumerate(data["layers"])]
-        return model_of_rows(rows, str(data.get("name", path.stem))[:200], source)
+        named = data.get("name", path.stem)
+        if not isinstance(named, str):
+            raise fail(source, f"is {named!r:.60}; it must be text", "name")
+        return model_of_rows(rows, named[:200], source)
     name = path.parent.name if path.stem == "config" and path.parent.name else path.stem
     return _configured(name, source, data, source)
 

@@ -126,3 +126,31 @@ def test_settings_that_cannot_be_are_one_line() -> None:
         resnet.layers(Setting(sequence=2))
     with pytest.raises(OptionError, match="batch 0: must be from 1"):
         Setting(batch=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("layers: 5", "has neither a model_type, as a config.json, nor a list of layers"),
+        ("- layer: a", "is no mapping; it must have a model_type"),
+        ("layers: " + "[" * 3000, "cannot be read: "),
+        (
+            "name: [a]\nlayers: [{layer: a, kind: linear, shape: [1, 2, 3]}]",
+            "name: is ['a']; it must be text",
+        ),
+    ],
+)
+def test_a_document_of_something_else_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    with pytest.raises(InstanceError) as error:
+        load_model(file)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_table_has_no_other_columns(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("layer,kind,shape,paramters\na,linear,1x2x3,6\n")
+    with pytest.raises(InstanceError, match="line 1: 'paramters' means nothing here; the fields are layer"):
+        load_model(file)
