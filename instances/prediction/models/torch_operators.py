@@ -104,9 +104,12 @@ def operator_of(call: str, args: Sequence[Any], output: Sizes, parameters: int =
     if found is None:
         return None
     kind, shape = found
-    operator = Operator(kind, tuple(shape), parameters=parameters)
-    # A transposed convolution is described from its end.
-    backwards = kind == "conv" and operator.outputs != prod(output)
+    return placed(Operator(kind, tuple(shape), parameters=parameters), output)
+
+
+def placed(operator: Operator, output: Sizes) -> Operator:
+    """Return an operator that leaves what it returns, also a transposed convolution, told from its end."""
+    backwards = operator.kind == "conv" and operator.outputs != prod(output)
     return replace(operator, saved=prod(output)) if backwards else operator
 
 
@@ -124,7 +127,7 @@ def _kind_and_shape(
         # Each row that a bag adds up is looked up.
         return "embedding", (prod(inputs[1]), output[-1], inputs[0][0])
     if call in POOLS:
-        return _pool(call, args, inputs[0], output)
+        return pooling(call, args, inputs[0], output)
     match call:
         case "linear" | "mm" | "addmm":
             first = inputs[1] if call == "addmm" else inputs[0]
@@ -135,7 +138,7 @@ def _kind_and_shape(
         case "embedding":
             return "embedding", (prod(output[:-1]), output[-1], inputs[0][0])
         case "convolution":
-            return _convolution(args, output)
+            return convolution(args, output)
     return None
 
 
@@ -159,7 +162,7 @@ def rows_of(sizes: Sizes) -> tuple[int, int]:
     return prod(sizes) // width, width
 
 
-def _convolution(args: Sequence[Any], output: Sizes) -> tuple[str, Sequence[int]] | None:
+def convolution(args: Sequence[Any], output: Sizes) -> tuple[str, Sequence[int]] | None:
     """Return a convolution of pictures, or of sequences as pictures of one row.
 
     One that is transposed is the gradient of the convolution from its output to its input, and has its
@@ -186,7 +189,7 @@ def _convolution(args: Sequence[Any], output: Sizes) -> tuple[str, Sequence[int]
     return "conv", (first[0], before[1], after[1], *kernel, *size, step, *pads, groups)
 
 
-def _pool(call: str, args: Sequence[Any], first: Sizes, output: Sizes) -> tuple[str, Sequence[int]]:
+def pooling(call: str, args: Sequence[Any], first: Sizes, output: Sizes) -> tuple[str, Sequence[int]]:
     """Return a pooling of pictures by a square, or else sums of as many elements."""
     found = _square(call, args, first, output)
     if found is not None and Operator(*found).outputs == prod(output):
