@@ -85,6 +85,8 @@ def module_model(module: Any, *example: Any, name: str | None = None, depth: int
     return record.model()
 
 
+_MOST_NUMBERS = 10**6
+"""Elements of a tensor whose numbers are computed."""
 _ON_VALUES = ("DataDependentOutputException", "DynamicOutputShapeException")
 """Errors of shapes that need the numbers."""
 
@@ -122,6 +124,8 @@ class _Record:
         Numbers of each parameter.
     calls
         Layer, operator, the elements that came back, and whether it grows with the batch.
+    decided
+        Whether the module asked for numbers.
     """
 
     name: str
@@ -133,6 +137,7 @@ class _Record:
     sizes: list[int] = field(default_factory=list)
     calls: list[tuple[str, Operator, int, bool]] = field(default_factory=list)
     held: set[int] = field(default_factory=set)
+    decided: bool = False
 
     @property
     def layer(self) -> str:
@@ -197,6 +202,9 @@ class _Record:
         unused = sum(self.sizes) - sum(self.sizes[index] for index in self.held)
         said = ["Operators are those of inference on one sample: there is no dropout."]
         said += [f"{unused:,} parameters are not used and not counted."] if unused else []
+        said += (
+            ["What is called depends on numbers; those of the example were taken."] if self.decided else []
+        )
         return LayerModel(
             self.name,
             "PyTorch module",
@@ -246,10 +254,15 @@ def _recording(torch: Any, record: _Record) -> Iterator[None]:
     fake = import_module("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True)
     base: Any = import_module("torch.utils._python_dispatch").TorchDispatchMode
     leaves = import_module("torch.utils._pytree").tree_leaves
+    values = _Values(torch, record)
 
     class Recorder(base):  # type: ignore[misc]  # its base is known only where PyTorch is installed
         def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            known = values.asked(func, args)
+            if known is not None:
+                return known
             result = func(*args, **(kwargs or {}))
+            values.follow(func, args, kwargs or {}, result)
             tensors = [value for value in leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
             outputs = [value for value in leaves(result) if isinstance(value, torch.Tensor)]
             shapes = [_shaped(torch, arg) for arg in args]
@@ -258,6 +271,62 @@ def _recording(torch: Any, record: _Record) -> Iterator[None]:
 
     with fake, Recorder():
         yield
+
+
+class _Values:
+    """Numbers of the example and of small tensors that do not depend on parameters, such as masks.
+
+    A module may ask for them to decide what to call, which shapes alone do not tell.
+    """
+
+    def __init__(self, torch: Any, record: _Record) -> None:
+        self._torch, self._record = torch, record
+        self._numbers: dict[int, tuple[Any, Any]] = {}
+        self._fake = import_module("torch._subclasses.fake_tensor").FakeTensor
+        self._tree = import_module("torch.utils._pytree")
+        self._without = import_module("torch.utils._python_dispatch")._disable_current_modes
+
+    def _of(self, value: Any) -> Any:
+        """Return the numbers of a tensor; None if they are not known."""
+        if id(value) in self._numbers:
+            return self._numbers[id(value)][1]
+        plain = not isinstance(value, self._fake) and value.device.type == "cpu"
+        return value if plain and id(value) not in self._record.weights else None
+
+    def asked(self, func: Any, args: Sequence[Any]) -> Any:
+        """Return the number that a call asks for; None if it asks for none, or for one that is not known."""
+        if func._schema.name != "aten::_local_scalar_dense":
+            return None
+        numbers = self._of(args[0])
+        if numbers is None:
+            return None
+        self._record.decided = True
+        with self._without():
+            return numbers.item()
+
+    def follow(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Compute a call for its numbers too, where those that it takes are known."""
+        given = [value for value in self._tree.tree_leaves((args, kwargs)) if self._is_tensor(value)]
+        in_place = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.returns)
+        if in_place:
+            known = id(args[0]) in self._numbers
+            if not known or any(self._of(value) is None for value in given):
+                self._numbers.pop(id(args[0]), None)
+                return
+        elif not self._is_tensor(result) or result.numel() > _MOST_NUMBERS:
+            return
+        if any(self._of(value) is None for value in given):
+            return
+        args, kwargs = self._tree.tree_map(
+            lambda value: self._of(value) if self._is_tensor(value) else value, (args, kwargs)
+        )
+        if kwargs.get("device") is not None:
+            kwargs = {**kwargs, "device": "cpu"}
+        with self._without():
+            self._numbers[id(result)] = (result, func(*args, **kwargs))
+
+    def _is_tensor(self, value: Any) -> bool:
+        return isinstance(value, self._torch.Tensor)
 
 
 def _is_view(func: Any) -> bool:

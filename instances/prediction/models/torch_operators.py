@@ -73,7 +73,9 @@ FREE = frozenset(
             "logical_and",
             "any",
         ),
-        *("bitwise_not", "bitwise_and", "all"),
+        *("bitwise_not", "bitwise_and", "bitwise_or", "logical_or", "isnan", "isinf", "all"),
+        # Views in place.
+        *("as_strided", "transpose", "squeeze", "unsqueeze", "t"),
     ]
 )
 """Calls that move no data worth a kernel: new constants, masks, other views of the same numbers."""
@@ -173,6 +175,10 @@ def convolution(args: Sequence[Any], output: Sizes) -> tuple[str, Sequence[int]]
     if len(first) > PICTURE or (transposed and len(set(stride)) > 1):
         return None
     lacking = PICTURE - len(first)
+    # One number stands for all sides.
+    padding, dilation = (
+        list(sizes) * (len(first) - 2 if len(sizes) == 1 else 1) for sizes in (padding, dilation)
+    )
     before, after = (output, first) if transposed else (first, output)
     size, returned = [*[1] * lacking, *before[2:]], [*[1] * lacking, *after[2:]]
     kernel, pads, step = [*[1] * lacking, *weight[2:]], [*[0] * lacking, *padding], stride[0]

@@ -199,8 +199,12 @@ def test_what_is_not_known_is_one_line(torch: Any) -> None:
     nn = torch.nn
 
     class Branching(nn.Module):  # type: ignore[misc,name-defined]  # PyTorch may be absent
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(4, 4)
+
         def forward(self, x: Any) -> Any:
-            return x + 1 if x.sum() > 0 else x
+            return x + 1 if self.inner(x).sum() > 0 else x
 
     branching = Branching()
     cases = [
@@ -285,3 +289,27 @@ def test_work_on_weights_alone_does_not_grow_with_the_batch(torch: Any) -> None:
         "tanh": (16, 8),
         "linear": (20, 8, 16),
     }
+
+
+def test_numbers_of_the_example_and_of_masks_decide(torch: Any) -> None:
+    """As models of words look for padding, or leave out a mask of ones."""
+    nn = torch.nn
+
+    class Padded(nn.Module):  # type: ignore[misc,name-defined]  # PyTorch may be absent
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.last = nn.Embedding(9, 4), nn.Linear(4, 2)
+
+        def forward(self, words: Any) -> Any:
+            mask = torch.ones(1, words.shape[1]).tril_()
+            read = self.table(words)
+            if not mask[:, 0].all():
+                read = read * mask
+            return self.last(read) if 0 in words[:, [-1, 0]] else read
+
+    padded, full = torch.zeros(1, 5, dtype=torch.long), torch.ones(1, 5, dtype=torch.long)
+    kinds = {op.kind for layer in module_model(Padded(), padded).one_sample for op in layer.operators}
+    assert kinds == {"embedding", "linear", "copy"}  # what is looked for is copied
+    model = module_model(Padded(), full)
+    assert model.parameters() == 9 * 4
+    assert "those of the example were taken" in model.assumptions[-1]
