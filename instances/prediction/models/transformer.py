@@ -20,7 +20,7 @@ from .description import Layer, ModelDescription, Setting
 from .experts import expert_operators, spread
 from .experts_config import Experts
 from .latent_attention import latent_projections
-from .transformer_config import TransformerConfig
+from .transformer_config import Patches, TransformerConfig
 
 ACTIVATIONS: dict[str, tuple[str, ...]] = {
     "gelu": ("gelu",),
@@ -78,6 +78,8 @@ def sequence_of(config: TransformerConfig, setting: Setting, name: str) -> int:
     OptionError
         If there are more than the model has positions for.
     """
+    if config.patches is not None and setting.sequence is not None:
+        raise OptionError(f"{name}: has no sequence; leave it out")
     sequence = setting.sequence or config.positions
     if sequence > config.positions:
         raise OptionError(f"{name}: sequence {sequence}: the model has positions for {config.positions}")
@@ -166,6 +168,8 @@ class _Parts:
 
     def embedding(self) -> Layer:
         config, rows = self.config, self.rows
+        if config.patches is not None:
+            return self._squares(config.patches)
         words = config.embedding_width or config.hidden
         entries = -(-config.vocabulary // self.shares)
         table = Operator("embedding", (rows, words, entries), parameters=entries * words)
@@ -182,6 +186,16 @@ class _Parts:
         operators += widened if width != config.hidden else []
         operators += self._dropout()
         return Layer("embedding", tuple(operators), self._output, all_reduces=int(self.shares > 1))
+
+    def _squares(self, patches: Patches) -> Layer:
+        """Return what makes tokens of the squares of pictures, beside learned ones."""
+        hidden, side, picture = self.config.hidden, patches.patch, patches.picture
+        shape = (self.batch, patches.channels, hidden, side, side, picture, picture, side, 0, 0, 1)
+        squares = Operator("conv", shape, parameters=hidden * (patches.channels * side**2 + 1))
+        joined = replace(self._over("copy", hidden), parameters=patches.extra * hidden)
+        placed = replace(self._over("scale", hidden), parameters=self.sequence * hidden)
+        operators = (squares, self._over("copy", hidden), joined, placed, *self._dropout())
+        return Layer("embedding", operators, self._output)
 
     @property
     def _table(self) -> int:
@@ -324,6 +338,11 @@ class _Parts:
         """Return the last normalisation and the probabilities of words, or BERT's pooler."""
         config, rows = self.config, self.rows
         operators: list[Operator] = [] if config.norms == "after" else [self._norm()]
+        if config.patches is not None and config.patches.classes:
+            classes = config.patches.classes
+            return Layer(
+                "head", (*operators, linear(self.batch, config.hidden, classes)), self.batch * classes
+            )
         if not config.head:
             if not config.pooler:
                 return Layer("head", tuple(operators), self._output)

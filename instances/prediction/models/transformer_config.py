@@ -11,7 +11,7 @@ from ...common.fields import Model
 from ...files.reading import fail
 from .config_fields import SAYS_HEAD, checked, picked
 from .experts_config import Experts, LatentAttention, experts_of, latent_of
-from .transformer_styles import style_of, with_attention
+from .transformer_styles import PICTURES, style_of, with_attention
 
 Family = Literal["bert", "gpt2", "opt", "llama"]
 _NAMES = {
@@ -27,7 +27,7 @@ _NAMES = {
     "token_types": ("type_vocab_size",),
     "tied": ("tie_word_embeddings",),
     "embedding_width": ("word_embed_proj_dim", "embedding_size"),
-    "attention_bias": ("attention_bias", "use_qkv_bias"),
+    "attention_bias": ("attention_bias", "use_qkv_bias", "qkv_bias"),
     "inner_bias": ("mlp_bias",),
     "different_blocks": ("num_hidden_groups",),
     "rotary_share": ("partial_rotary_factor", "rotary_pct"),
@@ -37,9 +37,42 @@ _NAMES = {
     "window": ("sliding_window",),
     "further": ("num_nextn_predict_layers",),
 }
+_PATCHES = {
+    "picture": ("image_size",),
+    "patch": ("patch_size",),
+    "channels": ("num_channels",),
+    "classes": ("num_labels",),
+}
 _Size = Field(ge=1, le=10**7)
 USUAL_POSITIONS = 2048
 """Tokens of a sample where positions need no table and the file says no number."""
+
+
+class Patches(Model):
+    """Pictures that are read as squares (Dosovitskiy et al. 2021), in place of words.
+
+    Attributes
+    ----------
+    picture, patch
+        Sides of a picture and of a square, in pixels.
+    channels
+        Of a picture.
+    extra
+        Tokens beside those of the squares.
+    classes
+        What the first token tells apart; 0: there is no last layer.
+    """
+
+    picture: int = Field(ge=1, le=10**5)
+    patch: int = Field(ge=1, le=10**5)
+    channels: int = Field(default=3, ge=1, le=10**5)
+    extra: int = Field(default=1, ge=1, le=2)
+    classes: int = Field(default=0, ge=0, le=10**7)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a picture."""
+        return (self.picture // self.patch) ** 2 + self.extra
 
 
 class TransformerConfig(Model):
@@ -98,6 +131,8 @@ class TransformerConfig(Model):
         Tokens that attention reaches back in some blocks; None: all.
     further
         Layers that predict further tokens and are left out.
+    patches
+        What a model of pictures reads.
     experts
         In place of the inner layer of some blocks.
     latent
@@ -143,6 +178,7 @@ class TransformerConfig(Model):
     words_cap: float | None = Field(default=None, gt=0)
     window: int | None = Field(default=None, ge=1, le=10**9)
     further: int = Field(default=0, ge=0, le=1000)
+    patches: Patches | None = None
     experts: Experts | None = None
     latent: LatentAttention | None = None
 
@@ -175,6 +211,20 @@ class TransformerConfig(Model):
         """Return whether a block, counted from 0, is the first one with its weights."""
         sets = min(self.different_blocks or self.blocks, self.blocks)
         return block == 0 or block * sets // self.blocks != (block - 1) * sets // self.blocks
+
+
+def _patches_of(data: Mapping[str, Any], source: str) -> Patches:
+    fields = picked(data, _PATCHES)
+    names = data.get("id2label")
+    architecture = str(data.get("architectures"))
+    fields.setdefault("classes", len(names) if isinstance(names, Mapping) else 2)
+    if "ForImageClassification" not in architecture:
+        fields["classes"] = 0
+    fields["extra"] = 2 if data.get("model_type") == "deit" else 1
+    patches = checked(Patches, fields, _PATCHES, source)
+    if patches.picture < patches.patch:
+        raise fail(source, f"is {patches.patch}, more than the picture of {patches.picture}", "patch_size")
+    return patches
 
 
 def config_of(data: Any, source: str) -> TransformerConfig:
@@ -213,6 +263,9 @@ def config_of(data: Any, source: str) -> TransformerConfig:
         fields["positions"] -= style.get("spare_positions", 0)
     if style["places"] != "learned" and "positions" not in fields:
         fields |= {"positions": USUAL_POSITIONS, "says_positions": False}
+    patches = _patches_of(data, source) if data.get("model_type") in PICTURES else None
+    if patches is not None:
+        fields |= {"patches": patches, "positions": patches.tokens, "vocabulary": 1, "head": False}
     fields["experts"], fields["latent"] = experts_of(data, source), latent_of(data, source)
     config = checked(TransformerConfig, fields, _NAMES, source)
     if config.head_width is None and config.hidden % config.heads:

@@ -14,6 +14,7 @@ _BERT: Style = {
     "tied": True, "activation": "gelu",
 }  # fmt: skip
 _GPT2: Style = {**_BERT, "family": "gpt2", "norms": "before", "activation": "gelu_new", "fused": True}
+_VIT: Style = {**_GPT2, "output_bias": True, "activation": "gelu", "fused": False, "pooler": True}
 _OPT: Style = {**_GPT2, "family": "opt", "activation": "relu", "fused": False, "spare_positions": 2}
 _LLAMA: Style = {
     "family": "llama", "norms": "before", "norm": "rms_norm", "norm_vectors": 1, "places": "rotary",
@@ -36,6 +37,7 @@ _ROBERTA: Style = {**_BERT, "pooler": True, "spare_positions": 2}
 _FUSED: Style = {**_LLAMA, "fused": True}
 _QWEN3: Style = {**_LLAMA, "head_norms": "each head"}
 _OLMO2: Style = {**_LLAMA, "norms": "branch", "head_norms": "all heads"}
+PICTURES = ("vit", "deit")
 STYLES: Mapping[str, Style] = {
     "bert": {**_BERT, "pooler": True},
     # The first two rows of the table of positions are never used.
@@ -45,6 +47,7 @@ STYLES: Mapping[str, Style] = {
     "electra": {**_BERT, "heads_of_words": ("ForMaskedLM", "ForCausalLM")},
     "albert": {**_BERT, "pooler": True, "activation": "gelu_new", "different_blocks": 1},
     **dict.fromkeys(("gpt2", "gpt3", "megatron"), _GPT2),
+    **dict.fromkeys(PICTURES, _VIT),
     "gpt_neo": {**_GPT2, "fused": False, "attention_bias": False, "output_bias": True},
     "gpt_bigcode": {**_GPT2, "activation": "gelu_pytorch_tanh", "multi_query": True},
     "opt": _OPT,

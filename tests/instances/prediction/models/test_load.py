@@ -46,6 +46,8 @@ PARAMETERS = {
     "roberta-base": 124_697_433,
     "albert-base": 11_221_680,
     "distilbert": 66_985_530,
+    "vit-base": 86_567_656,
+    "vit-large": 304_326_632,
     "alexnet": 61_100_840,
     "vgg16": 138_357_544,
     "resnet18": 11_689_512,

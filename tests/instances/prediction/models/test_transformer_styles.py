@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.prediction.models import Setting
 from clusterplan.instances.prediction.models.transformer import Transformer, transformer_of
 from clusterplan.instances.prediction.models.transformer_config import config_of
-from clusterplan.instances.prediction.models.transformer_styles import STYLES
+from clusterplan.instances.prediction.models.transformer_styles import PICTURES, STYLES
 from clusterplan.instances.prediction.operators import flops
 
 
@@ -184,8 +184,40 @@ def test_what_is_not_known_is_refused_in_one_line(more: dict[str, Any], says: st
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("kind", STYLES)
+@pytest.mark.parametrize("kind", sorted({*STYLES} - {*PICTURES}))
 def test_every_type_has_layers(kind: str) -> None:
     model = _model({"model_type": kind, **_sizes(64, 8, 2, 99, 256)})
     assert model.operators(Setting(2, 16))
     assert model.operators(Setting(2, 16, compiled=True))
+
+
+def _pictures(kind: str, architecture: str, **more: Any) -> dict[str, Any]:
+    sizes = _sizes(768, 12, 12, 1, 3072, image_size=224, patch_size=16, num_channels=3, qkv_bias=True)
+    names = {str(index): "" for index in range(1000)}
+    return {"model_type": kind, "architectures": [architecture], "id2label": names, **sizes, **more}
+
+
+@pytest.mark.parametrize(
+    ("kind", "architecture", "parameters", "counted"),
+    [
+        ("vit", "ViTForImageClassification", 86_567_656, 70_255_312_896),
+        ("vit", "ViTModel", 86_389_248, 70_254_600_192),
+        ("deit", "DeiTForImageClassification", 86_569_192, 70_624_174_080),
+    ],
+)
+def test_pictures_are_read_as_squares(kind: str, architecture: str, parameters: int, counted: int) -> None:
+    """As transformers 4.57 and `torch.utils.flop_counter` count them, of two pictures."""
+    model = _model(_pictures(kind, architecture))
+    operators = model.operators(Setting(2, training=False))
+    assert model.parameters() == parameters
+    products = flops(op for op in operators if op.kind in ("linear", "bmm", "conv"))
+    assert products == pytest.approx(counted, rel=1e-4)
+
+
+def test_pictures_have_no_sequence_and_hold_a_square() -> None:
+    with pytest.raises(OptionError, match="x: has no sequence; leave it out"):
+        _model(_pictures("vit", "ViTModel")).layers(Setting(sequence=5))
+    with pytest.raises(InstanceError, match="patch_size: is 300, more than the picture of 224"):
+        config_of(_pictures("vit", "ViTModel", patch_size=300), "x")
+    with pytest.raises(InstanceError, match="image_size: is missing"):
+        config_of(_pictures("vit", "ViTModel", image_size=None), "x")
