@@ -2,9 +2,9 @@
 
 The blocks are those of the families' published implementations: BERT (Devlin et al. 2019; normalisation
 after the residual), GPT-2 and GPT-3 (Radford et al. 2019; before it), OPT (Zhang et al. 2022), Llama (Touvron
-et al. 2023; gated, rotary positions, RMS norms; Mistral, Qwen and DeepSeek like it). Tensors are shared as in
-Megatron-LM (Shoeybi et al. 2019): heads and the inner width of a block are divided, the residual stream is
-whole on every device.
+et al. 2023; gated, rotary positions, RMS norms; Mistral, Qwen and DeepSeek like it). How the blocks of others
+differ from these says `transformer_styles`. Tensors are shared as in Megatron-LM (Shoeybi et al. 2019): heads
+and the inner width of a block are divided, the residual stream is whole on every device.
 
 What waits for the backward pass is as in Korthikanti et al. 2023, section 4.
 """

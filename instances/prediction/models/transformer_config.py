@@ -213,6 +213,41 @@ class TransformerConfig(Model):
         return block == 0 or block * sets // self.blocks != (block - 1) * sets // self.blocks
 
 
+def _fields_of(data: Mapping[str, Any], style: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return what a file says, and for the rest what its style does."""
+    fields = {**style, **picked(data, _NAMES)}
+    one = fields.pop("multi_query", None)
+    if one is not None:
+        fields["key_value_heads"] = 1 if one else None
+    if style["family"] not in ("bert", "opt"):
+        fields.pop("embedding_width", None)
+    heads = fields.pop("heads_of_words", SAYS_HEAD)
+    architectures = data.get("architectures")
+    if isinstance(architectures, list) and architectures:
+        fields["head"] = any(word in str(architectures[0]) for word in heads)
+    if data.get("use_sliding_window") is False:
+        fields.pop("window", None)
+    ratio, hidden = data.get("expansion_ratio"), fields.get("hidden")
+    if ratio is not None and not isinstance(ratio, int):
+        raise fail(source, f"is {ratio!r:.60}; it must be a whole number", "expansion_ratio")
+    if ratio is not None and isinstance(hidden, int):
+        fields.setdefault("intermediate", ratio * hidden)
+    return {**fields, **_tokens_of(data, style, fields.get("positions"), source)}
+
+
+def _tokens_of(data: Mapping[str, Any], style: Mapping[str, Any], said: Any, source: str) -> dict[str, Any]:
+    """Return what follows from the positions that a file says, or from its pictures."""
+    if data.get("model_type") in PICTURES:
+        patches = _patches_of(data, source)
+        return {"patches": patches, "positions": patches.tokens, "vocabulary": 1, "head": False}
+    if style["places"] != "learned" and said is None:
+        return {"positions": USUAL_POSITIONS, "says_positions": False}
+    if style["family"] == "bert" and isinstance(said, int):
+        # RoBERTa counts the rows of its table that no token uses.
+        return {"positions": said - style.get("spare_positions", 0)}
+    return {}
+
+
 def _patches_of(data: Mapping[str, Any], source: str) -> Patches:
     fields = picked(data, _PATCHES)
     names = data.get("id2label")
@@ -239,33 +274,7 @@ def config_of(data: Any, source: str) -> TransformerConfig:
     """
     if not isinstance(data, Mapping):
         raise fail(source, "is no mapping; a model's config.json is one")
-    style = style_of(data, source)
-    data = with_attention(data)
-    fields = {**style, **picked(data, _NAMES)}
-    one = fields.pop("multi_query", None)
-    if one is not None:
-        fields["key_value_heads"] = 1 if one else None
-    if style["family"] not in ("bert", "opt"):
-        fields.pop("embedding_width", None)
-    heads = fields.pop("heads_of_words", SAYS_HEAD)
-    architectures = data.get("architectures")
-    if isinstance(architectures, list) and architectures:
-        fields["head"] = any(word in str(architectures[0]) for word in heads)
-    if data.get("use_sliding_window") is False:
-        fields.pop("window", None)
-    ratio, hidden = data.get("expansion_ratio"), fields.get("hidden")
-    if ratio is not None and not isinstance(ratio, int):
-        raise fail(source, f"is {ratio!r:.60}; it must be a whole number", "expansion_ratio")
-    if ratio is not None and isinstance(hidden, int):
-        fields.setdefault("intermediate", ratio * hidden)
-    if style["family"] == "bert" and isinstance(fields.get("positions"), int):
-        # RoBERTa counts the rows of its table that no token uses.
-        fields["positions"] -= style.get("spare_positions", 0)
-    if style["places"] != "learned" and "positions" not in fields:
-        fields |= {"positions": USUAL_POSITIONS, "says_positions": False}
-    patches = _patches_of(data, source) if data.get("model_type") in PICTURES else None
-    if patches is not None:
-        fields |= {"patches": patches, "positions": patches.tokens, "vocabulary": 1, "head": False}
+    fields = _fields_of(with_attention(data), style_of(data, source), source)
     fields["experts"], fields["latent"] = experts_of(data, source), latent_of(data, source)
     config = checked(TransformerConfig, fields, _NAMES, source)
     if config.head_width is None and config.hidden % config.heads:
