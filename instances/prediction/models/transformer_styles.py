@@ -103,7 +103,10 @@ def style_of(data: Mapping[str, Any], source: str) -> dict[str, Any]:
     """
     kind = data.get("model_type")
     if not isinstance(kind, str) or kind not in STYLES:
-        raise fail(source, f"is {kind!r:.60}; known are {', '.join(STYLES)}", "model_type")
+        inner = data.get("text_config")
+        within = isinstance(inner, Mapping) and str(inner.get("model_type")) in STYLES
+        hint = " its text_config may be given in a file of its own;" if within else ""
+        raise fail(source, f"is {kind!r:.60};{hint} known are {', '.join(STYLES)}", "model_type")
     data = with_attention(data)
     style = STYLES[kind]
     for name, values in _NOT_KNOWN.items():
