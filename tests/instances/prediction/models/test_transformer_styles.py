@@ -168,8 +168,8 @@ def test_pretraining_of_electra_has_no_words() -> None:
     ("more", "says"),
     [
         ({"model_type": "stablelm", "qk_layernorm": True}, "qk_layernorm: is True, which is"),
-        ({"model_type": "llava", "text_config": {"model_type": "llama"}}, "; its text_config may be given in a"),
-        ({"model_type": "llava", "text_config": {"model_type": []}}, "model_type: is 'llava'; known are bert"),
+        ({"model_type": "llava", "text_config": {"model_type": "llama"}}, "; its text_config may be"),
+        ({"model_type": "llava", "text_config": {"model_type": []}}, "is 'llava'; known are bert"),
         ({"model_type": "cohere", "use_qk_norm": True}, "use_qk_norm: is True"),
         ({"model_type": "llama", "layer_types": ["mamba"]}, "layer_types: has 'mamba'; known"),
         ({"model_type": "falcon", "parallel_attn": "yes"}, "parallel_attn: is 'yes'; it must"),
