@@ -13,6 +13,8 @@ from ...common.fields import Model
 ModelT = TypeVar("ModelT", bound=Model)
 Names = Mapping[str, tuple[str, ...]]
 """Field → what files call it."""
+SAYS_HEAD = ("LMHead", "ForCausalLM", "ForMaskedLM", "ForPreTraining", "ForConditionalGeneration", "MTModel")
+"""Parts of the names of architectures that give a probability of every word."""
 
 
 def picked(data: Mapping[str, Any], names: Names) -> dict[str, Any]:

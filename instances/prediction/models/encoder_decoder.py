@@ -38,7 +38,7 @@ class EncoderDecoder(ModelDescription):
         layers += [parts.block("encoder", index) for index in range(config.encoder_blocks)]
         layers.append(parts.embedding("decoder"))
         layers += [parts.block("decoder", index) for index in range(config.decoder_blocks)]
-        layers.append(parts.head())
+        layers += [head] if (head := parts.head()).operators else []
         return tuple(layer.at(setting.precision) for layer in layers)
 
 
@@ -106,7 +106,7 @@ class _Parts:
         held = entries * config.hidden if stack == "encoder" else 0
         operators = [Operator("embedding", (self.rows, config.hidden, entries), parameters=held)]
         if config.positions_learned:
-            learned = config.positions + 2  # two that BART never uses
+            learned = config.positions + config.spare_positions
             positions = Operator("embedding", (self.sequence, config.hidden, learned))
             operators.append(replace(positions, parameters=learned * config.hidden))
         if not config.buckets:
@@ -195,6 +195,8 @@ class _Parts:
     def head(self) -> Layer:
         """Return the probabilities of words."""
         config = self.config
+        if not config.head:
+            return Layer("head", (), self._stream)
         entries = -(-config.vocabulary // self.shares)
         operators = [self._over("scale", config.hidden)] if config.buckets and config.tied else []
         operators.append(linear(self.rows, config.hidden, entries, bias=False, shared=config.tied))

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ...common.fields import Model
 from ...files.reading import fail
-from .config_fields import checked, picked
+from .config_fields import SAYS_HEAD, checked, picked
 from .experts_config import Experts, experts_of
 
 _T5 = {
@@ -18,12 +18,16 @@ _T5 = {
 }  # fmt: skip
 _BART = {
     "biased": True, "attention_biased": True, "norm_before": False, "positions_learned": True,
-    "embedding_norm": True, "activation": "gelu", "buckets": 0,
+    "spare_positions": 2, "embedding_norm": True, "activation": "gelu", "buckets": 0,
 }  # fmt: skip
+_MBART = {**_BART, "norm_before": True}
 _FIRST = {**_BART, "positions_learned": False, "embedding_norm": False, "activation": "relu"}
 STYLES: Mapping[str, Mapping[str, Any]] = {
     **{name: {**_T5, "buckets": 32} for name in ("t5", "mt5", "switch_transformers")},
     "bart": _BART,
+    "mbart": _MBART,
+    "blenderbot": {**_MBART, "embedding_norm": False, "spare_positions": 0},
+    **{name: {**_FIRST, "norm_before": True} for name in ("pegasus", "m2m_100")},
     "marian": _FIRST,
     "transformer": {**_FIRST, "attention_biased": False},
 }
@@ -43,6 +47,7 @@ _NAMES = {
     "tied": ("tie_word_embeddings",),
 }
 _GATED = "gated-"
+_ENCODER = "EncoderModel"
 _Size = Field(ge=1, le=10**7)
 _Blocks = Field(ge=1, le=10_000)
 
@@ -65,12 +70,16 @@ class EncoderDecoderConfig(Model):
         Whether blocks normalise before their branch.
     positions_learned
         Whether there is a table of positions for encoder and decoder.
+    spare_positions
+        Rows of these tables that no token uses.
     embedding_norm
         Whether embeddings are normalised.
     buckets
         Distances whose bias is learned for each head; 0: none.
+    head
+        Whether the last layer gives a probability of every word.
     tied
-        Whether the last layer has the weights of the embedding.
+        Whether that layer has the weights of the embedding.
     encoder_experts, decoder_experts
         In place of the inner layer of some blocks.
     """
@@ -90,8 +99,10 @@ class EncoderDecoderConfig(Model):
     attention_biased: bool
     norm_before: bool
     positions_learned: bool
+    spare_positions: int = Field(default=0, ge=0, le=10)
     embedding_norm: bool
     buckets: int = Field(ge=0, le=10**6)
+    head: bool = True
     tied: bool = True
     encoder_experts: Experts | None = None
     decoder_experts: Experts | None = None
@@ -115,6 +126,12 @@ def encoder_decoder_config_of(data: Mapping[str, Any], source: str) -> EncoderDe
         known = ", ".join(STYLES)
         raise fail(source, f"is {kind!r:.60}; known with encoder and decoder are {known}", "model_type")
     fields = {**STYLES[kind], **picked(data, _NAMES)}
+    architectures = data.get("architectures")
+    name = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
+    if _ENCODER in name:
+        raise fail(source, f"is {name:.60}, an encoder alone; known are both together", "architectures")
+    if name:
+        fields["head"] = any(word in name for word in SAYS_HEAD)
     inner = str(data.get("feed_forward_proj", ""))
     fields["gated"] = inner.startswith(_GATED) or data.get("is_gated_act") is True
     if "dense_act_fn" not in data and inner:

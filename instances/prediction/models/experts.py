@@ -33,7 +33,7 @@ def expert_operators(
     """
     rows = batch * sequence
     number = experts.number
-    router = linear(rows, hidden, number, bias=False)
+    router = linear(rows, hidden, number, bias=experts.router_bias)
     operators = [router, Operator("softmax", (rows, number)), Operator("copy", (rows, number))]  # the largest
     reached, tokens = _load(experts, batch, sequence)
     layers = inner(tokens, experts.width // shares, reached)

@@ -16,6 +16,7 @@ _EXPERTS = {
     "per_token": ("num_experts_per_tok", "num_experts_per_token"),
     "width": ("moe_intermediate_size", "intermediate_size", "d_ff", "ffn_dim"),
     "capacity": ("expert_capacity",),
+    "router_bias": ("router_bias",),
     "first_dense": ("first_k_dense_replace",),
     "dense_blocks": ("mlp_only_layers",),
 }
@@ -45,6 +46,8 @@ class Experts(Model):
         Inner width of what every token goes through beside its experts; 0: nothing.
     gated
         Whether a gate of its own weighs the shared part.
+    router_bias
+        Whether the router has a bias.
     capacity
         Tokens of a sample that an expert takes at most; others pass it by.
     first_dense, dense_blocks
@@ -58,6 +61,7 @@ class Experts(Model):
     width: int = Field(ge=1, le=10**7)
     shared_width: int = Field(default=0, ge=0, le=10**7)
     gated: bool = False
+    router_bias: bool = False
     capacity: int | None = Field(default=None, ge=1, le=10**7)
     first_dense: int = Field(default=0, ge=0, le=10_000)
     dense_blocks: tuple[int, ...] = ()
@@ -105,6 +109,7 @@ def experts_of(data: Mapping[str, Any], source: str) -> Experts | None:
     if fields.get("number", 1) == 1:
         return None
     switch = data.get("model_type") == "switch_transformers"
+    fields.setdefault("router_bias", data.get("model_type") == "gpt_oss")
     every = next((data[name] for name in _EVERY if data.get(name) is not None), 1)
     width = fields.get("width")
     number = data.get(_SHARED[0])

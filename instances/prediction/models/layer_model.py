@@ -24,9 +24,12 @@ class LayerModel(ModelDescription):
     ----------
     one_sample
         The layers for a batch of 1.
+    alike
+        Indices of a layer and of an operator of it that works on weights alone, whatever the batch.
     """
 
     one_sample: tuple[Layer, ...] = ()
+    alike: frozenset[tuple[int, int]] = frozenset()
 
     def layers(self, setting: Setting) -> tuple[Layer, ...]:
         """Return the layers for a batch."""
@@ -39,10 +42,15 @@ class LayerModel(ModelDescription):
         return tuple(
             replace(
                 layer,
-                operators=tuple(_for_batch(operator, setting) for operator in layer.operators),
+                operators=tuple(
+                    replace(operator, precision=setting.precision)
+                    if (index, number) in self.alike
+                    else _for_batch(operator, setting)
+                    for number, operator in enumerate(layer.operators)
+                ),
                 output=layer.output * setting.batch,
             )
-            for layer in self.one_sample
+            for index, layer in enumerate(self.one_sample)
         )
 
 

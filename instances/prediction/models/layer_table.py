@@ -34,6 +34,10 @@ def table_model(path: Path, source: str) -> LayerModel:
         raise fail(
             source, f"has no column {', '.join(missing)}; the columns are {', '.join(COLUMNS)}", "line 1"
         )
+    try:
+        _refuse_others(header)
+    except ValueError as error:
+        raise fail(source, str(error), "line 1") from None
     return model_of_rows([(f"line {line}", row) for line, row in rows], path.stem, source)
 
 
@@ -49,38 +53,65 @@ def model_of_rows(rows: Sequence[tuple[str, Any]], name: str, source: str) -> La
         raise fail(source, f"has {len(rows):,} layers; there must be from 1 to {MOST:,}")
     layers: dict[str, list[Operator]] = {}
     faults = Faults()
+    last = None
     for place, row in rows:
         try:
-            operator = _operator(row)
-            layers.setdefault(str(row["layer"])[:200], []).append(operator)
+            operator, layer = _operator(row), str(row["layer"])[:200]
+            if layer != last and layer in layers:
+                raise ValueError(f"layer {layer!r:.60} began above; its rows must follow one another")
+            layers.setdefault(layer, []).append(operator)
+            last = layer
         except (OptionError, ValueError) as error:
             faults.add(Fault(source, place, str(error)))
     faults.refuse()
     found = tuple(Layer(key, tuple(ops), ops[-1].outputs) for key, ops in layers.items())
-    return LayerModel(name, source, one_sample=found)
+    held = any(layer.parameters for layer in found)
+    said = () if held else ("The table says no parameters: none is held, exchanged or updated.",)
+    return LayerModel(name, source, one_sample=found, assumptions=said)
 
 
 def _operator(row: Any) -> Operator:
     if not isinstance(row, Mapping):
         raise ValueError(f"is no mapping; the fields are {', '.join(COLUMNS)}")
+    _refuse_others([str(name) for name in row])
     absent = [name for name in COLUMNS[:NEEDED] if row.get(name) in (None, "")]
     if absent:
         raise ValueError(f"has no {' and no '.join(absent)}")
+    if not isinstance(row["layer"], str | int):
+        raise ValueError(f"layer is a {type(row['layer']).__name__}; it must be a name")
     kind = str(row["kind"])
     if kind not in SHAPES:
         raise OptionError(f"layer kind {kind!r:.60}: unknown; there are {', '.join(SHAPES)}")
     given = row["shape"]
     texts = given if isinstance(given, list) else str(given).replace("×", "x").split("x")
     shape = tuple(_whole(text, "shape") for text in texts)
-    count, parameters = _whole(row.get("count", 1), "count"), _whole(row.get("parameters", 0), "parameters")
-    saved = row.get("saved")
+    numbers = {name: _whole(row[name], name) for name in COLUMNS[NEEDED:] if row.get(name) not in (None, "")}
     return Operator(
-        kind, shape, count, parameters=parameters, saved=None if saved is None else _whole(saved, "saved")
+        kind,
+        shape,
+        numbers.get("count", 1),
+        parameters=numbers.get("parameters", 0),
+        saved=numbers.get("saved"),
     )
+
+
+def _refuse_others(names: Sequence[str]) -> None:
+    """Refuse fields that mean nothing here, such as misspelt ones.
+
+    Raises
+    ------
+    ValueError
+        If there is one.
+    """
+    others = [name for name in names if name not in COLUMNS]
+    if others:
+        raise ValueError(f"{others[0]!r:.60} means nothing here; the fields are {', '.join(COLUMNS)}")
 
 
 def _whole(given: Any, what: str) -> int:
     text = str(given).strip()
     if not text.isdecimal() or len(text) > _MOST_DIGITS:
-        raise ValueError(f"{what} is {text!r:.60}; it must be made of whole numbers")
+        raise ValueError(
+            f"{what} is {text!r:.60}; it must be made of whole numbers, of at most {_MOST_DIGITS} digits"
+        )
     return int(text)

@@ -81,9 +81,16 @@ def _document_model(path: Path, source: str) -> ModelDescription:
         deep = isinstance(error, RecursionError)
         what = "is nested too deeply" if deep else f"cannot be read: {[*str(error).splitlines(), ''][0]}"
         raise fail(source, what) from None
-    if isinstance(data, Mapping) and isinstance(data.get("layers"), list):
+    if not isinstance(data, Mapping):
+        raise fail(source, "is no mapping; it must have a model_type, as a config.json, or a list of layers")
+    if "model_type" not in data:
+        if not isinstance(data.get("layers"), list):
+            raise fail(source, "has neither a model_type, as a config.json, nor a list of layers")
         rows = [(f"layers[{index}]", row) for index, row in enumerate(data["layers"])]
-        return model_of_rows(rows, str(data.get("name", path.stem))[:200], source)
+        named = data.get("name", path.stem)
+        if not isinstance(named, str):
+            raise fail(source, f"is {named!r:.60}; it must be text", "name")
+        return model_of_rows(rows, named[:200], source)
     name = path.parent.name if path.stem == "config" and path.parent.name else path.stem
     return _configured(name, source, data, source)
 

@@ -2,9 +2,9 @@
 
 The blocks are those of the families' published implementations: BERT (Devlin et al. 2019; normalisation
 after the residual), GPT-2 and GPT-3 (Radford et al. 2019; before it), OPT (Zhang et al. 2022), Llama (Touvron
-et al. 2023; gated, rotary positions, RMS norms; Mistral, Qwen and DeepSeek like it). Tensors are shared as in
-Megatron-LM (Shoeybi et al. 2019): heads and the inner width of a block are divided, the residual stream is
-whole on every device.
+et al. 2023; gated, rotary positions, RMS norms; Mistral, Qwen and DeepSeek like it). How the blocks of others
+differ from these says `transformer_styles`. Tensors are shared as in Megatron-LM (Shoeybi et al. 2019): heads
+and the inner width of a block are divided, the residual stream is whole on every device.
 
 What waits for the backward pass is as in Korthikanti et al. 2023, section 4.
 """
@@ -20,13 +20,17 @@ from .description import Layer, ModelDescription, Setting
 from .experts import expert_operators, spread
 from .experts_config import Experts
 from .latent_attention import latent_projections
-from .transformer_config import TransformerConfig
+from .transformer_config import Patches, TransformerConfig
 
 ACTIVATIONS: dict[str, tuple[str, ...]] = {
     "gelu": ("gelu",),
     "relu": ("relu",),
     "silu": ("silu",),
     "swish": ("silu",),
+    # A compiled kernel of the same approximation.
+    "gelu_pytorch_tanh": ("gelu",),
+    "quick_gelu": ("scale", "tanh", "mul"),
+    "relu2": ("relu", "mul"),
     # ½x(1 + tanh(√(2/π)(x + 0.044715x³))), a kernel for each step
     "gelu_new": ("scale", "scale", "scale", "add", "scale", "tanh", "scale", "mul"),
     "gelu_fast": ("scale", "scale", "scale", "add", "scale", "tanh", "scale", "mul"),
@@ -50,14 +54,20 @@ class Transformer(ModelDescription):
         """Return the embedding, the blocks and the head."""
         parts = _Parts.of(self.config, setting, self.name)
         layers = [parts.embedding(), *(parts.block(index + 1) for index in range(self.config.blocks))]
-        layers.append(parts.head())
+        layers += [head] if (head := parts.head()).operators else []
         return tuple(layer.at(setting.precision) for layer in layers)
 
 
 def transformer_of(name: str, source: str, config: TransformerConfig) -> Transformer:
     """Return the model of a configuration, with what is assumed of its experts."""
-    assumptions = () if config.experts is None else spread(config.experts)
-    return Transformer(name, source, config=config, assumptions=assumptions)
+    said = [] if config.experts is None else [*spread(config.experts)]
+    if not config.says_positions:
+        said.append(f"Sequences of {config.positions:,} tokens, for the file says no longest one.")
+    if config.window is not None and config.window < config.positions:
+        said.append(f"Attention is computed for all tokens, also beyond its window of {config.window:,}.")
+    if config.further:
+        said.append(f"The last layers, which predict further tokens ({config.further}), are left out.")
+    return Transformer(name, source, config=config, assumptions=tuple(said))
 
 
 def sequence_of(config: TransformerConfig, setting: Setting, name: str) -> int:
@@ -68,6 +78,8 @@ def sequence_of(config: TransformerConfig, setting: Setting, name: str) -> int:
     OptionError
         If there are more than the model has positions for.
     """
+    if config.patches is not None and setting.sequence is not None:
+        raise OptionError(f"{name}: has no sequence; leave it out")
     sequence = setting.sequence or config.positions
     if sequence > config.positions:
         raise OptionError(f"{name}: sequence {sequence}: the model has positions for {config.positions}")
@@ -111,7 +123,10 @@ class _Parts:
     @classmethod
     def of(cls, config: TransformerConfig, setting: Setting, name: str) -> _Parts:
         shares = setting.tensor_parallel
-        sizes = {"heads": config.heads, "key and value heads": config.groups, "inner width": config.width}
+        sizes = {"heads": config.heads, "inner width": config.width}
+        if shares % config.groups:
+            # Fewer heads of keys and values than devices: each of them is on several.
+            sizes["key and value heads"] = config.groups
         check_parts(name, shares, {**sizes, **widths_of(config.experts)}, config.activation)
         sequence = sequence_of(config, setting, name)
         return cls(config, setting.batch, sequence, shares, setting.training, setting.compiled)
@@ -127,11 +142,14 @@ class _Parts:
     def _over(self, kind: str, width: int, count: int = 1, rows: int | None = None) -> Operator:
         return Operator(kind, (rows or self.rows, width), count)
 
-    def _norm(self) -> Operator:
-        hidden = self.config.hidden
-        if self.config.family == "llama":
-            return replace(self._over("rms_norm", hidden), parameters=hidden)
-        return replace(self._over("layer_norm", hidden), parameters=2 * hidden)
+    def _norm(self, width: int | None = None) -> Operator:
+        config = self.config
+        norm = self._over(config.norm, width or config.hidden)
+        return replace(norm, parameters=config.norm_vectors * norm["width"])
+
+    def _capped(self, width: int, rows: int | None = None) -> list[Operator]:
+        """Return what keeps numbers small: c·tanh(x/c)."""
+        return [self._over(kind, width, rows=rows) for kind in ("scale", "tanh", "scale")]
 
     def _dropout(self) -> list[Operator]:
         if self.config.family == "llama" or not self.training:
@@ -150,41 +168,59 @@ class _Parts:
 
     def embedding(self) -> Layer:
         config, rows = self.config, self.rows
+        if config.patches is not None:
+            return self._squares(config.patches)
         words = config.embedding_width or config.hidden
         entries = -(-config.vocabulary // self.shares)
         table = Operator("embedding", (rows, words, entries), parameters=entries * words)
-        operators = [table]
-        if words != config.hidden:
-            operators.append(linear(rows, words, config.hidden, bias=False))
-        if config.family != "llama":
-            learned = config.positions + (2 if config.family == "opt" else 0)
-            positions = Operator("embedding", (self.sequence, config.hidden, learned))
-            operators += [
-                replace(positions, parameters=learned * config.hidden),
-                self._over("add", config.hidden),
-            ]
-        if config.token_types:
-            kinds = Operator("embedding", (rows, config.hidden, config.token_types))
-            operators += [
-                replace(kinds, parameters=config.token_types * config.hidden),
-                self._over("add", config.hidden),
-            ]
-        if config.family == "bert":
-            operators.append(self._norm())
+        # What else is added has the width of BERT's table, and of the stream elsewhere.
+        width = words if config.family == "bert" else config.hidden
+        widened = [linear(rows, words, config.hidden, bias=config.family == "bert")]
+        operators = [table, *(widened if words != width else [])]
+        operators += [self._over("scale", words)] if config.embedding_scaled else []
+        for kinds, number in ((self.sequence, self._table), (rows, config.token_types)):
+            if number:
+                row = Operator("embedding", (kinds, width, number), parameters=number * width)
+                operators += [row, self._over("add", width)]
+        operators += [self._norm(width)] if config.family == "bert" or config.embedding_norm else []
+        operators += widened if width != config.hidden else []
         operators += self._dropout()
         return Layer("embedding", tuple(operators), self._output, all_reduces=int(self.shares > 1))
 
+    def _squares(self, patches: Patches) -> Layer:
+        """Return what makes tokens of the squares of pictures, beside learned ones."""
+        hidden, side, picture = self.config.hidden, patches.patch, patches.picture
+        shape = (self.batch, patches.channels, hidden, side, side, picture, picture, side, 0, 0, 1)
+        squares = Operator("conv", shape, parameters=hidden * (patches.channels * side**2 + 1))
+        joined = replace(self._over("copy", hidden), parameters=patches.extra * hidden)
+        placed = replace(self._over("scale", hidden), parameters=self.sequence * hidden)
+        operators = (squares, self._over("copy", hidden), joined, placed, *self._dropout())
+        return Layer("embedding", operators, self._output)
+
+    @property
+    def _table(self) -> int:
+        """Rows of the table of positions; 0: there is none."""
+        learned = self.config.places == "learned"
+        return self.config.positions + self.config.spare_positions if learned else 0
+
     def block(self, index: int) -> Layer:
         """Return a block: attention and two or three linear layers, each beside the residual stream."""
-        before = self.config.norm_before
+        config = self.config
+        parts = (self._attention(), self._inner_of(index - 1))
         operators: list[Operator] = []
-        for part in (self._attention(), self._inner_of(index - 1)):
-            operators += [self._norm()] if before else []
-            operators += [*part, *self._residual()]
-            operators += [] if before else [self._norm()]
-        return Layer(
-            f"block {index}", tuple(operators), self._output, all_reduces=2 if self.shares > 1 else 0
-        )
+        for number, part in enumerate(parts):
+            # Branches beside each other may share their norm.
+            alone = config.parallel != 1 or number == 0
+            operators += [self._norm()] if config.norms in ("before", "around") and alone else []
+            operators += part
+            operators += [self._norm()] if config.norms in ("around", "branch") else []
+            operators += self._residual()
+            operators += [self._norm()] if config.norms == "after" else []
+        if not config.holds_weights(index - 1):
+            operators = [replace(operator, parameters=0) for operator in operators]
+        # Branches beside each other are added up before devices add them up.
+        sums = 1 if config.parallel else 2
+        return Layer(f"block {index}", tuple(operators), self._output, sums if self.shares > 1 else 0)
 
     def _attention(self) -> list[Operator]:
         config, rows = self.config, self.rows
@@ -196,15 +232,18 @@ class _Parts:
             operators += self._positions(heads * latent.rotary, latent.rotary)
             width, value = latent.plain + latent.rotary, latent.value
         batch, sequence = self.batch * heads, self.sequence
-        scores = Operator("bmm", (batch, sequence, width, sequence), saved=0)
+        scores = [Operator("bmm", (batch, sequence, width, sequence), saved=0)]
+        scores += self._capped(sequence, batch * sequence) if config.scores_cap else []
+        if config.sinks:
+            scores.append(replace(self._over("copy", sequence + 1, 1, batch * sequence), parameters=heads))
         values = Operator("bmm", (batch, sequence, sequence, value))
         operators += [
             self._over("copy", heads * width),
             *self._copies_of_keys(heads * width, heads * value),
         ]  # queries, keys, values by head
-        operators += [scores, *self._softmax(batch * sequence), values, self._over("copy", heads * value)]
+        operators += [*scores, *self._softmax(batch * sequence), values, self._over("copy", heads * value)]
         # What devices compute of a bias after their sums is the same on each; one of them holds it.
-        output = linear(rows, heads * value, config.hidden, bias=config.family != "llama")
+        output = linear(rows, heads * value, config.hidden, bias=config.biased_output)
         return [*operators, replace(output, saved=0)]
 
     def _copies_of_keys(self, keys: int, values: int) -> list[Operator]:
@@ -215,16 +254,19 @@ class _Parts:
     def _projections(self) -> list[Operator]:
         """Return the linear layers of queries, keys and values, and their positions."""
         config, rows = self.config, self.rows
-        heads, groups, width = config.heads // self.shares, config.groups // self.shares, config.per_head
-        bias = config.family != "llama" or config.attention_bias
-        query, keys = heads * width, groups * width
-        if config.family == "gpt2":
-            return [linear(rows, config.hidden, query + 2 * keys, bias=bias)]
-        operators = [
-            linear(rows, config.hidden, query, bias=bias),
-            linear(rows, config.hidden, keys, bias=bias, count=2),
-        ]
-        if config.head_norms:
+        heads, groups = config.heads // self.shares, -(-config.groups // self.shares)
+        width = config.per_head
+        bias, query, keys = config.attention_bias, heads * width, groups * width
+        if config.fused:
+            operators = [linear(rows, config.hidden, query + 2 * keys, bias=bias)]
+        else:
+            operators = [
+                linear(rows, config.hidden, query, bias=bias),
+                linear(rows, config.hidden, keys, bias=bias, count=2),
+            ]
+        if config.head_norms == "all heads":
+            operators += [replace(self._over("rms_norm", all_), parameters=all_) for all_ in (query, keys)]
+        if config.head_norms == "each head":
             operators += [
                 replace(self._over("rms_norm", width, 1, rows * count), parameters=width)
                 for count in (heads, groups)
@@ -233,13 +275,19 @@ class _Parts:
 
     def _positions(self, query: int, keys: int) -> list[Operator]:
         """Return rotary positions (Su et al. 2021): x·cos + rotated(x)·sin of queries and keys."""
-        if self.config.family != "llama":
+        config = self.config
+        if config.places != "rotary":
             return []
         if self.compiled:
             return [self._over("copy", query), self._over("copy", keys)]
-        return [
+        if config.latent is None and config.rotated < config.per_head:
+            parts = [width // config.per_head * config.rotated for width in (query, keys)]
+            joined = [self._over("copy", width) for width in (query, keys)]
+        else:
+            parts, joined = [query, keys], []
+        return joined + [
             self._over(kind, width, count)
-            for width in (query, keys)
+            for width in parts
             for kind, count in (("copy", 1), ("scale", 2), ("add", 1))
         ]
 
@@ -278,40 +326,40 @@ class _Parts:
         if self.compiled and len(kernels) > 1:
             kernels = ("gelu",)
         activation = [self._over(kind, width, count, rows) for kind in kernels]
-        if config.family == "llama":
-            gate = linear(rows, config.hidden, width, bias=False, count=2 * count)
-            return [
-                gate,
-                *activation,
-                self._over("mul", width, count, rows),
-                linear(rows, width, config.hidden, bias=False, count=count),
-            ]
-        return [
-            linear(rows, config.hidden, width, count=count),
-            *activation,
-            replace(linear(rows, width, config.hidden, count=count), saved=0),
-        ]
+        bias = config.inner_bias
+        last = linear(rows, width, config.hidden, bias=bias, count=count)
+        if config.gated:
+            gate = linear(rows, config.hidden, width, bias=bias, count=2 * count)
+            return [gate, *activation, self._over("mul", width, count, rows), last]
+        first = linear(rows, config.hidden, width, bias=bias, count=count)
+        return [first, *activation, replace(last, saved=0)]
 
     def head(self) -> Layer:
         """Return the last normalisation and the probabilities of words, or BERT's pooler."""
         config, rows = self.config, self.rows
-        operators: list[Operator] = [self._norm()] if config.norm_before else []
-        if config.family == "bert" and not config.head:
+        operators: list[Operator] = [] if config.norms == "after" else [self._norm()]
+        if config.patches is not None and config.patches.classes:
+            classes = config.patches.classes
+            return Layer(
+                "head", (*operators, linear(self.batch, config.hidden, classes)), self.batch * classes
+            )
+        if not config.head:
+            if not config.pooler:
+                return Layer("head", tuple(operators), self._output)
             pooler = linear(self.batch, config.hidden, config.hidden)
             operators += [pooler, Operator("tanh", (self.batch, config.hidden))]
             return Layer("head", tuple(operators), self.batch * config.hidden)
-        if not config.head:
-            return Layer("head", tuple(operators), self._output)
-        if config.family == "bert":
-            activation = [self._over(kind, config.hidden) for kind in ACTIVATIONS[config.activation]]
-            operators += [linear(rows, config.hidden, config.hidden), *activation, self._norm()]
         words = config.embedding_width or config.hidden
-        if words != config.hidden:
+        if config.family == "bert":
+            activation = [self._over(kind, words) for kind in ACTIVATIONS[config.activation]]
+            operators += [linear(rows, config.hidden, words), *activation, self._norm(words)]
+        elif words != config.hidden:
             operators.append(linear(rows, config.hidden, words, bias=False))
         entries = -(-config.vocabulary // self.shares)
-        operators.append(linear(rows, words, entries, bias=False, shared=config.tied))
+        last = linear(rows, words, entries, bias=config.head_bias, shared=config.tied)
         if config.family == "bert":
-            operators[-1] = replace(operators[-1], parameters=entries)  # its bias
+            last = replace(last, parameters=entries)  # its bias
+        operators += [last, *(self._capped(entries) if config.words_cap else [])]
         if self.training:
             operators.append(self._over("softmax", entries))  # of the loss
         return Layer("head", tuple(operators), rows * entries)

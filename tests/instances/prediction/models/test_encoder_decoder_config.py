@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.prediction.models import Setting
+from clusterplan.instances.prediction.models.encoder_decoder import encoder_decoder_of
 from clusterplan.instances.prediction.models.encoder_decoder_config import STYLES, encoder_decoder_config_of
+from clusterplan.instances.prediction.operators import flops
 
 SIZES = {"d_model": 16, "num_heads": 2, "num_layers": 2, "d_ff": 32, "vocab_size": 50}
 
@@ -15,7 +18,7 @@ def test_every_type_needs_only_its_sizes(kind: str) -> None:
     config = encoder_decoder_config_of({"model_type": kind, **SIZES}, "x")
     assert (config.encoder_blocks, config.decoder_blocks, config.per_head) == (2, 2, 8)
     assert (config.encoder_width, config.decoder_width) == (32, 32)
-    assert bool(config.buckets) == config.norm_before
+    assert not config.buckets or config.norm_before
 
 
 def test_names_of_bart_and_t5() -> None:
@@ -35,7 +38,7 @@ def test_names_of_bart_and_t5() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"model_type": "pegasus"}, "model_type: is 'pegasus'; known with encoder and decoder are t5"),
+        ({"model_type": "whisper"}, "model_type: is 'whisper'; known with encoder and decoder are t5"),
         ({"model_type": ["t5"]}, "known with encoder and decoder are"),
         ({"d_ff": None}, "encoder_ffn_dim or d_ff: is missing"),
         ({"num_heads": 3}, "is 3, which does not divide d_model 16"),
@@ -47,3 +50,34 @@ def test_wrong_configurations_say_where(given: dict[str, object], says: str) -> 
     with pytest.raises(InstanceError) as error:
         encoder_decoder_config_of({"model_type": "t5", **SIZES, **given}, "x")
     assert says in str(error.value)
+
+
+COUNTED = {
+    ("mbart", "MBartForConditionalGeneration"): (15_496_704, 4_006_608_896),
+    ("pegasus", "PegasusForConditionalGeneration"): (15_230_464, 4_006_608_896),
+    ("m2m_100", "M2M100ForConditionalGeneration"): (15_230_464, 4_006_608_896),
+    ("blenderbot", "BlenderbotForConditionalGeneration"): (15_492_608, 4_006_608_896),
+    ("bart", "BartForConditionalGeneration"): (15_494_656, 4_006_608_896),
+    ("bart", "BartModel"): (15_494_656, 3_875_536_896),
+}
+"""Type and architecture → trained parameters in transformers 4.57, and what `torch.utils.flop_counter` counts
+of 2 × 64 tokens on both sides."""
+
+
+@pytest.mark.parametrize(("kind", "architecture"), COUNTED)
+def test_parameters_and_products_are_those_of_the_implementation(kind: str, architecture: str) -> None:
+    data = {
+        "model_type": kind, "architectures": [architecture], "d_model": 512, "encoder_layers": 3,
+        "decoder_layers": 2, "encoder_attention_heads": 8, "encoder_ffn_dim": 1024, "decoder_ffn_dim": 2048,
+        "max_position_embeddings": 256, "vocab_size": 1000, "activation_function": "relu",
+    }  # fmt: skip
+    model = encoder_decoder_of("x", "", encoder_decoder_config_of(data, "x"))
+    operators = model.operators(Setting(2, 64, training=False))
+    products = flops(op for op in operators if op.kind in ("linear", "bmm"))
+    assert (model.parameters(), products) == COUNTED[kind, architecture]
+    assert all(layer.operators for layer in model.layers(Setting()))
+
+
+def test_an_encoder_alone_is_refused() -> None:
+    with pytest.raises(InstanceError, match="architectures: is T5EncoderModel, an encoder alone"):
+        encoder_decoder_config_of({"model_type": "t5", "architectures": ["T5EncoderModel"]}, "x")

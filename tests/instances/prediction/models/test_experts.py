@@ -77,8 +77,8 @@ def test_devices_divide_each_expert() -> None:
     router = 4096 * 8
     norms = 2 * 4096
     assert whole.parameters - router - norms == 2 * (half.parameters - router - norms)
-    with pytest.raises(OptionError, match="tensor_parallel 16: does not divide the 8 key and value heads"):
-        load_model("mixtral-8x7b").layers(Setting(1, 512, tensor_parallel=16))
+    with pytest.raises(OptionError, match="tensor_parallel 64: does not divide the 32 heads"):
+        load_model("mixtral-8x7b").layers(Setting(1, 512, tensor_parallel=64))
 
 
 def test_what_is_assumed_is_said() -> None:

@@ -24,6 +24,30 @@ PARAMETERS = {
     "llama-2-70b": 68_976_648_192,
     "llama-3-8b": 8_030_261_248,
     "mistral-7b": 7_241_732_096,
+    "llama-3.1-70b": 70_553_706_496,
+    "llama-3.1-405b": 405_853_388_800,
+    "qwen2-7b": 7_615_616_512,
+    "qwen3-8b": 8_190_735_360,
+    "qwen3-30b-a3b": 30_532_122_624,
+    "gemma-2b": 2_506_172_416,
+    "gemma-2-9b": 9_241_705_984,
+    "phi-2": 2_779_683_840,
+    "falcon-7b": 6_921_720_704,
+    "falcon-40b": 41_303_293_952,
+    "gpt-j-6b": 6_050_882_784,
+    "gpt-neox-20b": 20_554_567_680,
+    "pythia-6.9b": 6_857_302_016,
+    "bloom-7b1": 7_069_016_064,
+    "bloom-176b": 176_247_271_424,
+    "mpt-7b": 6_649_286_656,
+    "starcoder": 15_517_456_384,
+    "gpt-oss-20b": 20_914_757_184,
+    "gpt-oss-120b": 116_829_156_672,
+    "roberta-base": 124_697_433,
+    "albert-base": 11_221_680,
+    "distilbert": 66_985_530,
+    "vit-base": 86_567_656,
+    "vit-large": 304_326_632,
     "alexnet": 61_100_840,
     "vgg16": 138_357_544,
     "resnet18": 11_689_512,
@@ -58,12 +82,12 @@ def test_a_config_file_is_the_named_model(tmp_path: Path) -> None:
     ("config", "says"),
     [
         ({"model_type": "mamba"}, "model_type: is 'mamba'; known are bert"),
-        ({"model_type": "mbart", "is_encoder_decoder": True},
-         "model_type: is 'mbart'; known with encoder and decoder are t5"),
+        ({"model_type": "whisper", "is_encoder_decoder": True},
+         "model_type: is 'whisper'; known with encoder and decoder are t5"),
         ({"model_type": "gpt2", "n_embd": 10, "n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9},
          "num_attention_heads: is 3, which does not divide hidden_size 10"),
         ({"model_type": "gpt2", "n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9},
-         "hidden_size or n_embd or d_model: is missing"),
+         "hidden_size or n_embd or d_model or n_embed or dim: is missing"),
         ({"model_type": "gpt2", "n_embd": -4, "n_head": 3, "n_layer": 1, "n_positions": 8, "vocab_size": 9},
          "must be at least 1"),
     ],
@@ -133,3 +157,31 @@ def test_settings_that_cannot_be_are_one_line() -> None:
         resnet.layers(Setting(sequence=2))
     with pytest.raises(OptionError, match="batch 0: must be from 1"):
         Setting(batch=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("layers: 5", "has neither a model_type, as a config.json, nor a list of layers"),
+        ("- layer: a", "is no mapping; it must have a model_type"),
+        ("layers: " + "[" * 3000, "cannot be read: "),
+        (
+            "name: [a]\nlayers: [{layer: a, kind: linear, shape: [1, 2, 3]}]",
+            "name: is ['a']; it must be text",
+        ),
+    ],
+)
+def test_a_document_of_something_else_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    with pytest.raises(InstanceError) as error:
+        load_model(file)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_table_has_no_other_columns(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("layer,kind,shape,paramters\na,linear,1x2x3,6\n")
+    with pytest.raises(InstanceError, match="line 1: 'paramters' means nothing here; the fields are layer"):
+        load_model(file)

@@ -15,7 +15,7 @@ from clusterplan.instances.prediction.models.description import merged
 from clusterplan.instances.prediction.models.torch_module import module_model, operators_of
 from clusterplan.instances.prediction.models.transformer import transformer_of
 from clusterplan.instances.prediction.models.transformer_config import config_of
-from clusterplan.instances.prediction.operators import Operator
+from clusterplan.instances.prediction.operators import Operator, flops
 
 REASON = "PyTorch is not installed; pip install 'clusterplan[torch]'"
 
@@ -197,13 +197,25 @@ def test_parameters_that_nothing_uses_are_said(torch: Any) -> None:
 
 def test_what_is_not_known_is_one_line(torch: Any) -> None:
     nn = torch.nn
+
+    class Branching(nn.Module):  # type: ignore[misc,name-defined]  # PyTorch may be absent
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(4, 4)
+
+        def forward(self, x: Any) -> Any:
+            return x + 1 if self.inner(x).sum() > 0 else x
+
+    branching = Branching()
     cases = [
         (
-            nn.Sequential(nn.ConvTranspose2d(3, 4, 2)),
-            torch.zeros(1, 3, 8, 8),
+            nn.Sequential(nn.Conv3d(3, 4, 2)),
+            torch.zeros(1, 3, 8, 8, 8),
             "Sequential: 0 calls convolution",
         ),
-        (nn.LSTM(4, 4), torch.zeros(1, 2, 4), "LSTM calls|cannot be run"),
+        (nn.LSTM(4, 4), torch.zeros(1, 2, 4), "LSTM: is a LSTM; recurrent layers are not known"),
+        (nn.Sequential(nn.GRUCell(4, 4)), torch.zeros(1, 4), "Sequential: 0 is a GRUCell; recurrent"),
+        (branching, torch.zeros(1, 4), "depends on the values of tensors"),
         (nn.Linear(3, 4), torch.zeros(1, 5), "Linear: cannot be run on the shapes of the example"),
         (nn.Linear(3, 4), torch.zeros(2, 3), "whose first size is 1"),
         (nn.Identity(), torch.zeros(1, 3), "Identity: calls no operators"),
@@ -213,3 +225,91 @@ def test_what_is_not_known_is_one_line(torch: Any) -> None:
         with pytest.raises(OptionError, match=says) as error:
             module_model(module, example)
         assert "\n" not in str(error.value)
+
+
+def _modules(torch: Any) -> dict[str, tuple[Any, Any]]:
+    """Return modules with an example each, of parts that no named model has."""
+    nn, picture, tokens = torch.nn, torch.zeros(1, 16, 33, 33), torch.zeros(1, 10, 64)
+    layer = {"batch_first": True, "dropout": 0.0}
+    return {
+        "inverted bottleneck": (
+            nn.Sequential(
+                nn.Conv2d(16, 64, 1, bias=False), nn.BatchNorm2d(64), nn.Hardswish(),
+                nn.Conv2d(64, 64, 5, 2, 2, groups=64), nn.SiLU(), nn.Conv2d(64, 24, 1),
+                nn.AdaptiveAvgPool2d(7), nn.PReLU(), nn.Flatten(), nn.Linear(24 * 49, 10),
+            ), picture),
+        "up and down": (
+            nn.Sequential(
+                nn.Conv2d(16, 32, 3, (1, 2), 1), nn.Mish(), nn.ConvTranspose2d(32, 8, 4, 2, 1, groups=2),
+                nn.Upsample(scale_factor=2, mode="bilinear"), nn.Conv2d(8, 16, 3, dilation=3),
+                nn.PixelShuffle(2), nn.MaxPool2d((2, 1)),
+            ), picture),
+        "encoder": (nn.TransformerEncoder(nn.TransformerEncoderLayer(64, 4, 128, **layer), 2), tokens),
+        "bags": (nn.Sequential(nn.EmbeddingBag(50, 8), nn.Linear(8, 3)), torch.zeros(1, 5, dtype=torch.long)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["inverted bottleneck", "up and down", "encoder", "bags"])
+def test_operations_are_those_that_pytorch_counts(torch: Any, name: str) -> None:
+    counter = importlib.import_module("torch.utils.flop_counter").FlopCounterMode(display=False)
+    attention = importlib.import_module("torch.nn.attention")
+    module, example = _modules(torch)[name]
+    module.eval()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad(), attention.sdpa_kernel(attention.SDPBackend.MATH), counter:
+            returned = module(example)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+    model = module_model(module, example)
+    operators = [operator for layer in model.one_sample for operator in layer.operators]
+    assert flops(op for op in operators if op.kind in ("linear", "bmm", "conv")) == counter.get_total_flops()
+    assert model.parameters() == sum(value.numel() for value in module.parameters())
+    assert model.one_sample[-1].output == returned.numel()
+
+
+def test_work_on_weights_alone_does_not_grow_with_the_batch(torch: Any) -> None:
+    nn = torch.nn
+
+    class Standardised(nn.Module):  # type: ignore[misc,name-defined]  # PyTorch may be absent
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight, self.places = nn.Parameter(torch.ones(16, 8)), nn.Embedding(5, 8)
+
+        def forward(self, x: Any) -> Any:
+            shifted = x["tokens"] + self.places(torch.arange(5))
+            return torch.nn.functional.linear(shifted, torch.tanh(self.weight))
+
+    model = module_model(Standardised(), {"tokens": torch.zeros(1, 5, 8)})
+    assert model.parameters() == 16 * 8 + 5 * 8
+    shapes = {op.kind: op.shape for layer in model.layers(Setting(4)) for op in layer.operators}
+    assert shapes == {
+        "embedding": (5, 8, 5),
+        "add": (20, 8),
+        "tanh": (16, 8),
+        "linear": (20, 8, 16),
+    }
+
+
+def test_numbers_of_the_example_and_of_masks_decide(torch: Any) -> None:
+    """As models of words look for padding, or leave out a mask of ones."""
+    nn = torch.nn
+
+    class Padded(nn.Module):  # type: ignore[misc,name-defined]  # PyTorch may be absent
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.last = nn.Embedding(9, 4), nn.Linear(4, 2)
+
+        def forward(self, words: Any) -> Any:
+            mask = torch.ones(1, words.shape[1]).tril_()
+            read = self.table(words)
+            if not mask[:, 0].all():
+                read = read * mask
+            return self.last(read) if 0 in words[:, [-1, 0]] else read
+
+    padded, full = torch.zeros(1, 5, dtype=torch.long), torch.ones(1, 5, dtype=torch.long)
+    kinds = {op.kind for layer in module_model(Padded(), padded).one_sample for op in layer.operators}
+    assert kinds == {"embedding", "linear", "copy"}  # what is looked for is copied
+    model = module_model(Padded(), full)
+    assert model.parameters() == 9 * 4
+    assert "those of the example were taken" in model.assumptions[-1]

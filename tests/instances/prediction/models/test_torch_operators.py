@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import pytest
 
@@ -33,6 +34,16 @@ MATRIX = Sizes((5, 7))
         ("relu", [PICTURE], PICTURE, ("relu", (64, 6))),
         ("mean", [PICTURE, [-1, -2]], Sizes((1, 6)), ("pool", (1, 6, 8, 8, 8, 8, 0))),
         ("mean", [MATRIX, [-1]], Sizes((5, 1)), ("sum", (7, 5))),
+        (
+            "_embedding_bag",
+            [Sizes((9, 4)), Sizes((5,)), Sizes((2,))],
+            Sizes((2, 4)),
+            ("embedding", (5, 4, 9)),
+        ),
+        ("max_pool2d_with_indices", [PICTURE, [2, 4]], Sizes((1, 6, 4, 2)), ("sum", (8, 48))),
+        ("adaptive_max_pool2d", [PICTURE, [4, 4]], Sizes((1, 6, 4, 4)), ("pool", (1, 6, 8, 8, 2, 2, 0))),
+        ("_adaptive_avg_pool2d", [PICTURE, [3, 3]], Sizes((1, 6, 3, 3)), ("sum", (7, 54))),
+        ("var_mean", [MATRIX, [-1]], Sizes((5, 1)), ("sum", (7, 5))),
         ("avg_pool2d", [PICTURE, [2, 2]], Sizes((1, 6, 4, 4)), ("pool", (1, 6, 8, 8, 2, 2, 0))),
     ],
 )
@@ -65,12 +76,37 @@ def test_convolutions_return_as_much_as_pytorchs() -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "output"),
+    [
+        ({"dilation": [3, 3], "padding": [0, 0]}, Sizes((1, 4, 2, 2))),
+        ({"weight": Sizes((4, 6, 4, 4)), "dilation": [2, 2], "padding": [3, 3]}, Sizes((1, 4, 8, 8))),
+        ({"stride": [1, 2]}, Sizes((1, 4, 8, 4))),
+    ],
+)
+def test_holes_and_uneven_strides_return_as_much(more: dict[str, object], output: Sizes) -> None:
+    found = operator_of("convolution", _convolution(**more), output)
+    assert found is not None
+    kernel = _convolution(**more)[1]
+    assert isinstance(kernel, Sizes)
+    assert found.outputs == prod(output)
+    assert found.flops == 2 * prod(output) * prod(kernel[1:])
+
+
+def test_a_transposed_convolution_is_one_from_its_end() -> None:
+    """From 8 × 8 to 16 × 16 pixels: as many products, and what it returns waits for the backward pass."""
+    args = _convolution(weight=Sizes((6, 4, 4, 4)), stride=[2, 2], transposed=True)
+    found = operator_of("convolution", args, Sizes((1, 4, 16, 16)), parameters=7)
+    assert found is not None
+    assert (found["channels"], found["filters"], found.output_size) == (4, 6, (8, 8))
+    assert found.flops == 2 * prod(PICTURE) * 4 * 16
+    assert (found.activations, found.parameters) == (4 * 256, 7)
+
+
+@pytest.mark.parametrize(
     ("call", "args"),
     [
-        ("convolution", _convolution(transposed=True)),
-        ("convolution", _convolution(stride=[1, 2])),
-        ("convolution", _convolution(dilation=[3, 3], padding=[0, 0])),
-        ("max_pool2d_with_indices", [PICTURE, [2, 3]]),
+        ("convolution", _convolution(transposed=True, stride=[1, 2])),
+        ("convolution", _convolution(input=Sizes((1, 6, 8, 8, 8)))),
         ("fft_r2c", [MATRIX]),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.prediction.models import Setting, load_model
 from clusterplan.instances.prediction.models.transformer import ACTIVATIONS, Transformer
 from clusterplan.instances.prediction.models.transformer_config import config_of
@@ -53,3 +54,20 @@ def test_every_activation_is_made_of_known_kernels() -> None:
     for name in ACTIVATIONS:
         config = config_of({**data, "activation_function": name}, "test")
         assert Transformer("test", config=config).operators(Setting())
+
+
+def test_more_devices_than_heads_of_keys_each_hold_one() -> None:
+    """As in Megatron-LM and vLLM: heads of keys and values are copied where they are too few."""
+    data = {
+        "model_type": "gemma", "hidden_size": 64, "num_attention_heads": 8, "num_key_value_heads": 2,
+        "num_hidden_layers": 1, "vocab_size": 64, "max_position_embeddings": 8, "head_dim": 8,
+        "intermediate_size": 64,
+    }  # fmt: skip
+    model = Transformer("test", config=config_of(data, "test"))
+    held = {shares: model.layers(Setting(tensor_parallel=shares))[1].parameters for shares in (1, 2, 8)}
+    norms, keys = 2 * 64, 64 * 8
+    assert held[2] - norms == (held[1] - norms) / 2
+    assert held[8] - norms == (held[1] - norms - 4 * keys) / 8 + 2 * keys
+    three = Transformer("test", config=config_of({**data, "head_dim": 8, "num_key_value_heads": 4}, "test"))
+    with pytest.raises(OptionError, match="tensor_parallel 3: does not divide the 8 heads"):
+        three.layers(Setting(tensor_parallel=3))
