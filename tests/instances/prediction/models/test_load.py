@@ -164,7 +164,7 @@ def test_settings_that_cannot_be_are_one_line() -> None:
     [
         ("layers: 5", "has neither a model_type, as a config.json, nor a list of layers"),
         ("- layer: a", "is no mapping; it must have a model_type"),
-        ("layers: " + "[" * 3000, "cannot be read: "),
+        ("layers: " + "[" * 3000, "is nested too deeply"),
         (
             "name: [a]\nlayers: [{layer: a, kind: linear, shape: [1, 2, 3]}]",
             "name: is ['a']; it must be text",
