@@ -34,6 +34,8 @@ SCALE_DRAWN = 0.5
 
 Of 0.2, 0.5, 1, 1.5, 2 and 3 that with the least mean error of whole models on P100, T4, V100 and A100."""
 LEAST = 1e-9
+LEAST_CALL = 1e-8
+"""Seconds of any call, whatever measurements that contradict each other say: no time is 0."""
 LENGTHS = (2.0, 4.0, 8.0)
 """Over which a correction may change, in doublings of a size: no shorter than planned shapes lie apart."""
 NOISES = (0.1, 0.3, 1.0)
@@ -172,6 +174,7 @@ def fitted(gpu: Gpu, measured: Sequence[Measurement], towards: Coefficients) -> 
         seconds = np.array([measured[index].seconds for index in indices])
         prior = towards[family]
         theta = relative_fit(design, seconds, prior)
+        theta[-1] = max(theta[-1], LEAST_CALL)
         largest = np.max([[op.flops, op.bytes] for op in chosen], axis=0)
         at = np.array([logarithms(op) for op in chosen])
         rest = np.log(seconds / np.maximum(design @ theta, LEAST))

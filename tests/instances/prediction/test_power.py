@@ -27,6 +27,14 @@ def test_tensor_cores_reach_a_part_of_their_peak() -> None:
     assert powered(a100).peak("bf16") == a100.peak("bf16")
 
 
+def test_half_precision_without_tensor_cores_has_its_peak() -> None:
+    """P100 computes two halves in place of one single; V100 and A10G have tensor cores for them."""
+    p100, v100, a10g = gpu_named("p100"), gpu_named("v100"), gpu_named("a10g")
+    assert sustained(p100) == p100
+    assert sustained(v100).peak("fp16") == pytest.approx(TENSOR_CORES * v100.peak("fp16"))
+    assert sustained(a10g).peak("fp16") == pytest.approx(TENSOR_CORES * a10g.peak("fp16"))
+
+
 def test_each_precision_has_the_lesser_of_power_and_tensor_cores() -> None:
     """Never both: T4 is at its power before two thirds of its tensor cores, RTX 2080 Ti is not."""
     t4, rtx = gpu_named("t4"), gpu_named("rtx-2080-ti")

@@ -181,6 +181,24 @@ def test_the_basis_counts_what_was_measured_of_these_operators() -> None:
     )
 
 
+def test_measurements_that_contradict_each_other_leave_no_time_at_zero() -> None:
+    """Small sums that take longer than large ones leave nothing for a call that finds all in the cache."""
+    taken = {
+        (1214, 1129): 4e-6,
+        (1, 27): 4e-4,
+        (1736, 379): 1e-7,
+        (18, 144): 8e-5,
+        (247, 2): 3e-6,
+        (11, 18): 0.1,
+    }
+    times = FittedTimes(
+        gpu_named("v100-sxm2"), [Measurement(Operator("add", at), seconds) for at, seconds in taken.items()]
+    )
+    small = [Operator("add", (2, 2))]
+    for estimate in (*times.predict(small), times.total(small)):
+        assert 0.0 < estimate.low < estimate.seconds < estimate.high
+
+
 def test_pooled_coefficients_are_those_that_all_gpus_share() -> None:
     drawn = np.random.default_rng(0).integers(8, 4096, (40, 3))
     shapes = [Operator("linear", (int(rows), int(inner), int(outer))) for rows, inner, outer in drawn]
