@@ -52,7 +52,10 @@ def of_prediction(model: ModelDescription, setting: Setting, work: Work) -> Iter
         f"in {setting.precision}."
     )
     if work.global_batch is not None:
-        yield f"All GPUs together go through {work.global_batch:,} samples between exchanges of gradients."
+        yield (
+            f"All GPUs together go through {work.global_batch:,} samples between exchanges of gradients, or as "
+            "many more as fill the batches of all."
+        )
     else:
         batches = f"{work.microbatches} batches of each replica"
         yield f"Gradients are exchanged after {batches}, so that the global batch grows with the GPUs."
