@@ -53,8 +53,8 @@ def of_prediction(model: ModelDescription, setting: Setting, work: Work) -> Iter
     )
     if work.global_batch is not None:
         yield (
-            f"All GPUs together go through {work.global_batch:,} samples between exchanges of gradients, or as "
-            "many more as fill the batches of all."
+            f"All GPUs together go through {work.global_batch:,} samples between exchanges of gradients, or "
+            "as many more as fill the batches of all."
         )
     else:
         batches = f"{work.microbatches} batches of each replica"
