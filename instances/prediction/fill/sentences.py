@@ -45,14 +45,18 @@ def _times(epochs: float) -> str:
 
 def of_prediction(model: ModelDescription, setting: Setting, work: Work) -> Iterator[str]:
     """Yield what is trained and how, and what was assumed."""
-    tokens = "" if setting.sequence is None else f" of {setting.sequence} tokens"
+    sequence = setting.sequence or model.positions
+    tokens = "" if sequence is None else f" of {sequence:,} tokens"
     times = "as often as records of other batch sizes say" if work.records else _times(work.epochs)
     yield (
         f"{work.samples:,.10g} samples{tokens} are trained {times}, in batches of {setting.batch} on a GPU, "
         f"in {setting.precision}."
     )
     if work.global_batch is not None:
-        yield f"All GPUs together go through {work.global_batch:,} samples between exchanges of gradients."
+        yield (
+            f"All GPUs together go through {work.global_batch:,} samples between exchanges of gradients, or "
+            "as many more as fill the batches of all."
+        )
     else:
         batches = f"{work.microbatches} batches of each replica"
         yield f"Gradients are exchanged after {batches}, so that the global batch grows with the GPUs."

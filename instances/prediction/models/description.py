@@ -123,6 +123,11 @@ class ModelDescription(ABC):
     source: str = ""
     assumptions: tuple[str, ...] = field(default=(), kw_only=True)
 
+    @property
+    def positions(self) -> int | None:
+        """Tokens of a sample unless others are asked for; None where samples have none."""
+        return None
+
     @abstractmethod
     def layers(self, setting: Setting) -> tuple[Layer, ...]:
         """Return the layers in their order, as one device of a tensor-parallel group runs them.

@@ -31,6 +31,11 @@ class EncoderDecoder(ModelDescription):
 
     config: EncoderDecoderConfig = field(kw_only=True)
 
+    @property
+    def positions(self) -> int:
+        """The most tokens that it has positions for."""
+        return self.config.positions
+
     def layers(self, setting: Setting) -> tuple[Layer, ...]:
         """Return embedding and blocks of the encoder, those of the decoder, and the head."""
         config, parts = self.config, _Parts.of(self.config, setting, self.name)

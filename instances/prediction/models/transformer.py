@@ -50,6 +50,11 @@ class Transformer(ModelDescription):
 
     config: TransformerConfig = field(kw_only=True)
 
+    @property
+    def positions(self) -> int:
+        """The most tokens that it has positions for."""
+        return self.config.positions
+
     def layers(self, setting: Setting) -> tuple[Layer, ...]:
         """Return the embedding, the blocks and the head."""
         parts = _Parts.of(self.config, setting, self.name)

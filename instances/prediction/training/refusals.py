@@ -35,7 +35,8 @@ class Refusal:
 OF_MEMORY = Refusal(
     3,
     "does not fit",
-    "give a smaller --batch, more or larger GPUs, or leave --tensor, --pipeline, --zero and --gpus open",
+    "give a smaller --batch or --sequence, more or larger GPUs, "
+    "or leave --tensor, --pipeline, --zero and --gpus open",
 )
 
 

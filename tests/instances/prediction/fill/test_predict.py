@@ -84,6 +84,25 @@ def test_sentences_say_that_half_precision_is_faster() -> None:
     assert not any("the peak of" in line for line in predict("gpt2", "p4", batch=1, sequence=64).sentences())
 
 
+def test_a_global_batch_that_replicas_cannot_share_evenly_is_filled_up() -> None:
+    found = predict("gpt2", "l4", batch=8, sequence=64, gpus=3, tensor=1, pipeline=1, global_batch=100)
+    assert found.rows()[0]["global_batch"] == 120
+    assert any("100 samples" in line and "as many more as fill" in line for line in found.sentences())
+
+
+@pytest.mark.parametrize(
+    ("model", "sequence", "said"),
+    [
+        ("gpt2", None, "samples of 1,024 tokens are"),
+        ("gpt2", 64, "samples of 64 tokens are"),
+        ("t5-small", None, "samples of 512 tokens are"),
+        ("resnet18", None, "samples are"),
+    ],
+)
+def test_sentences_say_how_long_a_sample_is(model: str, sequence: int | None, said: str) -> None:
+    assert said in predict(model, "l4", batch=1, sequence=sequence, gpus=1).sentences()[0]
+
+
 def test_sentences_say_what_is_paid_and_not_used_and_what_the_hours_rest_on() -> None:
     found = predict("gpt2", "a100-80", batch=4, gpus=2, tensor=1, pipeline=1)
     said = found.sentences()
