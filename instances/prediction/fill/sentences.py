@@ -62,7 +62,7 @@ def of_prediction(model: ModelDescription, setting: Setting, work: Work) -> Iter
         yield f"Gradients are exchanged after {batches}, so that the global batch grows with the GPUs."
         if not work.records:
             yield "It is taken to need no more epochs for that; --global-batch fixes it, --records predicts."
-    yield "Communication does not hide behind computation; links take one to two times what they promise."
+    yield "Communication does not hide behind computation; links take up to twice as long as they promise."
     yield f"The framework keeps {FRAMEWORK_BYTES / 1e9:g} GB of each GPU: an assumption."
     yield from model.assumptions
 

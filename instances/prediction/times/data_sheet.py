@@ -31,7 +31,7 @@ class DataSheetTimes(OperatorTimes):
     def __init__(self, gpu: Gpu, coefficients: Coefficients | None = None) -> None:
         self.gpu = sustained(gpu)
         self.coefficients = coefficients or of_data_sheets()
-        self.basis = f"data sheet of {gpu.name}, platform percentages of other GPUs"
+        self.basis = f"data sheet of {gpu.name}, at the efficiency of other GPUs"
 
     def seconds(self, operators: Sequence[Operator]) -> Floats:
         """Return the seconds of each part of one call of each operator; shape (operators, parts)."""
