@@ -54,3 +54,16 @@ def test_another_cluster_has_the_errors_that_were_measured_there() -> None:
 def test_too_few_runs_to_try_are_a_factor_of_two() -> None:
     runs = Runs.of(ROWS[:3])
     assert fit_with_intervals(runs, np.ones(3)).outside == UNKNOWN
+
+
+def test_enough_runs_have_the_quantiles_of_left_out_errors_inside_and_of_left_out_ends_outside() -> None:
+    """Noise of 5 %: nine of ten errors lie inside ends of ±1.645 · 5 %, and the outside was tried."""
+    runs = Runs.of([*ROWS, *(row | {"microbatch": 4} for row in ROWS[: len(ROWS) // 2])])
+    truth = step_seconds({name: one.value for name, one in COEFFICIENTS.items()}, runs)
+    fitted = fit_with_intervals(runs, truth * np.exp(np.random.default_rng(0).normal(0.0, 0.05, len(runs))))
+    assert fitted.fit.correction is not None
+    errors = fitted.fit.correction.errors
+    low, high = fitted.inside
+    assert np.mean((errors >= low) & (errors <= high)) == pytest.approx(0.9, abs=0.03)
+    assert (low, high) == pytest.approx((-0.0823, 0.0823), abs=0.03)
+    assert fitted.outside != UNKNOWN
