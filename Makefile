@@ -143,6 +143,7 @@ bench-prediction: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/prediction_steps.py
 	$(BIN)/python benchmarks/prediction_names.py
 	$(BIN)/python benchmarks/prediction_plans.py
+	$(BIN)/python benchmarks/prediction_trees.py
 
 bench-scheduling: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/scheduling.py
