@@ -113,6 +113,10 @@ def _nearest(targets: Sequence[Operator], weights: Floats, pool: Sequence[Operat
 _CALLS = {
     "linear": "a, b = new(s[0], s[1]), new(s[2], s[1]); call = lambda: torch.nn.functional.linear(a, b)",
     "bmm": "a, b = new(s[0], s[1], s[2]), new(s[0], s[2], s[3]); call = lambda: torch.bmm(a, b)",
+    "attention": (
+        "a, b, c = new(s[0], 1, s[1], s[2]), new(s[0], 1, s[1], s[2]), new(s[0], 1, s[1], s[3]); "
+        "call = lambda: torch.nn.functional.scaled_dot_product_attention(a, b, c)"
+    ),
     "conv": (
         "a, b = new(s[0], s[1], s[5], s[6]), new(s[2], s[1] // s[10], s[3], s[4]); "
         "call = lambda: torch.nn.functional.conv2d(a, b, None, s[7], (s[8], s[9]), 1, s[10])"

@@ -19,6 +19,7 @@ _ROWS = ("rows", "width")
 SHAPES: Mapping[str, tuple[str, ...]] = {
     "linear": ("rows", "inputs", "outputs"),
     "bmm": ("batch", "rows", "inner", "columns"),
+    "attention": ("batch", "rows", "inner", "columns"),
     "conv": (
         *("batch", "channels", "filters", "kernel_height", "kernel_width", "height", "width"),
         *("stride", "padding_height", "padding_width", "groups"),
@@ -32,8 +33,10 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
 """Kinds of operators, and what the sizes of their shapes are called.
 
 `linear` multiplies (rows × inputs) by (inputs × outputs); `bmm` (rows × inner) by (inner × columns),
-`batch` times; the kinds of `rows` and `width` go over a matrix: `add`, `mul` and `div` over two of them,
-`scale` is any arithmetic with one number or a broadcast row, `copy` any change of layout, `sum` adds up rows.
+`batch` times; `attention` weighs values of width `columns` by the scores of `rows` queries and keys of
+width `inner`, `batch` times, in one kernel that never writes the scores (Dao et al. 2022). The kinds of
+`rows` and `width` go over a matrix: `add`, `mul` and `div` over two of them, `scale` is any arithmetic
+with one number or a broadcast row, `copy` any change of layout, `sum` adds up rows.
 """
 _BINARY = ("add", "mul", "div")
 _KEEPS_INPUT = ("gelu", "relu", "silu", "tanh")
@@ -124,7 +127,7 @@ class Operator:
         match self.kind:
             case "linear":
                 return self["rows"] * self["outputs"]
-            case "bmm":
+            case "bmm" | "attention":
                 return self["batch"] * self["rows"] * self["columns"]
             case "conv":
                 return self["batch"] * self["filters"] * prod(self.output_size)
@@ -140,6 +143,8 @@ class Operator:
                 return self["rows"] * self["inputs"] + self["inputs"] * self["outputs"]
             case "bmm":
                 return self["batch"] * self["inner"] * (self["rows"] + self["columns"])
+            case "attention":
+                return self["batch"] * self["rows"] * (2 * self["inner"] + self["columns"])
             case "conv":
                 picture = self["batch"] * self["channels"] * self["height"] * self["width"]
                 return picture + self._kernel * self["filters"]
@@ -159,6 +164,8 @@ class Operator:
                 return 2.0 * prod(self.shape)
             case "bmm":
                 return 2.0 * prod(self.shape)
+            case "attention":
+                return 2.0 * self["batch"] * self["rows"] ** 2 * (self["inner"] + self["columns"])
             case "conv":
                 return 2.0 * self.outputs * self._kernel
             case "pool":
@@ -201,6 +208,10 @@ class Operator:
                     replace(plain, shape=(batch, rows, columns, inner)),
                     replace(plain, shape=(batch, inner, rows, columns)),
                 )
+            case "attention":
+                # Five products where the forward pass has two: the scores are computed again.
+                batch, rows, inner, columns = self.shape
+                return (plain, plain, replace(plain, shape=(batch, rows, -(-inner // 2), -(-columns // 2))))
             case "conv":
                 # Both gradients are convolutions with as many operations as the forward pass.
                 return (plain, plain)

@@ -13,6 +13,7 @@ from ...documents import load_catalogue
 from ..measurement_plan import measurement_script, plan_measurements, plan_table
 from ..models.description import ModelDescription, Setting
 from ..models.load import load_model
+from ..models.transformer import Transformer
 from ..times.measurements import Measurement
 from ..training.offers import Offer, Wanted, best_of, best_offer
 from ..training.refusals import Refusal, why_not
@@ -142,6 +143,7 @@ def predict(
     optimiser: str = "adam",
     global_batch: int | None = None,
     records: str | Path | None = None,
+    fused_attention: bool = False,
 ) -> Prediction:
     """Predict what training a model takes on hardware that one need not have.
 
@@ -168,6 +170,8 @@ def predict(
     records
         A CSV file of trainings at other batch sizes (`batch`, `epochs`, which is empty where the target was
         not met), from which epochs are predicted.
+    fused_attention
+        Whether attention is one kernel that keeps no scores; of a transformer with one stack.
 
     Raises
     ------
@@ -183,7 +187,9 @@ def predict(
             raise OptionError(f"measurements: say of which hardware they are, such as {given[0].name}=FILE")
         measurements = {given[0].name: measurements}
     described = model if isinstance(model, ModelDescription) else load_model(model)
-    setting = Setting(batch, sequence, precision)
+    if fused_attention and not isinstance(described, Transformer):
+        raise OptionError(f"{described.name}: fused attention is known of transformers with one stack only")
+    setting = Setting(batch, sequence, precision, fused_attention=fused_attention)
     if global_batch is not None and 0 < global_batch < batch:
         raise OptionError(f"global_batch {global_batch}: is smaller than the batch of one GPU, {batch}")
     wanted = Wanted(gpus, tensor, pipeline, zero_stage, recompute)

@@ -63,6 +63,8 @@ def of_prediction(model: ModelDescription, setting: Setting, work: Work) -> Iter
         if not work.records:
             yield "It is taken to need no more epochs for that; --global-batch fixes it, --records predicts."
     yield "Communication does not hide behind computation; links take up to twice as long as they promise."
+    if setting.fused_attention:
+        yield "Attention is one kernel that keeps no scores; no such kernel was among what was measured."
     yield f"The framework keeps {FRAMEWORK_BYTES / 1e9:g} GB of each GPU: an assumption."
     yield from model.assumptions
 

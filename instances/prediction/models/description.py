@@ -29,6 +29,9 @@ class Setting:
         Whether there is a backward pass.
     compiled
         Whether chains of elementwise operators run as one kernel, as a compiler makes them.
+    fused_attention
+        Whether attention is one kernel that never writes its scores (FlashAttention), in a transformer of one
+        stack; other models are as they are described.
 
     Raises
     ------
@@ -42,6 +45,7 @@ class Setting:
     tensor_parallel: int = 1
     training: bool = True
     compiled: bool = False
+    fused_attention: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batch", "sequence", "tensor_parallel"):

@@ -124,6 +124,7 @@ class _Parts:
     shares: int
     training: bool
     compiled: bool
+    fused: bool
 
     @classmethod
     def of(cls, config: TransformerConfig, setting: Setting, name: str) -> _Parts:
@@ -134,7 +135,8 @@ class _Parts:
             sizes["key and value heads"] = config.groups
         check_parts(name, shares, {**sizes, **widths_of(config.experts)}, config.activation)
         sequence = sequence_of(config, setting, name)
-        return cls(config, setting.batch, sequence, shares, setting.training, setting.compiled)
+        how = setting.training, setting.compiled, setting.fused_attention
+        return cls(config, setting.batch, sequence, shares, *how)
 
     @property
     def rows(self) -> int:
@@ -236,20 +238,27 @@ class _Parts:
             operators = latent_projections(latent, rows, config.hidden, heads)
             operators += self._positions(heads * latent.rotary, latent.rotary)
             width, value = latent.plain + latent.rotary, latent.value
-        batch, sequence = self.batch * heads, self.sequence
-        scores = [Operator("bmm", (batch, sequence, width, sequence), saved=0)]
-        scores += self._capped(sequence, batch * sequence) if config.scores_cap else []
-        if config.sinks:
-            scores.append(replace(self._over("copy", sequence + 1, 1, batch * sequence), parameters=heads))
-        values = Operator("bmm", (batch, sequence, sequence, value))
         operators += [
             self._over("copy", heads * width),
             *self._copies_of_keys(heads * width, heads * value),
         ]  # queries, keys, values by head
-        operators += [*scores, *self._softmax(batch * sequence), values, self._over("copy", heads * value)]
+        operators += [*self._scored(self.batch * heads, width, value), self._over("copy", heads * value)]
         # What devices compute of a bias after their sums is the same on each; one of them holds it.
         output = linear(rows, heads * value, config.hidden, bias=config.biased_output)
         return [*operators, replace(output, saved=0)]
+
+    def _scored(self, batch: int, width: int, value: int) -> list[Operator]:
+        """Return the scores of queries and keys, and the values that they weigh."""
+        config, sequence = self.config, self.sequence
+        sinks = config.heads // self.shares if config.sinks else 0
+        if self.fused:
+            return [Operator("attention", (batch, sequence, width, value), parameters=sinks)]
+        scores = [Operator("bmm", (batch, sequence, width, sequence), saved=0)]
+        scores += self._capped(sequence, batch * sequence) if config.scores_cap else []
+        if config.sinks:
+            scores.append(replace(self._over("copy", sequence + 1, 1, batch * sequence), parameters=sinks))
+        values = Operator("bmm", (batch, sequence, sequence, value))
+        return [*scores, *self._softmax(batch * sequence), values]
 
     def _copies_of_keys(self, keys: int, values: int) -> list[Operator]:
         if keys == values:

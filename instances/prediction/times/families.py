@@ -25,7 +25,7 @@ from ..operators import SHAPES, Operator
 FAMILY: Mapping[str, str] = {
     **dict.fromkeys(SHAPES, "elementwise"),
     "linear": "linear",
-    "bmm": "bmm",
+    **dict.fromkeys(("bmm", "attention"), "bmm"),
     "conv": "conv",
     "layer_norm": "norm",
     "rms_norm": "norm",

@@ -75,6 +75,9 @@ class PredictOptions:
             "--recompute/--no-recompute", help="Compute activations again. [default: where memory needs it]"
         ),
     ] = None
+    fused_attention: Annotated[
+        bool, typer.Option("--fused-attention", help="Attention is one kernel that keeps no scores.")
+    ] = False
     optimiser: Annotated[str, typer.Option(help="sgd, momentum, adam or adamw.")] = "adam"
     global_batch: Annotated[
         int | None, typer.Option(help="Samples of all GPUs between two exchanges of gradients.", min=1)
@@ -124,6 +127,7 @@ def predict(run: PredictOptions) -> None:
         pipeline=run.pipeline,
         zero_stage=run.zero,
         recompute=run.recompute,
+        fused_attention=run.fused_attention,
         optimiser=run.optimiser,
         global_batch=run.global_batch,
         records=run.records,

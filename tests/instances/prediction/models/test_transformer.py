@@ -6,6 +6,7 @@ import pytest
 
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.prediction.models import Setting, load_model
+from clusterplan.instances.prediction.models.memory import device_memory
 from clusterplan.instances.prediction.models.transformer import ACTIVATIONS, Transformer
 from clusterplan.instances.prediction.models.transformer_config import config_of
 from clusterplan.instances.prediction.operators import flops
@@ -24,6 +25,27 @@ def test_operations_are_those_of_the_formula() -> None:
     batch, s, layers, h, words = 2, 1024, 36, 1280, 50257
     exact = 72 * batch * s * layers * h**2 * (1 + s / (6 * h) + words / (12 * layers * h))
     assert _products("gpt2-large", Setting(batch)) == pytest.approx(exact, rel=1e-3)
+
+
+def test_fused_attention_has_the_same_products_forward_and_keeps_no_scores() -> None:
+    """Of 4·B·s²·h operations a block; going back the scores are computed again: five products for two."""
+    forward = {fused: Setting(2, 2048, training=False, fused_attention=fused) for fused in (False, True)}
+    model = load_model("llama-2-7b")
+    counted = {
+        fused: flops(op for op in model.operators(how) if op.kind in ("linear", "bmm", "attention"))
+        for fused, how in forward.items()
+    }
+    assert counted[True] == pytest.approx(counted[False])
+    fused, plain = (Setting(2, 2048, precision="bf16", fused_attention=fused) for fused in (True, False))
+    own = flops(op for op in model.operators(fused) if op.kind == "attention")
+    assert own == pytest.approx(32 * 3.5 * 4 * 2 * 2048**2 * 4096)
+    scores = 32 * 2048**2 * 2
+    saved = [
+        sum(op.activations * op.count for op in model.layers(how)[1].operators) for how in (plain, fused)
+    ]
+    assert saved[0] - saved[1] >= scores
+    long = [device_memory(model.layers(how), how).total for how in (plain, fused)]
+    assert long[0] - long[1] >= 32 * 2 * scores  # bytes of all blocks
 
 
 def test_activations_are_those_of_the_formula() -> None:

@@ -55,6 +55,16 @@ def test_what_fits_nowhere_and_has_no_plan_is_told_to_programs(tmp_path: Path) -
     assert done.exit_code == INFEASIBLE
 
 
+def test_fused_attention_is_said_and_is_of_transformers(tmp_path: Path) -> None:
+    long = ("llama-2-7b", "--hardware", "h100", "--batch", 1, "--precision", "bf16", "--format", "json")
+    plain, fused = (json.loads(invoke(predict, *long, *how).stdout) for how in ((), ("--fused-attention",)))
+    assert fused["hours"] < plain["hours"]
+    assert fused["activations_gb"] < plain["activations_gb"]
+    assert "keeps no scores" in invoke(predict, *long[:-2], "--fused-attention").stdout
+    with pytest.raises(OptionError, match="t5-small: fused attention is known of transformers with one"):
+        invoke(predict, "t5-small", "--hardware", "h100", "--fused-attention")
+
+
 def test_a_page(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     invoke(predict, *GIVEN, "--deadline", "2099-01-01", "--output", path)
