@@ -49,7 +49,10 @@ def find_allocation_frontier(
     if status == "partial" and limit == "none":  # that of a single solve left the error unproven, if any
         limit = next((bound.limit for bound in search.bounds.values() if bound.limit != "none"), "none")
     steps = _undominated(search.found)
-    certified = {step: bound.certified for step, bound in search.bounds.items()}
+    values = search.values()
+    certified = {
+        step: min(bound.certified, values.get(step, math.inf)) for step, bound in search.bounds.items()
+    }
     return AllocationFrontier(
         instance=instance.name,
         instance_sha256=instance.sha256(),
@@ -57,7 +60,7 @@ def find_allocation_frontier(
         status=status,
         limit=limit,
         error=error,
-        certified_error=proven_error(grid, search.values(), certified) if search.found else None,
+        certified_error=proven_error(grid, values, certified) if search.found else None,
         most_usd_per_hour=grid.most_usd,
         prices_usd_per_hour=grid.prices,
         weight=grid.weight,

@@ -138,7 +138,7 @@ class ClusterSearch:
             return
         plan = self._with_shared_entries(result)
         found = Found(result.objective, grid.instance.resources, grid.own_rate(), plan)
-        self.current = point_of(grid, found, _bound_of(result))
+        self.current = point_of(grid, found, _bound_of(formulation, result))
         if grid.mix == "fixed" and grid.last >= 1:
             self._record(Fraction(1), formulation, result)
         elif grid.mix == "any":
@@ -200,7 +200,7 @@ class ClusterSearch:
             certified = math.inf if proven else formulation.elementary_bounds()[0] or 0.0
             self.bounds[step] = Bound(math.inf, certified, result.certificate)
             return
-        bound = _bound_of(result)
+        bound = _bound_of(formulation, result)
         self._update_bound(step, bound)
         if result.plan is None or result.objective is None:
             return
@@ -211,7 +211,7 @@ class ClusterSearch:
             if cheaper.violations(plan):
                 return
             # The dual prices prove at least as much for the cheaper cluster, which has less capacity.
-            own = min(cheaper.certified_bounds(result.certificate)[0] or 0.0, result.objective)
+            own = cheaper.certified_bounds(result.certificate)[0] or 0.0
             self._update_bound(place, replace(bound, claimed=max(bound.claimed, own), certified=own))
         self._update_incumbent(place, capacities, result.objective, plan)
 
@@ -302,7 +302,10 @@ def mean(total: float, grid: ClusterGrid) -> float | None:
 
 
 def point_of(grid: ClusterGrid, found: Found, bound: Bound | None) -> AllocationPoint:
-    """Return a plan with its cluster and bound as a point."""
+    """Return a plan with its cluster and bound as a point; by rounding, a bound may exceed the plan."""
+    if bound is not None:
+        claimed, certified = min(bound.claimed, found.value), min(bound.certified, found.value)
+        bound = replace(bound, claimed=claimed, certified=certified)
     return AllocationPoint(
         rate_usd_per_hour=found.rate,
         capacities=dict(found.capacities),
@@ -315,10 +318,16 @@ def point_of(grid: ClusterGrid, found: Found, bound: Bound | None) -> Allocation
     )
 
 
-def _bound_of(result: Result) -> Bound:
-    """Return the bounds of a solve that found a plan, or at least not that there is none."""
+def _bound_of(formulation: AllocationFormulation, result: Result) -> Bound:
+    """Return the bounds of a solve that found a plan, or at least not that there is none.
+
+    Where a bound exceeds the plan by rounding, the result says the plan's value. The plan may belong to a
+    cheaper step, so that the bound of this one is what its certificate proves.
+    """
     claimed, certified = result.bound or 0.0, result.certified_bound or 0.0
-    return Bound(claimed, certified, result.certificate, result.prices, result.limit)
+    if certified == result.objective:
+        certified = formulation.certified_bounds(result.certificate)[0] or 0.0
+    return Bound(max(claimed, certified), certified, result.certificate, result.prices, result.limit)
 
 
 def _proves_none(formulation: AllocationFormulation, certificate: object) -> bool:

@@ -5,17 +5,29 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+import clusterplan
 from clusterplan.formulations.allocation.cluster_grids import cluster_grid_of
+from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.formulations.allocation.frontier_error import proven_error
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.solvers.allocation.frontier import find_allocation_frontier
 from clusterplan.solvers.allocation.frontier_result import AllocationFrontier
-from clusterplan.solvers.allocation.frontier_search import Bound, ClusterSearch, mean
+from clusterplan.solvers.allocation.frontier_search import (
+    Bound,
+    ClusterSearch,
+    Found,
+    _bound_of,
+    mean,
+    point_of,
+)
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import Result
 
 PRICES = {"cpu": 1.0, "gpu": 3.0}
 
@@ -72,3 +84,26 @@ def test_the_frontier_is_put_together_from_the_search() -> None:
     assert rates == sorted(rates, reverse=True)
     assert means == sorted(means)
     assert AllocationFrontier.model_validate_json(frontier.model_dump_json()) == frontier
+
+
+def test_a_bound_above_its_plan_by_rounding_is_what_its_certificate_proves() -> None:
+    """The plan may belong to a cheaper step; a point's bounds are no more than its own plan's value."""
+    instance = generate_allocation(20, 3, 0.5, seed=1)
+    formulation, solved = AllocationFormulation(instance), clusterplan.solve(instance, "exact")
+    assert solved.objective is not None
+    proven = formulation.certified_bounds(solved.certificate)[0]
+    given = {
+        "objective": 7.0,
+        "bound": 7.0,
+        "certificate": solved.certificate,
+        "prices": None,
+        "limit": "none",
+    }
+    own, other = (SimpleNamespace(**given, certified_bound=bound) for bound in (7.0, 5.0))
+    assert _bound_of(formulation, cast(Result, own)).certified == proven
+    assert _bound_of(formulation, cast(Result, other)).certified == 5.0
+    grid = cluster_grid_of(instance, "any", {"gpu": 1.0}, None)
+    value, plan = solved.objective, tuple(solved.plan or ())
+    found = Found(value, instance.resources, grid.own_rate(), plan)
+    point = point_of(grid, found, Bound(2 * value, 1.5 * value, solved.certificate))
+    assert point.bound_s == point.certified_bound_s == point.mean_completion_s
