@@ -78,6 +78,12 @@ def report(whole: Rows, tables: Mapping[str, Rows], sheet: Rows) -> list[str]:
         name = mode if sort == "plain" else f"{mode}, {sort}"
         means = part[["error", "sheet_error"]].mean()
         lines.append(f"| {gpu} | {name} | {len(part)} | {means['error']:.1%} | {means['sheet_error']:.1%} |")
+    plain = models[models["sort"] == "plain"]
+    of_modes = plain.groupby(["gpu", "mode"])[["error", "sheet_error"]].mean()
+    means = of_modes.groupby("gpu").mean().mean()
+    lines.append(
+        f"| mean of GPUs | plain | {len(plain)} | {means['error']:.1%} | {means['sheet_error']:.1%} |"
+    )
     for what, rows in tables.items():
         lines += ["", f"## Larger shapes than any in training, from 20 {what} a family", "", *_errors(rows)]
     lines += ["", "## All shapes, from data sheets", "", *_errors(sheet)]

@@ -87,7 +87,7 @@ def main() -> None:
     if folder is None:
         sys.exit("no published data: set CLUSTERPLAN_DATA, or put it in ../shared/data")
     try:
-        import sklearn  # noqa: F401
+        import sklearn  # noqa: F401  # only whether it is there
     except ImportError:
         print("skipped: pip install scikit-learn")
         return
