@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...instances.common.errors import OptionError
-from ..common.interrupting import interrupting
+from ..common.interrupting import interrupted
 from ..common.result import Limit
 from .base import Answer, Backend, BackendError, Request, installed
 from .threads import GRACE, GRACE_S
@@ -63,8 +63,9 @@ class Cbc(Backend):
         # PuLP would settle the time limit before it writes the model, and wait for CBC however long it takes.
         with tempfile.TemporaryDirectory() as folder:
             model, start, found, log = (Path(folder) / name for name in ("m.mps", "m.mst", "m.sol", "log"))
-            with interrupting(request.clock):
-                variables, names, rows, _ = problem.writeMPS(str(model), rename=1)
+            variables, names, rows, _ = interrupted(
+                request.clock, lambda: problem.writeMPS(str(model), rename=1)
+            )
             words = [str(model)]
             if request.start:
                 solver.writesol(str(start), problem, variables, names, rows)

@@ -17,7 +17,7 @@ from ...formulations.common.objective import Objective
 from ...formulations.common.tolerance import loosened
 from ...instances.common.errors import OptionError
 from ..common.base import Clock, FormulationT_contra, Outcome, Solver
-from ..common.interrupting import interrupting
+from ..common.interrupting import interrupted
 from ..common.options import SolveOptions
 from ..common.result import Limit
 from .base import BackendError, installed
@@ -124,8 +124,7 @@ class CpSat(Solver[FormulationT_contra]):
         settings = {**self.settings, **options.backend_options}
         options = options.model_copy(update={"backend_options": settings})
         import_module("ortools.sat.python.cp_model")  # which must not be interrupted
-        with interrupting(clock):
-            model = self.model(formulation)
+        model = interrupted(clock, lambda: self.model(formulation))
         return solve_in_order(formulation, model, options, clock)
 
 

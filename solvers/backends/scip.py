@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import Any
 
 from ...instances.common.errors import OptionError
-from ..common.interrupting import interrupting
+from ..common.interrupting import interrupted
 from ..common.result import Limit
 from .base import Answer, Backend, BackendError, Ending, Request, installed
 
@@ -97,8 +97,7 @@ class Scip(Backend):
         import pulp
 
         solver = pulp.SCIP_PY(msg=False, gapRel=request.gap)
-        with interrupting(request.clock):
-            solver.buildSolverModel(problem)
+        interrupted(request.clock, lambda: solver.buildSolverModel(problem))
         model, settings = problem.solverModel, dict(request.settings or {})
         if request.clock.remaining_s is not None:
             settings.setdefault("limits/time", request.clock.remaining_s)

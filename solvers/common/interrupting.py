@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from ...formulations.common.clock import Clock
 from ...instances.common.errors import OutOfTimeError
 
+AGAIN_S = 0.1
+"""After an interruption, seconds until the next; what libraries do as they end takes less."""
+
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+AnswerT = TypeVar("AnswerT")
 
 
 class _TimeUpError(OutOfTimeError):
@@ -20,42 +27,54 @@ class _TimeUpError(OutOfTimeError):
         super().__init__("preparing it takes longer than there is time for")
 
 
-@contextmanager
-def interrupting(clock: Clock) -> Iterator[None]:
-    """Interrupt the block once the time is up, between two steps of Python code.
+def interrupted(clock: Clock, work: Callable[[], AnswerT]) -> AnswerT:
+    """Return what a function returns; interrupt it once the time is up, between two steps of Python code.
 
     Modelling libraries take seconds to write a large model down, and cannot be given a limit for that. What
     they do in C is not interrupted. They have to be loaded before: one that is interrupted meanwhile stays
     broken, and may end the whole process later.
 
+    Python drops an exception that it meets in a destructor or in a callback of the garbage collector, and
+    libraries catch some. Therefore the function is interrupted again and again until it has ended.
+
     Raises
     ------
     OutOfTimeError
-        If the time is up before the block ends.
+        If the time is up before the function ends.
     """
     left, here = clock.remaining_s, ctypes.c_ulong(threading.get_ident())
     if left is None:
-        yield
-        return
+        return work()
     ended, turn = threading.Event(), threading.Lock()
 
     def watch() -> None:
-        ended.wait(left)
-        with turn:
-            if not ended.is_set():
-                _raise_in(here, ctypes.py_object(_TimeUpError))
+        if ended.wait(left):
+            return
+        with _dropped_unreported():
+            while not ended.is_set():
+                with turn:
+                    if not ended.is_set():
+                        _raise_in(here, ctypes.py_object(_TimeUpError))
+                ended.wait(AGAIN_S)
 
+    # A function, not a block: an interruption between the end of a block and what its context manager does
+    # then would leave nobody to end the interruptions.
     try:
         threading.Thread(target=watch, daemon=True).start()
-        yield
+        return work()
     except Exception as error:
         if isinstance(error, OutOfTimeError) or not _by_interruption(error):
             raise
         raise _TimeUpError from error
     finally:
-        with turn:
-            ended.set()
-        _raise_in(here, None)  # raised too late to interrupt anything
+        while True:
+            try:
+                with turn:
+                    ended.set()
+                _raise_in(here, None)  # raised too late to interrupt anything
+                break
+            except _TimeUpError:
+                continue
 
 
 def _by_interruption(error: BaseException | None) -> bool:
@@ -63,3 +82,19 @@ def _by_interruption(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, _TimeUpError):
         error = error.__cause__ or error.__context__
     return error is not None
+
+
+@contextmanager
+def _dropped_unreported() -> Iterator[None]:
+    """Keep Python from printing the interruptions that it drops, for they are raised again."""
+    report = sys.unraisablehook
+
+    def report_others(dropped: Any) -> None:
+        if not isinstance(dropped.exc_value, _TimeUpError):
+            report(dropped)
+
+    sys.unraisablehook = report_others
+    try:
+        yield
+    finally:
+        sys.unraisablehook = report

@@ -423,7 +423,8 @@ def test_cbc_that_does_not_stop_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
     model = milp_model(staging())
     model.minimise(0, 1.0)
     began = time.perf_counter()
-    answer = BACKENDS["cbc"].minimise(model.problem, Request(clock=Clock(0.2)))
+    # On a busy machine, too, the model is written before the time is up.
+    answer = BACKENDS["cbc"].minimise(model.problem, Request(clock=Clock(2.0)))
     assert (answer.values, answer.limit) == (None, "time")
     assert time.perf_counter() - began < CAP_S
 

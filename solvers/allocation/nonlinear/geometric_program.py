@@ -35,7 +35,7 @@ from ....instances.common.arrays import Floats, Ints
 from ....instances.common.speed import SpeedTable
 from ...backends.threads import no_warnings
 from ...common.base import Clock
-from ...common.interrupting import interrupting
+from ...common.interrupting import interrupted
 from ...common.options import SolveOptions
 
 
@@ -186,8 +186,8 @@ def _run(cp: Any, problem: Any, options: SolveOptions, clock: Clock) -> str:
     settings: dict[str, Any] = dict.fromkeys(("tol_gap_rel", "tol_gap_abs", "tol_feas"), SETTINGS.accuracy)
     settings |= {"accept_unknown": True, "max_threads": options.threads or 0}
     with no_warnings():  # an inaccurate solution is as good a source of prices as any
-        with interrupting(clock):
-            problem.get_problem_data(cp.CLARABEL)  # what cvxpy makes of it is kept for `solve`
+        # What cvxpy makes of it is kept for `solve`.
+        interrupted(clock, lambda: problem.get_problem_data(cp.CLARABEL))
         if clock.remaining_s is not None:
             settings["time_limit"] = SETTINGS.time_share * clock.remaining_s
         try:
