@@ -228,6 +228,7 @@ def test_plans_that_use_the_tolerances_are_above_it(preemption: str) -> None:
     assert price_bound(instance, found.grid) <= value
 
 
+@pytest.mark.slow
 def test_it_holds_for_jobs_that_keep_their_place_for_longer(shared_data: Path) -> None:
     """As the simulator of Muri lets them; every policy's plan is above the bound of one."""
     folder = shared_data / "muri"
