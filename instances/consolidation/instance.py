@@ -222,6 +222,13 @@ class ConsolidationInstance(Instance):
         pinned = any(fnmatchcase(job.name, pattern) for pattern in self.pinned or ())
         return job.movable is False or self.running == "stay" or pinned
 
+    @cached_property
+    def staying(self) -> frozenset[str]:
+        """The names of the jobs that stay."""
+        if not (self.running or self.pinned or any(job.movable is False for job in self.jobs)):
+            return frozenset()
+        return frozenset(job.name for job in self.jobs if self.stays(job))
+
     def restart_h(self, job: PlacementJob) -> Fraction:
         """Return the hours of its value that a job loses if it moves or stops; 0 if it does not run."""
         if not any(group.current for group in job.task_groups):
