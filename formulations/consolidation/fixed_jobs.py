@@ -110,7 +110,7 @@ class WithFixedJobs(ConsolidationFormulation):
     def lifted(self, bounds: Sequence[float | None]) -> tuple[float | None, ...]:
         """Return values or bounds of what is left as those of the whole."""
         pairs = zip(bounds, self.offsets, strict=False)
-        return tuple(None if bound is None else bound + offset for bound, offset in pairs)
+        return tuple(None if bound is None else _with(bound, offset) for bound, offset in pairs)
 
     @property
     def classes(self) -> ClassTable:
@@ -203,6 +203,11 @@ def _lifted(objective: ModelObjective, offset: float) -> ModelObjective:
         to_plan=lambda value: objective.to_plan(value - offset) + offset,
         integral=objective.integral and offset.is_integer(),
     )
+
+
+def _with(bound: float, offset: float) -> float:
+    """Return a bound with what the jobs that stay count; the two may cancel to nothing."""
+    return float(exact(bound) + exact(offset)) if math.isfinite(bound) else bound
 
 
 def _left(value: float, offset: float, sense: Sense) -> float:
