@@ -254,8 +254,8 @@ def worth_of_servers(checked: CheckedCluster, data: Any, value: float) -> dict[s
         return {}
     if least is None:
         return {}
-    # What is open between bound and value might be won by the server as well. The value is a sum of floats: as
-    # a level it is the multiple of the step that it stands for, so that no step is lost by rounding down.
+    # What is open between bound and value might be won by the server as well. The value is a sum of floats;
+    # its level is the multiple of the step that it stands for, so that rounding down loses none.
     step, open_ = quantum(classes, "value"), level(classes, "value", value) - least
     found: dict[str, float] = {}
     servers = list(checked.cluster.servers.values())
