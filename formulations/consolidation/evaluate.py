@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 from ...instances.consolidation.job import PlacementJob
-from .classes import exact, worth_of
+from .classes import exact, restart_of, worth_of
 from .cluster_data import ClusterData
 from .devices.staying import staying
 from .plan import JobPlacement
@@ -30,8 +30,12 @@ def moved(data: ClusterData, plan: Sequence[JobPlacement]) -> Iterator[Placement
 
 
 def _value(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
-    lost = [-data.restarts.get(job.name, 0.0) for job in moved(data, plan)] if data.restarts else []
-    return math.fsum([*(job.worth for job, _ in _placed(data, plan)), *lost])
+    if not data.restarts:
+        return math.fsum(job.worth for job, _ in _placed(data, plan))
+    # In fractions, for what is won and lost may cancel to nothing.
+    worth = Counter(worth_of(job) for job, _ in _placed(data, plan))
+    worth.subtract(restart_of(data.instance, job) for job in moved(data, plan))
+    return float(sum((n * amount for amount, n in worth.items()), Fraction(0)))
 
 
 def _spread(data: ClusterData, plan: Sequence[JobPlacement]) -> float:

@@ -2,15 +2,17 @@
 
 A job that stays decides nothing. What is left is an instance without these jobs, whose servers have less
 free and more traffic, and count as used. Its plans, with the jobs that stay added, are the plans of all;
-each objective differs by a constant, so that its bounds and certificates prove those of the whole.
+each objective differs by a constant, so that its bounds and certificates prove those of the whole. Whole
+plans are judged by the formulation of the instance as it was given, which knows nothing of what is left.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from ...instances.consolidation.devices import Devices, DeviceSlot, Taken
@@ -18,27 +20,29 @@ from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob
 from ...instances.consolidation.server import Server
 from ..common.milp_model import MilpModel, ModelObjective
-from ..common.objective import Diagnosis, Violation
+from ..common.objective import Diagnosis, Sense, Violation
 from ..common.tolerance import within
-from .classes import ClassTable
+from .classes import ClassTable, exact
 from .devices.formulation import formulation_of as formulation_of_rest
 from .devices.naming import with_devices
-from .evaluate import VALUE_OF
+from .devices.staying import staying
 from .explain import action_of
 from .formulation import ConsolidationFormulation
 from .milp import milp_model
 from .plan import JobPlacement, entry_of
 
-NO_OFFSET = ("servers", "traffic", "migrations")
-"""Objectives that servers in use count anyway, and in which jobs that stay count nothing."""
+NO_OFFSET = ("servers", "traffic")
+"""Objectives in which the servers of what is left count what the jobs that stay do."""
+FINEST = 10**9
+"""Figures whose decimals are finer than such parts of one may be off by the rounding of a sum of floats."""
+
+Held = dict[str, dict[str, Counter[float]]]
+"""Server → resource → what a task takes → how many such tasks stay there."""
 
 
 def formulation_of(instance: ConsolidationInstance) -> ConsolidationFormulation:
     """Return the formulation of an instance, with or without jobs that stay."""
-    said = instance.running or instance.pinned or any(job.movable is False for job in instance.jobs)
-    if said and any(map(instance.stays, instance.jobs)):
-        return WithFixedJobs(instance)
-    return formulation_of_rest(instance)
+    return WithFixedJobs(instance) if instance.staying else formulation_of_rest(instance)
 
 
 def model_of(formulation: ConsolidationFormulation) -> MilpModel[JobPlacement]:
@@ -59,6 +63,8 @@ class WithFixedJobs(ConsolidationFormulation):
 
     Attributes
     ----------
+    original
+        The formulation of the instance as it was given, which judges and evaluates plans.
     fixed
         Where each job runs that stays.
     rest
@@ -69,20 +75,28 @@ class WithFixedJobs(ConsolidationFormulation):
 
     def __init__(self, instance: ConsolidationInstance) -> None:
         super().__init__(instance)
-        jobs = {job.name: job for job in instance.jobs if instance.stays(job)}
+        self.original = formulation_of_rest(instance)
+        jobs = {job.name: job for job in instance.jobs if job.name in instance.staying}
         now = [entry_of(job, {g.name: dict(g.current) for g in job.task_groups}) for job in jobs.values()]
         named = with_devices(jobs, self.servers, now) if instance.has_devices else now
-        self.without_devices = named is None
-        self.fixed = {entry.job: entry for entry in (now if named is None else named)}
+        entries = tuple(now if named is None else named)
+        self.without_devices = named is None or any(
+            staying(group, entry, device_moves=True) < group.tasks
+            for entry in entries
+            for group in jobs[entry.job].task_groups
+        )
+        self.fixed = {entry.job: entry for entry in entries}
         self.rest = formulation_of_rest(_rest(instance, self.fixed))
-        entries = tuple(self.fixed.values())
+        # What they count is what they would count without any other job.
+        alone = formulation_of_rest(instance.model_copy(update={"jobs": tuple(jobs.values())}))
         self.offsets = tuple(
-            0.0 if name in NO_OFFSET else VALUE_OF[name](self, entries) for name in instance.objectives
+            0.0 if objective.name in NO_OFFSET else value
+            for objective, value in zip(self.objectives, alone.evaluate(entries), strict=True)
         )
 
     def fewest(self, job: PlacementJob) -> int | None:
         """Return m_j, which depends on capacities alone; None if the job can never run."""
-        return self.rest.fewest(job)
+        return self.original.fewest(job)
 
     def others(self, plan: Sequence[JobPlacement]) -> list[JobPlacement]:
         """Return the entries of jobs that need not stay."""
@@ -96,7 +110,7 @@ class WithFixedJobs(ConsolidationFormulation):
     def lifted(self, bounds: Sequence[float | None]) -> tuple[float | None, ...]:
         """Return values or bounds of what is left as those of the whole."""
         pairs = zip(bounds, self.offsets, strict=False)
-        return tuple(None if bound is None else bound + offset for bound, offset in pairs)
+        return tuple(None if bound is None else _with(bound, offset) for bound, offset in pairs)
 
     @property
     def classes(self) -> ClassTable:
@@ -104,23 +118,19 @@ class WithFixedJobs(ConsolidationFormulation):
         return self.rest.classes
 
     def violations(self, plan: Sequence[JobPlacement]) -> list[Violation]:
-        """Return every constraint that the plan breaks."""
-        found = []
-        entries = {entry.job: entry for entry in plan}
-        for name, right in self.fixed.items():
-            entry = entries.get(name)
-            if entry is None:
-                found.append(Violation("one placement", f"job {name!r} is missing"))
-            elif not entry.placed or entry.tasks != right.tasks or entry.devices != right.devices:
-                found.append(Violation("stays", f"job {name!r} runs and stays where it is"))
-        if len(entries) < len(plan):
-            found.append(Violation("one placement", "a job is listed twice"))
-        return found or self.rest.violations(self.others(plan))
+        """Return every constraint that the plan breaks.
+
+        Where it is not said which devices a job holds that stays, they are the ones that were chosen for it.
+        """
+        return self.original.violations(plan) or [
+            Violation("stays", f"job {entry.job!r} runs and stays on its devices")
+            for entry in plan
+            if entry.job in self.fixed and entry.devices != self.fixed[entry.job].devices
+        ]
 
     def evaluate(self, plan: Sequence[JobPlacement]) -> tuple[float, ...]:
         """Return the value of each objective, in the instance's order."""
-        values = self.rest.evaluate(self.others(plan))
-        return tuple(value + offset for value, offset in zip(values, self.offsets, strict=True))
+        return self.original.evaluate(plan)
 
     def finish(self, plan: Sequence[JobPlacement]) -> tuple[JobPlacement, ...]:
         """Return the plan in the order of the jobs, with reasons and with what is to be done."""
@@ -145,7 +155,8 @@ class WithFixedJobs(ConsolidationFormulation):
         """Return the bounds that prices of what is left prove."""
         left = None
         if values is not None:
-            left = [value - offset for value, offset in zip(values, self.offsets, strict=True)]
+            pairs = zip(self.objectives, values, self.offsets, strict=True)
+            left = [_left(value, offset, objective.sense) for objective, value, offset in pairs]
         return self.lifted(self.rest.certified_bounds(certificate, left))
 
     def certificate_fault(self, certificate: Any) -> str | None:
@@ -159,13 +170,13 @@ class WithFixedJobs(ConsolidationFormulation):
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Find servers that do not hold what stays on them, then what counting finds."""
         reasons = ["no devices are left for the jobs that stay"] if self.without_devices else []
-        for name, used in _held(self.instance, self.fixed).items():
+        for name, held in _held(self.instance, self.fixed).items():
             free = self.servers[name].available
-            reasons += [
-                f"server {name!r}: jobs that stay hold {amount:g} {resource} of {free.get(resource, 0.0):g}"
-                for resource, amount in used.items()
-                if not within(amount, free.get(resource, 0.0))
-            ]
+            for resource, tasks in held.items():
+                amount, there = float(_sum(tasks)), free.get(resource, 0.0)
+                if not within(amount, there):
+                    what = f"jobs that stay hold {amount:g} {resource} of {there:g}"
+                    reasons.append(f"server {name!r}: {what}")
         if reasons:
             remedy = "let these jobs move, or count what they hold as free"
             return Diagnosis(reasons=tuple(reasons), remedies=(remedy,))
@@ -194,24 +205,42 @@ def _lifted(objective: ModelObjective, offset: float) -> ModelObjective:
     )
 
 
-def _held(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> dict[str, dict[str, float]]:
-    """Return server → resource → what jobs that stay hold there."""
-    amounts: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+def _with(bound: float, offset: float) -> float:
+    """Return a bound with what the jobs that stay count; the two may cancel to nothing."""
+    return float(exact(bound) + exact(offset)) if math.isfinite(bound) else bound
+
+
+def _left(value: float, offset: float, sense: Sense) -> float:
+    """Return what the other jobs count of a value; rounding never makes it look better than it is."""
+    if not offset:
+        return value
+    left = exact(value) - exact(offset)
+    if left.denominator > FINEST:
+        slack = exact(2 * math.ulp(max(abs(value), abs(offset))))
+        left = Fraction(0) if abs(left) <= slack else left + (slack if sense == "min" else -slack)
+    return float(left)
+
+
+def _held(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> Held:
+    """Return what jobs that stay hold of each server."""
+    held: Held = defaultdict(lambda: defaultdict(Counter))
     for job in instance.jobs:
         for group in job.task_groups if job.name in fixed else ():
             for server, count in group.current.items():
                 for resource, amount in group.demand.items():
-                    amounts[server][resource].append(count * amount)
-    return {
-        name: {resource: math.fsum(listed) for resource, listed in held.items()}
-        for name, held in amounts.items()
-    }
+                    held[server][resource][amount] += count
+    return held
+
+
+def _sum(tasks: Counter[float]) -> Fraction:
+    """Return what tasks take together; decimals, since a difference of floats would be off by their size."""
+    return sum((count * exact(amount) for amount, count in tasks.items()), Fraction(0))
 
 
 def _rest(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> ConsolidationInstance:
     """Return the instance without the jobs that stay."""
     held = _held(instance, fixed)
-    traffic: dict[str, list[float]] = defaultdict(list)
+    traffic: dict[str, Counter[float]] = defaultdict(Counter)
     taken: dict[str, dict[str, list[Taken]]] = defaultdict(lambda: defaultdict(list))
     used = set()
     for job in instance.jobs:
@@ -220,7 +249,7 @@ def _rest(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> Co
         for group in job.task_groups:
             used |= set(group.current)
             for server, count in group.current.items():
-                traffic[server].append(count * group.traffic_gbit_per_s)
+                traffic[server][group.traffic_gbit_per_s] += count
             for server, tasks in ((fixed[job.name].devices or {}).get(group.name) or {}).items():
                 for name, where in ((name, where) for task in tasks for name, where in task.items()):
                     ask = group.asks[name]
@@ -245,10 +274,13 @@ def _rest(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> Co
 
 
 def _less(
-    server: Server, held: dict[str, float], traffic: list[float], taken: dict[str, list[Taken]]
+    server: Server, held: dict[str, Counter[float]], traffic: Counter[float], taken: dict[str, list[Taken]]
 ) -> Server:
     """Return a server on which something stays: less is free, and it is in use."""
-    free = {name: max(0.0, amount - held.get(name, 0.0)) for name, amount in server.available.items()}
+    free = {
+        name: max(0.0, float(exact(amount) - _sum(held[name]))) if name in held else amount
+        for name, amount in server.available.items()
+    }
     devices = None
     if server.devices:
         devices = {
@@ -258,7 +290,7 @@ def _less(
         update={
             "free": free,
             "devices": devices,
-            "traffic_gbit_per_s": math.fsum([server.traffic_gbit_per_s, *traffic]),
+            "traffic_gbit_per_s": float(exact(server.traffic_gbit_per_s) + _sum(traffic)),
             "in_use": True,
         }
     )

@@ -13,6 +13,7 @@ Variables
 Constraints
     Σ_n x_gn = a_g z_j;  Σ_g d_gr x_gn ≤ F_nr;  x_gn ≤ min(a_g, what fits) y_jn;  y_jn ≤ Σ_g x_gn
     Σ_n y_jn ≤ m_j z_j for required jobs;  z_j = 1 for jobs that must be placed
+    x_gn = c_gn for running jobs that stay
     x_gn ≥ c_gn k_j with c_gn tasks there now;  Σ over running jobs of (1 − k_j) ≤ the most that may move
 Objectives, lexicographic in the order that the instance lists
     value       max Σ v_j z_j − Σ over running jobs of v_j ρ_j (1 − k_j)
@@ -45,6 +46,7 @@ from .check.certificate import price_bounds, read_certificate, worth_of_servers
 from .check.classes import CheckedCluster, Disagreement
 from .check.elementary import elementary_bounds, elementary_infeasibility
 from .classified_cluster import ClassifiedCluster
+from .devices.staying import staying
 from .evaluate import VALUE_OF, moved
 from .explain import Reasons, action_of
 from .plan import JobPlacement
@@ -89,8 +91,12 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             yield Violation("groups", f"job {job.name!r} must list {listed}")
         else:
             yield from _all_or_nothing(job, entry)
-            yield from self._eligibility(job, entry)
-            yield from self._required_spread(job, entry)
+            # What runs and stays is right.
+            if job.name not in self.instance.staying:
+                yield from self._eligibility(job, entry)
+                yield from self._required_spread(job, entry)
+        if job.name in self.instance.staying and not _stays(job, entry):
+            yield Violation("stays", f"job {job.name!r} runs and stays where it is")
 
     def _eligibility(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
         for server in sorted(entry.used_servers):
@@ -212,6 +218,15 @@ def _left_out(job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
         yield Violation("must_place", f"job {job.name!r} must be placed")
     if entry.tasks:
         yield Violation("all or nothing", f"job {job.name!r} is not placed, but has tasks on servers")
+
+
+def _stays(job: PlacementJob, entry: JobPlacement) -> bool:
+    """Return whether all tasks of a running job are where they are now, on the devices that it says."""
+    return entry.placed and all(
+        entry.tasks.get(group.name) == group.current
+        and staying(group, entry, device_moves=True) == group.tasks
+        for group in job.task_groups
+    )
 
 
 def _all_or_nothing(job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...instances.consolidation.instance import ConsolidationInstance
 from ..common.tolerance import agree
+from .evaluate import moved
 from .fixed_jobs import WithFixedJobs
 from .fixed_jobs import formulation_of as with_or_without_fixed_jobs
 from .formulation import ConsolidationFormulation
@@ -105,6 +106,8 @@ class WithRunningJobs(ConsolidationFormulation):
         """Return what one more empty server of each shape adds to the value at most."""
         if not _is_double(certificate):
             return super().prices(certificate, plan)
+        if any(True for _ in moved(self, plan)):
+            return None  # the leading objectives do not count what a move costs
         return self.leading.prices(certificate[LEADING], plan)
 
     def shared_tables(self) -> str | None:

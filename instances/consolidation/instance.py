@@ -29,6 +29,7 @@ from ..common.fields import (
 from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
 from .devices import Ask
 from .job import PlacementJob
+from .misspelt import misspelt, misspelt_complaint
 from .server import Server
 
 if TYPE_CHECKING:
@@ -128,6 +129,22 @@ class ConsolidationInstance(Instance):
                 yield "servers", f"a count gives the name {again!r}, which another server has; rename one"
         yield from self._job_complaints(servers)
         yield from self._device_complaints()
+        yield from self._misspelt_resources()
+
+    def _misspelt_resources(self) -> Iterator[Complaint]:
+        """Yield a complaint where a server has something that no job asks for instead of what jobs do."""
+        groups = {id(group): group for job in self.jobs for group in job.task_groups}.values()
+        asked = dict.fromkeys(name for group in groups for name in (*group.demand, *group.asks))
+        devices = (name for server in self.servers for name in server.devices or ())
+        for name, meant in misspelt(dict.fromkeys((*self.resource_names, *devices)), asked):
+            for index, server in enumerate(self.servers):
+                single = server.devices or {}
+                if (name in server.capacity or name in single) and not (
+                    meant in server.capacity or meant in single
+                ):
+                    field = "devices" if name in single else "capacity"
+                    yield f"servers[{index}].{field}.{name}", misspelt_complaint(name, meant)
+                    break
 
     def _device_complaints(self) -> Iterator[Complaint]:
         """Yield a complaint for each device that is a resource too, or that no server has."""
@@ -221,6 +238,13 @@ class ConsolidationInstance(Instance):
             return False
         pinned = any(fnmatchcase(job.name, pattern) for pattern in self.pinned or ())
         return job.movable is False or self.running == "stay" or pinned
+
+    @cached_property
+    def staying(self) -> frozenset[str]:
+        """The names of the jobs that stay."""
+        if not (self.running or self.pinned or any(job.movable is False for job in self.jobs)):
+            return frozenset()
+        return frozenset(job.name for job in self.jobs if self.stays(job))
 
     def restart_h(self, job: PlacementJob) -> Fraction:
         """Return the hours of its value that a job loses if it moves or stops; 0 if it does not run."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...formulations.common.tolerance import TOLERANCE, loosened, within
 from ...instances.common.errors import OptionError
 from ...instances.common.printable import shown, some
 from ...instances.scheduling.instance import SchedulingInstance
@@ -135,18 +136,20 @@ class _Search:
         now = self.instance.pool[self.resource]
         table = self.instance.table()
         needed = float(table.total_demand[:, table.resources.index(self.resource)].max())
-        low = max(math.ceil(needed), math.ceil(now / 2)) if least is None else least
+        # Demands are products of floats, and 1.2 / 0.1 is 11.999…: neither may cost a whole size.
+        fits = math.ceil(needed * (1 - TOLERANCE))
+        low = max(fits, math.ceil(now / 2)) if least is None else least
         high = max(math.ceil(2 * now), low) if most is None else most
         if not 0 < low <= high < math.inf or low != int(low) or high != int(high):
             raise OptionError(
                 f"--from {low:g} --to {high:g}: sizes are whole numbers above 0, the smaller first"
             )
-        if needed > low * (1 + 1e-9):
+        if not within(needed, low):
             wide = np.count_nonzero(table.total_demand[:, table.resources.index(self.resource)] > low)
             raise OptionError(
                 f"--from {low:g}: {wide:,} {'job asks' if wide == 1 else 'jobs ask'} for more "
                 f"{self.resource} at once, the largest for {needed:g}; "
-                f"give --from {math.ceil(needed)} at least"
+                f"give --from {fits} at least"
             )
         if most_usd is not None:
             high = self._affordable(low, high, most_usd)
@@ -157,7 +160,7 @@ class _Search:
         if not price:
             raise OptionError(f"--most-usd needs the price of {self.resource}: --price {self.resource}=USD")
         others = (self.rate(low) or 0.0) - price * low
-        affordable = math.floor((most_usd - others) / price)
+        affordable = math.floor(loosened((most_usd - others) / price))
         if affordable < low:
             raise OptionError(
                 f"--most-usd {most_usd:g}: {low:g} {self.resource} cost {self.rate(low):g} USD/h"

@@ -62,10 +62,11 @@ def quantum(classes: Classes, objective: str) -> Fraction | None:
 
 def level(classes: Classes, objective: str, value: float) -> Fraction:
     """Return the level, to be minimised, that every plan keeps whose value is the same up to rounding."""
-    exactly = exact(value) * (-1 if objective == "value" else 1) - classes.offset(objective)
-    step = quantum(classes, objective)
+    reached = exact(value) * (-1 if objective == "value" else 1)
+    exactly, step = reached - classes.offset(objective), quantum(classes, objective)
     # Plans whose values doubles cannot tell apart are equally good; later bounds hold for all of them.
-    return exactly + abs(exactly) * ROUNDING if step is None else round(exactly / step) * step
+    slack = max(abs(reached), abs(exactly)) * ROUNDING
+    return exactly + slack if step is None else round(exactly / step) * step
 
 
 def _weighed(
@@ -253,8 +254,9 @@ def worth_of_servers(checked: CheckedCluster, data: Any, value: float) -> dict[s
         return {}
     if least is None:
         return {}
-    # What is open between bound and value might be won by the server as well.
-    step, open_ = quantum(classes, "value"), -least - classes.offset("value") - exact(value)
+    # What is open between bound and value might be won by the server as well. The value is a sum of floats;
+    # its level is the multiple of the step that it stands for, so that rounding down loses none.
+    step, open_ = quantum(classes, "value"), level(classes, "value", value) - least
     found: dict[str, float] = {}
     servers = list(checked.cluster.servers.values())
     most = {n: worth for server, worth in zip(classes.servers, paid, strict=True) for n in server.members}
@@ -266,5 +268,6 @@ def worth_of_servers(checked: CheckedCluster, data: Any, value: float) -> dict[s
             shape = servers[empty]
             model = "" if shape.gpu_model is None else f" ({shape.gpu_model})"
             amounts = ", ".join(f"{amount:g} {name}" for name, amount in sorted(shape.capacity.items()))
-            found[f"empty server of {amounts}{model}"] = float(rounded)
+            name = f"empty server of {amounts}{model}"
+            found[name] = max(float(rounded), found.get(name, 0.0))
     return found

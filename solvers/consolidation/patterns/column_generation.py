@@ -35,6 +35,8 @@ from .smoothing import Smoothing
 log = logging.getLogger("clusterplan")
 
 Integers = NDArray[np.int64]
+OUT_OF_REACH = 1e9
+"""What a price proves of a goal, in steps, where no plan keeps the earlier goals."""
 EXCHANGES = ("split", "host", "apart", "ask")
 
 
@@ -91,7 +93,8 @@ class Program:
             )
         except TooLargeError:
             return master.rounded(goal, relaxed.bound)
-        return math.ceil(least) if master.integral[goal] and math.isfinite(least) else least
+        # A sum of floats: what it is off by must not lift it to the next step.
+        return master.rounded(goal, least) if master.integral[goal] else least
 
     def relax(self, goal: str, known: Relaxed | None = None) -> Relaxed:
         """Solve the linear relaxation, adding the columns that its prices ask for.
@@ -104,9 +107,8 @@ class Program:
         import highspy
 
         master = self.master
-        # An empty linear program has no prices.
-        if not master.columns:  # nothing fits anywhere, and nothing must
-            return Relaxed(0.0, _no_prices(master))
+        if not master.columns:
+            return self._without_columns()
         settled = list(self.levels)
         highs = self._relaxation()
         given, last = 0, math.inf
@@ -148,6 +150,19 @@ class Program:
             if ended or closed or self.clock.expired:
                 return best
         return best
+
+    def _without_columns(self) -> Relaxed:
+        """Return the bound of placing nothing, where nothing fits anywhere: an empty program has no prices.
+
+        Where an earlier goal asks for more than that there is no plan: a price for it proves any bound.
+        """
+        prices = _no_prices(self.master)
+        for name, reached in self.levels.items():
+            most = self.most(name, reached)
+            if most < 0:
+                prices.earlier[name] = OUT_OF_REACH / -most
+                break
+        return Relaxed(self._dual_value(prices), prices)
 
     def _relaxation(self) -> Any:
         """Return HiGHS with the rows of the relaxation, and no columns yet."""
@@ -322,7 +337,8 @@ class Program:
         if math.isfinite(most):
             limits[goal] = most
         if not master.columns:
-            return np.zeros(0, dtype=np.int64), "none"
+            nothing = np.zeros(0, dtype=np.int64) if min(limits.values(), default=0.0) >= 0 else None
+            return nothing, "none"
         cost = np.array([column.counts.get(goal, 0.0) for column in master.columns])
         least, allowed = bounds or (np.zeros(len(cost)), np.ones(len(cost), dtype=bool))
         columns = least, np.where(allowed, self._most(master.columns), 0.0)

@@ -6,6 +6,8 @@ import random
 from typing import Any
 
 import pytest
+from fuzz.checks import findings
+from fuzz.consolidation_truth import ALL, ConsolidationTruth
 
 from clusterplan.formulations.consolidation.fixed_jobs import WithFixedJobs, formulation_of
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
@@ -14,6 +16,7 @@ from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.verification.result import verify
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.brute_force import Enumeration
+from clusterplan.solvers.common.conclude import contradiction
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.consolidation.brute_force import ConsolidationBruteForce
 from clusterplan.solvers.registry import find_solver
@@ -112,18 +115,6 @@ def test_devices_that_a_job_holds_are_not_there_for_others() -> None:
         assert verify(data, result).ok
 
 
-class _WithoutMoves(Enumeration):
-    """An enumeration of the whole instance that leaves out the plans in which somebody moves who stays."""
-
-    def judge(self, plan: Any) -> None:
-        """Compare a plan in which nobody moves who stays."""
-        for job, entry in zip(self.formulation.instance.jobs, plan, strict=True):
-            now = {group.name: group.current for group in job.task_groups}
-            if self.formulation.instance.stays(job) and entry.tasks != now:
-                return
-        super().judge(plan)
-
-
 def random_instance(seed: int) -> ConsolidationInstance:
     """Return three servers and three jobs, of which some run and stay."""
     draw = random.Random(seed)
@@ -160,10 +151,168 @@ def test_the_optimum_is_the_best_plan_of_the_whole_in_which_nobody_moves_who_sta
         if not fixed(data):
             continue
         looked_at += 1
-        search = _WithoutMoves(ConsolidationFormulation(data), Clock())
+        search = Enumeration(ConsolidationFormulation(data), Clock())
         ConsolidationBruteForce().enumerate(search.formulation, search)
         result = solve_with(data, find_solver(method, "consolidation"), SolveOptions(threads=1))
         assert search.best is not None
         assert [o.value for o in result.objectives] == pytest.approx(list(search.best[0])), seed
         assert verify(data, result).ok
     assert looked_at > 5
+
+
+def test_moves_cost_what_jobs_lose_that_move_and_nothing_for_those_that_stay() -> None:
+    data = instance(
+        objectives=["value"],
+        restart_cost_h=0.5,
+        servers=[{"name": "s", "capacity": {"gpu": 8}}],
+        jobs=[
+            {"name": "a", "tasks": 1, "task_demand": {"gpu": 1}, "value": 2, "movable": False}
+            | {"current": {"s": 1}},
+            {"name": "b", "tasks": 1, "task_demand": {"gpu": 1}, "value": 10, "current": {"s": 1}},
+        ],
+    )
+    for name in ("exact", "milp:highs", "cp-sat", "best-fit", "brute-force"):
+        result = solve_with(data, find_solver(name, "consolidation"), SolveOptions(threads=1))
+        assert (result.objective, result.certified_bound, result.status) == (12, 12, "optimal")
+        assert verify(data, result).complete
+
+
+def running(seed: int) -> dict[str, Any]:
+    """Return a document of two servers and four jobs, of which most run, some stay, and moves cost."""
+    draw = random.Random(seed)
+    servers = [
+        {"name": name, "capacity": {"gpu": draw.choice([1, 2, 0.6]), "cpu": 3}, "traffic_gbit_per_s": 0.1}
+        for name in ("a", "b")
+    ]
+    left = {server["name"]: dict(server["capacity"]) for server in servers}
+    jobs = []
+    for k in range(4):
+        gpu = draw.choice([0.1, 0.2, 0.3, 1])
+        job: dict[str, Any] = {"name": f"j{k}", "tasks": draw.choice([1, 2]), "task_demand": {"gpu": gpu}}
+        job |= {
+            "value": draw.choice([0.1, 0.2, 0.6, 0.7, 2]),
+            "spread": draw.choice(["preferred", "required"]),
+        }
+        job |= {"traffic_gbit_per_s": draw.choice([0.1, 0.2])}
+        for _ in range(job["tasks"] if draw.random() < 0.8 else 0):
+            where = next((name for name, amounts in left.items() if amounts["gpu"] >= gpu), None)
+            if where is not None:
+                left[where]["gpu"] -= gpu
+                job.setdefault("current", {})[where] = job.get("current", {}).get(where, 0) + 1
+        job |= draw.choice([{}, {"movable": False}])
+        job |= draw.choice([{}, {"restart_s": 900}, {"speed_by_servers": {"1": 1, "2": 0.9}}])
+        jobs.append(job)
+    names = draw.sample([name for name in ALL if name != "value"], 2)
+    more = draw.choice([{}, {"restart_cost_h": 0.5}, {"restart_cost_h": 3.0, "max_moves": 1}])
+    return {
+        "kind": "consolidation",
+        "name": "running",
+        "schema_version": 1,
+        "servers": servers,
+        "jobs": jobs,
+        "objectives": ["value", *names],
+        **more,
+    }
+
+
+def test_results_agree_with_all_plans_of_the_document() -> None:
+    looked_at = 0
+    for seed in range(60):
+        document = running(seed)
+        data = ConsolidationInstance.model_validate(document)
+        if not data.staying:
+            continue
+        looked_at += 1
+        truth = ConsolidationTruth(document)
+        result = solve_with(data, find_solver("exact", "consolidation"), SolveOptions(threads=1))
+        assert [finding.text for finding in findings(truth, result)] == [], seed
+        assert verify(data, result).ok
+    assert looked_at > 30
+
+
+def test_plans_of_what_is_left_differ_by_what_stays_from_those_of_the_whole() -> None:
+    looked_at = 0
+    for seed in range(60):
+        formulation = formulation_of(ConsolidationInstance.model_validate(running(seed)))
+        if not isinstance(formulation, WithFixedJobs) or not formulation.rest.instance.jobs:
+            continue
+        for plan in ([job.model_copy() for job in found] for found in _some_plans(formulation)):
+            looked_at += 1
+            values = formulation.rest.evaluate(formulation.others(plan))
+            assert formulation.lifted(values) == pytest.approx(formulation.evaluate(plan), abs=1e-12)
+    assert looked_at > 100
+
+
+def _some_plans(formulation: WithFixedJobs) -> list[tuple[JobPlacement, ...]]:
+    """Return plans in which each of the other jobs alone is placed, somewhere that it fits."""
+    found = []
+    out = {job.name: JobPlacement(job=job.name, placed=False) for job in formulation.rest.instance.jobs}
+    for job in formulation.rest.instance.jobs:
+        for server in formulation.servers:
+            entry = JobPlacement(job=job.name, servers={server: job.task_groups[0].tasks})
+            plan = formulation.whole(tuple((out | {job.name: entry}).values()))
+            if not formulation.violations(plan):
+                found.append(plan)
+    return found
+
+
+def test_a_wrong_constant_of_the_jobs_that_stay_is_found_out() -> None:
+    formulation = formulation_of(instance(running="stay"))
+    assert isinstance(formulation, WithFixedJobs)
+    plan = formulation.whole([JobPlacement(job="waits", placed=False)])
+    values = formulation.evaluate(plan)
+    formulation.offsets = (formulation.offsets[0] - 1, *formulation.offsets[1:])
+    assert formulation.evaluate(plan) == values
+    assert contradiction(formulation, formulation.certified_bounds(None, values), values)
+
+
+def test_a_plan_is_judged_on_the_servers_as_they_were_given() -> None:
+    data = instance(running="stay")
+    formulation = formulation_of(data)
+    assert isinstance(formulation, WithFixedJobs)
+    # As if the servers that are left were empty.
+    jobs = tuple(job for job in data.jobs if job.name == "waits")
+    formulation.rest = ConsolidationFormulation(data.model_copy(update={"jobs": jobs, "running": None}))
+    plan = formulation.whole([JobPlacement(job="waits", servers={"a": 1})])
+    assert not formulation.rest.violations(formulation.others(plan))
+    assert [violation.constraint for violation in formulation.violations(plan)] == ["free gpu of server a"]
+
+
+def test_jobs_that_stay_run_where_they_may_not_start() -> None:
+    jobs: list[dict[str, Any]] = [
+        {"name": "runs", "tasks": 2, "task_demand": {"gpu": 1}, "current": {"a": 1, "b": 1}}
+        | {"gpu_model": "v100", "spread": "required", "movable": False},
+        {"name": "waits", "tasks": 1, "task_demand": {"gpu": 3}},
+    ]
+    result = solve_with(instance(jobs=jobs), find_solver("exact", "consolidation"), SolveOptions())
+    assert (result.status, result.objectives[0].value) == ("optimal", 5)
+    assert verify(instance(jobs=jobs), result).ok
+
+
+def test_what_stays_leaves_what_decimals_say() -> None:
+    """A difference of floats would be off by parts of the larger of the two."""
+    servers = [{"name": "a", "capacity": {"cpu": 1e8}}]
+    jobs = [
+        {"name": "runs", "tasks": 1, "task_demand": {"cpu": 99_999_999.9}, "value": 1, "current": {"a": 1}},
+        {"name": "waits", "tasks": 1, "task_demand": {"cpu": 0.1}, "value": 1},
+    ]
+    data = instance(servers=servers, jobs=jobs, running="stay")
+    result = solve_with(data, find_solver("exact", "consolidation"), SolveOptions())
+    assert (result.status, result.objectives[0].value) == ("optimal", 2)
+
+
+def test_jobs_that_hold_the_same_device_cannot_both_stay() -> None:
+    servers = [{"name": "a", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2}}}]
+    jobs = [
+        {"name": name, "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 1}, "current": {"a": 1}}
+        | {"current_devices": {"a": [{"gpu": [0]}]}}
+        for name in ("one", "other")
+    ]
+    result = solve_with(
+        instance(servers=servers, jobs=jobs, running="stay"),
+        find_solver("exact", "consolidation"),
+        SolveOptions(),
+    )
+    assert result.status == "infeasible"
+    assert result.diagnosis is not None
+    assert result.diagnosis.reasons == ("no devices are left for the jobs that stay",)

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from placements import job, placement, server
 
+import clusterplan
 from clusterplan.formulations.consolidation.certificate import MUST_PLACE
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.solvers.common.base import Clock
@@ -41,3 +42,18 @@ def test_a_bound_that_is_reached_needs_no_refutation() -> None:
     search = searched(7.0)
     assert (search.bound, search.refuted) == (7.0, None)
     assert search.best is not None
+
+
+def test_a_limit_under_which_nothing_fits_is_refuted_by_what_was_reached() -> None:
+    """The only job sends more than that; later objectives are not bounded as if it were not there."""
+    runs = job("runs", traffic_gbit_per_s=0.2, current={"n": 1})
+    objectives = ["value", "spread", "traffic", "migrations"]
+    instance = placement(objectives, [server("n", gpu=4)], [runs])
+    levels = {MUST_PLACE: Fraction(0), "value": Fraction(-1), "spread": Fraction(0)}
+    search = TrafficSearch(ConsolidationFormulation(instance), levels, SolveOptions(threads=1), Clock(), 0.0)
+    search.run(0.2)
+    assert (search.bound, search.best and search.best.most) == (0.2, 0.2)
+    assert search.refuted is not None
+    result = clusterplan.solve(instance, "exact", SolveOptions(threads=1))
+    assert [r.value for r in result.objectives] == [1, 0, 0.2, 0]
+    assert [r.certified_bound for r in result.objectives] == [1, 0, 0.2, 0]

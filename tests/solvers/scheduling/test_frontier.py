@@ -113,3 +113,11 @@ def test_prices_are_a_second_axis() -> None:
     assert len(frontier.to_frame()) == len(frontier.points)
     with pytest.raises(OptionError, match="--most-usd needs the price of gpu"):
         pareto(TRACE, most_usd=100)
+
+
+def test_a_budget_buys_all_that_decimals_say() -> None:
+    """As floats, 1.2 / 0.1 and 6.3 / 0.1 are a hair below 12 and 63."""
+    for most_usd, size in ((3.6, 36), (6.3, 63), (5.0, 50)):
+        frontier = pareto(TRACE, prices={"gpu": 0.1}, least=32, most_usd=most_usd)
+        assert isinstance(frontier, SchedulingFrontier)
+        assert frontier.most == size
