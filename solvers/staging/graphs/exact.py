@@ -12,6 +12,7 @@ from ....formulations.staging.plan import Stage
 from ....instances.common.errors import TooLargeError
 from ...common.base import Clock, Outcome
 from ...common.options import SolveOptions
+from ...common.result import Limit
 from ..exact import StagingExact, keep_better, with_first_plan
 from ..what_if import what_if
 from .device_search import DeviceSearch, one_order_only
@@ -82,12 +83,28 @@ def _answer(
         except TooLargeError:
             if few:
                 return DeviceSearch(formulation, options, clock).run()
-    outcome = method.solve_stages(formulation.of_one_order(), options, clock)
+    try:
+        outcome = method.solve_stages(formulation.of_one_order(), options, clock)
+    except TooLargeError as error:
+        return _of_heuristic(formulation, clock, error)
     # What was searched is a part of all plans: its bound and its certificate say nothing of the others.
     outcome.infeasible, outcome.certificate, outcome.prices = False, None, None
     outcome.bounds = formulation.elementary_bounds()
     outcome.message = one_order_only(formulation)
     return outcome
+
+
+def _of_heuristic(formulation: GraphFormulation, clock: Clock, error: TooLargeError) -> Outcome:
+    """Return a heuristic's plan where even the stages of one order are too many to be searched."""
+    plan = _heuristic_plan(formulation, clock)
+    if plan is None:
+        raise error
+    limit: Limit = "time" if clock.expired else "none"
+    message = (
+        "even one order of the layers makes too many stages to be searched: the plan is a heuristic's, and "
+        "the bound holds for all plans"
+    )
+    return Outcome(plan, formulation.elementary_bounds(), limit=limit, message=message)
 
 
 def steps_of(formulation: GraphFormulation) -> int:

@@ -66,7 +66,8 @@ def first_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None:
     slowest = min(formulation.latest_s, formulation.slowest_sum_s)
     if not slowest > 0:
         return None
-    least = max(formulation.fastest_s, formulation.shared_work_s, slowest * LEAST_SHARE)
+    known = max(formulation.fastest_s, formulation.budgeted_s, formulation.shared_work_s)
+    least = max(known, slowest * LEAST_SHARE)
     search = _FirstPlans(formulation, clock)
     search.attempt(slowest)
     if formulation.instance.objective == "cost":
