@@ -9,7 +9,7 @@ import functools
 import threading
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
@@ -65,10 +65,12 @@ class _AtFirstCall:
     @functools.cached_property
     def dispatcher(self) -> Any:
         """What Python calls; it is kept on disk with all that it calls."""
-        try:
-            return self._jit(self._knowing_others(), cache=True)
-        except RuntimeError:  # there is no folder in which it could be kept
-            return self._jit(self._knowing_others())
+        dispatcher = self._jit(self._knowing_others())
+        with suppress(RuntimeError):  # there is no folder in which it could be kept
+            from .kept_code import KeptCode
+
+            dispatcher._cache = KeptCode(dispatcher.py_func)
+        return dispatcher
 
     @functools.cached_property
     def inner(self) -> Any:
@@ -80,8 +82,7 @@ class _AtFirstCall:
 
         # Divisions are those of NumPy: x/0 is infinite. Sums are rounded as written. Nothing counts who
         # refers to an array where all of them were there before.
-        make: Callable[..., Any] = njit  # numba's own types do not know `_nrt`
-        return make(nogil=True, error_model="numpy", _nrt=self.makes_arrays, **more)(function)
+        return njit(nogil=True, error_model="numpy", _nrt=self.makes_arrays, **more)(function)
 
     def _knowing_others(self) -> Callable[..., Any]:
         """Return the function with those that it calls by their names in its module known to numba."""

@@ -201,13 +201,31 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         A unit that is paid for τ works at most τ, so κ·Σ π k τ ≥ κ·Σ_l min_t π_t (S + A)_lt: a stage on
         k units takes k·ET(k) ≥ k·S + A ≥ S + A unit-seconds. The floor on τ is the same for each layer.
         """
-        if self.instance.objective != "cost":
-            return (self.of_stage_time(self.fastest_s) if self.fastest_s > 0 else None,)
+        if self.instance.objective == "cost":
+            return (self.cost_factor * self._least_work,)
+        time = max(self.fastest_s, self.budgeted_s)
+        return (self.of_stage_time(time) if time > 0 else None,)
+
+    @property
+    def budgeted_s(self) -> float:
+        """A lower bound on τ by the hourly budget H: Σ_l min_t π_t (S + A)_lt ≤ H τ; 0 without a budget.
+
+        Each stage of layers l on k units of type t has τ ≥ ET(k) ≥ S + A/k with the sums S and A of its
+        layers, so that π_t k τ ≥ π_t (k S + A) ≥ Σ_l π_t (S + A)_lt, as k ≥ 1. Every layer is in one stage,
+        and the Σ π_t k of all stages is at most H. Transfers only make a stage slower.
+        """
+        budget = self.instance.hourly_budget_usd
+        # Plans are allowed a little more than the budget, and sums may be rounded up.
+        return 0.0 if budget is None else self._least_work / loosened(budget) * (1 - 1e-12)
+
+    @cached_property
+    def _least_work(self) -> float:
+        """Σ_l min_t π_t (S + A)_lt: USD/h times the seconds in which one unit does each layer, at least."""
         # Compute alone: the larger of two sums is at least either, but a sum of larger ones need not be.
         work = self._parts[:, :, 0] + self._parts[:, :, 1]
         able, price = np.isfinite(work), [one.price_usd_per_hour for one in self.instance.types]
         least = np.where(able, np.where(able, work, 0.0) * price, math.inf).min(axis=1)
-        return (self.cost_factor * math.fsum(least.tolist()),)
+        return math.fsum(least.tolist())
 
     @cached_property
     def _parts(self) -> Floats:

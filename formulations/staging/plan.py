@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ...instances.common.fields import Checked, Complaint, Count, Name, PositiveCount, in_slices
-
-MOST_LAYERS = 2000
+from ...instances.staging.instance import MOST_LAYERS
 
 
 class Stage(Checked):

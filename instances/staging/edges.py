@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from ..common.fields import Complaint, Model, Name, unknown_names
 
-MOST_EDGES = 20_000
+MOST_EDGES = 200_000
 MOST_NAMED = 5
 """Layers of a cycle that are listed by name."""
 

@@ -132,6 +132,8 @@ class Training(Model):
 
 MANY_LAYERS, SLOW_S = 3, 2.0
 """From so many layers on, and above so many seconds in the middle, times look like milliseconds."""
+MOST_LAYERS = 20_000
+"""Graphs of operators have thousands; ten times as many would make more pairs of places than memory holds."""
 LARGEST = 1e200
 """Times and costs of a training stay below it, so that sums and products of them are finite."""
 
@@ -173,7 +175,9 @@ class StagingInstance(Instance):
     link_gbit_per_s: Positive | None = None
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
     types: Annotated[tuple[StageType, ...], Field(min_length=1, max_length=1000), in_slices(1000), TABLE_FILE]
-    layers: Annotated[tuple[Layer, ...], Field(min_length=1, max_length=2000), in_slices(2000), TABLE_FILE]
+    layers: Annotated[
+        tuple[Layer, ...], Field(min_length=1, max_length=MOST_LAYERS), in_slices(MOST_LAYERS), TABLE_FILE
+    ]
     edges: Annotated[tuple[Edge, ...] | None, Field(max_length=MOST_EDGES), in_slices(), TABLE_FILE] = None
     stage_cost: Literal["overlap", "sum", "relay"] | None = None
     most_units_per_stage: PositiveCount | None = None

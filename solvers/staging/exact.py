@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from ...formulations.common.clock import time_left_s
+from ...formulations.common.compiled import is_ready
 from ...formulations.staging.certificate import (
     CUTOFF_MARGIN,
     LARGEST,
@@ -23,13 +26,19 @@ from .heterps.provisioning import WAYS
 from .heterps.single_type import SingleType
 from .incumbents import Cheapest, Fastest, candidate_of, plan_of
 from .intervals import Interval
+from .kernels import fewest_units
 from .search import Search, SearchResult
 from .what_if import what_if
 
-START_SHARE = 0.25
-"""Of a short limit, for a first plan before the loops are compiled."""
-LONG_S = 60.0
-"""A longer limit leaves time to compile the loops, so that the search finds a first plan by itself."""
+FIRST_PLAN_S = 1.0
+"""Seconds for a heuristic's plan at most, however long the limit is."""
+FIRST_PLAN_SHARE = 0.25
+"""Of a shorter limit, for the same."""
+SHORT_S = 10.0
+"""A limit up to which compiling the loops may leave no time for a heuristic after it."""
+
+Heuristic = Callable[[Clock], Sequence[Stage] | None]
+"""Finds a plan in the time of a clock, or none."""
 
 
 class StagingExact(Solver[StagingFormulation]):
@@ -46,25 +55,25 @@ class StagingExact(Solver[StagingFormulation]):
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan, the bound, and the intervals that prove it."""
-        # Compiling the loops may take all the time. Whether they are compiled already must not matter here:
-        # a plan that is known from the start may change which of several best plans the search ends with.
-        short = clock.limit_s is not None and clock.limit_s <= LONG_S
-        known = _quick_plan(formulation, clock.share(START_SHARE)) if short else None
-        return self.solve_stages(formulation, options, clock, known)
+        outcome = with_first_plan(
+            formulation,
+            clock,
+            search=lambda: self.solve_stages(formulation, options, clock),
+            heuristic=partial(_heuristic_plan, formulation),
+            ready=is_ready(fewest_units),
+        )
+        if outcome.plan is not None and self.setting(options, "what_if"):
+            outcome.message = what_if(
+                formulation, outcome.plan, lambda other: self.best_of_changed(other, options, clock)
+            )
+        return outcome
 
-    def solve_stages(
-        self,
-        formulation: StagingFormulation,
-        options: SolveOptions,
-        clock: Clock,
-        known: Sequence[Stage] | None = None,
-    ) -> Outcome:
-        """Return the best path of the stages in the table, or a known plan where none is better."""
+    def solve_stages(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+        """Return the best path of the stages in the table, or the plan to start from where none is better."""
         incumbent = incumbent_of(formulation, options)
         search = Search(formulation, incumbent, options, clock)
-        starts = [] if options.warm_start is None else [formulation.parse_plan(options.warm_start)]
-        for start in starts if known is None else [*starts, known]:
-            candidate = candidate_of(formulation, start)
+        if options.warm_start is not None:
+            candidate = candidate_of(formulation, formulation.parse_plan(options.warm_start))
             if candidate is not None:
                 incumbent.update(candidate)
         found = search.run()
@@ -78,10 +87,6 @@ class StagingExact(Solver[StagingFormulation]):
         outcome.certificate = certificate(formulation, found.intervals, bound, search.slowest_s)
         if outcome.plan is not None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
-            if self.setting(options, "what_if"):
-                outcome.message = what_if(
-                    formulation, outcome.plan, lambda other: self.best_of_changed(other, options, clock)
-                )
         return outcome
 
     def best_of_changed(
@@ -96,11 +101,67 @@ class StagingExact(Solver[StagingFormulation]):
         return outcome.plan if outcome.limit == "none" else None
 
 
-def _quick_plan(formulation: StagingFormulation, clock: Clock) -> Sequence[Stage] | None:
+def with_first_plan(
+    formulation: StagingFormulation,
+    clock: Clock,
+    *,
+    search: Callable[[], Outcome],
+    heuristic: Heuristic,
+    ready: bool,
+) -> Outcome:
+    """Return what a search finds; where the time limit ended it, a heuristic's plan if that is better.
+
+    The search does not know the heuristic's plan. That depends on the speed of the machine and on which loops
+    are compiled already, and a plan known from the start may change which of several best plans is found.
+
+    Parameters
+    ----------
+    ready
+        Whether the loops of the search are compiled, so that it has a plan soon by itself.
+    """
+    short = clock.limit_s is not None and clock.limit_s <= SHORT_S
+    known = _in_time(heuristic, clock.share(FIRST_PLAN_SHARE)) if short and not ready else None
+    try:
+        outcome = search()
+    except OutOfTimeError as error:
+        known = known or _in_time(heuristic, Clock(time_left_s()))
+        if known is None:
+            raise
+        message = f"there was no time to search ({error}); the plan is a heuristic's"
+        outcome = Outcome(bounds=formulation.elementary_bounds(), limit="time", message=message)
+    if outcome.limit == "time" and outcome.plan is None and known is None:
+        known = _in_time(heuristic, Clock(time_left_s()))
+    if outcome.limit != "none" and known is not None:
+        keep_better(formulation, outcome, known)
+    return outcome
+
+
+def _in_time(heuristic: Heuristic, clock: Clock) -> Sequence[Stage] | None:
+    clock = clock.at_most(FIRST_PLAN_S)
+    try:
+        with clock.enforced():
+            return heuristic(clock)
+    except OutOfTimeError:
+        return None
+
+
+def keep_better(formulation: StagingFormulation, outcome: Outcome, plan: Sequence[Stage]) -> None:
+    """Keep a known plan where it is better, or there is no other."""
+    if outcome.infeasible:
+        return  # the two contradict each other, which the conclusion says
+    if outcome.plan is None or formulation.precedes(
+        formulation.evaluate(plan), formulation.evaluate(outcome.plan)
+    ):
+        outcome.plan = plan
+        if outcome.certificate is not None:
+            outcome.prices = formulation.prices(outcome.certificate, plan)
+
+
+def _heuristic_plan(formulation: StagingFormulation, clock: Clock) -> Sequence[Stage] | None:
     """Return the first plan that a heuristic finds."""
-    for way, heuristic in itertools.product(WAYS, (SingleType(), Greedy())):
+    for way, method in itertools.product(WAYS, (SingleType(), Greedy())):
         options = SolveOptions(method_options={"provisioning": way})
-        plan = heuristic.solve(formulation, options, clock).plan
+        plan = method.solve(formulation, options, clock).plan
         if plan is not None and not formulation.violations(plan):
             return plan
     return None

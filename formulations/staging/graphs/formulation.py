@@ -193,7 +193,7 @@ class GraphFormulation(StagingFormulation):
         """Bound cost by the cheapest work of each layer, throughput also by all work on all units."""
         if self.instance.objective == "cost":
             return super().elementary_bounds()
-        time = max(self.fastest_s, self.shared_work_s)
+        time = max(self.fastest_s, self.budgeted_s, self.shared_work_s)
         return (self.of_stage_time(time) if time > 0 else None,)
 
     def certified_bounds(

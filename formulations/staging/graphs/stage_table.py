@@ -114,8 +114,8 @@ def problem_of(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> Pro
             touching[block].append(index)
     touching_start, flat = _in_a_row(touching)
     words = (len(blocks) + 63) // 64
-    sets = [[ideal >> 64 * word & (1 << 64) - 1 for word in range(words)] for ideal in ideals.sets]
-    bits = np.array(sets, dtype=np.uint64)
+    packed = b"".join(ideal.to_bytes(8 * words, "little") for ideal in ideals.sets)
+    bits = np.frombuffer(packed, dtype="<u8").reshape(-1, words).astype(np.uint64)
     crossing = np.zeros((len(ideals), len(instance.types)))
     if relayed:
         check_time()

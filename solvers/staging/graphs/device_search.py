@@ -16,17 +16,14 @@ from ...common.options import SolveOptions
 from ...common.result import Limit
 from ..exact import certificate
 from .device_states import Devices, FastestPath, devices_of, fastest_path
-from .first_plan import FirstPlan
 
-GRACE_S = 10.0
-"""Seconds for a first plan of one order of the layers; a hundredth is the rule, but loops may be compiled."""
 FIRST_STEP = 0.01
 """The first cutoff is this much above the lower bound, relatively; each further one twice as much."""
 
 
 @dataclass
 class DeviceSearch:
-    """Raises a lower bound on the stage time until a plan meets it, from a known plan if there is one.
+    """Raises a lower bound on the stage time until a plan meets it.
 
     A cutoff a little above the bound leaves few stages, so that passes that find no plan are cheap, and the
     first one that finds a plan has not much more to look at than the proof needs.
@@ -35,7 +32,6 @@ class DeviceSearch:
     formulation: GraphFormulation
     options: SolveOptions
     clock: Clock
-    known: FirstPlan | None = None
     best: FastestPath | None = None
     plan: tuple[Stage, ...] | None = None
     bound_s: float = 0.0
@@ -49,22 +45,13 @@ class DeviceSearch:
         latest = math.nextafter(min(formulation.latest_s, formulation.slowest_sum_s), math.inf)
         try:
             with self.clock.enforced():
-                self._first(formulation.of_one_order(), latest)
+                one = formulation.of_one_order()
+                self._pass(one, self._prepared(one), latest)
                 if formulation.ideals.complete:
                     self._close(latest)
         except (KeyboardInterrupt, OutOfTimeError) as stop:
             self.limit = "time" if isinstance(stop, OutOfTimeError) else "interrupt"
         return self._outcome(latest)
-
-    def _first(self, one: GraphFormulation, latest: float) -> None:
-        """Find the best plan of one order of the layers."""
-        if self.known is not None:
-            self._keep(one, FastestPath(self.known.time_s, self.known.stages))
-            self._pass(one, self._prepared(one), min(latest, self.known.time_s), self.clock)
-            return
-        # However long the loops take to be compiled, there is a plan.
-        with Clock().enforced():
-            self._pass(one, self._prepared(one), latest, Clock(GRACE_S))
 
     def _close(self, latest: float) -> None:
         """Prove the bound, or find better plans."""
@@ -77,7 +64,7 @@ class DeviceSearch:
             # Near the best plan the proof of all the rest is hardly dearer.
             cutoff = known if cutoff * (1 + step) > known else cutoff
             before = self.best
-            self._pass(self.formulation, prepared, cutoff, self.clock)
+            self._pass(self.formulation, prepared, cutoff)
             self.bound_s = cutoff if self.best is before else self.best.time_s  # type: ignore[union-attr]
             self.trace.append(
                 (self.clock.elapsed_s, self._value(), self.formulation.of_stage_time(self.bound_s))
@@ -95,11 +82,9 @@ class DeviceSearch:
         limits = [one.limit for one in formulation.instance.types if one.limit is not None]
         return problem, devices_of(problem, limits)
 
-    def _pass(
-        self, formulation: GraphFormulation, prepared: tuple[Problem, Devices], cutoff: float, clock: Clock
-    ) -> None:
+    def _pass(self, formulation: GraphFormulation, prepared: tuple[Problem, Devices], cutoff: float) -> None:
         """Keep the fastest plan on some ideals if it is faster than the cutoff."""
-        found, complete = fastest_path(*prepared, cutoff, clock)
+        found, complete = fastest_path(*prepared, cutoff, self.clock)
         self._keep(formulation, found)
         if not complete:
             raise OutOfTimeError("the pass ended early")

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+from ....formulations.common.compiled import is_ready
 from ....formulations.staging.graphs.formulation import GraphFormulation
+from ....formulations.staging.graphs.pairs import stages_from
 from ....formulations.staging.plan import Stage
-from ....instances.common.errors import OutOfTimeError, TooLargeError
+from ....instances.common.errors import TooLargeError
 from ...common.base import Clock, Outcome
 from ...common.options import SolveOptions
-from ..exact import START_SHARE, StagingExact
+from ...common.result import Limit
+from ..exact import StagingExact, keep_better, with_first_plan
 from ..what_if import what_if
 from .device_search import DeviceSearch, one_order_only
 from .device_states import states_of
-from .first_plan import FirstPlan, first_plan
+from .first_plan import first_plan
 
 MOST_STATES = 30_000_000
 """Ideals times states of a dynamic program, each some 20 bytes."""
-LONG_S = 10.0
-"""With a longer limit the search has a plan soon enough by itself."""
-START_S = 0.15
-"""Seconds for a first plan at least, which are part of the grace period of a shorter limit."""
 FEW_STEPS = 5000
 """Steps of the dynamic program for a stage: with more, the search over stage times is tried first."""
 
@@ -31,20 +31,21 @@ def solve_graph(
     """Return the best plan of a graph with its bound; of one order alone where there are too many ideals."""
     what_if_wanted = method.setting(options, "what_if")
     plain = options.model_copy(update={"method_options": {}})
-    known = _quick_plan(formulation, clock)
-    try:
-        outcome = _answer(method, formulation, plain, clock, known)
+
+    def search() -> Outcome:
+        outcome = _answer(method, formulation, plain, clock)
         outcome.message = "; ".join(filter(None, (merged(formulation), outcome.message)))
-    except OutOfTimeError as error:
-        known = _first_plan(formulation, START_S) if known is None else known
-        if known is None:
-            raise
-        message = f"there was no time to search ({error}); the plan is a heuristic's"
-        outcome = Outcome(known.plan, formulation.elementary_bounds(), limit="time", message=message)
-    if known is not None:
-        _keep_better(formulation, outcome, known.plan)
+        return outcome
+
+    outcome = with_first_plan(
+        formulation,
+        clock,
+        search=search,
+        heuristic=partial(_heuristic_plan, formulation),
+        ready=is_ready(stages_from),
+    )
     if options.warm_start is not None:
-        _keep_better(formulation, outcome, formulation.parse_plan(options.warm_start))
+        keep_better(formulation, outcome, formulation.parse_plan(options.warm_start))
     if what_if_wanted and outcome.plan is not None:
         more = what_if(formulation, outcome.plan, lambda other: method.best_of_changed(other, options, clock))
         outcome.message = f"{outcome.message}; {more}"
@@ -61,55 +62,49 @@ def merged(formulation: GraphFormulation) -> str:
     return f"{said}; {len(formulation.ideals):,} ideals" if formulation.ideals.complete else said
 
 
-def _keep_better(formulation: GraphFormulation, outcome: Outcome, start: Sequence[Stage]) -> None:
-    """Keep a known plan where it is better, or there is no other."""
-    if outcome.infeasible:
-        return  # the two contradict each other, which the conclusion says
-    if outcome.plan is None or formulation.precedes(
-        formulation.evaluate(start), formulation.evaluate(outcome.plan)
-    ):
-        outcome.plan = start
-
-
-def _quick_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None:
-    """Return a plan to start from where the time is short to compile the loops, and to run them."""
-    # Whether loops are compiled already must not matter: another start may lead to another of the best plans.
-    if clock.limit_s is None or clock.limit_s > LONG_S:
-        return None
-    return _first_plan(formulation, max(START_S, clock.share(START_SHARE).limit_s or 0.0))
-
-
-def _first_plan(formulation: GraphFormulation, limit_s: float) -> FirstPlan | None:
+def _heuristic_plan(formulation: GraphFormulation, clock: Clock) -> Sequence[Stage] | None:
     """Return a plan however short the time is."""
     with Clock().enforced():
         _ = formulation.blocks
-        return first_plan(formulation, Clock(limit_s))
+        known = first_plan(formulation, clock)
+    return None if known is None else known.plan
 
 
 def _answer(
-    method: StagingExact,
-    formulation: GraphFormulation,
-    options: SolveOptions,
-    clock: Clock,
-    known: FirstPlan | None,
+    method: StagingExact, formulation: GraphFormulation, options: SolveOptions, clock: Clock
 ) -> Outcome:
     with clock.enforced():
         few = devices_decide(formulation)
     if few and steps_of(formulation) <= FEW_STEPS:
-        return DeviceSearch(formulation, options, clock, known).run()
-    plan = None if known is None else known.plan
+        return DeviceSearch(formulation, options, clock).run()
     if formulation.ideals.complete:
         try:
-            return method.solve_stages(formulation, options, clock, plan)
+            return method.solve_stages(formulation, options, clock)
         except TooLargeError:
             if few:
-                return DeviceSearch(formulation, options, clock, known).run()
-    outcome = method.solve_stages(formulation.of_one_order(), options, clock, plan)
+                return DeviceSearch(formulation, options, clock).run()
+    try:
+        outcome = method.solve_stages(formulation.of_one_order(), options, clock)
+    except TooLargeError as error:
+        return _of_heuristic(formulation, clock, error)
     # What was searched is a part of all plans: its bound and its certificate say nothing of the others.
     outcome.infeasible, outcome.certificate, outcome.prices = False, None, None
     outcome.bounds = formulation.elementary_bounds()
     outcome.message = one_order_only(formulation)
     return outcome
+
+
+def _of_heuristic(formulation: GraphFormulation, clock: Clock, error: TooLargeError) -> Outcome:
+    """Return a heuristic's plan where even the stages of one order are too many to be searched."""
+    plan = _heuristic_plan(formulation, clock)
+    if plan is None:
+        raise error
+    limit: Limit = "time" if clock.expired else "none"
+    message = (
+        "even one order of the layers makes too many stages to be searched: the plan is a heuristic's, and "
+        "the bound holds for all plans"
+    )
+    return Outcome(plan, formulation.elementary_bounds(), limit=limit, message=message)
 
 
 def steps_of(formulation: GraphFormulation) -> int:

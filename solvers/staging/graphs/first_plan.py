@@ -43,14 +43,11 @@ class FirstPlan:
     ----------
     time_s
         Of its slowest stage.
-    stages
-        First block, the one after the last, type and units of each stage.
     plan
-        The same as a plan.
+        Its stages.
     """
 
     time_s: float
-    stages: tuple[tuple[int, int, int, int], ...]
     plan: tuple[Stage, ...]
 
 
@@ -69,7 +66,8 @@ def first_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None:
     slowest = min(formulation.latest_s, formulation.slowest_sum_s)
     if not slowest > 0:
         return None
-    least = max(formulation.fastest_s, formulation.shared_work_s, slowest * LEAST_SHARE)
+    known = max(formulation.fastest_s, formulation.budgeted_s, formulation.shared_work_s)
+    least = max(known, slowest * LEAST_SHARE)
     search = _FirstPlans(formulation, clock)
     search.attempt(slowest)
     if formulation.instance.objective == "cost":
@@ -127,7 +125,7 @@ class _FirstPlans:
         plan = tuple(self.one.stage(first, end - 1, t, units) for first, end, t, units in stages)
         if self.formulation.violations(plan):
             return None
-        return FirstPlan(max(self.formulation.times_of_stages_s(plan)), tuple(stages), plan)
+        return FirstPlan(max(self.formulation.times_of_stages_s(plan)), plan)
 
 
 class _Row:

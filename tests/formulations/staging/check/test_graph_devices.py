@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from staging_graphs import diamond, random_graph
+from staging_graphs import GraphTruth, diamond, random_graph
 
 from clusterplan.formulations.staging.check.graph_devices import refuted
 from clusterplan.formulations.staging.check.graph_stages import derive_graph_segments, derive_stages
@@ -23,6 +23,31 @@ def test_what_devices_allow(limit: int, best: float) -> None:
     """A plan as fast as the best is not refuted, and any faster one is."""
     assert not refuted(diamond(limit), best)
     assert refuted(diamond(limit), best * (1 - 1e-9))
+
+
+@pytest.mark.parametrize("units", range(1, 6))
+def test_a_stage_takes_as_few_units_as_suffice(units: int) -> None:
+    """One layer of 12 s that units share evenly: all units there are allow just that, and no less."""
+    rows = [{"name": "a", "compute_s": {"gpu": 12.0}, "compute_parallel": 1}]
+    instance = diamond(units, layers=rows, edges=[], most_units_per_stage=None)
+    assert not refuted(instance, 12 / units)
+    assert refuted(instance, 12 / units * (1 - 1e-9))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_refuted_is_what_no_plan_reaches(seed: int) -> None:
+    """Of random graphs that only units and memory restrict, beside all their plans."""
+    money = ("cost_limit_usd", "hourly_budget_usd", "throughput_floor_samples_per_s")
+    document = {key: value for key, value in random_graph(seed).items() if key not in money}
+    document["objective"] = "time"
+    best, instance = GraphTruth(document).best(), parse_instance(document)
+    assert isinstance(instance, StagingInstance)
+    if best is None:
+        assert refuted(instance, math.inf)
+        return
+    fastest = GraphFormulation(instance).to_stage_time(best)
+    assert not refuted(instance, fastest * (1 + 1e-9))
+    assert refuted(instance, fastest * (1 - 1e-6))
 
 
 def test_memory_counts() -> None:

@@ -12,6 +12,8 @@ import pytest
 from staging_graphs import GraphTruth, diamond, random_graph
 from staging_instances import two_layers
 
+from clusterplan import verify
+from clusterplan.formulations.staging.graphs import stage_table
 from clusterplan.formulations.staging.graphs.formulation import GraphFormulation
 from clusterplan.formulations.staging.graphs.stage_table import problem_of
 from clusterplan.formulations.staging.plan import stage_of
@@ -272,6 +274,27 @@ def test_too_many_ideals_leave_a_plan_and_a_bound() -> None:
         assert result.bound is not None
         assert "only one order" in str(result.message)
         assert result.status in ("feasible", "optimal")
+
+
+def test_a_graph_whose_stages_are_too_many_has_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even those of one order of its layers, under a budget beside the limits of units."""
+    monkeypatch.setattr(stage_table, "MOST_STAGES", 3)
+    instance = diamond(8, hourly_budget_usd=2)
+    for limit_s in (None, 60.0):
+        result = solved(instance, time_limit_s=limit_s)
+        assert (result.status, result.limit) == ("feasible", "none")
+        assert result.bound == result.certified_bound == pytest.approx(3.5)  # 7 s of work on two units
+        assert "even one order of the layers" in str(result.message)
+        assert verify(instance, result).ok
+
+
+def test_a_graph_of_five_thousand_layers_has_a_plan() -> None:
+    """More than any graph that has been published has."""
+    rows = [{"name": f"l{index}", "compute_s": {"gpu": 1.0}, "compute_parallel": 0} for index in range(5000)]
+    edges = [{"source": f"l{index}", "target": f"l{index + 1}"} for index in range(4999)]
+    result = solved(diamond(8, layers=rows, edges=edges, most_units_per_stage=1))
+    assert (result.status, result.objective) == ("optimal", 625.0)
+    assert result.certified_bound == pytest.approx(625.0)
 
 
 def test_a_warm_start_is_never_lost() -> None:
