@@ -13,7 +13,7 @@ from ...formulations.scheduling.constraints import restarts_s
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.losses import interval_s
 from ...formulations.scheduling.plan import Segment
-from ...instances.common.errors import OptionError
+from ...instances.common.errors import OptionError, OutOfTimeError
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.options import SolveOptions
@@ -46,6 +46,8 @@ PLACEMENT = MethodOption(
     "that start together on the fewest that are proven possible.",
     choices=RULES,
 )
+SHORTEST_ROUND_S = 1.0
+"""No turn is shorter: a trace of days would have billions of them."""
 AT_LEAST = "; twice the longest restart at least"
 BY = MethodOption("truth", "Remaining times are true, or estimated by users.", choices=("truth", "estimate"))
 
@@ -154,6 +156,10 @@ class PolicySolver(Solver[SchedulingFormulation]):
                     said += [policy.summary() or ""] if isinstance(policy, RoundPolicy) else []
             except (EvictionError, StuckError) as error:
                 return Outcome(message=f"{self.name}: {error}")
+            except OutOfTimeError:
+                return Outcome(
+                    limit="time", message=f"{self.name}: the time was too short to simulate all jobs"
+                )
         if instance.servers and not schedule.servers:
             said.append(POOLED)
             if slows_down(instance):
@@ -205,8 +211,8 @@ def limits_of(text: str) -> tuple[float, ...]:
 
 
 def _las(instance: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
-    limits = limits_of(settings["queues"])
-    return Queues(limits, settings["promote"]) if limits else LeastAttained(round_of(instance, 0.0))
+    limits, least_s = limits_of(settings["queues"]), twice_the_restart_s(instance)
+    return Queues(limits, settings["promote"], least_s) if limits else LeastAttained(least_s)
 
 
 def _time_slice(instance: SchedulingInstance, settings: Mapping[str, Any]) -> RoundPolicy:
@@ -216,7 +222,12 @@ def _time_slice(instance: SchedulingInstance, settings: Mapping[str, Any]) -> Ro
 
 def round_of(instance: SchedulingInstance, seconds: float) -> float:
     """Return how long a round is: twice the longest restart at least, or jobs in turn would never end."""
-    return max(seconds, float(np.ceil(2 * restarts_s(instance).max())))
+    return max(seconds, SHORTEST_ROUND_S, twice_the_restart_s(instance))
+
+
+def twice_the_restart_s(instance: SchedulingInstance) -> float:
+    """Return a time in which every job works for at least half, in whole seconds."""
+    return float(np.ceil(2 * restarts_s(instance).max()))
 
 
 OPTIMUS = {
@@ -334,9 +345,13 @@ POLICIES: tuple[PolicySolver, ...] = (
     PolicySolver(
         "themis",
         "leases to the worst finish-time fairness (Themis); knows what is left",
-        lambda instance, settings: Themis(instance.lease_s or settings["round_s"], settings["fairness"]),
+        lambda instance, settings: Themis(
+            round_of(instance, instance.lease_s or settings["round_s"]), settings["fairness"]
+        ),
         {
-            "round_s": MethodOption(1200.0, "Seconds of a lease, where the instance has none.", least=1.0),
+            "round_s": MethodOption(
+                1200.0, f"Seconds of a lease, where the instance has none{AT_LEAST}.", least=1.0
+            ),
             "fairness": MethodOption(0.8, "f: what is free goes to the worst 1 − f of the jobs.", least=0.0),
         },
     ),
