@@ -35,6 +35,7 @@ from .policies.themis import Themis
 from .policy import Policy
 from .round_policy import RoundPolicy
 from .rounds import RoundEngine
+from .seen import Knowledge
 from .serve import Server, first_come, shortest, shortest_remaining, shortest_service
 
 POOLED = "the servers are taken as one pool"
@@ -101,7 +102,9 @@ class PolicySolver(Solver[SchedulingFormulation]):
     Parameters
     ----------
     what
-        One line for people, with what it knows.
+        One line for people, to which is added what it knows.
+    knows
+        What the policy may read, with the default settings.
     make
         Returns the policy of an instance for its settings.
     rule
@@ -116,12 +119,13 @@ class PolicySolver(Solver[SchedulingFormulation]):
         self,
         name: str,
         what: str,
+        knows: Knowledge,
         make: Callable[[SchedulingInstance, dict[str, Any]], Policy | RoundPolicy],
         options: Mapping[str, MethodOption] | None = None,
         rule: Callable[[Server], Rule] | None = None,
         skewed_only: bool = False,
     ) -> None:
-        self.name, self.what = name, what
+        self.name, self.what, self.knows = name, f"{what}; knows {knows.value}", knows
         self._make, self._rule = make, rule
         self._options = {**(options or {}), "placement": PLACEMENT}
         self._skewed_only = skewed_only
@@ -261,23 +265,28 @@ def optimus_exact(allocate: Allocate) -> PolicySolver:
     """
     return PolicySolver(
         "optimus-exact",
-        "as optimus, with the best configurations together, proven; knows what is left",
+        "as optimus, with the best configurations together, proven",
+        OptimusExact.knows,
         lambda _, settings: OptimusExact(allocate, settings["interval_s"], **_of_optimus(settings)),
         OPTIMUS,
     )
 
 
 POLICIES: tuple[PolicySolver, ...] = (
-    PolicySolver("fifo", "first come, first served; knows nothing", lambda *_: FirstCome(), rule=first_come),
-    PolicySolver("fifo-backfill", "EASY backfilling; knows users' estimates", lambda *_: Backfill()),
+    PolicySolver(
+        "fifo", "first come, first served", FirstCome.knows, lambda *_: FirstCome(), rule=first_come
+    ),
+    PolicySolver("fifo-backfill", "EASY backfilling", Backfill.knows, lambda *_: Backfill()),
     PolicySolver(
         "yarn-cs",
-        "queues of tenants with guaranteed shares; knows nothing",
+        "queues of tenants with guaranteed shares",
+        TenantQueues.knows,
         lambda *_: TenantQueues(guaranteed=True),
     ),
     PolicySolver(
         "fair",
-        "all jobs in turn, a round each; knows nothing",
+        "all jobs in turn, a round each",
+        RoundRobin.knows,
         lambda instance, settings: RoundRobin(round_of(instance, instance.lease_s or settings["round_s"])),
         {
             "round_s": MethodOption(
@@ -287,33 +296,38 @@ POLICIES: tuple[PolicySolver, ...] = (
     ),
     PolicySolver(
         "drf",
-        "dominant resource fairness among tenants; knows nothing",
+        "dominant resource fairness among tenants",
+        TenantQueues.knows,
         lambda *_: TenantQueues(guaranteed=False),
     ),
     PolicySolver(
         "sjf",
-        "shortest job first, without preemption; knows durations",
+        "shortest job first, without preemption",
+        Knowledge.REMAINING,
         lambda _, settings: Shortest(settings["by"] == "estimate"),
         {"by": BY},
         rule=shortest,
     ),
     PolicySolver(
         "srtf",
-        "shortest remaining time first; knows remaining times",
+        "shortest remaining time first",
+        Knowledge.REMAINING,
         lambda _, settings: ShortestRemaining(settings["by"] == "estimate"),
         {"by": BY, "semantics": SEMANTICS},
         rule=shortest_remaining,
     ),
     PolicySolver(
         "srsf",
-        "shortest remaining time × GPUs first; knows remaining times",
+        "shortest remaining time × GPUs first",
+        Knowledge.REMAINING,
         lambda _, settings: ShortestService(settings["by"] == "estimate"),
         {"by": BY, "semantics": SEMANTICS},
         rule=shortest_service,
     ),
     PolicySolver(
         "las",
-        "least attained GPU-time first (Tiresias); knows nothing",
+        "least attained GPU-time first (Tiresias)",
+        Queues.knows,
         _las,
         {
             "queues": MethodOption("3250,7200", "Limits of the queues in GPU-seconds, or none."),
@@ -326,13 +340,15 @@ POLICIES: tuple[PolicySolver, ...] = (
     ),
     PolicySolver(
         "gittins",
-        "highest Gittins index first (Tiresias); knows jobs that have ended",
+        "highest Gittins index first (Tiresias)",
+        Gittins.knows,
         lambda *_: Gittins(),
         skewed_only=True,
     ),
     PolicySolver(
         "gandiva-timeslice",
-        "jobs take turns where they want more than there is (Gandiva); knows nothing",
+        "jobs take turns where they want more than there is (Gandiva)",
+        TimeSlice.knows,
         _time_slice,
         {
             "round_s": MethodOption(
@@ -344,7 +360,8 @@ POLICIES: tuple[PolicySolver, ...] = (
     ),
     PolicySolver(
         "themis",
-        "leases to the worst finish-time fairness (Themis); knows what is left",
+        "leases to the worst finish-time fairness (Themis)",
+        Themis.knows,
         lambda instance, settings: Themis(
             round_of(instance, instance.lease_s or settings["round_s"]), settings["fairness"]
         ),
@@ -357,13 +374,15 @@ POLICIES: tuple[PolicySolver, ...] = (
     ),
     PolicySolver(
         "max-min",
-        "fair shares of normalised throughput (Gavel); knows speeds",
+        "fair shares of normalised throughput (Gavel)",
+        MaxMin.knows,
         lambda instance, settings: MaxMin(round_of(instance, settings["round_s"])),
         {"round_s": MethodOption(360.0, f"Seconds of a round{AT_LEAST}.", least=1.0)},
     ),
     PolicySolver(
         "optimus",
-        "configurations by marginal gains, every interval (Optimus); knows what is left",
+        "configurations by marginal gains, every interval (Optimus)",
+        Optimus.knows,
         lambda _, settings: Optimus(settings["interval_s"], **_of_optimus(settings)),
         OPTIMUS,
     ),
