@@ -50,8 +50,7 @@ def solve_with(instance: Instance, solver: Solver[Any], options: SolveOptions) -
     clock = Clock(options.time_limit_s)
     solver.check_options(options)
     formulation = formulate(instance)
-    _check_warm_start(formulation, options)
-    outcome, diagnosis = _answer(formulation, solver, options, clock)
+    outcome, diagnosis = _answer(formulation, solver, _with_own_start(formulation, options), clock)
     result = conclude(formulation, solver.name, options, outcome, clock.elapsed_s, diagnosis)
     # The check, which may take as long as a solve, counts too.
     return result.model_copy(update={"runtime_s": clock.elapsed_s})
@@ -118,12 +117,21 @@ def diagnose(
     return diagnose_with(KINDS[formulation.kind].diagnose, formulation, known, patience_s)
 
 
-def _check_warm_start(formulation: Formulation[Any, Any], options: SolveOptions) -> None:
+def _with_own_start(formulation: Formulation[Any, Any], options: SolveOptions) -> SolveOptions:
+    """Return the options with a warm start that states nothing of its consequences.
+
+    It may be the plan of an instance that has changed since: its decisions are what counts, and what follows
+    from them is computed anew.
+    """
     if options.warm_start is None:
-        return
+        return options
     try:
-        broken = formulation.violations(formulation.parse_plan(options.warm_start))
+        plan = formulation.choices(formulation.parse_plan(options.warm_start))
     except ValidationError as error:
         raise OptionError(f"the warm start is not a plan: {error.errors()[0]['msg']}") from None
+    broken = formulation.violations(plan)
     if broken:
-        raise OptionError(f"the warm start is not feasible: {broken[0]}")
+        more = f"; and {len(broken) - 1:,} more" if len(broken) > 1 else ""
+        why = f"the warm start is not feasible for this instance: {broken[0]}{more}"
+        raise OptionError(f"{why}; mend it, or leave it out")
+    return options.model_copy(update={"warm_start": tuple(entry.model_dump(mode="json") for entry in plan)})

@@ -9,6 +9,9 @@ import numpy as np
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Segment
 from ...instances.scheduling.instance import SchedulingInstance
+from ...solvers.registry import solvers_for
+from ...solvers.scheduling.methods import PolicySolver
+from ...solvers.scheduling.seen import Knowledge
 from ..comparison.measures import Distribution, Measure, Measures
 from ..comparison.row import ComparisonRow
 from ..reports.text import short, unit_of_time
@@ -16,10 +19,8 @@ from .lead import rounded_down
 
 MOST_POINTS = 200
 """Of a distribution; that many quantiles look like the whole."""
-FORESEE = ("auto", "exact", "price", "brute-force")
-"""They plan with jobs that have not come yet, so that no cluster can run them."""
-UNINFORMED = ("fifo", "yarn-cs", "fair", "drf", "las", "gittins", "gandiva-timeslice")
-"""They need not know how long a job runs."""
+UNINFORMED = (Knowledge.NOTHING, Knowledge.PAST, Knowledge.SPEEDS)
+"""What says nothing of how long a job runs that has not ended."""
 FAIRNESS = "Jain's index by tenant"
 """Of the tenants' mean slowdowns; 1 where all are alike."""
 USUAL = "fifo"
@@ -68,7 +69,8 @@ def advice(rows: Sequence[ComparisonRow]) -> str:
         Of one instance; those without a plan, or with a wrong bound, do not count.
     """
     planned = {row.solver: row for row in rows if row.objective is not None and row.status != "error"}
-    policies = {name: _value(row) for name, row in planned.items() if name not in FORESEE}
+    known = _policies()
+    policies = {name: _value(row) for name, row in planned.items() if name in known}
     if not policies:
         return ""
     best = min(policies, key=lambda name: policies[name])
@@ -80,6 +82,12 @@ def advice(rows: Sequence[ComparisonRow]) -> str:
     if bounds:
         said += f"; nothing can be below {_time(rounded_down(max(bounds) / unit[0]) * unit[0], unit)}"
     return said + "." + _beside(best, planned, policies, unit)
+
+
+def _policies() -> dict[str, Knowledge]:
+    """Return what each policy knows, by name; other solvers plan with jobs that have not come yet."""
+    found = solvers_for("scheduling")
+    return {solver.name: solver.knows for solver in found if isinstance(solver, PolicySolver)}
 
 
 def _saved(best: str, usual: str, policies: dict[str, float], what: str, unit: tuple[float, str]) -> str:
@@ -100,12 +108,13 @@ def _beside(
 ) -> str:
     """Return what is best without knowing how long jobs run, and what is best with knowing everything."""
     said = ""
-    blind = [name for name in UNINFORMED if name in policies]
-    if best not in UNINFORMED and blind:
+    known = _policies()
+    blind = [name for name in policies if known[name] in UNINFORMED]
+    if best not in blind and blind:
         name = min(blind, key=lambda name: policies[name])
         said += f" Of the policies that need not know how long jobs run, {name} is best: "
         said += f"{_time(policies[name], unit)}."
-    ahead = {name: _value(row) for name, row in planned.items() if name in FORESEE}
+    ahead = {name: _value(row) for name, row in planned.items() if name not in known}
     if ahead and min(ahead.values()) < policies[best]:
         name = min(ahead, key=lambda name: ahead[name])
         said += f" With all that comes known beforehand, {name} finds {_time(ahead[name], unit)}."

@@ -22,11 +22,10 @@ from .kernels import add_to, changes, choice_fault, earliest, total
 from .placement.places import Places
 from .policy import Policy
 from .seen import Knowledge, Sight
+from .stall import StallWatch, stall_text
 
 FAULTS = ("", "a job that has not arrived", "a job that has ended", "a job twice")
 """What `choice_fault` finds."""
-MOST_AT_ONCE = 100_000
-"""Events at one moment, after which a policy is taken to ask for the moment again and again."""
 SELDOM = 1_000
 """Events after which the clock is looked at."""
 
@@ -118,7 +117,9 @@ class Engine:
         self._speed = np.ones(len(table))
         self._interval_s = interval_s(instance)
         self._asks_again = False
-        self._at_once = 0
+        self._ended = 0
+        self._stops = False
+        self._watch = StallWatch()
 
     def run(self) -> Schedule:
         """Return the schedule.
@@ -136,9 +137,25 @@ class Engine:
             if step % SELDOM == 0:
                 check_time()
             step += 1
+            before_s = self._now_s
             self._move_to(self._next_event_s())
+            self._look(before_s)
         job, start, end = np.array(self._segments, dtype=float).reshape(-1, 3).T
         return Schedule(self._order[job.astype(np.int64)], start, end, servers=self._servers())
+
+    def _look(self, before_s: float) -> None:
+        """Raise if the policy would never end."""
+        happened = (self._next, self._ended, self._change)
+        if self._watch.stalls(happened, self._stops or self._now_s == before_s, self._share_left):
+            raise PolicyError(stall_text(self._now_s))
+
+    def _share_left(self) -> float:
+        """Return how much of the work of jobs that have arrived is left, each as a share of its own."""
+        there: Ints = np.flatnonzero(~self._done[: self._next])
+        left_s = self._remaining_s[there]
+        runs = np.isin(there, self._running)
+        left_s[runs] = self._left_s(there[runs])
+        return float((left_s / self._sight.duration_s[there]).sum())
 
     def _servers(self) -> dict[tuple[int, float], dict[str, int]]:
         if self._places is None:
@@ -160,9 +177,6 @@ class Engine:
         found = min(times)
         if found == np.inf or np.isnan(times).any():
             raise StuckError(f"{self._policy.waits()} jobs wait, and nothing will ever happen")
-        self._at_once = self._at_once + 1 if found <= self._now_s else 0
-        if self._at_once > MOST_AT_ONCE:
-            raise PolicyError(f"asks to be asked again at {self._now_s:g} s without end")
         return max(found, self._now_s)
 
     def _move_to(self, now_s: float) -> None:
@@ -228,6 +242,7 @@ class Engine:
             if self._places is not None:
                 self._places.leave(j)
             self._sight.ended(j)
+        self._ended += len(ended)
         self._set_running(self._running[~over])
         self._policy.ended(ended.tolist())
 
@@ -277,6 +292,7 @@ class Engine:
         moved = stop[:0]
         if self._places is not None:
             moved = self._places.switch(stop, start, self._now_s)
+        self._stops = len(stop) + len(moved) > 0
         if len(stop) or len(start) or len(moved):
             self._stop(np.concatenate([stop, moved]), fallen)
             self._start(np.concatenate([start, moved]))

@@ -13,7 +13,7 @@ from ...formulations.scheduling.constraints import restarts_s
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.losses import interval_s
 from ...formulations.scheduling.plan import Segment
-from ...instances.common.errors import OptionError
+from ...instances.common.errors import OptionError, OutOfTimeError
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.options import SolveOptions
@@ -35,6 +35,7 @@ from .policies.themis import Themis
 from .policy import Policy
 from .round_policy import RoundPolicy
 from .rounds import RoundEngine
+from .seen import Knowledge
 from .serve import Server, first_come, shortest, shortest_remaining, shortest_service
 
 POOLED = "the servers are taken as one pool"
@@ -46,6 +47,8 @@ PLACEMENT = MethodOption(
     "that start together on the fewest that are proven possible.",
     choices=RULES,
 )
+SHORTEST_ROUND_S = 1.0
+"""No turn is shorter: a trace of days would have billions of them."""
 AT_LEAST = "; twice the longest restart at least"
 BY = MethodOption("truth", "Remaining times are true, or estimated by users.", choices=("truth", "estimate"))
 
@@ -99,7 +102,9 @@ class PolicySolver(Solver[SchedulingFormulation]):
     Parameters
     ----------
     what
-        One line for people, with what it knows.
+        One line for people, to which is added what it knows.
+    knows
+        What the policy may read, with the default settings.
     make
         Returns the policy of an instance for its settings.
     rule
@@ -114,12 +119,13 @@ class PolicySolver(Solver[SchedulingFormulation]):
         self,
         name: str,
         what: str,
+        knows: Knowledge,
         make: Callable[[SchedulingInstance, dict[str, Any]], Policy | RoundPolicy],
         options: Mapping[str, MethodOption] | None = None,
         rule: Callable[[Server], Rule] | None = None,
         skewed_only: bool = False,
     ) -> None:
-        self.name, self.what = name, what
+        self.name, self.what, self.knows = name, f"{what}; knows {knows.value}", knows
         self._make, self._rule = make, rule
         self._options = {**(options or {}), "placement": PLACEMENT}
         self._skewed_only = skewed_only
@@ -154,6 +160,10 @@ class PolicySolver(Solver[SchedulingFormulation]):
                     said += [policy.summary() or ""] if isinstance(policy, RoundPolicy) else []
             except (EvictionError, StuckError) as error:
                 return Outcome(message=f"{self.name}: {error}")
+            except OutOfTimeError:
+                return Outcome(
+                    limit="time", message=f"{self.name}: the time was too short to simulate all jobs"
+                )
         if instance.servers and not schedule.servers:
             said.append(POOLED)
             if slows_down(instance):
@@ -205,8 +215,8 @@ def limits_of(text: str) -> tuple[float, ...]:
 
 
 def _las(instance: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
-    limits = limits_of(settings["queues"])
-    return Queues(limits, settings["promote"]) if limits else LeastAttained(round_of(instance, 0.0))
+    limits, least_s = limits_of(settings["queues"]), twice_the_restart_s(instance)
+    return Queues(limits, settings["promote"], least_s) if limits else LeastAttained(least_s)
 
 
 def _time_slice(instance: SchedulingInstance, settings: Mapping[str, Any]) -> RoundPolicy:
@@ -216,7 +226,12 @@ def _time_slice(instance: SchedulingInstance, settings: Mapping[str, Any]) -> Ro
 
 def round_of(instance: SchedulingInstance, seconds: float) -> float:
     """Return how long a round is: twice the longest restart at least, or jobs in turn would never end."""
-    return max(seconds, float(np.ceil(2 * restarts_s(instance).max())))
+    return max(seconds, SHORTEST_ROUND_S, twice_the_restart_s(instance))
+
+
+def twice_the_restart_s(instance: SchedulingInstance) -> float:
+    """Return a time in which every job works for at least half, in whole seconds."""
+    return float(np.ceil(2 * restarts_s(instance).max()))
 
 
 OPTIMUS = {
@@ -250,23 +265,28 @@ def optimus_exact(allocate: Allocate) -> PolicySolver:
     """
     return PolicySolver(
         "optimus-exact",
-        "as optimus, with the best configurations together, proven; knows what is left",
+        "as optimus, with the best configurations together, proven",
+        OptimusExact.knows,
         lambda _, settings: OptimusExact(allocate, settings["interval_s"], **_of_optimus(settings)),
         OPTIMUS,
     )
 
 
 POLICIES: tuple[PolicySolver, ...] = (
-    PolicySolver("fifo", "first come, first served; knows nothing", lambda *_: FirstCome(), rule=first_come),
-    PolicySolver("fifo-backfill", "EASY backfilling; knows users' estimates", lambda *_: Backfill()),
+    PolicySolver(
+        "fifo", "first come, first served", FirstCome.knows, lambda *_: FirstCome(), rule=first_come
+    ),
+    PolicySolver("fifo-backfill", "EASY backfilling", Backfill.knows, lambda *_: Backfill()),
     PolicySolver(
         "yarn-cs",
-        "queues of tenants with guaranteed shares; knows nothing",
+        "queues of tenants with guaranteed shares",
+        TenantQueues.knows,
         lambda *_: TenantQueues(guaranteed=True),
     ),
     PolicySolver(
         "fair",
-        "all jobs in turn, a round each; knows nothing",
+        "all jobs in turn, a round each",
+        RoundRobin.knows,
         lambda instance, settings: RoundRobin(round_of(instance, instance.lease_s or settings["round_s"])),
         {
             "round_s": MethodOption(
@@ -276,33 +296,38 @@ POLICIES: tuple[PolicySolver, ...] = (
     ),
     PolicySolver(
         "drf",
-        "dominant resource fairness among tenants; knows nothing",
+        "dominant resource fairness among tenants",
+        TenantQueues.knows,
         lambda *_: TenantQueues(guaranteed=False),
     ),
     PolicySolver(
         "sjf",
-        "shortest job first, without preemption; knows durations",
+        "shortest job first, without preemption",
+        Knowledge.REMAINING,
         lambda _, settings: Shortest(settings["by"] == "estimate"),
         {"by": BY},
         rule=shortest,
     ),
     PolicySolver(
         "srtf",
-        "shortest remaining time first; knows remaining times",
+        "shortest remaining time first",
+        Knowledge.REMAINING,
         lambda _, settings: ShortestRemaining(settings["by"] == "estimate"),
         {"by": BY, "semantics": SEMANTICS},
         rule=shortest_remaining,
     ),
     PolicySolver(
         "srsf",
-        "shortest remaining time × GPUs first; knows remaining times",
+        "shortest remaining time × GPUs first",
+        Knowledge.REMAINING,
         lambda _, settings: ShortestService(settings["by"] == "estimate"),
         {"by": BY, "semantics": SEMANTICS},
         rule=shortest_service,
     ),
     PolicySolver(
         "las",
-        "least attained GPU-time first (Tiresias); knows nothing",
+        "least attained GPU-time first (Tiresias)",
+        Queues.knows,
         _las,
         {
             "queues": MethodOption("3250,7200", "Limits of the queues in GPU-seconds, or none."),
@@ -315,13 +340,15 @@ POLICIES: tuple[PolicySolver, ...] = (
     ),
     PolicySolver(
         "gittins",
-        "highest Gittins index first (Tiresias); knows jobs that have ended",
+        "highest Gittins index first (Tiresias)",
+        Gittins.knows,
         lambda *_: Gittins(),
         skewed_only=True,
     ),
     PolicySolver(
         "gandiva-timeslice",
-        "jobs take turns where they want more than there is (Gandiva); knows nothing",
+        "jobs take turns where they want more than there is (Gandiva)",
+        TimeSlice.knows,
         _time_slice,
         {
             "round_s": MethodOption(
@@ -333,22 +360,29 @@ POLICIES: tuple[PolicySolver, ...] = (
     ),
     PolicySolver(
         "themis",
-        "leases to the worst finish-time fairness (Themis); knows what is left",
-        lambda instance, settings: Themis(instance.lease_s or settings["round_s"], settings["fairness"]),
+        "leases to the worst finish-time fairness (Themis)",
+        Themis.knows,
+        lambda instance, settings: Themis(
+            round_of(instance, instance.lease_s or settings["round_s"]), settings["fairness"]
+        ),
         {
-            "round_s": MethodOption(1200.0, "Seconds of a lease, where the instance has none.", least=1.0),
+            "round_s": MethodOption(
+                1200.0, f"Seconds of a lease, where the instance has none{AT_LEAST}.", least=1.0
+            ),
             "fairness": MethodOption(0.8, "f: what is free goes to the worst 1 − f of the jobs.", least=0.0),
         },
     ),
     PolicySolver(
         "max-min",
-        "fair shares of normalised throughput (Gavel); knows speeds",
+        "fair shares of normalised throughput (Gavel)",
+        MaxMin.knows,
         lambda instance, settings: MaxMin(round_of(instance, settings["round_s"])),
         {"round_s": MethodOption(360.0, f"Seconds of a round{AT_LEAST}.", least=1.0)},
     ),
     PolicySolver(
         "optimus",
-        "configurations by marginal gains, every interval (Optimus); knows what is left",
+        "configurations by marginal gains, every interval (Optimus)",
+        Optimus.knows,
         lambda _, settings: Optimus(settings["interval_s"], **_of_optimus(settings)),
         OPTIMUS,
     ),

@@ -34,5 +34,4 @@ def policy_solver(
         Its named settings. Where jobs are placed on servers is one of every policy.
     """
     defaults = {key: option.default for key, option in (options or {}).items()}
-    knows = make(defaults).knows.value
-    return PolicySolver(name, f"{what}; knows {knows}", lambda _, settings: make(settings), options)
+    return PolicySolver(name, what, make(defaults).knows, lambda _, settings: make(settings), options)

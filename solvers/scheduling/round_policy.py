@@ -74,7 +74,7 @@ class RoundPolicy(ABC):
 
     def again_s(self) -> float:
         """Return when it wants to be asked again: at the end of the round."""
-        return float((np.floor(self.seen.now_s / self.round_s + NEAR) + 1) * self.round_s)
+        return float((rounds_over(self.seen.now_s, self.round_s) + 1) * self.round_s)
 
     def summary(self) -> str | None:
         """Return what is to be said of the whole run, if anything."""
@@ -87,6 +87,16 @@ class RoundPolicy(ABC):
         # What the cluster has not is more than all of it.
         missing = (usage[:, ~there] > 0).any(axis=1)
         return np.where(missing, np.inf, share.max(axis=1, initial=0.0))
+
+
+def rounds_over(now_s: float, round_s: float, since_s: Floats | float = 0.0) -> Floats:
+    """Return how many rounds are over since some moment, as exactly as moments can tell.
+
+    Moments get coarser with time, so that the quotient may fall short of a round whose end is reached. The
+    end of the next one, `since_s` + (rounds + 1) × `round_s`, is always later than now.
+    """
+    over = np.floor((now_s - since_s) / round_s + NEAR)
+    return np.asarray(over + (since_s + (over + 1) * round_s <= now_s))
 
 
 def admit(usage: Floats, free: Floats, capacity: Floats) -> Flags:

@@ -22,6 +22,7 @@ from .menu_seen import MenuSight
 from .placement.row_places import RowPlaces, gangs_of, placeable
 from .round_policy import SLACK, RoundPolicy
 from .seen import Knowledge
+from .stall import StallWatch, stall_text
 
 SELDOM = 100
 """Events after which the clock is looked at."""
@@ -79,6 +80,8 @@ class RoundEngine:
         self._interval: Floats = np.full(len(table), interval) * (self._sight.work / duration_s)
         self._loses = interval > 0
         self._fallen: set[int] = set()
+        self._stops = False
+        self._watch = StallWatch()
 
     def run(self) -> Schedule:
         """Return the schedule.
@@ -96,11 +99,25 @@ class RoundEngine:
             if step % SELDOM == 0:
                 check_time()
             step += 1
+            before_s = self._seen.now_s
             self._move_to(*self._next_event())
+            self._look(before_s)
         job, start, end, row = np.concatenate([np.zeros((4, 0)), *self._segments], axis=1)
         rows = self._sight.menu_row[row.astype(np.int64)]
         servers = {} if self._places is None else self._places.servers()
         return Schedule(self._order[job.astype(np.int64)], start, end, rows, servers)
+
+    def _look(self, before_s: float) -> None:
+        """Raise if the policy would never end."""
+        happened = (self._next, len(self._there), self._change)
+        if self._watch.stalls(happened, self._stops or self._seen.now_s == before_s, self._share_left):
+            raise PolicyError(stall_text(self._seen.now_s))
+
+    def _share_left(self) -> float:
+        """Return how much of the work of jobs that are there is left, each as a share of its own."""
+        left = self._left.copy()
+        left[self._seen.running] = self._progress(self._seen.running)
+        return float((left / self._sight.work)[self._there].sum())
 
     def _next_event(self) -> tuple[float, bool]:
         """Return the time of the next event, and whether the policy is asked at it in any case."""
@@ -116,6 +133,7 @@ class RoundEngine:
     def _move_to(self, now_s: float, asked: bool) -> None:
         """Let time pass, tell the policy what happened, and let it decide."""
         seen, policy = self._seen, self._policy
+        self._stops = False
         seen.executed_s[seen.running] += now_s - seen.now_s
         seen.now_s = now_s
         asked = self._change_cluster() or asked
@@ -253,6 +271,7 @@ class RoundEngine:
             jobs = np.concatenate([jobs, self._places.owners(moved)])
             rows = np.concatenate([rows, moved])
         runs = jobs[seen.row[jobs] >= 0]
+        self._stops = len(runs) > 0
         self._left[runs] = self._progress(runs)
         if self._loses and self._fallen:
             self._lose(runs)

@@ -105,3 +105,29 @@ def test_a_warm_start_that_is_no_plan_is_refused() -> None:
         clusterplan.solve(instance, "auto", SolveOptions(warm_start=()))
     with pytest.raises(OptionError, match="not a plan"):
         clusterplan.solve(instance, "auto", SolveOptions(warm_start=({"layer": 1},)))
+
+
+@pytest.mark.parametrize("solver", ["exact", "auto", "milp:highs", "cp-sat"])
+def test_the_plan_of_an_instance_that_has_changed_since_is_a_warm_start(solver: str) -> None:
+    """Completion times that its entries state are those of before; what follows is computed anew."""
+    before = clusterplan.load("example:optimus-testbed")
+    plan = clusterplan.solve(before).plan
+    document = before.model_dump(mode="json", exclude_none=True)
+    document["jobs"][0]["remaining_steps"] *= 1.1
+    changed = clusterplan.parse_instance(document)
+    result = clusterplan.solve(changed, solver, SolveOptions(warm_start=plan))
+    assert result.status == "optimal"
+    assert clusterplan.verify(changed, result).ok
+    short = clusterplan.solve(changed, "exact", SolveOptions(warm_start=plan, time_limit_s=1e-6))
+    assert clusterplan.verify(changed, short).ok
+
+
+def test_a_plan_that_does_not_fit_a_changed_instance_is_refused_with_the_reason() -> None:
+    """It names the first fault, and how many others there are."""
+    before = clusterplan.load("example:optimus-testbed")
+    plan = clusterplan.solve(before).plan
+    document = before.model_dump(mode="json", exclude_none=True)
+    document["jobs"][1]["name"] = "another"
+    changed = clusterplan.parse_instance(document)
+    with pytest.raises(OptionError, match=r"not feasible for this instance: .* and 1 more; mend it"):
+        clusterplan.solve(changed, "exact", SolveOptions(warm_start=plan))

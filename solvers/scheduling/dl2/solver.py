@@ -25,7 +25,8 @@ class LearnedPolicy(PolicySolver):
     def __init__(self) -> None:
         super().__init__(
             "dl2",
-            "a network adds workers to jobs, step after step (DL²); knows what is left",
+            "a network adds workers to jobs, step after step (DL²)",
+            DL2.knows,
             lambda *_: Optimus(1.0),  # never asked
             {
                 "interval_s": MethodOption(600.0, "How often it decides, in seconds.", least=1.0),

@@ -14,7 +14,7 @@ import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
 from ..menu_seen import MenuSeen
-from ..round_policy import SLACK, RoundPolicy, admit
+from ..round_policy import SLACK, RoundPolicy, admit, rounds_over
 from ..seen import Knowledge
 
 TURN_S, MOST_TURNS = 60.0, 8_000
@@ -55,7 +55,7 @@ class TimeSlice(RoundPolicy):
         self._asked_s, self.order = seen.now_s, None
         if not too_many:
             return rows
-        now = np.floor(seen.now_s / self.round_s + SLACK)
+        now = float(rounds_over(seen.now_s, self.round_s))
         runs = seen.row[jobs] >= 0
         if now > self._round:
             self._round, self._began_s = now, seen.now_s

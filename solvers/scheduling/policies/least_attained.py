@@ -13,6 +13,7 @@ import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
 from ..policy import ByKey
+from ..round_policy import rounds_over
 from ..seen import Seen
 
 QUANTUM_S = 60.0
@@ -35,7 +36,8 @@ class LeastAttained(ByKey):
     Parameters
     ----------
     least_s
-        Jobs are not compared more often.
+        A job that starts is not compared before it has run for so long: it is what it was at its start, or
+        restarts would leave jobs in turn no time to work.
     """
 
     preempts: ClassVar[bool] = True
@@ -45,7 +47,12 @@ class LeastAttained(ByKey):
 
     def keys_of(self, jobs: Ints) -> Floats:
         """Return the attained service in GPU-seconds."""
-        return self.seen.executed_s[jobs] * self.seen.width[jobs]
+        seen, executed_s = self.seen, self.seen.executed_s[jobs]
+        run_s = np.minimum(seen.now_s - seen.since_s[jobs], executed_s)
+        counts = reached(run_s, np.array(self._least_s), np.array(1.0), seen.now_s)
+        # Rounding must not put a job that runs behind one that was its equal.
+        before_s = executed_s - run_s - np.maximum(NEAR * executed_s, MOMENT * seen.now_s)
+        return np.where(counts, executed_s, before_s) * seen.width[jobs]
 
     def again_s(self) -> float:
         """Return the end of the first lease of a job that runs, if any waits; leases are renewed."""
@@ -53,8 +60,8 @@ class LeastAttained(ByKey):
             return np.inf
         quantum = max(self.seen.lease_s or QUANTUM_S, self._least_s)
         since = self.seen.since_s[self.seen.running]
-        done = np.floor((self.seen.now_s - since) / quantum + NEAR)
-        return float((since + (done + 1) * quantum).min())
+        over = rounds_over(self.seen.now_s, quantum, since)
+        return float((since + (over + 1) * quantum).min())
 
 
 class Queues(ByKey):
@@ -69,13 +76,18 @@ class Queues(ByKey):
     promote
         A job that has waited so many times as long as it has run starts again in the first queue, with no
         attained service; 0: never.
+    least_s
+        Jobs that may be promoted keep their queue for so long from each start, or restarts would leave jobs
+        that come and go between queues no time to work.
     """
 
     preempts: ClassVar[bool] = True
 
-    def __init__(self, limits: Sequence[float], promote: float = 0.0) -> None:
+    def __init__(self, limits: Sequence[float], promote: float = 0.0, least_s: float = 0.0) -> None:
         self._limits: Floats = np.array([*limits, np.inf])
         self._promote = promote
+        # Without promotion every job falls a few times at most.
+        self._least_s = least_s if promote else 0.0
 
     def begin(self, seen: Seen) -> None:
         """Start with empty queues."""
@@ -116,7 +128,8 @@ class Queues(ByKey):
         """Return when the next job changes its queue."""
         jobs = self.seen.running
         left = (self._limits[self._level[jobs]] - self._service(jobs)) / self.seen.width[jobs]
-        soonest = self.seen.now_s + float(left.min(initial=np.inf))
+        full_s = np.maximum(self.seen.now_s + left, self.seen.since_s[jobs] + self._least_s)
+        soonest = float(full_s.min(initial=np.inf))
         while self._promotions and not self._stands(self._promotions[0]):
             heapq.heappop(self._promotions)
         return min(soonest, self._promotions[0][0]) if self._promotions else soonest
@@ -132,7 +145,8 @@ class Queues(ByKey):
     def _demote(self) -> None:
         jobs, seen = self.seen.running, self.seen
         limit = self._limits[self._level[jobs]]
-        full = jobs[reached(self._service(jobs), limit, seen.width[jobs], seen.now_s)]
+        jobs = jobs[reached(self._service(jobs), limit, seen.width[jobs], seen.now_s)]
+        full = jobs[seen.since_s[jobs] + self._least_s <= seen.now_s]
         self._level[full] += 1
         self._to_the_end(np.sort(full).tolist())
 

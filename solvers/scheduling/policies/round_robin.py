@@ -9,10 +9,8 @@ import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
 from ..policy import ByKey
+from ..round_policy import rounds_over
 from ..seen import Seen
-
-NEAR = 1e-9
-"""A round that is over up to this, relatively, is over."""
 
 
 class RoundRobin(ByKey):
@@ -50,7 +48,7 @@ class RoundRobin(ByKey):
     def choose(self, held: Flags) -> Ints:
         """Begin a new round if it is time, and serve jobs in turn."""
         seen = self.seen
-        now = int(np.floor(seen.now_s / self._round_s + NEAR))
+        now = int(rounds_over(seen.now_s, self._round_s))
         if now > self._round:
             self._round, self._began_s = now, seen.now_s
             running = seen.running

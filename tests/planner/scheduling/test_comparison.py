@@ -8,13 +8,18 @@ import pytest
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.instances.common.arrays import Floats, Ints
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.planner.comparison.row import ComparisonRow
-from clusterplan.planner.scheduling.comparison import FAIRNESS, FORESEE, UNINFORMED, advice, measures
+from clusterplan.planner.scheduling import comparison
+from clusterplan.planner.scheduling.comparison import FAIRNESS, advice, measures
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import solvers_for
-from clusterplan.solvers.scheduling.methods import POLICIES
+from clusterplan.solvers.scheduling.methods import POLICIES, PolicySolver
+from clusterplan.solvers.scheduling.own_policy import policy_solver
+from clusterplan.solvers.scheduling.policy import ByKey
+from clusterplan.solvers.scheduling.seen import Knowledge
 
 
 def row(solver: str, hours: float | None, **more: Any) -> ComparisonRow:
@@ -70,12 +75,43 @@ def test_what_is_said_where_something_is_missing(rows: list[ComparisonRow], said
     assert advice(rows) == said
 
 
-def test_the_named_solvers_exist() -> None:
-    """Those that foresee and those that are told nothing are solvers of the kind, and say so."""
-    known = {solver.name: solver for solver in solvers_for("scheduling")}
-    assert {*FORESEE, *UNINFORMED} <= known.keys()
-    silent = {policy.name for policy in POLICIES if policy.what.endswith("knows nothing")}
-    assert {*UNINFORMED} - {"gittins"} == silent
+class Guess(ByKey):
+    """Serves jobs by what it is told of them."""
+
+    def __init__(self, knows: Knowledge) -> None:
+        self.knows = knows
+
+    def keys_of(self, jobs: Ints) -> Floats:
+        """Return the place in the order of arrival."""
+        return jobs.astype(float)
+
+
+@pytest.mark.parametrize("knows", Knowledge)
+def test_a_policy_of_ones_own_is_asked_what_it_knows(
+    knows: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named among those that need not know how long jobs run if, and only if, it does not."""
+    own = policy_solver("guess", "guesses", lambda _: Guess(knows))
+    monkeypatch.setattr(comparison, "solvers_for", lambda kind: [*solvers_for(kind), own])
+    rows = [row("fifo", 9.0), row("las", 8.806), row("guess", 3.097), row("srsf", 2.0), row("price", 1.5)]
+    blind = knows in (Knowledge.NOTHING, Knowledge.PAST, Knowledge.SPEEDS)
+    best = "guess is best: 3.097 h" if blind else "las is best: 8.806 h"
+    assert f"Of the policies that need not know how long jobs run, {best}. With all" in advice(rows)
+
+
+def test_solvers_that_are_no_policies_are_not_recommended() -> None:
+    """They plan with jobs that have not come yet."""
+    planners = {s.name for s in solvers_for("scheduling") if not isinstance(s, PolicySolver)}
+    assert planners == {"auto", "exact", "price", "brute-force"}
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_what_a_solver_says_that_it_knows_is_what_its_policy_may_read(policy: PolicySolver) -> None:
+    """With the default settings."""
+    defaults = {key: option.default for key, option in policy.method_options.items()}
+    made = policy.policy(generate_scheduling(5, 8), defaults, SolveOptions(), Clock())
+    assert made.knows is policy.knows
+    assert policy.what.endswith(f"knows {made.knows.value}")
 
 
 def test_figures_are_those_of_the_plan() -> None:

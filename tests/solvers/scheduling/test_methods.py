@@ -204,3 +204,53 @@ def test_jobs_in_turn_end_though_a_restart_takes_longer_than_a_turn(
     plan = policy.solve(formulation, SolveOptions(method_options=settings), Clock(60.0)).plan
     assert plan is not None
     assert formulation.violations(plan) == []
+
+
+THREE = trace((0, 1, 500), (0, 1, 500), (0, 1, 500), gpus=1, preemption="costs", restart_s=30)
+
+
+@pytest.mark.parametrize("limits", ["30,120", "1", "30", "59"])
+@pytest.mark.parametrize("promote", [1e-9, 0.5, 1.0, 2.0])
+def test_queues_with_promotion_end_though_a_restart_takes_as_long_as_a_queue(
+    limits: str, promote: float
+) -> None:
+    """A job that comes back to the first queue works before it falls again."""
+    _, found = solved(THREE, "las", queues=limits, promote=promote)
+    assert {job for job, _, _ in found} == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("lease_s", [1, 10, 30, 31])
+def test_the_least_attained_end_though_a_lease_is_shorter_than_a_restart(lease_s: float) -> None:
+    """A lease that ends lets nobody stop a job that has only restarted."""
+    _, found = solved(THREE.replace(lease_s=lease_s), "las", queues="none")
+    starts = [job for job, start, end in found if end - start <= 30]
+    assert not starts
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_jobs_end_whatever_restarts_leases_and_queues_there_are(seed: int) -> None:
+    """All three of about the same length, on one pool, where one job in two is wide."""
+    rng = np.random.default_rng(seed)
+    jobs = [(float(rng.integers(0, 90)), int(rng.integers(1, 3)), 200.0) for _ in range(5)]
+    there = trace(
+        *jobs, preemption="costs", restart_s=int(rng.integers(1, 100)), lease_s=int(rng.integers(0, 90))
+    )
+    queues = str(rng.choice(["none", "30", "10,20,40", "100"]))
+    solved(there, "las", queues=queues, promote=float(rng.choice([0.01, 1.0, 3.0])))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("fair", {"round_s": 45.7}),
+        ("gandiva-timeslice", {"round_s": 45.7}),
+        ("gandiva-timeslice", {"round_s": 1e-6}),
+        ("max-min", {"round_s": 45.7}),
+        ("optimus", {"interval_s": 45.7}),
+        ("themis", {"round_s": 45.7}),
+    ],
+)
+def test_rounds_end_at_late_moments(name: str, settings: dict[str, Any]) -> None:
+    """Seconds since 1970, or later, over a round that is no whole number of them, are rounded."""
+    for first_s in (1532897400.0, 4.64e10):
+        solved(trace((first_s, 1, 300), (first_s, 1, 300), (first_s + 7.5, 1, 300), gpus=1), name, **settings)

@@ -7,7 +7,7 @@ import pytest
 
 from clusterplan.instances.common.arrays import Floats, Ints
 from clusterplan.solvers.scheduling.menu_seen import MenuSeen
-from clusterplan.solvers.scheduling.round_policy import RoundPolicy, admit
+from clusterplan.solvers.scheduling.round_policy import RoundPolicy, admit, rounds_over
 from clusterplan.solvers.scheduling.seen import Knowledge
 
 
@@ -50,3 +50,18 @@ def test_shares_and_rounds() -> None:
     policy.seen.now_s = 60 - 1e-9
     assert policy.again_s() == 120
     assert policy.summary() is None
+
+
+@pytest.mark.parametrize("round_s", [1.0, 1.1, 45.7, 61.3, 301.9, 1200.7])
+@pytest.mark.parametrize("since_s", [0.0, 1.6e9 + 0.1])
+def test_the_next_round_ends_later_than_now(round_s: float, since_s: float) -> None:
+    """Also at the very end of one, as exactly as late moments can be told."""
+    rng = np.random.default_rng(0)
+    for _ in range(1000):
+        now_s = since_s + float(rng.uniform(0, 1e11))
+        for _ in range(3):
+            over = float(rounds_over(now_s, round_s, since_s))
+            assert now_s - 1.001 * round_s - 1e-4 <= since_s + over * round_s
+            end_s = since_s + (over + 1) * round_s
+            assert end_s > now_s
+            now_s = end_s

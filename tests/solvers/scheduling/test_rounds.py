@@ -14,6 +14,7 @@ from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import find_solver
+from clusterplan.solvers.scheduling import stall
 from clusterplan.solvers.scheduling.engine import EvictionError, PolicyError
 from clusterplan.solvers.scheduling.methods import plan_of
 from clusterplan.solvers.scheduling.round_policy import RoundPolicy
@@ -159,3 +160,23 @@ def test_every_plan_of_a_random_trace_is_feasible(name: str, settings: dict[str,
         assert bound is not None
         assert formulation.evaluate(outcome.plan)[0] >= bound
     assert planned >= 18
+
+
+class Swaps(RoundPolicy):
+    """Lets two jobs take turns, a round each."""
+
+    def choose(self, jobs: Ints, free: Floats) -> Ints:
+        """Return the row of the job whose round it is."""
+        del free
+        turn = int(self.seen.now_s / self.round_s) % len(jobs)
+        return np.array([self.seen.first[j] if k == turn else -1 for k, j in enumerate(jobs.tolist())])
+
+
+def test_a_policy_that_lets_no_job_work_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where each round is a restart, and nothing else."""
+    monkeypatch.setattr(stall, "MOST_STOPS", 1000)
+    jobs = [{"name": name, "demand": {"gpu": 4}, "duration_s": 5} for name in "ab"]
+    there = instance(*jobs, preemption="costs", restart_s=2)
+    with pytest.raises(PolicyError, match="stops jobs before they do any work"):
+        RoundEngine(there, Swaps(1)).run()
+    assert len(segments(there, Swaps(3))) > 2

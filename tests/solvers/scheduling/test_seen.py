@@ -10,6 +10,7 @@ import pytest
 from clusterplan.instances.common.arrays import Flags, Floats, Ints
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.solvers.scheduling import stall
 from clusterplan.solvers.scheduling.engine import Engine, PolicyError
 from clusterplan.solvers.scheduling.policies.first_come import FirstCome
 from clusterplan.solvers.scheduling.policies.shortest import ShortestRemaining
@@ -168,6 +169,35 @@ def test_a_policy_that_asks_for_ever_is_stopped() -> None:
     """Even without a time limit."""
     with pytest.raises(PolicyError, match="without end"):
         Engine(TRACE, AsksForEver()).run()
+
+
+class StopsForEver(FirstCome):
+    """Lets two jobs take turns of a second."""
+
+    preempts = True
+
+    def choose(self, held: Flags) -> Ints:
+        """Return the job whose second it is."""
+        del held
+        there = sorted({*self.seen.running.tolist(), *self._waiting[: self._count].tolist()})
+        turn = int(self.seen.now_s) % max(len(there), 1)
+        return np.array(there[turn : turn + 1], dtype=np.int64)
+
+    def again_s(self) -> float:
+        """Return the next second."""
+        return self.seen.now_s + 1
+
+
+def test_a_policy_that_lets_no_job_work_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a restart takes longer than its turns; where they bring some work, however little, it ends."""
+    monkeypatch.setattr(stall, "MOST_STOPS", 1000)
+    jobs = [{"name": name, "demand": {"gpu": 1}, "duration_s": 3} for name in "ab"]
+    there = SchedulingInstance.model_validate(
+        {"name": "t", "resources": {"gpu": 1}, "preemption": "costs", "restart_s": 2, "jobs": jobs}
+    )
+    with pytest.raises(PolicyError, match="stops jobs before they do any work"):
+        Engine(there, StopsForEver()).run()
+    assert Engine(there.replace(restart_s=0.99), StopsForEver()).run().end_s.max() > 100
 
 
 def test_the_width_is_the_amount_or_the_dominant_share() -> None:
