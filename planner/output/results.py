@@ -114,9 +114,7 @@ def notes(result: Result) -> list[str]:
 
 def csv_row(result: Result) -> list[Any]:
     """Return the figures of `COLUMNS`."""
-    data = result.model_dump()
-    data["objective_name"] = result.deciding.name if result.deciding else None
-    data["objectives"] = "; ".join(
-        f"{r.name}={r.value:.10g}" for r in result.objectives if r.value is not None
-    )
-    return [safe_cell(data[column]) for column in COLUMNS]
+    name = result.deciding.name if result.deciding else None
+    values = "; ".join(f"{r.name}={r.value:.10g}" for r in result.objectives if r.value is not None)
+    own = {"objective_name": name, "objectives": values}
+    return [safe_cell(own[column] if column in own else getattr(result, column)) for column in COLUMNS]
