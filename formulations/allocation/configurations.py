@@ -27,8 +27,8 @@ Shorts = NDArray[np.int32]
 
 MOST_CONFIGURATIONS = 250_000_000
 """Some 16 GB of columns."""
-CONFIGURATIONS_AT_ONCE = 500_000
-"""The table is built for so many configurations at a time, to keep temporary arrays small."""
+CONFIGURATIONS_AT_ONCE = 50_000
+"""The table is built for so many configurations at a time, so that temporary arrays stay in the cache."""
 UNPLACED = -1
 BUDGET = "budget_usd_per_hour"
 
@@ -227,15 +227,20 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
             f"there are {count.sum():,} configurations, and at most {MOST_CONFIGURATIONS:,} can be "
             "held; narrow the ranges of ps and workers"
         )
-    columns: list[list[Any]] = [[] for _ in range(6)]
+    most = int(count.sum())
+    columns: list[Any] = [np.empty(most, np.int32) for _ in range(3)]
+    columns += [np.empty(most), np.empty((most, len(resources)))]
+    held, counts = 0, []
     for first, last in _parts(count):
         check_time()
-        part = _configurations(table, grids, ps_demand, worker_demand, limit, first, last)
+        part_counts, *part = _configurations(table, grids, ps_demand, worker_demand, limit, first, last)
+        counts.append(part_counts)
         for column, piece in zip(columns, part, strict=True):
-            column.append(piece)
-    counts, variant, ps, workers, time, demand = (np.concatenate(columns.pop(0)) for _ in range(6))
-    start = np.concatenate([[0], np.cumsum(counts)])
-    return Configurations(start, variant, ps, workers, time, demand, table.weight, resources, capacity)
+            column[held : held + len(piece)] = piece
+        held += len(part[0])
+    start = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    kept = [column[:held] for column in columns]
+    return Configurations(start, *kept, table.weight, resources, capacity)
 
 
 def _configurations(
@@ -264,12 +269,12 @@ def _configurations(
     time = completion_time_s(table, variant, ps, workers, step)
     demand = ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]
     job = table.owner[variant]
-    keep = (demand <= limit).all(axis=1) & (time <= all_loosened(table.deadline_s)[job])
+    keep = (demand <= limit).all(axis=1) & (time <= all_loosened(table.deadline_s[first:last])[job - first])
     index = variant - table.first_variant[job]
     columns: list[Any] = [job, index, ps, workers, time, demand]
     if not keep.all():
         columns = [column[keep] for column in columns]
-    optional = first + np.flatnonzero(table.optional[first:last])
+    optional = first + np.flatnonzero(~np.isnan(table.unplaced_s[first:last]))
     if len(optional):
         columns = _with_unplaced(columns, optional, table.unplaced_s[optional])
     job, index, ps, workers, time, demand = columns

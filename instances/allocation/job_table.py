@@ -193,7 +193,8 @@ class JobTable(Sequence[Job]):
     def _job(self, j: int) -> Job:
         first, last = self.first_variant[j], self.first_variant[j + 1]
         now = int(self.current_variant[j])
-        optional, deadline = bool(self.optional[j]), float(self.deadline_s[j])
+        deadline, unplaced = float(self.deadline_s[j]), float(self.unplaced_s[j])
+        optional = not np.isnan(unplaced)
         return Job(
             name=self.names[j],
             remaining_steps=float(self.remaining_steps[j]),
@@ -201,7 +202,7 @@ class JobTable(Sequence[Job]):
             stage="beginning" if self.beginning[j] else "running",
             deadline_s=deadline if np.isfinite(deadline) else None,
             optional=optional,
-            unplaced_s=float(self.unplaced_s[j]) if optional else None,
+            unplaced_s=unplaced if optional else None,
             current=None
             if now < 0
             else Configuration(

@@ -21,7 +21,7 @@ from ..batch.solve_many import BatchOptions, check_solvers, labelled
 from ..batch.solve_many import run as solve_each
 from ..exit_codes import INTERRUPTED, worst
 from ..output.files import write_all
-from ..output.results import COLUMNS, csv_row, notes, status_text
+from ..output.results import COLUMNS, csv_row, notes
 from ..output.terminal import say
 from ..output.text import MOST_ROWS, console, csv_line, figure, percent, safe_cell, table
 from .common import Format, RunOptions
@@ -138,5 +138,5 @@ def _table(records: Sequence[Record]) -> Table:
         name = ", ".join(known.name for known in result.objectives) or "–"
         values = ", ".join(figure(known.value) for known in result.objectives) or "–"
         figures = [values, percent(result.gap), percent(result.certified_gap)]
-        cells.append([record.source, status_text(result), name, *figures, seconds])
+        cells.append([record.source, result.status_text, name, *figures, seconds])
     return table(titles, cells)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import typer
 from rich.table import Table
 
+from ...solvers.common.result import with_limit
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
 from ..comparison.profile import SolverSummary
@@ -87,7 +88,7 @@ def rows_table(comparison: Comparison) -> Table:
     titles += [("bound", True), ("to best bound", True), ("to best plan", True), ("seconds", True)]
     cells, before = [], None
     for row in comparison.rows:
-        status = row.status if row.limit == "none" else f"{row.status} ({row.limit})"
+        status = with_limit(row.status, row.status, row.limit)
         name = f"{row.objective_name} [{row.unit}]" if row.unit != row.objective_name else row.objective_name
         figures = [figure(row.objective), figure(row.bound)]
         gaps = [percent(row.gap_to_best_bound), "best" if row.best else percent(row.gap_to_best_plan)]

@@ -149,6 +149,6 @@ def _line(record: Record) -> str:
         return f"{head}: {' '.join((record.fault or '').split())}"
     if result.plan is None:
         why = f": {result.message}" if result.message else ""
-        return f"{head}: {result.status}{why}"
+        return f"{head}: {result.status_text}{why}"
     objective = ", ".join(f"{known.name} {figure(known.value)}" for known in result.objectives)
-    return f"{head}: {result.status}, {objective}, gap {percent(result.gap)}, {record.seconds:.2f} s"
+    return f"{head}: {result.status_text}, {objective}, gap {percent(result.gap)}, {record.seconds:.2f} s"

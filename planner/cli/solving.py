@@ -16,7 +16,7 @@ from ...solvers.common.result import Result
 from ..api import solve
 from ..exit_codes import code_of_error, code_of_result, worst
 from ..output.files import write_file
-from ..output.results import COLUMNS, csv_row, notes, plan_table, status_text, summary
+from ..output.results import COLUMNS, csv_row, notes, plan_table, summary
 from ..output.terminal import say
 from ..output.text import console, csv_line
 from ..reports.plan_page import plan_page
@@ -78,7 +78,7 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
         line = result.to_json() if form == "json" else csv_line(csv_row(result))
         write_text(run.output, "\n".join([*head, line, ""]), append=len(results) > 1)
         if not run.quiet:
-            say(f"{run.output}: {result.instance}: {status_text(result)}")
+            say(f"{run.output}: {result.instance}: {result.status_text}")
     if form == "table" and results:
         show_results(results, alone=len(run.files) == 1)
     if run.output is not None and made and not results:

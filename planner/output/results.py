@@ -29,11 +29,6 @@ COLUMNS = (
 )
 
 
-def status_text(result: Result) -> str:
-    """Return the status, and the limit that was hit if any."""
-    return result.status if result.limit == "none" else f"{result.status} ({result.limit} limit)"
-
-
 FIGURES = (("objective", False), ("value", True), ("bound", True), ("gap", True), ("certified bound", True))
 NARROW = 130
 """Below this width a result gets a line of its own above its figures."""
@@ -67,7 +62,7 @@ def summary(results: Sequence[Result], width: int) -> list[Table | str]:
     ]
     rows = []
     for result in results:
-        head = [result.instance, result.solver, status_text(result)]
+        head = [result.instance, result.solver, result.status_text]
         tail = [_check(result), f"{result.runtime_s:.2f}"]
         for index, record in enumerate(result.objectives or [None]):
             first = index == 0
@@ -88,7 +83,7 @@ def _check(result: Result) -> str:
 
 def _summary_in_parts(result: Result) -> list[Table | str]:
     check = f", {_check(result)}" if result.plan is not None else ""
-    line = f"{result.instance}: {status_text(result)}, by {result.solver} in {result.runtime_s:.2f} s{check}"
+    line = f"{result.instance}: {result.status_text}, by {result.solver} in {result.runtime_s:.2f} s{check}"
     if not result.objectives:
         return [line]
     return [line, table(FIGURES, map(_figures, result.objectives))]
@@ -114,9 +109,7 @@ def notes(result: Result) -> list[str]:
 
 def csv_row(result: Result) -> list[Any]:
     """Return the figures of `COLUMNS`."""
-    data = result.model_dump()
-    data["objective_name"] = result.deciding.name if result.deciding else None
-    data["objectives"] = "; ".join(
-        f"{r.name}={r.value:.10g}" for r in result.objectives if r.value is not None
-    )
-    return [safe_cell(data[column]) for column in COLUMNS]
+    name = result.deciding.name if result.deciding else None
+    values = "; ".join(f"{r.name}={r.value:.10g}" for r in result.objectives if r.value is not None)
+    own = {"objective_name": name, "objectives": values}
+    return [safe_cell(own[column] if column in own else getattr(result, column)) for column in COLUMNS]

@@ -13,7 +13,6 @@ from .provenance import (
     check_same,
     headline,
     instance_facts,
-    is_certified,
     objectives_table,
     provenance,
 )
@@ -60,9 +59,7 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
 
 def _verdict(result: Result, checked: Verification | None) -> tuple[str, str]:
     """Return the status in words; nobody reads `proven` where the solver alone says so."""
-    gap = result.options.gap
-    alone = any(record.proven and not is_certified(record, gap) for record in result.objectives)
-    if checked is None and result.status == "optimal" and alone:
+    if checked is None and result.only_claimed:
         return "optimal, as the solver says; not all is certified", "fair"
     return headline(result.status, result.limit, checked)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from ...formulations.common.tolerance import TOLERANCE
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...solvers.common.frontier import AnyFrontier
 from ...solvers.common.options import SolveOptions
-from ...solvers.common.result import ObjectiveRecord, Result
+from ...solvers.common.result import ObjectiveRecord, Result, is_certified, with_limit
 from ..verification.findings import Verification
 from .tables import Cell, CellColumn, Column, Table, number, share, table_of, text
 from .text import MARK, duration, short, status_words
@@ -33,7 +32,13 @@ def check_same(instance: Instance, sha256: str, what: str) -> None:
 
 def status_cell(status: str, limit: str) -> Cell:
     """Return the cell of a status."""
-    return Cell(status if limit == "none" else f"{status} ({limit} limit)", mark=MARK.get(status, "fair"))
+    return Cell(with_limit(status, status, limit), mark=MARK.get(status, "fair"))
+
+
+def result_cell(result: Result) -> Cell:
+    """Return the cell of the status of a result, which says what is only claimed."""
+    mark = "fair" if result.only_claimed else MARK.get(result.status, "fair")
+    return Cell(result.status_text, mark=mark)
 
 
 def provenance(made: Result | AnyFrontier, solver: str | None = None, backend: str | None = None) -> Facts:
@@ -83,11 +88,6 @@ def objectives_table(result: Result) -> Table:
     ]
     caption = "How good the plan is" if result.plan is not None else "What is proven"
     return table_of("goals", caption, result.objectives, columns, sortable=False)
-
-
-def is_certified(record: ObjectiveRecord, gap: float) -> bool:
-    """Return whether our own check proves what the solver does: that the gap is at most the one asked for."""
-    return record.certified_gap is not None and record.certified_gap <= max(gap, TOLERANCE)
 
 
 def _proven(record: ObjectiveRecord, gap: float) -> Cell:

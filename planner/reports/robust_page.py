@@ -8,7 +8,7 @@ from ..registry import KINDS
 from ..robust import End, Regret, Robust
 from .page import render
 from .plot_style import Figure, axis, colour, layout
-from .provenance import Facts, instance_facts, provenance, status_cell
+from .provenance import Facts, instance_facts, provenance, result_cell
 from .tables import Cell, CellColumn, Column, Table, number, seconds, table_of, text
 from .text import short
 
@@ -96,7 +96,7 @@ def _plans(found: Robust) -> Table:
     """Return what the plan of each end does, and its value there."""
     columns: list[CellColumn[End]] = [
         (Column("end"), lambda end: Cell(end.name)),
-        (Column("status"), lambda end: status_cell(end.result.status, end.result.limit)),
+        (Column("status"), lambda end: result_cell(end.result)),
         (Column("what its plan does", wide=True), lambda end: Cell(end.answer())),
         (
             Column(_objective(found), True, "there"),

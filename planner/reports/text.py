@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...solvers.common.result import with_limit
 from ..output.text import figure
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -48,8 +49,7 @@ def unit_of_time(seconds: float) -> tuple[float, str]:
 
 def status_words(status: str, limit: str) -> str:
     """Return a status in words, with the limit that was hit."""
-    words = STATUS[status]
-    return words if limit == "none" else f"{words} ({limit} limit)"
+    return with_limit(STATUS[status], status, limit)
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

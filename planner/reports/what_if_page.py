@@ -6,7 +6,7 @@ from ..registry import KINDS
 from ..what_if import Row, Scenario, WhatIf, signed
 from .page import render
 from .plot_style import Figure, axis, colour, layout, line_at, shown
-from .provenance import instance_facts, provenance, status_cell
+from .provenance import instance_facts, provenance, result_cell
 from .tables import Cell, CellColumn, Column, Table, number, seconds, share, table_of, text
 
 
@@ -45,7 +45,7 @@ def _answers(found: WhatIf) -> Table:
 
     columns: list[CellColumn[Scenario]] = [
         (Column("scenario"), lambda each: Cell(each.name)),
-        (Column("status"), lambda each: status_cell(each.result.status, each.result.limit)),
+        (Column("status"), lambda each: result_cell(each.result)),
         (Column("what the plan does", wide=True), lambda each: Cell(each.answer())),
     ]
     if any(scenario.left_out() for scenario in found.all()):

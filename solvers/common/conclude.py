@@ -14,9 +14,10 @@ from typing import Any
 from ...formulations.common.formulation import Formulation
 from ...formulations.common.objective import Diagnosis, Objective, Violation
 from ...instances.common.errors import OutOfTimeError
+from ...instances.common.html_summary import percent
 from .base import Clock, Outcome
 from .options import SolveOptions
-from .result import ObjectiveRecord, Result, Status, deciding_record, plan_hash
+from .result import ObjectiveRecord, Result, Status, deciding_record, first_uncertified, plan_hash
 
 log = logging.getLogger("clusterplan")
 
@@ -33,6 +34,7 @@ MOST_NAMED = 5
 """Broken constraints of a solver's plan that are named."""
 CUT_IN = "the time limit cut in, so that another run may end with another plan"
 """What a result says that depends on how fast the machine was."""
+UNCHECKED = "there was no time to check the certificate to the end; it may prove more, see verify"
 HEADLINE = {"bound", "gap", "certified_bound", "certified_gap"}
 """What a result repeats from the record of its deciding objective, beside the value."""
 
@@ -85,12 +87,15 @@ def conclude(
     if values is not None and outcome.infeasible:
         message = _refuted(solver, "said that no plan exists", outcome.message)
         outcome = replace(outcome, infeasible=False, bounds=(), certificate=None, message=message)
-    outcome, certified = _certified(formulation, outcome, values, time_to_check(options, runtime_s))
+    patience = time_to_check(options, runtime_s)
+    outcome, certified = _certified(formulation, outcome, values, patience)
+    cut_off = outcome.certificate is not None and patience.expired
     if outcome.infeasible:
         status = _status(outcome, ())
         return made(outcome, status, diagnosis=diagnosis if status == "infeasible" else None)
     outcome, certified = _without_refuted(formulation, solver, outcome, certified, values)
     records = objective_records(formulation, values, outcome.bounds, certified, options.gap)
+    outcome = replace(outcome, message=_joined(outcome.message, _left_open(records, options.gap, cut_off)))
     if outcome.plan is not None:
         outcome = replace(outcome, plan=formulation.finish(outcome.plan))
     return made(outcome, _status(outcome, records), records)
@@ -179,12 +184,27 @@ def _certified(
             message = _joined(message, "there was no time to check any bound")
             return replace(outcome, message=message), tuple(None for _ in formulation.objectives)
         found = formulation.elementary_bounds()
-    if outcome.certificate is not None and patience.expired:
-        unchecked = "there was no time to check the certificate to the end; it may prove more, see verify"
-        message = _joined(message, unchecked)
     # Whatever an infinite bound is on, no plan attains it: there is none.
     infeasible = values is None and any(bound is not None and math.isinf(bound) for bound in found)
     return replace(outcome, message=message, infeasible=infeasible), found
+
+
+def _left_open(records: Sequence[ObjectiveRecord], gap: float, cut_off: bool) -> str | None:
+    """Say what of a claim our own check does not prove; None if it proves all.
+
+    Parameters
+    ----------
+    cut_off
+        Whether the time ended before the certificate was checked.
+    """
+    left = first_uncertified(records, gap)
+    if left is None:
+        return None
+    claim = None
+    if all(record.proven for record in records):
+        proven = "no gap" if left.certified_gap is None else f"a gap of {percent(left.certified_gap)}"
+        claim = f"that the plan is optimal is only what the method claims; proven is {proven} in {left.name}"
+    return _joined(claim, UNCHECKED if cut_off else None)
 
 
 def _without_refuted(

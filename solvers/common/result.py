@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from ...formulations.common.objective import Diagnosis, Sense
+from ...formulations.common.tolerance import TOLERANCE
 from ...formulations.registry import KINDS
 from ...instances.common.base import ProblemKind
 from ...instances.common.errors import ClusterplanError
@@ -107,6 +108,21 @@ def deciding_record(records: Sequence[ObjectiveRecord]) -> ObjectiveRecord | Non
     return next((record for record in records if not record.proven), records[-1] if records else None)
 
 
+def is_certified(record: ObjectiveRecord, gap: float) -> bool:
+    """Return whether our own check proves that the gap is at most the one asked for."""
+    return record.certified_gap is not None and record.certified_gap <= max(gap, TOLERANCE)
+
+
+def first_uncertified(records: Sequence[ObjectiveRecord], gap: float) -> ObjectiveRecord | None:
+    """Return the first objective whose gap our own check does not prove; None if it proves all."""
+    return next((record for record in records if not is_certified(record, gap)), None)
+
+
+def with_limit(words: str, status: str, limit: str) -> str:
+    """Return the words for a status with the limit that was hit; an optimum is one whatever was hit."""
+    return words if limit == "none" or status == "optimal" else f"{words} ({limit} limit)"
+
+
 class Result(Model):
     """What a solver found; JSON and back without loss.
 
@@ -178,6 +194,17 @@ class Result(Model):
         """The first objective that is not proven, else the last."""
         return deciding_record(self.objectives)
 
+    @property
+    def only_claimed(self) -> bool:
+        """Whether `optimal` rests on a bound of the method that our own check does not prove."""
+        return self.status == "optimal" and first_uncertified(self.objectives, self.options.gap) is not None
+
+    @property
+    def status_text(self) -> str:
+        """The status in words, with what is only claimed, and with the limit that was hit."""
+        words = "optimal, as claimed" if self.only_claimed else self.status
+        return with_limit(words, self.status, self.limit)
+
     def to_json(self) -> str:
         """Return the result as one line of JSON."""
         return self.model_dump_json()
@@ -211,8 +238,7 @@ class Result(Model):
         return card(self.instance, self._remarks(), _OF_OBJECTIVE, self._figures())
 
     def _remarks(self) -> list[str]:
-        stopped = "" if self.limit == "none" else f", stopped by the {self.limit} limit"
-        lines = [f"{self.status}{stopped}; {self.solver} in {self.runtime_s:.2f} s", self.message or ""]
+        lines = [f"{self.status_text}; {self.solver} in {self.runtime_s:.2f} s", self.message or ""]
         return [*lines, *(self.diagnosis.reasons if self.diagnosis else ())]
 
     def _figures(self) -> list[tuple[str, ...]]:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
+from column_reads import most_cells_for_a_row
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import csv as arrow_csv
@@ -695,3 +696,9 @@ def test_text_that_is_no_utf8_is_one_line(tmp_path: Path) -> None:
     for many in (1, ENDLESS):
         (line,) = outcome(save_columns(tmp_path, pa.table({"name": bad})), many)[0]
         assert "cannot be read as a Parquet file" in line
+
+
+def test_a_job_of_a_table_is_made_from_its_own_cells() -> None:
+    """Work for whole columns, for each job, would be quadratic: a million jobs would take weeks."""
+    table = JobTable.of(generate_allocation(50, 3, optional_share=0.5).jobs, RESOURCES)
+    assert most_cells_for_a_row(table) <= 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from column_reads import most_cells_for_a_row
 
 from clusterplan.instances.scheduling.job import SchedulingJob
 from clusterplan.instances.scheduling.job_table import JobTable, in_first_order
@@ -29,3 +30,9 @@ def test_texts_are_numbered_by_their_first_rows() -> None:
     codes, words = in_first_order(np.array([2, -1, 0, 2]), ["p", "q", "r"])
     assert codes.tolist() == [0, -1, 1, 0]
     assert words == ("r", "p")
+
+
+def test_a_job_of_a_table_is_made_from_its_own_cells() -> None:
+    """Work for whole columns, for each job, would be quadratic."""
+    jobs = [JOBS[index % 2].model_copy(update={"name": str(index)}) for index in range(50)]
+    assert most_cells_for_a_row(JobTable.of(jobs, ("gpu", "cpu"))) <= 2

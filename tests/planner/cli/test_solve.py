@@ -11,7 +11,11 @@ import yaml
 from sample_documents import ALLOCATION, STAGING
 from verbs import invoke
 
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.allocation.job_table import JobTable
 from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.documents import save
+from clusterplan.instances.files.tables import MANY_ROWS
 from clusterplan.planner.cli import solving
 from clusterplan.planner.cli.common import RunOptions
 from clusterplan.planner.cli.solve import solve
@@ -102,3 +106,18 @@ def test_the_memory_limit_is_the_backends_here_and_the_workers_in_a_batch(
     assert asked[0][1].memory_limit_gib == 2.0
     assert asked[1][0].memory_limit_gib is None
     assert asked[1][1].memory_limit_gib == 2.0
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_jobs_of_a_large_table_stay_in_columns(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million objects would keep the solve waiting, and nothing needs them."""
+    path = tmp_path / "large.yaml"
+    save(generate_allocation(MANY_ROWS, 2, tightness=0.2), path, table="csv")
+    made: list[int] = []
+    monkeypatch.setattr(JobTable, "_job", lambda _, j: made.append(j))
+    answer = invoke(solve, path, "--solver", "marginal-gain", "--format", form)
+    assert answer.exit_code == 0
+    assert f"synthetic-allocation-{MANY_ROWS}" in answer.stdout
+    assert made == []

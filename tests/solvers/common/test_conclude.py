@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
+import clusterplan
 from clusterplan.formulations.common.objective import Objective
+from clusterplan.formulations.registry import formulate
+from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.conclude import (
+    UNCHECKED,
+    conclude,
     contradiction,
     excess,
     objective_records,
@@ -81,3 +86,33 @@ def test_a_search_ends_a_little_after_its_limit_and_a_check_has_what_is_left() -
     assert time_to_check(short, 1.25).limit_s == pytest.approx(0.25)
     assert time_to_check(short, 5.0).limit_s == 0.0
     assert time_to_check(SolveOptions(), 1.0).limit_s is None
+
+
+@pytest.mark.parametrize("limit", ["none", "time"])
+def test_an_optimum_whose_check_was_cut_off_is_only_claimed(limit: Any) -> None:
+    """What is proven is said in words, and no limit stands beside `optimal`."""
+    solved = clusterplan.solve("example:heterps-ctr", "exact")
+    formulation = formulate(clusterplan.load("example:heterps-ctr"))
+    outcome = Outcome(solved.plan, bounds=(solved.bound,), certificate=solved.certificate, limit=limit)
+    # The search has used up all the time, and left none to the check.
+    cut = conclude(formulation, "exact", SolveOptions(time_limit_s=1), outcome, runtime_s=100)
+    assert (cut.status, cut.only_claimed, cut.status_text) == ("optimal", True, "optimal, as claimed")
+    assert cut.certified_gap is not None
+    assert cut.certified_gap > 0.01
+    said = f"only what the method claims; proven is a gap of {100 * cut.certified_gap:.3g} % in cost"
+    assert f"{said}; {UNCHECKED}" in (cut.message or "")
+    assert str(cut).splitlines()[0] == "heterps-ctr: optimal, as claimed; exact in 100.00 s"
+    checked = conclude(formulation, "exact", SolveOptions(), outcome, runtime_s=100)
+    assert (checked.status, checked.only_claimed, checked.status_text) == ("optimal", False, "optimal")
+    assert "claims" not in (checked.message or "")
+
+
+def test_a_bound_without_a_certificate_is_only_claimed() -> None:
+    solved = clusterplan.solve("example:heterps-ctr", "exact")
+    formulation = formulate(clusterplan.load("example:heterps-ctr"))
+    outcome = Outcome(solved.plan, bounds=(solved.bound,))
+    result = conclude(formulation, "mine", SolveOptions(), outcome, runtime_s=1)
+    assert result.status_text == "optimal, as claimed"
+    assert UNCHECKED not in str(result.message)
+    alone = conclude(formulation, "mine", SolveOptions(time_limit_s=1), Outcome(solved.plan, limit="time"), 1)
+    assert (alone.only_claimed, alone.status_text) == (False, "feasible (time limit)")
