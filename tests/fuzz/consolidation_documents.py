@@ -15,8 +15,10 @@ MODELS = ("p100", "v100")
 RACKS = ("r0", "r1")
 ON_DEVICES = 0.35
 """Share of the documents in which GPUs are single devices."""
-RUNNING = 0.75
+RUNNING = 0.8
 """Share of the documents in which jobs run."""
+SCARCE = 0.15
+"""Share of the documents that lack servers and little else."""
 
 
 def _group(
@@ -112,8 +114,44 @@ def _server(rng: random.Random, palette: Palette, index: int, room: dict[str, fl
     return server
 
 
+def _scarce(rng: random.Random) -> dict[str, Any]:
+    """Return more jobs than servers hold, each of which fits on any, so that one more server wins something."""
+    palette = Palette(rng)
+    count, resources = rng.choice([1, 2, 2, 3]), ["gpu", "cpu"][: rng.choice([1, 1, 2])]
+    jobs: list[dict[str, Any]] = [
+        {
+            "name": f"job-{index}",
+            "tasks": rng.randint(1, min(2, count)),
+            "task_demand": {r: palette.draw(f"demand {r}") for r in resources},
+            "value": palette.draw("value"),
+        }
+        for index in range(rng.randint(2, 5))
+    ]
+    demands = {r: [job["task_demand"][r] for job in jobs] for r in resources}
+    rooms = [{r: max(*of, palette.near(rng.choice(of)), 1e-12) for r, of in demands.items()} for _ in "ab"]
+    servers: list[dict[str, Any]] = [
+        {"name": f"n{n}", "capacity": rooms[rng.choice([0, 0, 1])]} for n in range(count)
+    ]
+    for job in jobs:
+        if rng.random() < 0.2:
+            job["spread"] = rng.choice(["required", "preferred"])
+    objectives = ["value", *rng.sample(ALL[1:], rng.randint(0, 2))]
+    fields = {"servers": servers, "jobs": jobs, "objectives": objectives}
+    return {"schema_version": 1, "kind": "consolidation", "name": "random", **fields}
+
+
 def document(rng: random.Random) -> dict[str, Any]:
     """Return a random consolidation document."""
+    if rng.random() < SCARCE:
+        data = _scarce(rng)
+        return _with_moves(rng, _running(rng, data)) if rng.random() < 0.3 else data
+    data = _various(rng)
+    data = on_devices(rng, data) if rng.random() < ON_DEVICES else data
+    return _with_moves(rng, _running(rng, data) if rng.random() < RUNNING else data)
+
+
+def _various(rng: random.Random) -> dict[str, Any]:
+    """Return servers and jobs with odd combinations of fields."""
     palette = Palette(rng)
     resources = ["gpu", "cpu", "disk"][: rng.choice([1, 1, 2, 2, 3])]
     servers, jobs = rng.choice([(1, 4), (2, 3), (2, 4), (3, 2), (3, 3), (4, 2)])
@@ -149,8 +187,7 @@ def document(rng: random.Random) -> dict[str, Any]:
         data["objectives"] = rng.sample(ALL, rng.randint(1, rng.choice([2, 4, 7])))
     if rng.random() < 0.2:
         data["skew_threshold"] = rng.choice([0.3, 0.1 + 0.2, 0.7, 0])
-    data = on_devices(rng, data) if rng.random() < ON_DEVICES else data
-    return _with_moves(rng, _running(rng, data) if rng.random() < RUNNING else data)
+    return data
 
 
 def _running(rng: random.Random, data: dict[str, Any]) -> dict[str, Any]:
