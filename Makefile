@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CODE := planner formulations instances solvers
 WORKERS ?= auto
-MINUTES ?= 30
+MINUTES ?=
+INSTANCES ?=
 SEED ?=
 
 QUICK := -m "not slow"
@@ -36,7 +37,7 @@ help:
 	@echo "make bench-limits   every solver on large instances with limits of 1, 5 and 20 s; about half an hour"
 	@echo "make bench-prediction   predictions beside what was measured, and published errors; some minutes"
 	@echo "make bench-scheduling   every scheduling policy on traces, its distance from the best possible, beside published figures; about an hour and a half"
-	@echo "make fuzz MINUTES=30 WORKERS=2 SEED=…   random instances, forged results, damaged files; adds to the recorded counts"
+	@echo "make fuzz MINUTES=30 WORKERS=2 SEED=… | INSTANCES=5000   random instances, forged results, damaged files; adds to the recorded counts"
 	@echo "make clean  remove what the other targets made"
 
 $(BIN)/python:
@@ -150,7 +151,8 @@ bench-scheduling: $(VENV)/.installed-dev
 
 # What fails is made small and kept in tests/regressions. Two processes, unless WORKERS says how many.
 fuzz: $(VENV)/.installed-dev
-	cd tests && ../$(BIN)/python -m fuzz --record --minutes $(MINUTES) --workers $(patsubst auto,2,$(WORKERS)) $(SEED:%=--seed %)
+	cd tests && ../$(BIN)/python -m fuzz --record $(MINUTES:%=--minutes %) $(INSTANCES:%=--instances %) \
+		--workers $(patsubst auto,2,$(WORKERS)) $(SEED:%=--seed %)
 
 clean:
 	rm -rf $(VENV) $(VENV)-wheel $(VENV)-lowest $(VENV)-newest build dist docs/_build docs/generated *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,7 +11,6 @@ import pytest
 from fuzz import lanes
 from fuzz.consolidation_documents import document
 from fuzz.consolidation_truth import ConsolidationTruth, groups_of
-from fuzz.device_documents import on_devices
 from fuzz.device_truth import BUILT_IN, FREE, Layout, asks_of, fits, states_of, taken
 
 from clusterplan.instances.common.geometries import GEOMETRIES
@@ -131,11 +130,10 @@ def test_plans_on_wrong_devices_are_refuted(entry: int, devices: Any) -> None:
 
 def test_documents_of_every_form_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole, shares, partitions, two names, what others hold, what tasks hold now, and moves that count."""
-    monkeypatch.setattr("fuzz.consolidation_documents.ON_DEVICES", 0.0)
+    monkeypatch.setattr("fuzz.consolidation_documents.ON_DEVICES", 1.0)
     seen: Counter[str] = Counter()
     for number in range(150):
-        rng = random.Random(number)
-        data = on_devices(rng, document(rng))
+        data = document(random.Random(number))
         parse_instance(data)
         seen["moves"] += bool(data.get("device_moves"))
         for server in data["servers"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from pathlib import Path
@@ -20,17 +21,28 @@ def main() -> int:
         for finding, case in done.failures:
             print(f"{sort_of(finding, case)}\n    {finding.text}")
         return 1 if done.failures else 0
-    print(f"seed {given.seed}, {given.minutes:g} minutes, {given.workers} workers", flush=True)
-    tally = run(given.seed, given.lanes.split(","), given.minutes, given.workers, given.keep)
+    ends = f"{given.minutes:g} minutes or {given.instances:g} instances of each kind"
+    print(f"seed {given.seed}, {ends}, {given.workers} workers", flush=True)
+    start = time.monotonic()
+    tally = run(
+        given.seed,
+        given.lanes.split(","),
+        given.minutes,
+        given.workers,
+        given.keep,
+        instances=given.instances,
+    )
     _tell(tally)
     if given.record:
-        add(tally, {"seed": given.seed, "minutes": given.minutes, "workers": given.workers})
+        minutes = round((time.monotonic() - start) / 60, 1)
+        add(tally, {"seed": given.seed, "minutes": minutes, "workers": given.workers})
     return 1 if tally.failures else 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--minutes", type=float, default=None, help="30, or without end")
+    parser.add_argument("--instances", type=float, default=math.inf, help="end with so many of each kind")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", default=None, help="by default the time")
     parser.add_argument("--lanes", default=",".join(LANES), help="what to try, separated by commas")
@@ -38,6 +50,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--record", action="store_true", help="add the counts to benchmarks/results")
     parser.add_argument("--again", metavar="SEED:LANE:NUMBER", help="run this one turn here and print it")
     given = parser.parse_args()
+    if given.minutes is None:
+        given.minutes = 30 if math.isinf(given.instances) else math.inf
     given.seed = given.seed or str(int(time.time()))
     unknown = sorted(set(given.lanes.split(",")) - set(LANES))
     if unknown:

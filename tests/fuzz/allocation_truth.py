@@ -90,6 +90,7 @@ class AllocationTruth(Truth):
     """All plans of an allocation document."""
 
     def __init__(self, data: dict[str, Any]) -> None:
+        super().__init__(data)
         self.makespan = data.get("objective") == "makespan"
         self.objectives = (("makespan" if self.makespan else "total_completion_time", "min"),)
         rows: list[dict[str, Fraction]] = [{name: Fraction(1)} for name in data["resources"]]

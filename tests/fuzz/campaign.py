@@ -132,9 +132,22 @@ class Worker:
 
 
 def run(
-    seed: str, lanes: list[str], minutes: float, workers: int, folder: Path, turns: float = math.inf
+    seed: str,
+    lanes: list[str],
+    minutes: float,
+    workers: int,
+    folder: Path,
+    turns: float = math.inf,
+    instances: float = math.inf,
 ) -> Tally:
-    """Run turns until the time is up, there were so many, or somebody interrupts; return what was done."""
+    """Run turns until one of the ends is met, or somebody interrupts; return what was done.
+
+    Parameters
+    ----------
+    instances
+        Enough of each kind that is tried.
+    """
+    kinds = [lane for lane in lanes if lane in KINDS]
     tally, start = Tally(), time.monotonic()
     end, told = start + 60 * minutes, start
     crew = [Worker(seed, lanes, index, workers) for index in range(workers)]
@@ -142,6 +155,8 @@ def run(
         worker.start()
     try:
         while time.monotonic() < end and sum(worker.turns for worker in crew) <= turns:
+            if kinds and all(tally.counts[f"{kind} instances"] >= instances for kind in kinds):
+                break
             if time.monotonic() - told > TELL_S:
                 told = time.monotonic()
                 print(f"{(told - start) / 60:.0f} min: {_short(tally)}", file=sys.stderr, flush=True)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections import Counter
 from typing import Any
 
 from .consolidation_truth import ALL, expanded, groups_of
-from .device_documents import on_devices
+from .device_documents import hold_now, on_devices
 from .palette import Palette
 
 MODELS = ("p100", "v100")
 RACKS = ("r0", "r1")
 ON_DEVICES = 0.35
 """Share of the documents in which GPUs are single devices."""
+RUNNING = 0.8
+"""Share of the documents in which jobs run."""
+SCARCE = 0.15
+"""Share of the documents that lack servers and little else."""
 
 
 def _group(
@@ -56,16 +62,39 @@ def _job(rng: random.Random, palette: Palette, index: int, resources: list[str],
     return job
 
 
-def _run_now(rng: random.Random, job: dict[str, Any], names: list[str]) -> None:
-    """Say where some tasks of the job run now."""
+def _room(server: dict[str, Any]) -> dict[str, float]:
+    room: dict[str, float] = server["capacity"] if server.get("free") is None else server["free"]
+    return room
+
+
+def _run_now(
+    rng: random.Random, job: dict[str, Any], names: list[str], left: dict[str, dict[str, float]] | None
+) -> None:
+    """Say where tasks of the job run now: all of them where they fit into what is left, or some anywhere."""
     for group in job.get("groups") or [job]:
-        if rng.random() < 0.8:
-            left = rng.choice([group["tasks"], rng.randint(1, group["tasks"])])
-            current: dict[str, int] = {}
-            for _ in range(left):
-                name = rng.choice(names)
-                current[name] = current.get(name, 0) + 1
-            group["current"] = current
+        if left is not None:
+            current = _where_there_is_room(rng, group, left)
+        else:
+            tasks = rng.choice([group["tasks"], rng.randint(0, group["tasks"])])
+            current = Counter(rng.choice(names) for _ in range(tasks))
+        if current:
+            group["current"] = dict(current)
+
+
+def _where_there_is_room(
+    rng: random.Random, group: dict[str, Any], left: dict[str, dict[str, float]]
+) -> Counter[str]:
+    """Take what is left on servers, and return how many tasks are on each; as many as fit."""
+    demand, current = group["demand" if "demand" in group else "task_demand"], Counter[str]()
+    for _ in range(group["tasks"]):
+        fitting = [name for name, room in left.items() if all(room.get(r, 0) >= d for r, d in demand.items())]
+        if not fitting:
+            break
+        name = rng.choice(fitting)
+        current[name] += 1
+        for r, amount in demand.items():
+            left[name][r] = left[name].get(r, 0) - amount
+    return current
 
 
 def _server(rng: random.Random, palette: Palette, index: int, room: dict[str, float]) -> dict[str, Any]:
@@ -85,8 +114,44 @@ def _server(rng: random.Random, palette: Palette, index: int, room: dict[str, fl
     return server
 
 
+def _scarce(rng: random.Random) -> dict[str, Any]:
+    """Return more jobs than servers hold, each of which fits on any, so that one more server wins something."""
+    palette = Palette(rng)
+    count, resources = rng.choice([1, 2, 2, 3]), ["gpu", "cpu"][: rng.choice([1, 1, 2])]
+    jobs: list[dict[str, Any]] = [
+        {
+            "name": f"job-{index}",
+            "tasks": rng.randint(1, min(2, count)),
+            "task_demand": {r: palette.draw(f"demand {r}") for r in resources},
+            "value": palette.draw("value"),
+        }
+        for index in range(rng.randint(2, 5))
+    ]
+    demands = {r: [job["task_demand"][r] for job in jobs] for r in resources}
+    rooms = [{r: max(*of, palette.near(rng.choice(of)), 1e-12) for r, of in demands.items()} for _ in "ab"]
+    servers: list[dict[str, Any]] = [
+        {"name": f"n{n}", "capacity": rooms[rng.choice([0, 0, 1])]} for n in range(count)
+    ]
+    for job in jobs:
+        if rng.random() < 0.2:
+            job["spread"] = rng.choice(["required", "preferred"])
+    objectives = ["value", *rng.sample(ALL[1:], rng.randint(0, 2))]
+    fields = {"servers": servers, "jobs": jobs, "objectives": objectives}
+    return {"schema_version": 1, "kind": "consolidation", "name": "random", **fields}
+
+
 def document(rng: random.Random) -> dict[str, Any]:
     """Return a random consolidation document."""
+    if rng.random() < SCARCE:
+        data = _scarce(rng)
+        return _with_moves(rng, _running(rng, data)) if rng.random() < 0.3 else data
+    data = _various(rng)
+    data = on_devices(rng, data) if rng.random() < ON_DEVICES else data
+    return _with_moves(rng, _running(rng, data) if rng.random() < RUNNING else data)
+
+
+def _various(rng: random.Random) -> dict[str, Any]:
+    """Return servers and jobs with odd combinations of fields."""
     palette = Palette(rng)
     resources = ["gpu", "cpu", "disk"][: rng.choice([1, 1, 2, 2, 3])]
     servers, jobs = rng.choice([(1, 4), (2, 3), (2, 4), (3, 2), (3, 3), (4, 2)])
@@ -111,11 +176,6 @@ def document(rng: random.Random) -> dict[str, Any]:
         boxes.append(_server(rng, palette, index, room))
     if servers > 1 and rng.random() < 0.15:
         boxes = [{**boxes[0], "count": servers}]
-    if rng.random() < 0.4:
-        names = [server["name"] for server in expanded(boxes)]
-        for job in rows:
-            if rng.random() < 0.7:
-                _run_now(rng, job, names)
     data: dict[str, Any] = {
         "schema_version": 1,
         "kind": "consolidation",
@@ -127,23 +187,38 @@ def document(rng: random.Random) -> dict[str, Any]:
         data["objectives"] = rng.sample(ALL, rng.randint(1, rng.choice([2, 4, 7])))
     if rng.random() < 0.2:
         data["skew_threshold"] = rng.choice([0.3, 0.1 + 0.2, 0.7, 0])
-    return on_devices(rng, data) if rng.random() < ON_DEVICES else _with_moves(rng, data)
+    return data
+
+
+def _running(rng: random.Random, data: dict[str, Any]) -> dict[str, Any]:
+    """Say where most jobs run now: half of the time where there is room, else anywhere."""
+    data = json.loads(json.dumps(data))  # jobs that are alike share no lists then
+    servers = expanded(data["servers"])
+    left = {server["name"]: dict(_room(server)) for server in servers} if rng.random() < 0.7 else None
+    for job in data["jobs"]:
+        if rng.random() < 0.8:
+            _run_now(rng, job, [server["name"] for server in servers], left)
+            if rng.random() < 0.5:
+                hold_now(rng, job, data["servers"])
+    return data
 
 
 def _with_moves(rng: random.Random, data: dict[str, Any]) -> dict[str, Any]:
     """Say of running jobs which stay, what moves cost, and how many there may be."""
     running = [job for job in data["jobs"] if any(g.get("current") for g in groups_of(job))]
+    if not running:
+        return data
     for job in running:
-        if rng.random() < 0.2:
-            job["movable"] = rng.random() < 0.2
-        if rng.random() < 0.2:
-            job["restart_s"] = rng.choice([0, 900, 1800, 7200])
-    if running and rng.random() < 0.4:
-        data["restart_cost_h"] = rng.choice([0, 0.25, 0.5, 1])
-    if running and rng.random() < 0.3:
+        if rng.random() < 0.5:
+            job["movable"] = rng.random() < 0.15
+        if rng.random() < 0.3:
+            job["restart_s"] = rng.choice([0, 360, 900, 1800, 2520, 7200])
+    if rng.random() < 0.7:
+        data["restart_cost_h"] = rng.choice([0, 0.1, 0.25, 0.5, 0.7, 1])
+    if rng.random() < 0.3:
         data["max_moves"] = rng.choice([0, 1, 2])
-    if running and rng.random() < 0.1:
+    if rng.random() < 0.15:
         data["running"] = rng.choice(["stay", "move"])
-    if running and rng.random() < 0.1:
-        data["pinned"] = [rng.choice(["job-0", "job-[12]", "*", "other"])]
+    if rng.random() < 0.25:
+        data["pinned"] = rng.sample(["job-0", "job-[12]", "*", "other"], rng.choice([1, 1, 2]))
     return data

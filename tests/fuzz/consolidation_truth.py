@@ -62,10 +62,16 @@ class Way:
 
 
 class ConsolidationTruth(Truth):
-    """All plans of a consolidation document whose catalogue, if any, is filled in."""
+    """All plans of a consolidation document whose catalogue, if any, is filled in.
 
-    def __init__(self, data: dict[str, Any]) -> None:
-        self.data = data
+    Parameters
+    ----------
+    most
+        Partial placements that are looked at before it is too much.
+    """
+
+    def __init__(self, data: dict[str, Any], most: int = MOST_WAYS) -> None:
+        super().__init__(data)
         names = data.get("objectives", ["value", "spread", "servers"])
         self.objectives = tuple((name, "max" if name == "value" else "min") for name in names)
         self.servers = expanded(data["servers"])
@@ -79,7 +85,8 @@ class ConsolidationTruth(Truth):
             1 + math.prod(math.comb(g["tasks"] + len(self.servers) - 1, g["tasks"]) for g in groups_of(job))
             for job in data["jobs"]
         )
-        if size > 30 * MOST_WAYS:
+        self._most = most
+        if size > 30 * most:
             raise TooManyPlansError
         self.fewest = {name: self._fewest(job) for name, job in self.jobs.items()}
         self.plans = []
@@ -261,7 +268,7 @@ class ConsolidationTruth(Truth):
         traffic: tuple[int, ...],
     ) -> None:
         self._steps += 1
-        if self._steps > MOST_WAYS:
+        if self._steps > self._most:
             raise TooManyPlansError
         if len(chosen) == len(ways):
             if self._too_many_moves(chosen):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .consolidation_truth import groups_of
-from .device_truth import layout_of
+from .device_truth import FORMS, layout_of
 
 SHARES = (1, 100, 250, 300, 333, 334, 400, 460, 500, 501, 600, 700, 999)
 GEOMETRIES: tuple[Any, ...] = (
@@ -41,9 +41,6 @@ def on_devices(rng: random.Random, data: dict[str, Any]) -> dict[str, Any]:
                     _ask(rng, group, name, geometry)
         if any("gpu" in group.get("profile", {}) for group in groups_of(job)):
             job.setdefault("value", rng.choice([1, 0.3, rng.uniform(0.1, 9)]))
-        if rng.random() < 0.5:
-            for group in job.get("groups") or [job]:
-                _hold(rng, group, geometry)
         if rng.random() < 0.1:
             job["gpu_model"] = rng.choice([["p100"], ["p100", "v100"]])
     if rng.random() < 0.2:
@@ -101,6 +98,14 @@ def _ask(rng: random.Random, group: dict[str, Any], name: str, geometry: Any) ->
         group.setdefault("share", {})[name] = rng.choice([*SHARES, rng.randint(1, 999)])
     else:
         group.setdefault("profile", {})[name] = rng.choice(profiles)
+
+
+def hold_now(rng: random.Random, job: dict[str, Any], servers: list[dict[str, Any]]) -> None:
+    """Say which devices the tasks of a job hold that runs, if they ask for any."""
+    geometries = [devices.get("geometry") for devices in (servers[0].get("devices") or {}).values()]
+    for group in job.get("groups") or [job]:
+        if any(form in group for form in FORMS):
+            _hold(rng, group, geometries[0])
 
 
 def _hold(rng: random.Random, group: dict[str, Any], geometry: Any) -> None:

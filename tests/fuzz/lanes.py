@@ -14,8 +14,10 @@ from clusterplan.instances.documents import parse_instance
 from clusterplan.solvers.common.result import Result
 
 from .checks import Finding, trusts_library
+from .features import features
 from .forging import accepted, certified, forged_certificates, forgeries
 from .kinds import KINDS
+from .prices import compared
 from .reading import damaged_specimen, how_to_read, packed, read, unpacked
 from .solving import settings, solved, solvers_of
 from .truth import TooManyPlansError, Truth
@@ -77,13 +79,13 @@ def solve_one(kind: str, rng: random.Random) -> Turn:
     turn.counts[f"{kind} instances"] += 1
     turn.counts[f"{kind} instances over 12 orders of magnitude"] += scales_apart(data)
     turn.counts[f"{kind} instances without a plan"] += not truth.feasible
-    turn.counts[f"{kind} instances that are graphs"] += data.get("edges") is not None
+    turn.counts.update(f"{kind} instances with {feature}" for feature in features(data))
     turn.counts["plans compared"] += len(truth.plans)
     certificate: dict[str, Any] | None = None
     for solver in solvers_of(data, rng):
         options = settings(solver, rng, KINDS[kind].seconds)
         case: Case = {"lane": "solve", "instance": data, "solver": solver, "options": options}
-        result, found = solved(instance, truth, solver, options)
+        result, found = _priced(turn, truth, *solved(instance, truth, solver, options))
         refuted = [finding for finding in found if finding.check == "error" and trusts_library(solver)]
         turn.counts[f"{kind} answers of {solver} refuted"] += len(refuted)
         # Where doubles lose the smaller figures, a gap that is told is an honest answer.
@@ -98,6 +100,17 @@ def solve_one(kind: str, rng: random.Random) -> Turn:
         if not found and rng.random() < TAMPERED:
             _tamper(turn, rng, data, truth, instance, result, certificate)
     return turn
+
+
+def _priced(
+    turn: Turn, truth: Truth, result: Result | None, found: list[Finding]
+) -> tuple[Result | None, list[Finding]]:
+    """Return a result and what is wrong with it, its prices too where nothing else is."""
+    if result is None or found:
+        return result, found
+    prices = compared(truth, result)
+    turn.counts.update(prices.counts)
+    return result, prices.wrong
 
 
 def _tamper(
@@ -142,7 +155,7 @@ def _retry_solve(case: Case) -> list[Finding]:
     instance = parse_instance(case["instance"])
     if truth.unclear or "solver" not in case:
         return []
-    return solved(instance, truth, case["solver"], case["options"])[1]
+    return _priced(Turn(), truth, *solved(instance, truth, case["solver"], case["options"]))[1]
 
 
 def _retry_forged(check: Callable[..., Any]) -> Callable[[Case], list[Finding]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 SORTS: dict[str, Callable[[random.Random], float]] = {
     "small": lambda rng: rng.randint(1, 9),
+    "tenths": lambda rng: rng.choice([0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]),
     "decimals": lambda rng: rng.randint(1, 60) / 10,
     "cents": lambda rng: rng.randint(1, 500) / 100,
     "digits": lambda rng: rng.uniform(0.1, 10),
@@ -22,6 +23,8 @@ SORTS: dict[str, Callable[[random.Random], float]] = {
 """How a positive number is drawn."""
 WIDE = ("wide", "powers", "extremes")
 """Sorts whose numbers lie more than 12 orders of magnitude apart."""
+PLAIN = ("small", "tenths", "tenths", "decimals", "cents")
+"""Sorts as people write them, whose sums are close to each other, and often not what they seem in doubles."""
 FACTORS = (1, 1, 1, 1, 1e-6, 1e-3, 1e3, 1e6)
 """By what all numbers of a family may be multiplied."""
 MARGINS = (0, 0, 0, 0, 1e-16, -1e-16, 1e-12, -1e-12, 9e-10, 1.1e-9, -9e-10, -1.1e-9, 1e-8, -1e-8, 1e-6, -1e-6)
@@ -39,13 +42,15 @@ class Palette:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
+        self._plain = rng.random() < 0.3
         self._one_sort = rng.choice(list(SORTS)) if rng.random() < 0.25 else None
         self._families: dict[str, tuple[Callable[[], float], float]] = {}
 
     def draw(self, family: str) -> float:
         """Return a positive number of a family of quantities."""
         if family not in self._families:
-            self._families[family] = self._source(), self.rng.choice(FACTORS)
+            factor = 1 if self._plain else self.rng.choice(FACTORS)
+            self._families[family] = self._source(), factor
         source, factor = self._families[family]
         number = source()
         return number * factor if 1e-8 < number < 1e8 else number
@@ -53,6 +58,9 @@ class Palette:
     def _source(self) -> Callable[[], float]:
         rng = self.rng
         chance = rng.random()
+        if self._plain:
+            sort = SORTS[rng.choice(PLAIN)]
+            return lambda: sort(rng)
         if self._one_sort is not None:
             sort = SORTS[self._one_sort]
             return lambda: sort(rng)

@@ -13,12 +13,12 @@ from .kinds import EVERYWHERE, KINDS
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 INTRODUCTION = """# What an adversary tried
 
-`make fuzz MINUTES=30` makes tiny random instances with odd combinations of fields and of scales, looks
-through all plans of each with code of its own in exact fractions, written from the documentation, and
-compares: statuses, values, bounds, certified bounds. It tampers with results and certificates, and whatever
-`verify` accepts has to be true. It damages files of every sort that is read, and each must be read, or
-refused in words, within five seconds. What fails is made smaller and kept in `tests/regressions`, and the
-tests try it again ever after.
+`make fuzz MINUTES=30`, or `make fuzz INSTANCES=5000`, makes tiny random instances with odd combinations of
+fields and of scales, looks through all plans of each with code of its own in exact fractions, written from
+the documentation, and compares: statuses, values, bounds, certified bounds, prices. It tampers with results
+and certificates, and whatever `verify` accepts has to be true. It damages files of every sort that is read,
+and each must be read, or refused in words, within five seconds. What fails is made smaller and kept in
+`tests/regressions`, and the tests try it again ever after.
 
 A plan that lies within 1e-12 of the slack of 1e-9 that comparisons have is taken neither for allowed nor for
 forbidden. Bounds may be off by a rounding of 1e-9, relatively; those of libraries that work with tolerances
@@ -31,6 +31,10 @@ REFUTED = """\
 Libraries that work with tolerances sometimes answer what does not hold where scales lie far apart: a plan
 that exceeds a limit, or a bound that their own plan contradicts. The package checks what they say; such a
 solve ends in the status `error`, and is counted here as a refuted answer.
+"""
+PRICES = """\
+What a result says that one more server or unit wins at most is compared with the best plan once it is there.
+The prices of staging only order its types, and must not be negative.
 """
 
 
@@ -86,15 +90,43 @@ def _kinds(counts: Counter[str]) -> list[str]:
         ]
         for kind in KINDS
     ]
-    graphs = counts["staging instances that are graphs"]
     forged = f"{counts['results forged']:,} results and {counts['certificates forged']:,} certificates"
     return [
         "## Instances\n",
         *_table(["kind", "instances", "numbers 12 orders of magnitude apart", "without a plan"], rows),
         f"{' and '.join(f'`{name}`' for name in EVERYWHERE)} solve every instance; "
-        f"{counts['plans compared']:,} plans were compared. {forged} were tampered with. "
-        f"{graphs:,} of the instances of staging are graphs of layers.\n",
+        f"{counts['plans compared']:,} plans were compared. {forged} were tampered with.\n",
+        *_features(counts),
+        *_prices(counts),
     ]
+
+
+def _features(counts: Counter[str]) -> list[str]:
+    """Return what instances had, of the runs that counted it."""
+    rows = []
+    for kind in KINDS:
+        start = f"{kind} instances with "
+        had = {name.removeprefix(start): n for name, n in counts.items() if name.startswith(start) and n}
+        shown = "; ".join(f"{name} {n:,}" for name, n in sorted(had.items(), key=lambda item: -item[1]))
+        rows += [[kind, shown]] if had else []
+    text = "What instances have (of the runs since this is counted):\n"
+    return [text, *_table(["kind", "instances with"], rows)] if rows else []
+
+
+def _prices(counts: Counter[str]) -> list[str]:
+    """Return how many prices were compared with the optimum after one more was added."""
+    rows = [
+        [
+            kind,
+            f"{counts[f'{kind} prices compared']:,}",
+            f"{counts[f'{kind} prices compared of what wins something']:,}",
+            f"{counts[f'{kind} prices not compared']:,}",
+        ]
+        for kind in KINDS
+        if counts[f"{kind} prices compared"]
+    ]
+    titles = ["kind", "prices compared", "of what wins something", "too many plans to compare"]
+    return [PRICES, *_table(titles, rows)] if rows else []
 
 
 def _solvers(counts: Counter[str]) -> list[str]:

@@ -60,7 +60,7 @@ class SchedulingTruth(Truth):
     """The best of what can happen, and a check of segments."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        self.data = data
+        super().__init__(data)
         self.goal = data.get("objective", "mean_completion_time")
         self.objectives = ((self.goal, "min"),)
         self.rule = data.get("preemption", "free")

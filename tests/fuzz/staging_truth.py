@@ -30,7 +30,7 @@ class StagingTruth(Truth):
     """All plans of a staging document whose catalogue, if any, is filled in."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        self.data = data
+        super().__init__(data)
         self.goal = data.get("objective", "cost")
         self.objectives = ((self.goal, "max" if self.goal == "throughput" else "min"),)
         self.free_cuts = data.get("stage_rule") == "free_cuts"

@@ -53,11 +53,21 @@ class Truth(ABC):
         whether the plan is certain.
     unclear
         What the slack leaves open beyond single plans; None if nothing.
+    data
+        The document.
+    best_changed
+        The best value of changed documents that were looked at; None where it is not known.
     """
+
+    data: dict[str, Any]
 
     objectives: tuple[tuple[str, str], ...]
     plans: list[tuple[tuple[int, ...], bool]]
     unclear: str | None = None
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self.best_changed: dict[str, Fraction | None] = {}
 
     @abstractmethod
     def value(self, index: int, cost: int) -> Fraction:
