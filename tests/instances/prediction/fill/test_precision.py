@@ -60,9 +60,8 @@ def test_what_is_left_and_does_not_fit_is_told_beside_what_is_left_out() -> None
 
 
 def test_without_any_gpu_that_has_the_precision_there_is_an_error() -> None:
-    with pytest.raises(
-        RefusedError, match=r"gpt2 cannot be trained .* v100: no bf16 .*; t4: no bf16"
-    ) as raised:
+    said = r"gpt2 cannot be trained .* v100: no bf16 .*; t4: no bf16"
+    with pytest.raises(RefusedError, match=said) as raised:
         _predict("v100,t4", precision="bf16")
     assert code_of_error(raised.value) == INFEASIBLE
 
@@ -75,8 +74,8 @@ def test_measurements_of_a_gpu_that_is_left_out_do_not_stop_the_others(tmp_path:
 
 
 def test_layers_are_as_large_as_in_the_widest_precision() -> None:
-    both = _predict("h100,p100").instance("staging")
-    wide = _predict("p100,h100", precision="fp32").instance("staging")
+    both = _predict("h100,p100", prices={"p100": 1.0}).instance("staging")
+    wide = _predict("p100,h100", prices={"p100": 1.0}, precision="fp32").instance("staging")
     assert isinstance(both, clusterplan.StagingInstance)
     assert isinstance(wide, clusterplan.StagingInstance)
     assert [layer.memory_gib for layer in both.layers] == [layer.memory_gib for layer in wide.layers]
