@@ -139,7 +139,9 @@ def wholes(folder: Path, sorts: Sequence[str] = ("plain",)) -> list[Whole]:
         sort = "experts" if name.startswith("switch") else "compiled" if compiled else "plain"
         if sort not in sorts or not file.exists():
             continue
-        setting = Setting(int(batch), int(sequence), training=mode == "train", compiled=bool(compiled))
+        setting = Setting(
+            int(batch), int(sequence), "fp32", training=mode == "train", compiled=bool(compiled)
+        )
         model = load_model(file)
         if isinstance(model, Transformer) and model.config.family == "bert" and mode == "inf":
             model = Transformer(name, config=model.config.model_copy(update={"head": False}))

@@ -113,7 +113,9 @@ def groups(model: str) -> Iterator[list[tuple[str, float, float, float]]]:
 def pipedream(model: str) -> tuple[Document, Document]:
     """Return the measured and the predicted instance of a network of convolutions on eight V100."""
     batch = PIPEDREAM[model]
-    (one,) = forecast(load_model(model), rented(["v100"], load_catalogue(CATALOGUE)), Setting(batch))
+    (one,) = forecast(
+        load_model(model), rented(["v100"], load_catalogue(CATALOGUE)), Setting(batch, precision="fp32")
+    )
     profile = [
         (sum(node[1] for node in group), group[-1][2], sum(node[3] for node in group))
         for group in groups(model)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..instances.common.errors import ClusterplanError, InstanceError, OptionError, UnavailableError
+from ..instances.common.errors import (
+    ClusterplanError,
+    InstanceError,
+    OptionError,
+    RefusedError,
+    UnavailableError,
+)
 
 if TYPE_CHECKING:
     from ..solvers.common.frontier import AnyFrontier
@@ -39,6 +45,8 @@ def code_of_error(error: ClusterplanError) -> int:
     """Return the exit code that goes with an error."""
     if isinstance(error, InstanceError):
         return BAD_INSTANCE
+    if isinstance(error, RefusedError):
+        return INFEASIBLE
     return USAGE if isinstance(error, OptionError | UnavailableError) else FAILED
 
 

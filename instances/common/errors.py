@@ -22,6 +22,10 @@ class OptionError(ClusterplanError):
     """An option, solver name or value that cannot be used as given."""
 
 
+class RefusedError(OptionError):
+    """A question that can be understood, to which nothing that was named is an answer."""
+
+
 class UnavailableError(ClusterplanError):
     """A solver or library that is known but not installed or not loadable here."""
 

@@ -24,6 +24,9 @@ ALIASES: Mapping[str, str] = {
     "rtx-pro-server-6000": "rtx-pro-6000",
 }
 """Other names of GPUs, such as those of the machines of a price list."""
+PAIRS = 2.5
+"""More than twice as fast in half precision as in single is faster than two numbers in place of one."""
+OF_TENSOR_CORES = ("tf32", "bf16", "fp16", "fp8")
 
 
 class Gpu(Model):
@@ -71,6 +74,19 @@ class Gpu(Model):
             known = ", ".join(self.peak_tflops)
             raise OptionError(f"{self.name}: has no peak for {precision}; it has {known}")
         return self.peak_tflops[precision] * 1e12
+
+    @property
+    def has_tensor_cores(self) -> bool:
+        """Whether there is a precision of tensor cores alone, or half precision as fast as theirs."""
+        peaks = self.peak_tflops
+        only = any(precision in peaks for precision in OF_TENSOR_CORES if precision != "fp16")
+        return only or ("fp16" in peaks and "fp32" in peaks and peaks["fp16"] > PAIRS * peaks["fp32"])
+
+    @property
+    def training_precision(self) -> str:
+        """The precision that people train in: bf16, else fp16 on tensor cores, else single."""
+        usual = ["bf16", "fp16", "fp32"] if self.has_tensor_cores else ["fp32"]
+        return next(one for one in (*usual, *self.peak_tflops) if one in self.peak_tflops)
 
     @property
     def bytes_per_s(self) -> float:

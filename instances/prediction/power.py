@@ -9,17 +9,13 @@ PCIe board with the largest chip of about the same years (V100 for Turing, H100 
 from __future__ import annotations
 
 from ..common.errors import OptionError
-from .hardware import Gpu, gpu_named
+from .hardware import OF_TENSOR_CORES, Gpu, gpu_named
 
 TENSOR_CORES = 2 / 3
 """Of their peak that tensor cores reach where others reach all of theirs.
 
 Matrices take 1.70 times what the peak promises in vTrain's trainings on A100, in half precision, and 1.14
 times what boards sustain in NeuSight's products, in single precision."""
-_OF_TENSOR_CORES = ("tf32", "bf16", "fp16", "fp8")
-
-PAIRS = 2.5
-"""More than twice as fast in half precision as in single is faster than two numbers in place of one."""
 
 
 def powered(gpu: Gpu) -> Gpu:
@@ -51,19 +47,12 @@ def powered(gpu: Gpu) -> Gpu:
 def sustained(gpu: Gpu) -> Gpu:
     """Return the GPU with the peaks that stand beside each other: those of its power and its tensor cores."""
     most = powered(gpu)
-    if not _has_tensor_cores(gpu):
+    if not gpu.has_tensor_cores:
         return most
     peaks = {
         precision: min(peak, gpu.peak_tflops[precision] * TENSOR_CORES)
-        if precision in _OF_TENSOR_CORES
+        if precision in OF_TENSOR_CORES
         else peak
         for precision, peak in most.peak_tflops.items()
     }
     return gpu.model_copy(update={"peak_tflops": peaks})
-
-
-def _has_tensor_cores(gpu: Gpu) -> bool:
-    """Return whether there is a precision of tensor cores alone, or half precision as fast as theirs."""
-    peaks = gpu.peak_tflops
-    only = any(precision in peaks for precision in _OF_TENSOR_CORES if precision != "fp16")
-    return only or ("fp16" in peaks and "fp32" in peaks and peaks["fp16"] > PAIRS * peaks["fp32"])

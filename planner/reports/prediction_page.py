@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...instances.prediction.fill.answer import short as roughly
@@ -96,6 +97,7 @@ def _rent(rows: Sequence[Row], best: str | None) -> Table:
             lambda row: Cell(_gpus(row), mark="good" if row["hardware"] == best else ""),
         ),
         (Column("as"), _machines),
+        (Column("in"), lambda row: text(row["precision"])),
         (Column("divided", wide=True), lambda row: text(row["parallelism"])),
         (
             Column("hours", True, "with 90 % interval"),
@@ -156,7 +158,7 @@ def _memory(rows: Sequence[Row]) -> Table:
         (Column("GB there", True), lambda row: _rough(row["gpu_memory_gb"])),
         (
             Column("GB needed", True),
-            lambda row: Cell(roughly(row["memory_gb"]), row["memory_gb"], mark="" if row["fits"] else "bad"),
+            lambda row: replace(_rough(row["memory_gb"]), mark="" if row["fits"] else "bad"),
         ),
         *((Column(name, True), lambda row, part=part: _rough(row[part])) for part, name in MEMORY_PARTS),
     ]

@@ -9,17 +9,25 @@ from ...allocation.instance import AllocationInstance
 from ...common.errors import OptionError
 from ...common.faults import validated
 from ..communication.coefficients import ring_theta
+from ..communication.links import LINK_ENDS
 from ..models.description import ModelDescription
 from .forecast import Forecast
-from .sentences import LINK_ENDS, of_forecasts, of_work
+from .sentences import of_forecasts, of_work
 from .work import HOUR_S, Work
 
 GPUS = 8
 """GPUs of hardware whose limit nobody gave."""
 
 
-def allocation_of(model: ModelDescription, forecasts: Sequence[Forecast], work: Work) -> AllocationInstance:
+def allocation_of(
+    model: ModelDescription, forecasts: Sequence[Forecast], work: Work, said: Sequence[str] = ()
+) -> AllocationInstance:
     """Return the allocation instance of one job.
+
+    Parameters
+    ----------
+    said
+        Further assumptions.
 
     Raises
     ------
@@ -52,6 +60,7 @@ def allocation_of(model: ModelDescription, forecasts: Sequence[Forecast], work: 
         "source": "predicted from the model's description and data sheets",
         "assumptions": [
             *model.assumptions,
+            *said,
             *of_forecasts(usable),
             *of_work(work),
             f"A step is one global batch of {batch} samples, which GPUs go through in batches of "

@@ -8,6 +8,7 @@ from ...common.printable import one_line
 from ..estimate import Estimate
 from ..training.offers import Offer
 from ..training.refusals import OF_MEMORY, Refusal
+from .sentences import of_launches
 
 IN_TIME = {
     "surely": "in time for {within:.4g} h even at the high end of the interval",
@@ -63,7 +64,8 @@ def rented(offer: Offer) -> str:
 
 
 def of_offer(offer: Offer) -> Iterator[str]:
-    """Yield how often an offer goes over the samples, where records say it, and what is paid and not used."""
+    """Yield how often an offer goes over the samples, where it waits, and what is paid and not used."""
+    yield from of_launches(offer.one)
     if offer.work.records:
         epochs = offer.epochs
         yield (

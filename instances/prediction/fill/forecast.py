@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeVar
 
-from ...common.errors import OptionError
 from ..estimate import Estimate
-from ..models.description import Layer, ModelDescription, Setting
+from ..models.description import LARGEST, Layer, ModelDescription, Setting
 from ..models.memory import device_memory
 from ..operators import PRECISION_BYTES, Operator
 from ..times.choose import times_on
@@ -56,6 +56,8 @@ class Forecast:
         Batch, sequence, precision and the size of the group.
     step
         Forward and backward pass of the batch, with the interval of whole steps.
+    model, times
+        Of which it is the forecast, and the times that it is made of.
     """
 
     rented: Rented
@@ -63,6 +65,8 @@ class Forecast:
     step: Estimate
     layers: tuple[LayerForecast, ...]
     memory_bytes: float
+    model: ModelDescription = field(repr=False)
+    times: OperatorTimes = field(repr=False, compare=False)
 
     @property
     def batch(self) -> int:
@@ -89,6 +93,27 @@ class Forecast:
         return None if price is None else self.gpu_hours(samples).times(price)
 
     @property
+    def launch_bound(self) -> bool:
+        """Whether the host takes longer to launch the kernels of a batch than the GPU to run them."""
+        return self._waits(self.batch)
+
+    @cached_property
+    def busy_batch(self) -> int | None:
+        """Least batch with which the GPU takes longer; None if it does already, or does with none."""
+        waits = self.batch
+        if not self._waits(waits):
+            return None
+        busy = 2 * waits
+        while busy <= LARGEST and self._waits(busy):
+            waits, busy = busy, 2 * busy
+        if busy > LARGEST:
+            return None
+        return bisect_left(range(busy), True, waits + 1, key=lambda batch: not self._waits(batch))
+
+    def _waits(self, batch: int) -> bool:
+        return self.times.launch_bound(self.model.operators(replace(self.setting, batch=batch)))
+
+    @property
     def factors(self) -> tuple[float, float]:
         """Ends of the interval of a step, as factors."""
         return self.step.low / self.step.seconds, self.step.high / self.step.seconds
@@ -98,7 +123,7 @@ def forecast(
     model: ModelDescription,
     hardware: Sequence[Rented],
     setting: Setting,
-    measurements: Mapping[str, str | Path | Sequence[Measurement]] | None = None,
+    measurements: Mapping[str, Sequence[Measurement]] | None = None,
     optimiser: str = "adam",
 ) -> list[Forecast]:
     """Return what each sort of hardware would take.
@@ -108,21 +133,14 @@ def forecast(
     setting
         Batch of one GPU, sequence, precision; training.
     measurements
-        Name of hardware → what was timed on its GPU, or the file of it.
+        Name of hardware → what was timed on its GPU.
 
     Raises
     ------
     OptionError
-        If the model cannot be run so, a GPU lacks the precision, or measurements are of no hardware.
-    InstanceError
-        If a file of measurements is wrong.
+        If the model cannot be run so, or a GPU lacks the precision.
     """
-    given = dict(measurements or {})
-    names = [one.name for one in hardware]
-    for name in given:
-        if name not in names:
-            known = ", ".join(names)
-            raise OptionError(f"measurements of {name!r:.60}: not in the hardware; there are {known}")
+    given = measurements or {}
     layers = model.layers(setting)
     memory = _once(layers, lambda layer: device_memory([layer], setting, optimiser).total)
     whole = device_memory(layers, setting, optimiser).total
@@ -147,7 +165,7 @@ def forecast(
             )
             for layer, part, ahead, held in zip(layers, alone, forward, memory, strict=True)
         ]
-        found.append(Forecast(one, setting, step, tuple(rows), whole))
+        found.append(Forecast(one, setting, step, tuple(rows), whole, model, times))
     return found
 
 

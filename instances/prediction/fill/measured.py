@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
+from ...common.errors import OptionError
 from ...files.reading import fail
 from ..hardware import Gpu
 from ..times.data_sheet import DataSheetTimes
@@ -18,16 +19,22 @@ SLOWER, FASTER = 100.0, 20.0
 
 def measured_on(
     hardware: Sequence[Rented], given: Mapping[str, str | Path]
-) -> dict[str, str | Path | Sequence[Measurement]]:
-    """Return the measurements of each name; files of names that are not in the hardware are not read.
+) -> dict[str, Sequence[Measurement]]:
+    """Return the measurements of each name.
 
     Raises
     ------
+    OptionError
+        If a name is not in the hardware.
     InstanceError
         If a file is wrong, or its times cannot be seconds of that GPU.
     """
     gpus = {one.name: one.gpu for one in hardware}
-    return {name: _plausible(gpus[name], file) if name in gpus else file for name, file in given.items()}
+    for name in given:
+        if name not in gpus:
+            known = ", ".join(gpus)
+            raise OptionError(f"measurements of {name!r:.60}: not in the hardware; there are {known}")
+    return {name: _plausible(gpus[name], file) for name, file in given.items()}
 
 
 def _plausible(gpu: Gpu, file: str | Path) -> Sequence[Measurement]:

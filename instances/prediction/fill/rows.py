@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..training.offers import Offer
 from ..training.refusals import Refusal
 from .forecast import Forecast
+from .rented import Rented
 
 GIGA = 1e9
 OF_OFFERS: Mapping[str, Callable[[Offer], Any]] = {
@@ -51,14 +52,19 @@ OF_OFFERS: Mapping[str, Callable[[Offer], Any]] = {
 def row_of(one: Forecast, offer: Offer | None, refusal: Refusal | None = None) -> dict[str, Any]:
     """Return one row; what only an offer knows is None where nothing fits, and `why_not` says why.
 
-    `batch_s` is one batch on one GPU; `step_s` is a step of all GPUs, with communication and update.
+    `batch_s` is one batch on one GPU; `step_s` is a step of all GPUs, with communication and update. With
+    `launch_bound` the GPUs of a step wait for the host to launch kernels; from `busy_batch` on they do not.
     """
+    best = one if offer is None else offer.one
     head = {
         "hardware": one.rented.name,
         "gpu": one.rented.gpu.name,
+        "precision": one.setting.precision,
         "fits": offer is not None,
         "why_not": None if refusal is None else refusal.short,
         "batch": one.batch,
+        "launch_bound": best.launch_bound,
+        "busy_batch": best.busy_batch,
         "batch_s": one.step.seconds,
         "inside": one.step.inside if offer is None else offer.hours.inside,
         "basis": one.step.basis if offer is None else offer.hours.basis,
@@ -67,3 +73,15 @@ def row_of(one: Forecast, offer: Offer | None, refusal: Refusal | None = None) -
         "memory_gb": (one.memory_bytes if offer is None else offer.step.memory.total) / GIGA,
     }
     return head | {name: None if offer is None else value(offer) for name, value in OF_OFFERS.items()}
+
+
+def row_left_out(one: Rented, refusal: Refusal, fields: Iterable[str]) -> dict[str, Any]:
+    """Return the row of hardware of which there is no forecast, with None in all other fields."""
+    return dict.fromkeys(fields) | {
+        "hardware": one.name,
+        "gpu": one.gpu.name,
+        "fits": False,
+        "why_not": refusal.short,
+        "price_usd_per_hour": one.price_usd_per_hour,
+        "gpu_memory_gb": one.gpu.memory_gb,
+    }

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..hardware import Gpu
-from ..models.description import ModelDescription, Setting
+from ..models.description import ModelDescription
+from ..training.refusals import Refusal
 from .forecast import Forecast
-from .rented import FRAMEWORK_BYTES, Server
+from .rented import FRAMEWORK_BYTES, Rented, Server
 from .work import Work
 
 FULL, HALF = ("fp64", "fp32"), ("bf16", "fp16")
 WORTH_SAYING = 2.0
 """Peaks that differ by less are not mentioned."""
-LINK_ENDS = (1.0, 2.0)
-"""Data sheets promise what links reach at best; what was measured took up to twice as long."""
 
 
 def of_forecasts(forecasts: Sequence[Forecast]) -> Iterator[str]:
@@ -23,11 +21,36 @@ def of_forecasts(forecasts: Sequence[Forecast]) -> Iterator[str]:
         low, high = one.factors
         where = "inside" if one.step.inside else "outside"
         yield (
-            f"Times on {one.rented.name} are predicted ({one.step.basis}), {where} what was measured: a step "
-            f"of {one.batch} takes {one.step.seconds:.4g} s, with 90 % confidence {one.step.low:.4g} to "
-            f"{one.step.high:.4g} s ({low - 1:+.0%} to {high - 1:+.0%})."
+            f"Times on {one.rented.name} are predicted in {one.setting.precision} ({one.step.basis}), "
+            f"{where} what was measured: a step of {one.batch} takes {one.step.seconds:.4g} s, with 90 % "
+            f"confidence {one.step.low:.4g} to {one.step.high:.4g} s ({low - 1:+.0%} to {high - 1:+.0%})."
         )
         yield from one.rented.said
+        yield from of_launches(one)
+
+
+def of_launches(one: Forecast) -> Iterator[str]:
+    """Yield from which batch a GPU is busy, where it waits for the launch of kernels."""
+    if not one.launch_bound:
+        return
+    shared = one.setting.tensor_parallel
+    group = f" that {shared} GPUs share" if shared > 1 else ""
+    busy = "it waits with every batch" if one.busy_batch is None else f"it is busy from {one.busy_batch:,} on"
+    yield (
+        f"{one.rented.name}: with batches of {one.batch:,}{group} the GPU waits for the host to launch its "
+        f"kernels, so that a faster GPU would take as long; {busy}."
+    )
+
+
+def of_choice(precision: str | None, left_out: Sequence[tuple[Rented, Refusal]]) -> Iterator[str]:
+    """Yield what the precision is where none was asked for, and which GPUs do not have the one that was."""
+    if precision is None:
+        yield (
+            "No precision was asked for: it is what people train in, bf16 where a GPU has it, else fp16 on "
+            "tensor cores, else fp32; --precision asks for another."
+        )
+    for one, why in left_out:
+        yield f"{one.name} is left out: {why.short} ({why.advice})."
 
 
 def of_work(work: Work) -> Iterator[str]:
@@ -43,14 +66,15 @@ def _times(epochs: float) -> str:
     return "once" if epochs == 1 else f"{epochs:.4g} times over"
 
 
-def of_prediction(model: ModelDescription, setting: Setting, work: Work) -> Iterator[str]:
+def of_prediction(model: ModelDescription, forecasts: Sequence[Forecast], work: Work) -> Iterator[str]:
     """Yield what is trained and how, and what was assumed."""
+    setting = forecasts[0].setting
     sequence = setting.sequence or model.positions
     tokens = "" if sequence is None else f" of {sequence:,} tokens"
     times = "as often as records of other batch sizes say" if work.records else _times(work.epochs)
     yield (
         f"{work.samples:,.10g} samples{tokens} are trained {times}, in batches of {setting.batch} on a GPU, "
-        f"in {setting.precision}."
+        f"in {precisions(forecasts)}."
     )
     if work.global_batch is not None:
         yield (
@@ -69,14 +93,25 @@ def of_prediction(model: ModelDescription, setting: Setting, work: Work) -> Iter
     yield from model.assumptions
 
 
-def of_precision(setting: Setting, gpus: Sequence[Gpu]) -> Iterator[str]:
-    """Yield how much faster the GPUs compute in half precision, where they are asked for full precision."""
-    half = next((one for one in HALF if all(one in gpu.peak_tflops for gpu in gpus)), None)
-    if setting.precision not in FULL or half is None:
+def precisions(forecasts: Sequence[Forecast]) -> str:
+    """Return the precision of all, or each with its hardware, such as ``bf16 (h100, l4), fp16 (v100)``."""
+    names: dict[str, list[str]] = {}
+    for one in forecasts:
+        names.setdefault(one.setting.precision, []).append(one.rented.name)
+    if len(names) == 1:
+        return next(iter(names))
+    return ", ".join(f"{precision} ({', '.join(own)})" for precision, own in names.items())
+
+
+def of_precision(forecasts: Sequence[Forecast]) -> Iterator[str]:
+    """Yield how much faster GPUs that compute in full precision do so in half precision."""
+    full = [(one.rented.gpu, one.setting.precision) for one in forecasts if one.setting.precision in FULL]
+    half = next((name for name in HALF if all(name in gpu.peak_tflops for gpu, _ in full)), None)
+    if not full or half is None:
         return
-    most, name = max((gpu.peak(half) / gpu.peak(setting.precision), gpu.name) for gpu in gpus)
+    most, name, used = max((gpu.peak(half) / gpu.peak(used), gpu.name, used) for gpu, used in full)
     if most >= WORTH_SAYING:
-        said = f"In {half} the peak of {name} is {most:.3g} times that in {setting.precision}"
+        said = f"In {half} the peak of {name} is {most:.3g} times that in {used}"
         yield f"{said}: --precision {half} says what that saves, if the training stands it."
 
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...common.errors import OptionError
 from ...common.faults import validated
 from ...common.hardware import GIB
 from ...staging.instance import StagingInstance
+from ..communication.links import LINK_ENDS
 from ..models.description import ModelDescription
-from .forecast import Forecast
-from .sentences import LINK_ENDS, of_forecasts, of_work, pointer
+from .forecast import Forecast, width
+from .sentences import of_forecasts, of_work, pointer, precisions
 from .work import Work
 
 
-def staging_of(model: ModelDescription, forecasts: Sequence[Forecast], work: Work) -> StagingInstance:
+def staging_of(
+    model: ModelDescription, forecasts: Sequence[Forecast], work: Work, said: Sequence[str] = ()
+) -> StagingInstance:
     """Return the staging instance of a model.
+
+    Parameters
+    ----------
+    said
+        Further assumptions.
 
     Raises
     ------
@@ -35,6 +43,8 @@ def staging_of(model: ModelDescription, forecasts: Sequence[Forecast], work: Wor
         "source": "predicted from the model's description and data sheets",
         "assumptions": [
             *model.assumptions,
+            *said,
+            *_of_widths(forecasts),
             *of_forecasts(forecasts),
             *of_work(work),
             f"Further GPUs of a stage divide {work.parallel_share:g} of its compute time.",
@@ -64,18 +74,35 @@ def _type(one: Forecast) -> dict[str, Any]:
     }
 
 
+def _widest(forecasts: Sequence[Forecast]) -> Forecast:
+    """Return the forecast whose elements have most bytes, which no other exceeds in memory."""
+    return max(forecasts, key=lambda one: width(one.setting))
+
+
+def _of_widths(forecasts: Sequence[Forecast]) -> Iterator[str]:
+    """Yield how large layers are taken to be where GPUs compute with elements of different sizes."""
+    widest = _widest(forecasts)
+    if any(width(one.setting) < width(widest.setting) for one in forecasts):
+        yield (
+            f"GPUs compute in {precisions(forecasts)}; memory of layers and what is sent are as large as in "
+            f"{widest.setting.precision} on all of them."
+        )
+
+
 def _layer(index: int, forecasts: Sequence[Forecast], work: Work) -> dict[str, Any]:
-    first = forecasts[0].layers[index]
-    before = forecasts[0].layers[index - 1].output_bytes if index else 0.0
+    widest = _widest(forecasts).layers
     return {
-        "name": first.layer.name,
-        "memory_gib": first.memory_bytes / GIB,
-        "input_bytes": before,
-        "output_bytes": first.output_bytes,
-        "weight_bytes": first.weight_bytes,
+        "name": widest[index].layer.name,
+        "memory_gib": widest[index].memory_bytes / GIB,
+        "input_bytes": widest[index - 1].output_bytes if index else 0.0,
+        "output_bytes": widest[index].output_bytes,
+        "weight_bytes": widest[index].weight_bytes,
         "compute_s": {one.rented.name: one.layers[index].estimate.seconds for one in forecasts},
         "communication_s": {
-            one.rented.name: 2 * first.weight_bytes * one.rented.network.seconds_per_byte / work.microbatches
+            one.rented.name: 2
+            * one.layers[index].weight_bytes
+            * one.rented.network.seconds_per_byte
+            / work.microbatches
             for one in forecasts
         },
         "compute_parallel": work.parallel_share,

@@ -10,6 +10,9 @@ from itertools import chain
 from ...common.errors import OptionError
 from ..operators import PRECISION_BYTES, Operator
 
+LARGEST = 10**7
+"""No batch, sequence or group is larger."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -50,8 +53,8 @@ class Setting:
     def __post_init__(self) -> None:
         for name in ("batch", "sequence", "tensor_parallel"):
             value = getattr(self, name)
-            if value is not None and not 1 <= value <= 10**7:
-                raise OptionError(f"{name} {value}: must be from 1 to 10,000,000")
+            if value is not None and not 1 <= value <= LARGEST:
+                raise OptionError(f"{name} {value}: must be from 1 to {LARGEST:,}")
         if self.precision not in PRECISION_BYTES:
             known = ", ".join(PRECISION_BYTES)
             raise OptionError(f"precision {self.precision!r:.60}: unknown; there are {known}")

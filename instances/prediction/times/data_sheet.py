@@ -14,7 +14,7 @@ from ..operators import Operator
 from ..power import sustained
 from .coefficients import Coefficients, of_data_sheets
 from .families import FAMILY, PARTS, parts, queued
-from .operator_times import OperatorTimes
+from .operator_times import OperatorTimes, counts_of
 
 
 class DataSheetTimes(OperatorTimes):
@@ -49,6 +49,6 @@ class DataSheetTimes(OperatorTimes):
 
     def total(self, operators: Sequence[Operator]) -> Estimate:
         """Return the seconds of all together."""
-        seconds = queued(self.seconds(operators), np.array([float(op.count) for op in operators]))
+        seconds = queued(self.seconds(operators), counts_of(operators))
         low, high = spread_of_total("data sheet", inside=False)
         return Estimate(seconds, seconds * low, seconds * high, False, self.basis)

@@ -114,7 +114,12 @@ def _tiled(rows: int, tile: int) -> float:
 
 
 def queued(each: Floats, counts: Floats) -> float:
-    """Return the seconds of calls one after the other: their work, or their launches if those take longer.
+    """Return the seconds of calls one after the other: their work, or their launches if those take longer."""
+    return max(work_and_launches(each, counts))
+
+
+def work_and_launches(each: Floats, counts: Floats) -> tuple[float, float]:
+    """Return the seconds that the GPU works, and those in which the host launches the calls.
 
     Parameters
     ----------
@@ -124,7 +129,7 @@ def queued(each: Floats, counts: Floats) -> float:
         Calls of each operator; shape (operators,).
     """
     work, launches = each[:, :-1].sum(axis=1), each[:, -1]
-    return max(float((work + EXPOSED * launches) @ counts), HOST * float(launches @ counts))
+    return float((work + EXPOSED * launches) @ counts), HOST * float(launches @ counts)
 
 
 def sizes(operator: Operator) -> Floats:

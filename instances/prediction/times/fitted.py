@@ -17,7 +17,7 @@ from .coefficients import Coefficients, fitted, platform
 from .data_sheet import DataSheetTimes
 from .families import FAMILY, GROUPS, parts, queued, sizes
 from .measurements import Measurement
-from .operator_times import OperatorTimes
+from .operator_times import OperatorTimes, counts_of
 
 FEWEST = 3
 """Measurements of a family that its three coefficients need; with fewer the data sheet speaks."""
@@ -85,7 +85,7 @@ class FittedTimes(OperatorTimes):
         Those are of calls that are repeated alone, when clocks and caches are not those of a model: whole
         models on P100, T4, V100 and A100 err by 3.2 % without and by 3.7 % with them.
         """
-        rows, counts = self._seconds(operators), np.array([float(op.count) for op in operators])
+        rows, counts = self.seconds(operators), counts_of(operators)
         each = rows.sum(axis=1) * counts
         measured = each @ np.array([self._key(op) in self.fits for op in operators])
         known = measured >= MEASURED * each.sum()
@@ -97,10 +97,11 @@ class FittedTimes(OperatorTimes):
 
     def _basis(self, operators: Sequence[Operator], share: float) -> str:
         """Return what a total rests on, of whose time this share was measured."""
-        used = sum(self.counts[key] for key in {self._key(op) for op in operators} & set(self.counts))
-        if not used:
-            return f"{self.sheet.basis}; too few measurements are of this model's operators and precision"
-        basis = f"{used} measurements on {self.gpu.name}"
+        count = sum(self.counts[key] for key in {self._key(op) for op in operators} & set(self.counts))
+        if not count:
+            used = " and ".join(sorted({op.precision for op in operators}))
+            return f"{self.sheet.basis}; too few measurements are of this model's operators in {used}"
+        basis = f"{count} measurements on {self.gpu.name}"
         return basis if share == 1.0 else f"{basis} for {share:.0%} of the time; else {self.sheet.basis}"
 
     def cool_and_hot(self, operators: Sequence[Operator]) -> tuple[float, float]:
@@ -110,8 +111,8 @@ class FittedTimes(OperatorTimes):
         matrices are then slower, up to what `powered` leaves of the peak. Both are equal where it leaves all
         of it; what was not measured comes from the data sheet, which has the limit already.
         """
-        counts = np.array([float(op.count) for op in operators])
-        return self._cool_and_hot(operators, self._seconds(operators), counts)
+        counts = counts_of(operators)
+        return self._cool_and_hot(operators, self.seconds(operators), counts)
 
     def _cool_and_hot(
         self, operators: Sequence[Operator], rows: Floats, counts: Floats
@@ -123,7 +124,7 @@ class FittedTimes(OperatorTimes):
         hot[:, 0] += known * np.maximum(held - np.maximum(arithmetic, peak), 0.0)
         return queued(rows, counts), queued(hot, counts)
 
-    def _seconds(self, operators: Sequence[Operator]) -> Floats:
+    def seconds(self, operators: Sequence[Operator]) -> Floats:
         """Return the seconds of each part of one call of each operator; shape (operators, parts)."""
         rows = self.sheet.seconds(operators)
         for index, (row, operator) in enumerate(zip(parts(operators, self.gpu), operators, strict=True)):

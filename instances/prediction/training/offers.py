@@ -76,13 +76,15 @@ class Offer:
 
     Parameters
     ----------
+    one
+        The forecast for a group of `parallelism.tensor` GPUs.
     epochs
         Of the training; with an interval where they were predicted.
     in_time
         Whether it is done by the deadline: at the high end too, as predicted, or not; None without one.
     """
 
-    rented: Rented
+    one: Forecast
     server: Server
     parallelism: Parallelism
     step: StepForecast
@@ -101,6 +103,11 @@ class Offer:
             step.inside and epochs.inside,
             f"{step.basis}; {epochs.basis}" if self.work.records else step.basis,
         )
+
+    @property
+    def rented(self) -> Rented:
+        """The hardware of which it is an offer."""
+        return self.one.rented
 
     @property
     def gpus(self) -> int:
@@ -228,7 +235,7 @@ def _fitting(
             setup = Setup(one, server, stages[again], chosen, batches, optimiser)
             if setup.memory().total <= one.rented.memory_bytes:
                 step = setup.forecast()
-                found.append(Offer(one.rented, server, chosen, step, work.epochs_at(step.samples), work))
+                found.append(Offer(one, server, chosen, step, work.epochs_at(step.samples), work))
         if found:
             return min(found, key=lambda offer: offer.hours.seconds)
     return None

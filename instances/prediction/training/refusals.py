@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..fill.forecast import Forecast
 from ..fill.work import Work
+from ..hardware import Gpu
 from .offers import Wanted, powers
 
 
@@ -17,7 +18,8 @@ class Refusal:
     Parameters
     ----------
     rank
-        0: no such server; 1: too few GPUs; 2: too few samples for all replicas; 3: too little memory.
+        −1: no such precision; 0: no such server; 1: too few GPUs; 2: too few samples for all replicas;
+        3: too little memory.
     short, advice
         For a cell of a table, and what helps.
     """
@@ -38,6 +40,11 @@ OF_MEMORY = Refusal(
     "give a smaller --batch or --sequence, more or larger GPUs, "
     "or leave --tensor, --pipeline, --zero and --gpus open",
 )
+
+
+def no_precision(gpu: Gpu, precision: str) -> Refusal:
+    """Return why a GPU without a precision is left out."""
+    return Refusal(-1, f"no {precision}", f"it has {', '.join(gpu.peak_tflops)}")
 
 
 def why_not(forecasts: Sequence[Forecast], work: Work, wanted: Wanted) -> Refusal:

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 
 from ...common.errors import OptionError
 from ..communication.all_reduce import hierarchical_s, ring_s
-from ..communication.links import Link
+from ..communication.links import LINK_ENDS, Link
 from ..estimate import Estimate
 from ..fill.forecast import Forecast, width
 from ..fill.rented import Server
-from ..fill.sentences import LINK_ENDS
 from ..models.memory import MASTER_BYTES, OPTIMISER_NUMBERS, DeviceMemory, held_bytes
 from ..times.coefficients import PLATFORM
 from ..times.families import MEMORY

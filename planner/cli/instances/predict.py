@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -39,7 +38,12 @@ class PredictOptions:
     sequence: Annotated[int | None, typer.Option(help="Tokens of a sample. [default: the most]", min=1)] = (
         None
     )
-    precision: Annotated[str, typer.Option(help="fp32, tf32, fp16, bf16, …")] = "fp32"
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            help="fp64, fp32, tf32, fp16, bf16 or fp8. [default: bf16, else fp16 on tensor cores, else fp32]"
+        ),
+    ] = None
     measurements: Annotated[
         list[str] | None,
         typer.Option(metavar="[NAME=]FILE", help="What was timed on a GPU; may be repeated, with its name."),
@@ -238,14 +242,25 @@ COLUMNS: tuple[TextColumn[dict[str, Any]], ...] = (
     ("hardware", False, lambda row: row["hardware"]),
     ("GPUs", True, lambda row: "–" if row["gpus"] is None else f"{row['gpus']:,}"),
     ("divided", False, lambda row: row["parallelism"] or row["why_not"]),
-    ("GB", True, lambda row: f"{_short(row['memory_gb'])} of {_short(row['gpu_memory_gb'])}"),
+    ("in", False, lambda row: row["precision"] or "–"),
+    ("GB", True, lambda row: _memory(row["memory_gb"], row["gpu_memory_gb"])),
     ("hours", True, lambda row: _short(row["hours"])),
     ("90 % interval", True, lambda row: _interval(row["hours_low"], row["hours_high"])),
     ("USD", True, lambda row: _short(row["cost_usd"])),
     ("90 % interval", True, lambda row: _interval(row["cost_low_usd"], row["cost_high_usd"])),
     ("in time", False, lambda row: row["in_time"] or "–"),
-    ("what was measured", False, lambda row: "inside" if row["inside"] else "outside"),
+    ("what was measured", False, lambda row: _where(row["inside"])),
 )
+
+
+def _where(inside: bool | None) -> str:
+    if inside is None:
+        return "–"
+    return "inside" if inside else "outside"
+
+
+def _memory(needed: float | None, there: float) -> str:
+    return "–" if needed is None else f"{short(needed)} of {short(there)}"
 
 
 def _interval(low: float | None, high: float | None) -> str:
@@ -257,11 +272,10 @@ def _short(value: float | None) -> str:
 
 
 def _show(found: Prediction, form: str) -> None:
-    rows = found.rows()
     if form == "json":
-        for row in rows:
-            typer.echo(json.dumps(row, allow_nan=False))
+        typer.echo(found.to_json())
         return
+    rows = found.rows()
     if form == "csv":
         cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
         typer.echo(csv_text(list(rows[0]), cells), nl=False)

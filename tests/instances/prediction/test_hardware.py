@@ -24,6 +24,14 @@ def test_names_have_aliases_and_any_case() -> None:
     assert gpu_named("rtx-pro-server-6000").name == "rtx-pro-6000"
 
 
+def test_the_precision_that_people_train_in() -> None:
+    """Pascal multiplies in half precision, but not on tensor cores; Volta and Turing have no bf16."""
+    taken = {name: gpu.training_precision for name, gpu in known_gpus().items()}
+    single, half = ("k80", "p4", "p100"), ("t4", "v100", "v100-sxm2", "rtx-2080-ti", "titan-rtx")
+    for name, precision in taken.items():
+        assert precision == ("fp32" if name in single else "fp16" if name in half else "bf16"), name
+
+
 def test_unknown_gpus_and_missing_peaks_are_one_line() -> None:
     with pytest.raises(OptionError, match=r"GPU 'h1000': unknown; did you mean 'h100'\? known are k80"):
         gpu_named("h1000")

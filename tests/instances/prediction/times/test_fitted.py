@@ -176,9 +176,7 @@ def test_the_basis_counts_what_was_measured_of_these_operators() -> None:
     assert times.total(shapes).basis == "10 measurements on l4"
     other = [replace(shape, precision="bf16") for shape in shapes]
     assert times.total(other).basis.startswith("data sheet of l4, ")
-    assert times.total(other).basis.endswith(
-        "; too few measurements are of this model's operators and precision"
-    )
+    assert times.total(other).basis.endswith("; too few measurements are of this model's operators in bf16")
 
 
 def test_measurements_that_contradict_each_other_leave_no_time_at_zero() -> None:

@@ -50,7 +50,7 @@ def _all(groups: list[Forecast], work: Work, most: int) -> list[Offer]:
                             if setup.memory().total <= one.rented.memory_bytes:
                                 step = setup.forecast()
                                 epochs = work.epochs_at(step.samples)
-                                found.append(Offer(one.rented, server, way, step, epochs, work))
+                                found.append(Offer(one, server, way, step, epochs, work))
     return found
 
 

@@ -24,9 +24,40 @@ def test_a_table_with_intervals() -> None:
 
 
 def test_data_for_programs() -> None:
-    rows = [json.loads(line) for line in invoke(predict, *GIVEN, "--format", "json").stdout.splitlines()]
-    assert [row["hardware"] for row in rows] == ["l4", "h100"]
+    found = json.loads(invoke(predict, *GIVEN, "--format", "json").stdout)
+    assert [row["hardware"] for row in found["rows"]] == ["l4", "h100"]
+    assert found["best"] in ("l4", "h100")
+    assert found["answer"].startswith("Rent ")
+    assert any("90 %" in line or "predict" in line for line in found["sentences"])
     assert len(invoke(predict, *GIVEN, "--format", "csv").stdout.splitlines()) == 3
+
+
+def test_several_gpus_are_one_document_of_json_whether_they_fit_or_not() -> None:
+    large = ("llama-2-70b", "--hardware", "l4,v100,t4", "--gpus", 1)
+    done = invoke(predict, *large, "--precision", "bf16", "--format", "json")
+    assert done.exit_code == INFEASIBLE
+    found = json.loads(done.stdout)
+    assert found["best"] is None
+    assert {row["hardware"]: row["why_not"] for row in found["rows"]} == {
+        "l4": "does not fit",
+        "v100": "no bf16",
+        "t4": "no bf16",
+    }
+
+
+def test_the_table_says_each_precision_and_from_which_batch_a_gpu_is_busy() -> None:
+    shown = invoke(predict, "gpt2", "--hardware", "h100,v100", "--batch", 1, "--sequence", 64).stdout
+    assert "in bf16 (h100), fp16 (v100)." in shown
+    assert "h100: with batches of 1 the GPU waits for the host" in shown
+    busy = invoke(predict, "gpt2", "--hardware", "h100,v100", "--batch", 2048, "--sequence", 64).stdout
+    assert "waits for the host" not in busy
+
+
+def test_a_page_with_a_gpu_that_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    given = ("gpt2", "--hardware", "h100,v100", "--batch", 1, "--precision", "bf16", "--output", path)
+    assert invoke(predict, *given).exit_code == 0
+    assert "v100 is left out: no bf16 (it has fp64, fp32, fp16)." in path.read_text()
 
 
 def test_one_command_to_a_proven_plan(tmp_path: Path) -> None:
@@ -57,7 +88,9 @@ def test_what_fits_nowhere_and_has_no_plan_is_told_to_programs(tmp_path: Path) -
 
 def test_fused_attention_is_said_and_is_of_transformers(tmp_path: Path) -> None:
     long = ("llama-2-7b", "--hardware", "h100", "--batch", 1, "--precision", "bf16", "--format", "json")
-    plain, fused = (json.loads(invoke(predict, *long, *how).stdout) for how in ((), ("--fused-attention",)))
+    plain, fused = (
+        json.loads(invoke(predict, *long, *how).stdout)["rows"][0] for how in ((), ("--fused-attention",))
+    )
     assert fused["hours"] < plain["hours"]
     assert fused["activations_gb"] < plain["activations_gb"]
     assert "keeps no scores" in invoke(predict, *long[:-2], "--fused-attention").stdout
