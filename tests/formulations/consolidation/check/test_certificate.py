@@ -81,3 +81,12 @@ def test_an_empty_server_more_is_worth_what_it_is_paid() -> None:
         CheckedCluster(formulation), {"goals": [goal("value", uniform(formulation, 1))]}, 2
     )
     assert worth == {"empty server of 2 gpu": 2.0}
+
+
+def test_what_a_server_is_worth_is_rounded_down_to_a_multiple_of_the_values() -> None:
+    """Prices prove 1.5 jobs of 0.1, of which no server adds a half."""
+    instance = placement(["value"], [server(gpu=1)], [job(f"j{k}", value=0.1) for k in range(3)])
+    formulation = ConsolidationFormulation(instance)
+    data = {"goals": [goal("value", uniform(formulation, 0.05))]}
+    worth = worth_of_servers(CheckedCluster(formulation), data, 0.1)
+    assert worth == {"empty server of 1 gpu": 0.1}

@@ -89,5 +89,6 @@ def test_any_multipliers_give_bounds() -> None:
 
 def test_prices_that_cannot_be_added_up_are_refused() -> None:
     """Rather than to leave 64 bits."""
-    with pytest.raises(TooLargeError):
-        Knapsack([(np.array([[1]]), np.array([2**58]))], [1])
+    for paid in ([2**58], [1, 2**58], [2**58, 1]):
+        with pytest.raises(TooLargeError):
+            Knapsack([(np.array([[1]] * len(paid)), np.array(paid))], [1])
