@@ -115,3 +115,9 @@ def test_coarse_cells_hold_what_fits() -> None:
     groups: Groups = [(np.array([[1333]]), np.array([1])) for _ in range(3)]
     assert _Relaxation(groups, [4000], 0, [0.0]).root([4000]) == 3
     assert Knapsack(groups, [4000]).most([4000], 0, Effort(0)) == 3
+
+
+def test_what_parts_cost_at_multipliers_is_rounded_down() -> None:
+    """Three alternatives that take a half each of a price of one, of what is worth one and a half."""
+    groups: Groups = [(np.array([[0, 1]]), np.array([1])) for _ in range(3)]
+    assert _Relaxation(groups, [1, 3], 0, [0.0, 0.5]).root([1, 3]) >= 3
