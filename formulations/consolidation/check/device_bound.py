@@ -149,7 +149,8 @@ def _shares(room: int, prices: Mapping[int, float]) -> int:
     paid = [(share // unit, price(p)) for share, p in prices.items() if p > 0]
     best = [0] * (room // unit + 1)
     for cell in range(1, len(best)):
-        best[cell] = max([best[cell - 1], *(best[cell - share] + p for share, p in paid if share <= cell)])
+        # What the best contents leave is less than any share: it lies in the first cells, which hold none.
+        best[cell] = max((best[cell - share] + p for share, p in paid if share <= cell), default=0)
     return best[-1]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from placements import job, placement, server, three_jobs
 
+import clusterplan
 from clusterplan.formulations.consolidation.certificate import CertifiedGoal
 from clusterplan.formulations.consolidation.check.certificate import (
     goal_bound,
@@ -18,7 +19,9 @@ from clusterplan.formulations.consolidation.check.certificate import (
     worth_of_servers,
 )
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
+from clusterplan.formulations.consolidation.classes import exact
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.solvers.common.options import SolveOptions
 
 
 def goal(objective: str, prices: list[list[float]], **multipliers: float) -> dict[str, Any]:
@@ -81,3 +84,54 @@ def test_an_empty_server_more_is_worth_what_it_is_paid() -> None:
         CheckedCluster(formulation), {"goals": [goal("value", uniform(formulation, 1))]}, 2
     )
     assert worth == {"empty server of 2 gpu": 2.0}
+
+
+def test_what_a_server_is_worth_is_rounded_down_to_a_multiple_of_the_values() -> None:
+    """Prices prove 1.5 jobs of 0.1, of which no server adds a half."""
+    instance = placement(["value"], [server(gpu=1)], [job(f"j{k}", value=0.1) for k in range(3)])
+    formulation = ConsolidationFormulation(instance)
+    data = {"goals": [goal("value", uniform(formulation, 0.05))]}
+    worth = worth_of_servers(CheckedCluster(formulation), data, 0.1)
+    assert worth == {"empty server of 1 gpu": 0.1}
+
+
+def test_levels_without_a_step_are_loosened_for_the_rounding_of_doubles() -> None:
+    jobs = [job("a", value=0.12345678901234567), job("b", value=0.3, current={"n": 1})]
+    instance = placement(["value"], [server(gpu=2)], jobs).model_copy(update={"restart_cost_h": 1e6})
+    classes = CheckedCluster(ConsolidationFormulation(instance)).classes
+    assert quantum(classes, "value") is None
+    # What is lost if all move is far larger than what the plan is worth: so is what rounding leaves.
+    for value in (0.42345678901234567, -299999.5765432109):
+        exactly = -exact(value) - classes.offset("value")
+        assert level(classes, "value", value) - exactly >= Fraction(29, 10**8)
+
+
+def test_after_an_objective_that_is_not_proven_no_level_counts() -> None:
+    instance = placement(["spread", "value", "servers"], [server(gpu=2)], [job("a", value=1)])
+    formulation = ConsolidationFormulation(instance)
+    data = {"goals": [goal("servers", uniform(formulation, 1), value=1)]}
+    for spread, proven in ((0.0, True), (None, False)):
+        found = price_bounds(CheckedCluster(formulation), data, (0.0, 1.0, 1.0), (spread, 1.0, None))
+        assert ("servers" in found) == proven
+
+
+def test_a_job_of_several_groups_may_spread_over_one_more_server() -> None:
+    """So that another server changes more than prices of the servers there are know."""
+    groups = [{"name": name, "tasks": 1, "demand": {"gpu": 1}} for name in ("ps", "worker")]
+    instance = placement(["value"], [server(gpu=2)], [{"name": "j", "groups": groups, "value": 1}])
+    formulation = ConsolidationFormulation(instance)
+    data = {"goals": [goal("value", uniform(formulation, 1))]}
+    assert worth_of_servers(CheckedCluster(formulation), data, 1) == {}
+
+
+def test_a_limit_on_traffic_that_a_plan_keeps_is_not_refuted() -> None:
+    """The next multiple of the step above a limit that does not do, and no more."""
+    jobs = [job(f"j{k}", traffic_gbit_per_s=0.2) for k in range(3)]
+    instance = placement(["value", "traffic"], [{**server(gpu=3), "count": 2}], jobs)
+    formulation = ConsolidationFormulation(instance)
+    found = clusterplan.solve(instance, "exact", SolveOptions(threads=1))
+    assert [record.certified_bound for record in found.objectives] == [3, 0.4]
+    for below, bound in ((0.2, 0.4), (0.3, 0.4), (0.4, 0.0), (0.5, 0.0)):
+        certificate = {**(found.certificate or {})}
+        certificate["traffic"] = {**certificate["traffic"], "below": below}
+        assert formulation.certified_bounds(certificate, (3.0, 0.4))[1] == bound

@@ -156,3 +156,74 @@ def test_servers_that_differ_are_different_shapes() -> None:
     ]
     assert rounded(instance, "value", Fraction(-95, 100)) == Fraction(-9, 10)
     assert rounded(instance, "servers", Fraction(3, 2)) == 2
+
+
+def by_hand(servers: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> ConsolidationInstance:
+    """Return an instance in which each job has one task that asks for a CPU and for devices."""
+    plain = {"tasks": 1, "task_demand": {"cpu": 1}, "value": 1}
+    made = clusterplan.parse_instance(
+        {
+            "schema_version": 1,
+            "kind": "consolidation",
+            "name": "by hand",
+            "servers": [{"capacity": {"cpu": 8}, **server} for server in servers],
+            "jobs": [{"name": f"j{k}", **plain, **job} for k, job in enumerate(jobs)],
+        }
+    )
+    assert isinstance(made, ConsolidationInstance)
+    return made
+
+
+def least(instance: ConsolidationInstance, **prices: Any) -> Fraction | None:
+    """Return the bound on value, to be minimised, of the same prices on servers of every shape."""
+    shape = {"devices": {"gpu": prices}}
+    goal = PricedGoal.model_validate({"objective": "value", "shapes": [shape] * len(shapes_of(instance))})
+    return ShapeBound(shapes_of(instance), jobs_alike(instance), goal).value({})
+
+
+def test_every_server_of_a_shape_is_paid() -> None:
+    instance = by_hand(
+        [{"name": "n", "count": 3, "devices": {"gpu": {"count": 1}}}], [{"devices": {"gpu": 1}}] * 3
+    )
+    assert least(instance, whole=1.0) == -3
+
+
+def test_a_share_that_fills_a_device_is_held() -> None:
+    taken = [{"device": 0, "share": 600}]
+    instance = by_hand(
+        [{"name": "n", "devices": {"gpu": {"count": 1, "taken": taken}}}], [{"share": {"gpu": 400}}]
+    )
+    assert least(instance) == -1
+
+
+def test_a_job_that_must_be_placed_costs_what_it_pays_for() -> None:
+    servers = [{"name": "n", "devices": {"gpu": {"count": 2}}}]
+    for must, expected in ((True, 1), (False, 0)):
+        instance = by_hand(servers, [{"devices": {"gpu": 2}, "value": 3, "must_place": must}])
+        assert least(instance, whole=2.0) == expected - 4
+
+
+def test_jobs_that_prices_tell_apart_are_not_alike() -> None:
+    servers = [{"name": "n", "gpu_model": "a", "devices": {"gpu": {"count": 1}}}]
+    job = {"share": {"gpu": 200}}
+    others: list[dict[str, Any]] = [
+        {"must_place": True},
+        {"gpu_model": "a"},
+        {"value": 2},
+        {"share": {"gpu": 300}},
+        {"tasks": 2},
+        {"task_demand": {"cpu": 2}},
+    ]
+    instance = by_hand(servers, [job, job, *({**job, **other} for other in others)])
+    assert [count for _, count in jobs_alike(instance)] == [2, 1, 1, 1, 1, 1, 1]
+
+
+def test_after_an_objective_that_is_not_proven_no_level_counts() -> None:
+    """The best value among plans of an unproven spread is not a level of the best plans."""
+    instance = by_hand([{"name": "n", "devices": {"gpu": {"count": 1}}}], [{"share": {"gpu": 200}}])
+    instance = instance.model_copy(update={"objectives": ("spread", "value", "servers")})
+    goal = PricedGoal.model_validate({"objective": "servers", "shapes": [{}], "multipliers": {"value": 1.0}})
+    objectives = DeviceFormulation(instance).objectives
+    for spread, proven in ((0.0, True), (None, False)):
+        found = shape_bounds(instance, objectives, [goal], [0.0, 1.0, 1.0], [spread, None, None])
+        assert (found[2] is not None) == proven

@@ -67,3 +67,11 @@ def test_prices_out_of_range_are_refused(price: float) -> None:
     assert str(read_device_certificate(INSTANCE, {"devices": [goal]})).startswith(
         "devices.0.shapes.0.resources"
     )
+
+
+def test_prices_of_another_number_of_shapes_are_refused() -> None:
+    """Fewer, or more."""
+    assert isinstance(INSTANCE, ConsolidationInstance)
+    for shapes in ([], [{}, {}]):
+        fault = read_device_certificate(INSTANCE, {"devices": [{"objective": "value", "shapes": shapes}]})
+        assert fault == f"the prices of value are of {len(shapes)} shapes of servers, not 1"

@@ -89,5 +89,35 @@ def test_any_multipliers_give_bounds() -> None:
 
 def test_prices_that_cannot_be_added_up_are_refused() -> None:
     """Rather than to leave 64 bits."""
-    with pytest.raises(TooLargeError):
-        Knapsack([(np.array([[1]]), np.array([2**58]))], [1])
+    for paid in ([2**58], [1, 2**58], [2**58, 1]):
+        with pytest.raises(TooLargeError):
+            Knapsack([(np.array([[1]] * len(paid)), np.array(paid))], [1])
+
+
+def test_the_last_unit_counts() -> None:
+    """Prices of a few units, at multipliers that are no whole numbers: nothing is lost to rounding."""
+    draw = random.Random(2)
+    for seed in range(150):
+        groups, free = drawn(seed, 6)
+        groups = [(weights, np.array([draw.randint(-1, 3) for _ in weights])) for weights, _ in groups]
+        most = enumerated(groups, free)
+        assert Knapsack(groups, free).most(free, 0, Effort(10_000)) == most, seed
+        known = [(weights[paid > 0], paid[paid > 0]) for weights, paid in groups if (paid > 0).any()]
+        limit = [max(amount, 6) for amount in free]
+        for resource in range(len(free) if known else 0):
+            relaxation = _Relaxation(known, limit, resource, [draw.random() for _ in free])
+            assert relaxation.root(free) >= most, seed
+            assert relaxation.search(free, 0, 3)[0] >= most, seed
+
+
+def test_coarse_cells_hold_what_fits() -> None:
+    """Of 4000 units in cells of 4, three times 1333 are 999 cells at least, not 1002."""
+    groups: Groups = [(np.array([[1333]]), np.array([1])) for _ in range(3)]
+    assert _Relaxation(groups, [4000], 0, [0.0]).root([4000]) == 3
+    assert Knapsack(groups, [4000]).most([4000], 0, Effort(0)) == 3
+
+
+def test_what_parts_cost_at_multipliers_is_rounded_down() -> None:
+    """Three alternatives that take a half each of a price of one, of what is worth one and a half."""
+    groups: Groups = [(np.array([[0, 1]]), np.array([1])) for _ in range(3)]
+    assert _Relaxation(groups, [1, 3], 0, [0.0, 0.5]).root([1, 3]) >= 3
