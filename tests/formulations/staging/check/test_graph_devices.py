@@ -57,6 +57,16 @@ def test_memory_counts() -> None:
     assert refuted(diamond(layers=rows, types=types), math.inf)
 
 
+def test_memory_that_is_just_filled_is_enough() -> None:
+    """Two layers of one GiB fill a unit of two: 5 s as without memory. A little less, and each is alone."""
+    rows = [layer.model_dump(exclude_none=True) | {"memory_gib": 1.0} for layer in diamond().layers]
+    for room, best in ((2.0, 5.0), (2.0 * (1 - 1e-6), math.inf)):
+        types = [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": 2, "memory_gib": room}]
+        instance = diamond(layers=rows, types=types)
+        assert refuted(instance, best * (1 - 1e-9) if math.isfinite(best) else math.inf)
+        assert math.isinf(best) or not refuted(instance, best)
+
+
 def nowhere() -> StagingInstance:
     """Return two layers of one colour that run on different types alone, and one that runs on both."""
     rows = [
