@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import numpy as np
 import pytest
@@ -99,6 +100,21 @@ def test_the_stages_are_those_of_the_methods(seed: int) -> None:
     assert len(own.first) == len(table.first)
     assert np.sort(own.time_s(np.ones(len(own.first)))) == pytest.approx(np.sort(table.time_s(1)))
     assert len(derive_stages(instance).inside) == table.layers + 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stages_that_are_too_slow_are_left_out_and_no_others(seed: int) -> None:
+    """On as many units as there are, with layers that communicate."""
+    document, rng = random_graph(seed), random.Random(seed)
+    for layer in document["layers"]:
+        layer["communication_s"] = {name: rng.uniform(0, 20) for name in layer["compute_s"]}
+        layer["communication_parallel"] = rng.choice((0.1, 0.9))
+    instance = parse_instance(document)
+    assert isinstance(instance, StagingInstance)
+    every = derive_graph_segments(instance, math.inf)
+    times = np.sort(every.time_s(every.limit[every.type]))
+    for slowest_s in times[[len(times) // 4, len(times) // 2]] * (1 + 1e-6):
+        assert len(derive_graph_segments(instance, slowest_s).first) == (times <= slowest_s).sum()
 
 
 def test_a_claim_that_is_too_good_proves_nothing() -> None:
