@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import numpy as np
 import pytest
@@ -57,6 +58,16 @@ def test_memory_counts() -> None:
     assert refuted(diamond(layers=rows, types=types), math.inf)
 
 
+def test_memory_that_is_just_filled_is_enough() -> None:
+    """Two layers of one GiB fill a unit of two: 5 s as without memory. A little less, and each is alone."""
+    rows = [layer.model_dump(exclude_none=True) | {"memory_gib": 1.0} for layer in diamond().layers]
+    for room, best in ((2.0, 5.0), (2.0 * (1 - 1e-6), math.inf)):
+        types = [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": 2, "memory_gib": room}]
+        instance = diamond(layers=rows, types=types)
+        assert refuted(instance, best * (1 - 1e-9) if math.isfinite(best) else math.inf)
+        assert math.isinf(best) or not refuted(instance, best)
+
+
 def nowhere() -> StagingInstance:
     """Return two layers of one colour that run on different types alone, and one that runs on both."""
     rows = [
@@ -89,6 +100,21 @@ def test_the_stages_are_those_of_the_methods(seed: int) -> None:
     assert len(own.first) == len(table.first)
     assert np.sort(own.time_s(np.ones(len(own.first)))) == pytest.approx(np.sort(table.time_s(1)))
     assert len(derive_stages(instance).inside) == table.layers + 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stages_that_are_too_slow_are_left_out_and_no_others(seed: int) -> None:
+    """On as many units as there are, with layers that communicate."""
+    document, rng = random_graph(seed), random.Random(seed)
+    for layer in document["layers"]:
+        layer["communication_s"] = {name: rng.uniform(0, 20) for name in layer["compute_s"]}
+        layer["communication_parallel"] = rng.choice((0.1, 0.9))
+    instance = parse_instance(document)
+    assert isinstance(instance, StagingInstance)
+    every = derive_graph_segments(instance, math.inf)
+    times = np.sort(every.time_s(every.limit[every.type]))
+    for slowest_s in times[[len(times) // 4, len(times) // 2]] * (1 + 1e-6):
+        assert len(derive_graph_segments(instance, slowest_s).first) == (times <= slowest_s).sum()
 
 
 def test_a_claim_that_is_too_good_proves_nothing() -> None:

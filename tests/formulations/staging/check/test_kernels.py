@@ -29,6 +29,16 @@ def test_parts_are_sums_over_layers_that_memory_can_hold() -> None:
     assert list(zip(first, last, unit_type, strict=True)) == [(0, 0, 0)]
 
 
+def test_what_just_fits_is_not_left_out() -> None:
+    """A segment that fills a unit's memory, and takes just the slowest time that matters."""
+    for part in (0, 2):
+        own = np.zeros((1, 1, 4))
+        own[0, 0, part] = 5.0
+        for room, last_s, found in ((3.0, 5.0, 1), (2.9, 5.0, 0), (3.0, 4.9, 0)):
+            columns = kernels.derive(own, 3 * np.ones((1, 1)), room * ONE, NONE, last_s)
+            assert len(columns[0]) == found
+
+
 @pytest.mark.parametrize(
     ("serial", "parallel", "high", "units"),
     [(0.0, 6.0, 2.0, 3.0), (0.0, 6.0, 1.9, 4.0), (3.0, 1.0, 2.0, math.inf), (0.0, 101.0, 1.0, math.inf)],
