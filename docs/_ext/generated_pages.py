@@ -320,7 +320,7 @@ API = {
         "clusterplan.solvers.common.result.ObjectiveRecord",
     ),
     "Frontiers": (
-        *("pareto", "Frontier", "AllocationFrontier"),
+        *("pareto", "Frontier", "AllocationFrontier", "SchedulingFrontier"),
         "clusterplan.solvers.common.frontier.AnyFrontier",
     ),
     "Batches and comparisons": (
@@ -333,13 +333,13 @@ API = {
     ),
     "Instances": (
         *("load", "parse_instance", "save", "load_catalogue", "Instance", "AllocationInstance"),
-        *("StagingInstance", "ConsolidationInstance", "HardwareCatalogue"),
+        *("StagingInstance", "ConsolidationInstance", "SchedulingInstance", "HardwareCatalogue"),
     ),
-    "Builders": ("Allocation", "Staging", "Consolidation"),
+    "Builders": ("Allocation", "Staging", "Consolidation", "Scheduling"),
     "Importers": (
         *("import_slurm", "import_kubernetes", "import_openb", "import_philly", "import_tiresias"),
         *("import_gavel", "import_gavel_consolidation", "import_pollux", "import_sailor"),
-        *("import_pipedream", "import_dnn_partitioning"),
+        *("import_pipedream", "import_dnn_partitioning", "import_trace", "import_sacct", "import_muri"),
     ),
     "Pages, plots and exports": ("report", "plot", "export_plan"),
     "Predictions": ("predict", "Prediction"),
