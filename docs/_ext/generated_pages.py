@@ -297,19 +297,10 @@ def solvers() -> Iterator[str]:
             yield from table(
                 ["option", "default", "allowed", "what it does"],
                 (
-                    [code(key), code(str(option.default)), _allowed(option), plain(option.what)]
+                    [code(key), code(str(option.default)), plain(option.allowed), plain(option.what)]
                     for key, option in solver.method_options.items()
                 ),
             )
-
-
-def _allowed(option: Any) -> str:
-    if option.choices:
-        return " or ".join(code(str(choice)) for choice in option.choices)
-    least = f" ≥ {option.least:g}" if option.least is not None else ""
-    return {"bool": "`true` or `false`", "int": "whole number", "float": "number", "str": "text"}[
-        type(option.default).__name__
-    ] + least
 
 
 # Python
