@@ -7,29 +7,32 @@
 >>> clusterplan.verify(instance, result).ok
 True
 
-Three kinds of instance: *allocation* (how many parameter servers and workers for each job), *staging*
-(which layers on which hardware, and how many units) and *consolidation* (which servers). Every result
-carries objective, bound and gap, and every plan is verified before it is returned.
+Four kinds of instance: *allocation* (how many parameter servers and workers for each job), *staging*
+(which layers on which hardware, and how many units), *consolidation* (which servers) and *scheduling* (which
+job when). Every result carries objective, bound and gap, and every plan is verified before it is returned.
 
 What goes in
     load, parse_instance, save        an instance from a file, from plain data, and to a file
     Allocation, Staging,              builders: an instance call by call, Allocation(gpu=8).add_job(…)
-        Consolidation
+        Consolidation, Scheduling
     import_slurm, import_kubernetes,  a cluster as it is;
-        import_openb, import_philly, import_tiresias        a trace;
+        import_openb, import_philly, import_tiresias        jobs of a trace that are there at once;
+    import_trace, import_sacct,       a whole trace, to be scheduled: a table of jobs, the accounts of Slurm,
+        import_muri                       a trace of Muri
         import_gavel, import_gavel_consolidation, import_pollux, import_sailor, import_pipedream,
         import_dnn_partitioning       published measurements
     load_catalogue                    a price list of machines
     predict                           a model on GPUs that one need not have; a Prediction
     module_model                      a PyTorch module as such a model
     fit_speed, fit_loss               a job's speed, and its remaining steps, from measurements
-    Instance                          AllocationInstance, StagingInstance, ConsolidationInstance
+    Instance                          AllocationInstance, StagingInstance, ConsolidationInstance,
+                                          SchedulingInstance
 What is done
     solve                             one instance by one solver; the answer is a Result
     solve_many                        many instances in worker processes, with a journal; yields a Record each
     compare                           every solver on every instance; the answer is a Comparison
     what_if                           scenarios beside the instance as it is; the answer is a WhatIf
-    pareto                            the whole trade-off; the answer is a Frontier or AllocationFrontier
+    pareto                            the whole trade-off: Frontier, AllocationFrontier, SchedulingFrontier
     verify                            a result checked without trusting a solver; the answer is a Verification
     SolveOptions, BatchOptions        limits and settings of a solve, and of many
 What comes out
@@ -81,16 +84,21 @@ if TYPE_CHECKING:
     from .instances.importers import import_gavel as import_gavel
     from .instances.importers import import_gavel_consolidation as import_gavel_consolidation
     from .instances.importers import import_kubernetes as import_kubernetes
+    from .instances.importers import import_muri as import_muri
     from .instances.importers import import_openb as import_openb
     from .instances.importers import import_philly as import_philly
     from .instances.importers import import_pipedream as import_pipedream
     from .instances.importers import import_pollux as import_pollux
+    from .instances.importers import import_sacct as import_sacct
     from .instances.importers import import_sailor as import_sailor
     from .instances.importers import import_slurm as import_slurm
     from .instances.importers import import_tiresias as import_tiresias
+    from .instances.importers import import_trace as import_trace
     from .instances.prediction.fill.predict import Prediction as Prediction
     from .instances.prediction.fill.predict import predict as predict
     from .instances.prediction.models.torch_module import module_model as module_model
+    from .instances.scheduling.builder import Scheduling as Scheduling
+    from .instances.scheduling.instance import SchedulingInstance as SchedulingInstance
     from .instances.staging.builder import Staging as Staging
     from .instances.staging.instance import StagingInstance as StagingInstance
     from .planner.api import solve as solve
@@ -111,6 +119,7 @@ if TYPE_CHECKING:
     from .solvers.common.options import SolveOptions as SolveOptions
     from .solvers.common.result import Result as Result
     from .solvers.common.result import SolveError as SolveError
+    from .solvers.scheduling.frontier_result import SchedulingFrontier as SchedulingFrontier
     from .solvers.staging.frontier_result import Frontier as Frontier
 
 _HOMES = {
@@ -132,6 +141,9 @@ _HOMES = {
     "Prediction": "instances.prediction.fill.predict",
     "Record": "planner.batch.record",
     "Result": "solvers.common.result",
+    "Scheduling": "instances.scheduling.builder",
+    "SchedulingFrontier": "solvers.scheduling.frontier_result",
+    "SchedulingInstance": "instances.scheduling.instance",
     "SolveError": "solvers.common.result",
     "SolveOptions": "solvers.common.options",
     "SpeedFit": "instances.allocation.fits",
@@ -149,13 +161,16 @@ _HOMES = {
     "import_gavel": "instances.importers",
     "import_gavel_consolidation": "instances.importers",
     "import_kubernetes": "instances.importers",
+    "import_muri": "instances.importers",
     "import_openb": "instances.importers",
     "import_philly": "instances.importers",
     "import_pipedream": "instances.importers",
     "import_pollux": "instances.importers",
+    "import_sacct": "instances.importers",
     "import_sailor": "instances.importers",
     "import_slurm": "instances.importers",
     "import_tiresias": "instances.importers",
+    "import_trace": "instances.importers",
     "load": "instances.documents",
     "load_catalogue": "instances.documents",
     "module_model": "instances.prediction.models.torch_module",

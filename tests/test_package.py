@@ -13,6 +13,7 @@ import pytest
 from imports import FLOORS
 
 import clusterplan
+from clusterplan.instances.registry import KINDS
 from clusterplan.planner import doctor
 
 ROOT = Path(__file__).parent.parent
@@ -65,6 +66,14 @@ def test_every_public_name_exists_and_is_documented() -> None:
     assert set(clusterplan.__all__) <= set(dir(clusterplan))
     with pytest.raises(AttributeError, match="nonsense"):
         _ = clusterplan.nonsense
+
+
+def test_every_kind_has_its_instance_and_its_builder_at_the_top() -> None:
+    """Named after the kind."""
+    for kind, declared in KINDS.items():
+        assert getattr(clusterplan, f"{kind.capitalize()}Instance") is declared.model
+        assert getattr(clusterplan, kind.capitalize()).KIND is declared
+        assert f"*{kind}*" in " ".join((clusterplan.__doc__ or "").split())
 
 
 def test_the_changelog_knows_this_version() -> None:

@@ -297,19 +297,10 @@ def solvers() -> Iterator[str]:
             yield from table(
                 ["option", "default", "allowed", "what it does"],
                 (
-                    [code(key), code(str(option.default)), _allowed(option), plain(option.what)]
+                    [code(key), code(str(option.default)), plain(option.allowed), plain(option.what)]
                     for key, option in solver.method_options.items()
                 ),
             )
-
-
-def _allowed(option: Any) -> str:
-    if option.choices:
-        return " or ".join(code(str(choice)) for choice in option.choices)
-    least = f" ≥ {option.least:g}" if option.least is not None else ""
-    return {"bool": "`true` or `false`", "int": "whole number", "float": "number", "str": "text"}[
-        type(option.default).__name__
-    ] + least
 
 
 # Python
@@ -320,7 +311,7 @@ API = {
         "clusterplan.solvers.common.result.ObjectiveRecord",
     ),
     "Frontiers": (
-        *("pareto", "Frontier", "AllocationFrontier"),
+        *("pareto", "Frontier", "AllocationFrontier", "SchedulingFrontier"),
         "clusterplan.solvers.common.frontier.AnyFrontier",
     ),
     "Batches and comparisons": (
@@ -333,13 +324,13 @@ API = {
     ),
     "Instances": (
         *("load", "parse_instance", "save", "load_catalogue", "Instance", "AllocationInstance"),
-        *("StagingInstance", "ConsolidationInstance", "HardwareCatalogue"),
+        *("StagingInstance", "ConsolidationInstance", "SchedulingInstance", "HardwareCatalogue"),
     ),
-    "Builders": ("Allocation", "Staging", "Consolidation"),
+    "Builders": ("Allocation", "Staging", "Consolidation", "Scheduling"),
     "Importers": (
         *("import_slurm", "import_kubernetes", "import_openb", "import_philly", "import_tiresias"),
         *("import_gavel", "import_gavel_consolidation", "import_pollux", "import_sailor"),
-        *("import_pipedream", "import_dnn_partitioning"),
+        *("import_pipedream", "import_dnn_partitioning", "import_trace", "import_sacct", "import_muri"),
     ),
     "Pages, plots and exports": ("report", "plot", "export_plan"),
     "Predictions": ("predict", "Prediction"),

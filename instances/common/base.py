@@ -28,7 +28,7 @@ ProblemKind = str
 
 
 class Instance(Checked):
-    """Base of the three kinds of planning instance.
+    """Base of all kinds of planning instance.
 
     Attributes
     ----------

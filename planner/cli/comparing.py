@@ -78,22 +78,25 @@ def _print(comparison: Comparison, format: Format) -> None:
 
 def rows_table(comparison: Comparison) -> Table:
     """Return the table of all rows; the name of an instance stands only in its first."""
-    titles = [
-        ("instance", False),
-        ("solver", False),
-        ("status", False),
-        ("objective", False),
-        ("value", True),
-    ]
-    titles += [("bound", True), ("to best bound", True), ("to best plan", True), ("seconds", True)]
+    objectives = comparison.objective_titles
+    titles = [("instance", False), ("solver", False), ("status", False)]
+    if len(objectives) > 1:
+        titles += [(title, True) for name in objectives for title in (name, "bound")]
+    else:
+        titles += [("objective", False), ("value", True), ("bound", True)]
+    titles += [("to best bound", True), ("to best plan", True), ("seconds", True)]
     cells, before = [], None
     for row in comparison.rows:
         status = with_limit(row.status, row.status, row.limit)
-        name = f"{row.objective_name} [{row.unit}]" if row.unit != row.objective_name else row.objective_name
         figures = [figure(row.objective), figure(row.bound)]
+        if len(objectives) > 1:
+            own = [figures if name == row.objective_title else ["", ""] for name in objectives]
+            figures = [cell for pair in own for cell in pair]
+        else:
+            figures = [row.objective_title or "–", *figures]
         gaps = [percent(row.gap_to_best_bound), "best" if row.best else percent(row.gap_to_best_plan)]
         head = row.instance if row.instance != before else ""
-        cells.append([head, row.solver, status, name or "–", *figures, *gaps, f"{row.runtime_s:.2f}"])
+        cells.append([head, row.solver, status, *figures, *gaps, f"{row.runtime_s:.2f}"])
         before = row.instance
     return table(titles, cells)
 

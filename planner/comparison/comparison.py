@@ -70,6 +70,12 @@ class Comparison(Model):
         """The names of the solvers, in order."""
         return tuple(dict.fromkeys(row.solver for row in self.rows))
 
+    @property
+    def objective_titles(self) -> tuple[str, ...]:
+        """The objectives of the rows with their units; values of different ones do not go into one column."""
+        titles = (row.objective_title for row in self.rows)
+        return tuple(dict.fromkeys(title for title in titles if title is not None))
+
     def to_json(self) -> str:
         """Return the comparison as one line of JSON."""
         return self.model_dump_json()
@@ -214,12 +220,22 @@ def _rows(
     # A wrong bound would make every other solver look bad, so it does not count as the best.
     refuted = {id(result): _refuted(result, best) for result in results}
     bounds = _best_bounds([result for result in results if refuted[id(result)] is None], best)
+    shown = _first_difference(plans)
     return [
-        _row(record.source, result, name, best, bounds, refuted[id(result)]).model_copy(
+        _row(record.source, result, name, best, bounds, refuted[id(result)], shown).model_copy(
             update={"measures": measures.get((record.source, record.solver))}
         )
         for record, result in zip(group, results, strict=True)
     ]
+
+
+def _first_difference(plans: Sequence[Sequence[ObjectiveRecord]]) -> int:
+    """Return the index of the first objective at which plans differ, else of the last; 0 without plans."""
+    for index, values in enumerate(zip(*plans, strict=True)):
+        known = [record.value for record in values if record.value is not None]
+        if len(known) < len(plans) or not all(agree(value, known[0]) for value in known):
+            return index
+    return max(len(plans[0]) - 1, 0) if plans else 0
 
 
 def _refuted(result: Result, best: Sequence[ObjectiveRecord]) -> str | None:
@@ -263,8 +279,9 @@ def _row(
     best: Sequence[ObjectiveRecord],
     bounds: Sequence[float | None],
     wrong: str | None,
+    shown: int,
 ) -> ComparisonRow:
-    deciding = result.deciding
+    deciding = result.objectives[shown] if result.objectives else None
     has_plan = result.plan is not None
     own = result.objectives if has_plan else ()
     to_plan = _gap(own, [record.value for record in best], 0.0) if has_plan else None
@@ -277,9 +294,9 @@ def _row(
         limit=result.limit,
         objective_name=deciding.name if deciding else None,
         unit=deciding.unit if deciding else None,
-        objective=result.objective,
-        bound=None if wrong else result.bound,
-        gap=None if wrong else result.gap,
+        objective=deciding.value if deciding else None,
+        bound=deciding.bound if deciding and not wrong else None,
+        gap=deciding.gap if deciding and not wrong else None,
         gap_to_best_bound=_gap(own, bounds, result.options.gap) if has_plan else None,
         gap_to_best_plan=to_plan,
         best=has_plan and wrong is None and to_plan is not None and to_plan <= result.options.gap,

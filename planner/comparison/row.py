@@ -16,7 +16,8 @@ class ComparisonRow(Model):
     instance, file
         What the instance is called, with its file where another has the same name; and that file.
     objective_name, unit, objective, bound, gap
-        Of the first objective that is not proven, else of the last, as in the result.
+        Of the first objective at which plans of the instance differ, else of the last: the same for all its
+        rows.
     gap_to_best_bound
         How far the plan is at most from the optimum, by the best bounds of all solvers.
     gap_to_best_plan
@@ -46,3 +47,9 @@ class ComparisonRow(Model):
     runtime_s: float = 0.0
     message: str | None = None
     measures: Measures | None = None
+
+    @property
+    def objective_title(self) -> str | None:
+        """The objective with its unit."""
+        name, unit = self.objective_name, self.unit
+        return name if unit in (None, name) else f"{name} [{unit}]"

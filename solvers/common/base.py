@@ -66,12 +66,26 @@ class MethodOption:
         The values that are allowed; any of the type if there are none.
     least
         The smallest number that is allowed; any if None.
+    form
+        How a text is written, with its unit.
     """
 
     default: bool | int | float | str
     what: str
     choices: tuple[bool | int | float | str, ...] = ()
     least: float | None = None
+    form: str = ""
+
+    @property
+    def allowed(self) -> str:
+        """What may be given, in words."""
+        if self.form:
+            return self.form
+        if self.choices:
+            return " or ".join(map(str, self.choices))
+        words = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+        least = "" if self.least is None else f", {self.least:g} or more"
+        return words[type(self.default)] + least
 
     def fault(self, value: Any) -> str | None:
         """Return the rule that a value breaks, such as `must be finite`; None if it is allowed."""

@@ -49,6 +49,7 @@ PLACEMENT = MethodOption(
 )
 SHORTEST_ROUND_S = 1.0
 """No turn is shorter: a trace of days would have billions of them."""
+QUEUES_FORM = "GPU-seconds that rise, such as 3250,7200, or none"
 AT_LEAST = "; twice the longest restart at least"
 BY = MethodOption("truth", "Remaining times are true, or estimated by users.", choices=("truth", "estimate"))
 
@@ -208,9 +209,7 @@ def limits_of(text: str) -> tuple[float, ...]:
         if not all(0 < a < b < float("inf") for a, b in zip((1e-300, *limits), limits, strict=False)):
             raise ValueError
     except ValueError:
-        raise OptionError(
-            f"option 'queues' is {text!r}; write GPU-seconds that rise, such as 3250,7200, or none"
-        ) from None
+        raise OptionError(f"option 'queues' is {text!r}; write {QUEUES_FORM}") from None
     return limits
 
 
@@ -330,9 +329,17 @@ POLICIES: tuple[PolicySolver, ...] = (
         Queues.knows,
         _las,
         {
-            "queues": MethodOption("3250,7200", "Limits of the queues in GPU-seconds, or none."),
+            "queues": MethodOption(
+                "3250,7200",
+                "Service in GPU-seconds at which a job falls from the first queue to the second, and so on; "
+                "none: no queues, and who has had least is compared once a lease.",
+                form=QUEUES_FORM,
+            ),
             "promote": MethodOption(
-                0.0, "Back to the first queue after waiting so many times the time run; 0: never.", least=0.0
+                0.0,
+                "Back to the first queue after waiting so many times the time run; 0: never. Then jobs keep "
+                "their queue for twice the longest restart.",
+                least=0.0,
             ),
             "semantics": SEMANTICS,
         },

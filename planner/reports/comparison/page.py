@@ -127,9 +127,7 @@ def results_table(comparison: Comparison) -> Table:
         *kind,
         (Column("solver"), lambda row: Cell(row.solver, swatch=colours[row.solver])),
         STATUS,
-        (Column("objective"), _objective),
-        (Column("value", True), lambda row: number(row.objective, 8)),
-        (Column("bound", True), lambda row: number(row.bound, 8)),
+        *_objectives(comparison),
         (Column("own gap", True), lambda row: share(row.gap)),
         (Column("gap to best bound", True), lambda row: share(row.gap_to_best_bound)),
         (Column("gap to best plan", True), _gap_to_best_plan),
@@ -141,9 +139,26 @@ def results_table(comparison: Comparison) -> Table:
     return table_of("every", caption, comparison.rows, columns, filter=wanted)
 
 
-def _objective(row: ComparisonRow) -> Cell:
-    name = row.objective_name or "–"
-    return Cell(name if row.unit in (None, name) else f"{name} [{row.unit}]")
+def _objectives(comparison: Comparison) -> list[CellColumn[ComparisonRow]]:
+    """Return the columns of values and bounds; unlike objectives have columns of their own."""
+    titles = comparison.objective_titles
+    if len(titles) > 1:
+        return [column for title in titles for column in _of_objective(title)]
+    return [
+        (Column("objective"), lambda row: Cell(row.objective_title or "–")),
+        (Column("value", True), lambda row: number(row.objective, 8)),
+        (Column("bound", True), lambda row: number(row.bound, 8)),
+    ]
+
+
+def _of_objective(title: str) -> list[CellColumn[ComparisonRow]]:
+    def cell(row: ComparisonRow, value: float | None) -> Cell:
+        return number(value, 8) if row.objective_title == title else Cell("")
+
+    return [
+        (Column(title, True), lambda row: cell(row, row.objective)),
+        (Column("bound", True, title), lambda row: cell(row, row.bound)),
+    ]
 
 
 def _gap_to_best_plan(row: ComparisonRow) -> Cell:

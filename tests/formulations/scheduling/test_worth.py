@@ -31,6 +31,19 @@ def test_the_bound_falls_by_the_worth_of_a_unit() -> None:
         assert price_bound(small, grid) - price_bound(larger, grid) == pytest.approx(more * worth, rel=1e-6)
 
 
+def test_the_bound_falls_by_the_worth_of_a_unit_whatever_jobs_weigh() -> None:
+    """Weights that are all alike change neither; those that are not are shares of their sum."""
+    small, grid = priced(8)
+    plain = [job.model_dump(exclude_none=True) for job in small.jobs]
+    for weights in ([3.0] * 30, [float(1 + k % 4) for k in range(30)]):
+        jobs = [{**job, "weight": weight} for job, weight in zip(plain, weights, strict=True)]
+        here = small.replace(jobs=jobs)
+        fall = price_bound(here, grid) - price_bound(here.replace(resources={"gpu": 9}), grid)
+        assert fall == pytest.approx(worth_of_units(here, grid)["gpu"], rel=1e-6)
+        whole = float((np.diff(grid.edges_s) @ grid.price[:-1])[0])
+        assert worth_of_units(here, grid)["gpu"] == pytest.approx(whole * max(weights) / sum(weights))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_best_schedules_of_one_machine_and_two_differ_by_no_more(seed: int) -> None:
     """Jobs that are all there at once: shortest first is optimal on identical machines."""
@@ -69,6 +82,16 @@ def test_the_advice_says_seconds_and_job_hours() -> None:
     )
     assert "job-hours" not in buy_next(weighted, worth, 1.0)
     assert "more of no resource" in buy_next(instance, {"gpu": 0.0}, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(1234.5, "1,240 s"), (999.1, "1,000 s"), (0.0012345, "0.00124 s"), (12.0, "12 s"), (1000.0, "1,000 s")],
+)
+def test_the_advice_has_three_digits_and_is_rounded_up(seconds: float, said: str) -> None:
+    """A bound from above holds as it is printed, and says no more than it has to."""
+    instance, _ = priced(8)
+    assert f"at most {said} of the mean" in buy_next(instance, {"gpu": seconds}, 0.0)
 
 
 def test_a_certificate_that_cannot_be_read_has_no_prices() -> None:

@@ -497,6 +497,20 @@ def test_solvers_are_listed(run: Command) -> None:
     assert all(name in table for name in names)
 
 
+def test_a_solver_is_listed_with_its_options(run: Command) -> None:
+    """Each with its default, what may be given, and in which unit."""
+    said = " ".join(run("solvers", "las").out.split())
+    assert "GPU-seconds that rise," in said
+    assert "queues" in said
+    assert "promote" in said
+    assert "standard or muri" in said
+    assert "there are no options of its own" in run("solvers", "best-fit").out
+    assert [row["solver"] for row in run("solvers", "las", "--format", "json").objects] == ["las"]
+    wrong = run("solvers", "lsa")
+    assert wrong.code == 2
+    assert "no solver 'lsa'; did you mean 'las'" in wrong.err
+
+
 GENERATE = {
     "allocation": ["--jobs", "3", "--resources", "2", "--optional-share", "0.5"],
     "staging": ["--layers", "4", "--types", "2", "--limits", "tight", "--memory", "--transfers"],

@@ -25,6 +25,7 @@ from clusterplan.planner.comparison.compare import compare
 from clusterplan.planner.comparison.comparison import Comparison, compared
 from clusterplan.planner.comparison.row import ComparisonRow
 from clusterplan.planner.reports.comparison.files import to_csv
+from clusterplan.planner.reports.comparison.page import results_table
 from clusterplan.solvers.common.result import ObjectiveRecord, Result
 
 COMMAND = [sys.executable, "-m", "clusterplan"]
@@ -98,11 +99,40 @@ def test_later_objectives_decide_among_equals_only() -> None:
         record("same", objective(10.0, 12.0, **value), objective(5.0, None, name="servers")),
         record("less", objective(8.0, 12.0, **value), objective(1.0, None, name="servers")),
     )
+    assert {row.objective_name for row in found.values()} == {"value"}
+    assert [row.objective for row in found.values()] == [10, 10, 8]
     assert found["exact"].best
     assert found["same"].gap_to_best_plan == pytest.approx(1 / 5)
     assert found["same"].gap_to_best_bound == pytest.approx(1 / 5)
     assert found["less"].gap_to_best_plan == pytest.approx(2 / 8)
     assert found["less"].gap_to_best_bound == pytest.approx(2 / 8)
+
+
+def test_rows_of_an_instance_show_one_objective_and_unlike_ones_have_columns_of_their_own() -> None:
+    """Plans that are equal in value are told apart by servers, also where one solver proves all of it."""
+    value = {"sense": "max", "name": "value"}
+    proven = record(
+        "exact",
+        objective(10.0, 10.0, **value, proven=True),
+        objective(4.0, 4.0, name="servers", proven=True),
+    )
+    fast = record("fast", objective(10.0, None, **value), objective(5.0, None, name="servers"))
+    found = rows(proven, fast)
+    assert [(row.objective_name, row.objective) for row in found.values()] == [("servers", 4), ("servers", 5)]
+    other = [
+        record("exact", objective(10.0, 10.0, **value, proven=True), objective(4.0, 4.0), sha256="b"),
+        record("fast", objective(8.0, None, **value), objective(1.0, None), sha256="b"),
+    ]
+    both = compared([proven, fast, *other], clusterplan.SolveOptions())
+    assert len(both.objective_titles) == 2
+    table = results_table(both)
+    titles = [column.title for column in table.columns]
+    assert "value" not in titles or "objective" not in titles
+    for title in both.objective_titles:
+        place = titles.index(title)
+        named = [row for row in both.rows if row.objective_title == title]
+        shown = [cells[place].value for cells in table.rows if cells[place].value is not None]
+        assert shown == [row.objective for row in named]
 
 
 def test_a_bound_that_another_plan_refutes_is_an_error_and_does_not_count() -> None:
