@@ -67,6 +67,18 @@ def test_a_scheduling_policy_of_a_plugin_is_a_solver(plugins: dict[str, str], tm
     assert "Traceback" not in peeked.stderr
 
 
+def test_an_error_of_a_plugin_names_it_with_file_and_line(plugins: dict[str, str]) -> None:
+    """Whoever meets it can tell the author, and takes it for no fault of this package."""
+    done = run(plugins, "solve", "example:optimus-testbed", "--solver", "raises")
+    assert done.returncode == 1
+    code = (PACKAGE / "clusterplan_odd_solvers.py").read_text().splitlines()
+    (line,) = [number for number, text in enumerate(code, 1) if "this plug-in is not finished" in text]
+    assert "the plug-in 'raises' of the package clusterplan-odd-solvers" in done.stderr
+    assert f"clusterplan_odd_solvers.py, line {line}: failed with ValueError" in done.stderr
+    assert "internal error" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_plugin_that_cannot_be_loaded_says_why(plugins: dict[str, str]) -> None:
     """It stands in the list with its package and the reason, and to use it is an error with that reason."""
     listed = [json.loads(line) for line in run(plugins, "solvers", "--format", "json").stdout.splitlines()]
