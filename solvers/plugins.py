@@ -81,16 +81,14 @@ def installed() -> tuple[EntryPoint, ...]:
 
 
 def raised_in(error: BaseException) -> str | None:
-    """Return which plug-in an error comes from, with file and line; None if it comes from none."""
+    """Return the package of the plug-in that raised an error, with file and line; None if none did."""
     owners = {entry.module.partition(".")[0]: entry for entry in installed()}
     owners.pop(__name__.partition(".")[0], None)
     place = None
     for frame, line in walk_tb(error.__traceback__):
         entry = owners.get(frame.f_globals.get("__name__", "").partition(".")[0])
         if entry is not None:  # the innermost frame of it counts, whatever it called
-            place = (
-                f"the plug-in {entry.name!r} of {_package(entry)}, {frame.f_code.co_filename}, line {line}"
-            )
+            place = f"{_package(entry)}, {frame.f_code.co_filename}, line {line}"
     return place
 
 

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from ...instances.common.errors import ClusterplanError
+from ...instances.common.printable import one_line
 from ..exit_codes import FAILED, INTERRUPTED, SOLVED, code_of_error
 from ..output.terminal import say, visible_output
 from .verbs import WAS_INTERRUPTED, Verbs
@@ -123,14 +124,12 @@ def _words(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         where = error.filename or "the output"
         return f"{where}: cannot be written: {error.strerror}; what was printed before may be incomplete"
-    what = f"{type(error).__name__}: {error}"
+    what = f"{type(error).__name__}: {one_line(str(error))}"
     from ...solvers.plugins import raised_in  # loads what a solver may not even have been asked for
 
     place = raised_in(error)
     if place is not None:
-        return (
-            f"{place}: failed with {what}; this is for its author (CLUSTERPLAN_DEBUG=1 shows the traceback)"
-        )
+        return f"a plug-in failed: {place}: {what}. CLUSTERPLAN_DEBUG=1 shows its author the traceback"
     return f"internal error: {what}. Please report it with CLUSTERPLAN_DEBUG=1"
 
 
