@@ -100,7 +100,7 @@ def test_milliseconds_since_1970_are_a_date_once_their_unit_is_said(tmp_path: Pa
     found = imported(tmp_path, *rows, arrival_unit="ms")
     assert found.table().arrival_s.tolist() == pytest.approx([0.9, 0])
     assert "Time 0 is the first arrival, 2017-11-06 20:26:40+00:00." in found.assumptions
-    with pytest.raises(InstanceError, match="line 2: submit: .*are these milliseconds"):
+    with pytest.raises(InstanceError, match=r"line 2: submit: .*are these milliseconds"):
         imported(tmp_path, *rows)
 
 
