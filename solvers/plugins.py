@@ -12,6 +12,7 @@ from contextlib import redirect_stdout
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from itertools import islice
+from traceback import walk_tb
 from typing import Any
 
 from ..formulations.common.formulation import Formulation
@@ -77,6 +78,18 @@ def plugin_solvers(taken: Collection[str]) -> Iterator[Solver[Any]]:
 def installed() -> tuple[EntryPoint, ...]:
     """Return the entry points of all plug-ins; nothing is loaded yet."""
     return tuple(sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))
+
+
+def raised_in(error: BaseException) -> str | None:
+    """Return the package of the plug-in that raised an error, with file and line; None if none did."""
+    owners = {entry.module.partition(".")[0]: entry for entry in installed()}
+    owners.pop(__name__.partition(".")[0], None)
+    place = None
+    for frame, line in walk_tb(error.__traceback__):
+        entry = owners.get(frame.f_globals.get("__name__", "").partition(".")[0])
+        if entry is not None:  # the innermost frame of it counts, whatever it called
+            place = f"{_package(entry)}, {frame.f_code.co_filename}, line {line}"
+    return place
 
 
 def _package(entry: EntryPoint) -> str:

@@ -43,11 +43,11 @@ def parse_json(text: str, most_values: int | None = None) -> Any:
     """
     check_size(text, most_values)
     try:
-        return json.loads(text, object_pairs_hook=_unique_keys)
+        return json.loads(text, object_pairs_hook=unique_keys)
     except (_TwiceError, json.JSONDecodeError):
         raise
     except ValueError:  # a number with more digits than Python reads at once
-        return json.loads(text, object_pairs_hook=_unique_keys, parse_int=whole)
+        return json.loads(text, object_pairs_hook=unique_keys, parse_int=whole)
 
 
 def whole(text: str) -> int | float:
@@ -55,7 +55,14 @@ def whole(text: str) -> int | float:
     return int(text) if len(text) < 400 else float("-inf" if text.startswith("-") else "inf")
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these pairs; Python's own reader would keep the last of two that share a key.
+
+    Raises
+    ------
+    ValueError
+        If a key stands twice.
+    """
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
         seen: set[str] = set()

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ...instances.common.errors import InstanceError
+from ...instances.files.json_reading import unique_keys
 from ...instances.files.reading import fail
 
 log = logging.getLogger("clusterplan")
@@ -85,7 +86,7 @@ def lines(file: Iterable[bytes]) -> Iterator[Line]:
 
 def _decoded(text: bytes) -> dict[str, Any] | None:
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
@@ -114,7 +115,7 @@ def stored_results(raw: bytes, source: str) -> list[Any]:
     known: set[tuple[str, str]] = set()
     # From the end, so that an altered line already knows whether a later one replaces it.
     for line in reversed(list(lines(io.BytesIO(raw)))):
-        if line.intact:
+        if line.intact and line.data is not None:
             known.add(line.pair)
         elif line.data is not None and line.pair in known:
             continue

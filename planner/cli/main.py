@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import signal
 import sys
@@ -12,9 +13,13 @@ from typing import Annotated
 import typer
 
 from ...instances.common.errors import ClusterplanError
+from ...instances.common.printable import one_line
 from ..exit_codes import FAILED, INTERRUPTED, SOLVED, code_of_error
 from ..output.terminal import say, visible_output
 from .verbs import WAS_INTERRUPTED, Verbs
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a disk that is full or damaged, or of a quota."""
 
 app = typer.Typer(
     cls=Verbs,
@@ -99,9 +104,8 @@ def _run() -> None:
     except KeyboardInterrupt:
         say(WAS_INTERRUPTED)
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # The reader has seen enough; nothing more can be written, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has seen enough
+        _write_no_more()
         sys.exit(SOLVED)
     except MemoryError:
         say("out of memory; try a smaller instance, or a method with a smaller model")
@@ -109,5 +113,26 @@ def _run() -> None:
     except Exception as error:
         if os.environ.get("CLUSTERPLAN_DEBUG"):
             raise
-        say(f"internal error: {type(error).__name__}: {error}. Please report it with CLUSTERPLAN_DEBUG=1")
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            _write_no_more()
+        say(_words(error))
         sys.exit(FAILED)
+
+
+def _words(error: Exception) -> str:
+    """Return what is said of an error that no command expects."""
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        where = error.filename or "the output"
+        return f"{where}: cannot be written: {error.strerror}; what was printed before may be incomplete"
+    what = f"{type(error).__name__}: {one_line(str(error))}"
+    from ...solvers.plugins import raised_in  # loads what a solver may not even have been asked for
+
+    place = raised_in(error)
+    if place is not None:
+        return f"a plug-in failed: {place}: {what}. CLUSTERPLAN_DEBUG=1 shows its author the traceback"
+    return f"internal error: {what}. Please report it with CLUSTERPLAN_DEBUG=1"
+
+
+def _write_no_more() -> None:
+    """Let what is still to be printed vanish; nothing more can be written, not even at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

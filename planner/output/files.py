@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ...instances.common.errors import OptionError
@@ -66,5 +67,8 @@ def _write_bytes(path: Path, raw: bytes) -> None:
         if not special:
             os.replace(partial, kept)  # nobody shall find half a file
     except OSError as error:
+        if not special:
+            with suppress(OSError):
+                partial.unlink()
         where = path if error.filename in (None, str(partial)) else error.filename
         raise OptionError(f"{where}: cannot be written: {error.strerror or error}") from None

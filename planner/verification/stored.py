@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from ...formulations.registry import KINDS as FORMULATIONS
 from ...instances.common.base import Instance
-from ...instances.common.errors import Faults, InstanceError
+from ...instances.common.errors import Fault, Faults, InstanceError
 from ...instances.common.faults import validated
+from ...instances.common.printable import shown
 from ...instances.files.gzip_reading import PackingError, unpacked
-from ...instances.files.json_reading import TooMuchError, check_size
+from ...instances.files.json_reading import TooMuchError, check_size, unique_keys
 from ...instances.files.reading import fail, read_bytes, text_of
 from ...solvers.common.frontier import AnyFrontier
 from ...solvers.common.result import Result
@@ -43,6 +46,8 @@ def read_results(path: Path) -> list[dict[str, Any]]:
         except PackingError as error:
             raise fail(source, str(error)) from None
     found = stored_results(raw, source) if raw.startswith(STARTS) else _results(text_of(raw, source), source)
+    if not found:
+        raise fail(source, "holds no result; give what 'clusterplan solve --format json' printed")
     for data in found:
         if not _is_result(data):
             raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
@@ -59,13 +64,14 @@ def _results(text: str, source: str) -> list[Any]:
         check_size(text)
     except TooMuchError as error:
         raise fail(source, str(error)) from None
-    decoder, found = json.JSONDecoder(), []
+    decoder, found = json.JSONDecoder(object_pairs_hook=unique_keys), []
     at = _INK.search(text)
     while at is not None:
         try:
             data, position = decoder.raw_decode(text, at.start())
         except (ValueError, RecursionError) as error:
-            raise fail(source, f"is not JSON: {error}") from None
+            where = f"line {text.count(chr(10), 0, at.start()) + 1}: " if found else ""
+            raise fail(source, f"{where}is not JSON: {error}") from None
         at = _INK.search(text, position)
         # A journal that somebody formatted again is no longer one by its first bytes.
         if isinstance(data, dict) and ("journal" in data or "source" in data):
@@ -105,7 +111,48 @@ def parse_result(data: Any, source: str, most: int | None = None) -> Result:
             if faults.stop():
                 break
     faults.refuse()
-    return validated(Result, data, source)
+    result = validated(Result, data, source)
+    _refuse_other_types(data, result, source)
+    return result
+
+
+def _refuse_other_types(given: Any, read: Any, source: str) -> None:
+    """Refuse text that was read as a number, and the like: another reader need not take it for one.
+
+    Raises
+    ------
+    InstanceError
+        Naming each of them.
+    """
+    faults = Faults()
+    for path, value, meant in _other_types(given, read, ""):
+        faults.add(Fault(source, path, f"is {shown(value)}, which is not a {meant}; write a plain {meant}"))
+        if faults.stop():
+            break
+    faults.refuse()
+
+
+def _other_types(given: Any, read: Any, path: str) -> Iterator[tuple[str, Any, str]]:
+    """Yield path and value of what was given as one type and read as another, and what it was read as."""
+    if given is read:
+        return
+    if isinstance(read, BaseModel):
+        for name, value in given.items():
+            yield from _other_types(value, getattr(read, name, value), f"{path}.{name}".removeprefix("."))
+    elif isinstance(read, Mapping):
+        for key, value in given.items():
+            yield from _other_types(value, read.get(key, value), f"{path}.{key}")
+    elif isinstance(read, tuple | list):
+        for index, (value, made) in enumerate(zip(given, read, strict=True)):
+            yield from _other_types(value, made, f"{path}[{index}]")
+    elif _type(given) != _type(read):
+        yield path, given, _type(read)
+
+
+def _type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "truth value"
+    return "number" if isinstance(value, int | float) else "text"
 
 
 def kind_of(data: Any, source: str) -> str:
@@ -160,7 +207,9 @@ def parse_frontier(data: Any, source: str) -> AnyFrontier:
     kind = kind_of(data, source)
     if kind not in TRADED:
         raise fail(source, f"is {kind!r}; frontiers are of {' or '.join(TRADED)}", "kind")
-    return validated(TRADED[kind].model, data, source)
+    frontier = validated(TRADED[kind].model, data, source)
+    _refuse_other_types(data, frontier, source)
+    return frontier
 
 
 def is_frontier(data: Mapping[str, Any]) -> bool:

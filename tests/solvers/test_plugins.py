@@ -67,6 +67,19 @@ def test_a_scheduling_policy_of_a_plugin_is_a_solver(plugins: dict[str, str], tm
     assert "Traceback" not in peeked.stderr
 
 
+def test_an_error_of_a_plugin_names_it_with_file_and_line(plugins: dict[str, str]) -> None:
+    """Whoever meets it can tell the author, and takes it for no fault of this package."""
+    done = run(plugins, "solve", "example:optimus-testbed", "--solver", "raises")
+    assert done.returncode == 1
+    code = (PACKAGE / "clusterplan_odd_solvers.py").read_text().splitlines()
+    (line,) = [number for number, text in enumerate(code, 1) if 'ValueError("this plug-in' in text]
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("a plug-in failed: the package clusterplan-odd-solvers, ")
+    assert f"clusterplan_odd_solvers.py, line {line}: ValueError: this plug-in is not finished" in said
+    assert "internal error" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_plugin_that_cannot_be_loaded_says_why(plugins: dict[str, str]) -> None:
     """It stands in the list with its package and the reason, and to use it is an error with that reason."""
     listed = [json.loads(line) for line in run(plugins, "solvers", "--format", "json").stdout.splitlines()]

@@ -7,47 +7,55 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from ...common.errors import Fault, Faults, InstanceError
+from ...common.errors import Fault, Faults, InstanceError, OptionError
 from ...common.faults import validated_rows
-from ...common.fields import Cell, Model, Name, PositiveCount, PositiveTaskCount
+from ...common.fields import Cell, Model, Name, NonNegative, Positive, PositiveCount, PositiveTaskCount
 from ...common.printable import shown, some
 from ...files.csv_tables import check_separated, numbered_rows
 from ...files.reading import fail, read_text
 from ...scheduling.instance import SchedulingInstance
-from ...scheduling.job import Duration, Time
 from ..importer import Importer, ImportOptions, Option
 from ..node_restrictions import counted
 from .gpu_trace import Origin, gpu_row, gpu_trace
+from .units import ColumnUnit, TimeUnit
 
-DATE = " of seconds, or a date and time such as 2017-11-01 12:00:00"
+DATE = ", or a date and time such as 2017-11-01 12:00:00"
+BY_NAME = "[default: what its name ends with, such as _min; else s]"
 UNIX_SINCE_S = 1e8
 """Arrivals that all come later are seconds since 1970, not since the start of a trace."""
+
+
+LAST_S = 1e11
+"""What comes later is refused with the jobs, and is no date."""
 
 
 class TraceOptions(ImportOptions):
     """A plain CSV with arrival, GPUs and duration of each job: a scheduling instance."""
 
     jobs: Annotated[Path, Option("CSV or CSV.gz, one row for each job.", argument="jobs")]
-    arrival: Annotated[Name, Option("Column of the arrival: seconds, or dates and times.")]
+    arrival: Annotated[Name, Option("Column of the arrival: a number, or dates and times.")]
     gpus_column: Annotated[Name, Option("Column of the GPUs that a job asks for.")]
-    duration: Annotated[Name, Option("Column of the seconds that a job runs.")]
+    duration: Annotated[Name, Option("Column of how long a job runs.")]
     gpus: Annotated[PositiveCount, Option("GPUs of the cluster.")]
     name: Annotated[Name | None, Option("Column of the names. [default: jobs are numbered]")] = None
     tenant: Annotated[Name | None, Option("Column of the tenants.")] = None
-    estimate: Annotated[Name | None, Option("Column of the seconds that users said.")] = None
+    estimate: Annotated[Name | None, Option("Column of how long users said that a job runs.")] = None
+    arrival_unit: Annotated[TimeUnit | None, Option(f"Unit of numbers of --arrival. {BY_NAME}")] = None
+    duration_unit: Annotated[TimeUnit | None, Option(f"Unit of --duration. {BY_NAME}")] = None
+    estimate_unit: Annotated[TimeUnit | None, Option(f"Unit of --estimate. {BY_NAME}")] = None
     drop_zero: Annotated[bool, Option("Leave out jobs with a duration of 0.")] = False
 
 
 class _Row(Model):
     gpus: PositiveTaskCount
-    duration_s: Time
+    duration_s: NonNegative
     name: Name | None = None
     tenant: Name | None = None
-    estimate_s: Duration | None = None
+    estimate_s: Positive | None = None
 
 
-class _Seconds(Model):
-    arrival: Time
+class _Arrival(Model):
+    arrival: NonNegative
 
 
 @Importer
@@ -56,15 +64,18 @@ def import_trace(options: TraceOptions) -> SchedulingInstance:
     source = str(options.jobs)
     header, rows = numbered_rows(read_text(options.jobs), source)
     columns = _columns(options, header, source)
-    arrivals, dated = _arrivals(rows, options.arrival, source)
+    arrivals, dated, assumptions = _arrivals(rows, options, source)
+    units = _units(options)
     renamed = (
         (line, {field: cells[column] for field, column in columns.items() if column in cells})
         for line, cells in rows
     )
-    jobs = dict(_jobs(_valid(renamed, columns, source), arrivals, options, source))
+    valid = _in_seconds(_valid(renamed, columns, source), units)
+    jobs = dict(_jobs(valid, arrivals, options, source))
     if not jobs:
         raise fail(source, "has no job that runs at all; all durations are 0")
-    assumptions = [f"The cluster is chosen, not the source's: {options.gpus:,} GPUs in one pool."]
+    assumptions += [unit.sentence(columns[field]) for field, unit in units.items()]
+    assumptions.append(f"The cluster is chosen, not the source's: {options.gpus:,} GPUs in one pool.")
     if dated:
         assumptions.append(f"Time 0 is the first arrival, {dated}.")
     if len(jobs) < len(rows):
@@ -103,20 +114,55 @@ def _columns(options: TraceOptions, header: list[str], source: str) -> dict[str,
     return columns
 
 
+def _units(options: TraceOptions) -> dict[str, ColumnUnit]:
+    """Return the unit of each field of a row that is a time."""
+    units = {"duration_s": ColumnUnit.of(options.duration, options.duration_unit, "--duration-unit")}
+    if options.estimate is not None:
+        units["estimate_s"] = ColumnUnit.of(options.estimate, options.estimate_unit, "--estimate-unit")
+    elif options.estimate_unit is not None:
+        raise OptionError("--estimate-unit is the unit of a column; name the column with --estimate")
+    return units
+
+
+def _in_seconds(rows: Iterable[tuple[int, _Row]], units: Mapping[str, ColumnUnit]) -> list[tuple[int, _Row]]:
+    """Return the rows with their times in seconds."""
+    return [
+        (
+            line,
+            row.model_copy(
+                update={
+                    field: unit.in_seconds(value)
+                    for field, unit in units.items()
+                    if (value := getattr(row, field)) is not None
+                }
+            ),
+        )
+        for line, row in rows
+    ]
+
+
 def _arrivals(
-    rows: list[tuple[int, dict[str, Cell]]], column: str, source: str
-) -> tuple[dict[int, float], datetime | None]:
-    """Return the seconds of each arrival by line, and the date of time 0 where arrivals are dates.
+    rows: list[tuple[int, dict[str, Cell]]], options: TraceOptions, source: str
+) -> tuple[dict[int, float], datetime | None, list[str]]:
+    """Return the seconds of each arrival by line, the date of time 0 if known, and the unit in words.
 
     Raises
     ------
     InstanceError
-        If one is neither seconds nor a date, or only some have a time zone.
+        If one is neither a number nor a date, or only some have a time zone.
+    OptionError
+        If dates are given a unit.
     """
+    column = options.arrival
     first = next((cells[column] for _, cells in rows if column in cells), None)
     moment = _moment(first)
     if moment is None:
-        return _seconds(rows, column, source)
+        unit = ColumnUnit.of(column, options.arrival_unit, "--arrival-unit")
+        return *_counted(rows, column, unit, source), [unit.sentence(column)]
+    if options.arrival_unit is not None:
+        raise OptionError(
+            f"--arrival-unit is the unit of numbers, and column {column!r} holds dates; leave it out"
+        )
     found: dict[int, datetime] = {}
     faults = Faults()
     for line, row_cells in rows:
@@ -133,20 +179,21 @@ def _arrivals(
             break
     faults.refuse()
     begin = min(found.values())
-    return {line: (at - begin).total_seconds() for line, at in found.items()}, begin
+    return {line: (at - begin).total_seconds() for line, at in found.items()}, begin, []
 
 
-def _seconds(
-    rows: list[tuple[int, dict[str, Cell]]], column: str, source: str
+def _counted(
+    rows: list[tuple[int, dict[str, Cell]]], column: str, unit: ColumnUnit, source: str
 ) -> tuple[dict[int, float], datetime | None]:
-    """Return arrivals that are seconds; those of a clock count from the first."""
+    """Return arrivals that are numbers, in seconds; those of a clock count from the first."""
     cells = ((line, {"arrival": found[column]} if column in found else {}) for line, found in rows)
     try:
-        found = {line: row.arrival for line, row in validated_rows(_Seconds, cells, source)}
+        given = {line: row.arrival for line, row in validated_rows(_Arrival, cells, source)}
     except InstanceError as error:
         raise _with_columns(error, {"arrival": column}, DATE) from None
+    found = {line: unit.in_seconds(at) for line, at in given.items()}
     begin = min(found.values(), default=0.0)
-    if begin < UNIX_SINCE_S:
+    if not UNIX_SINCE_S <= begin <= LAST_S:
         return found, None
     return {line: at - begin for line, at in found.items()}, datetime.fromtimestamp(begin, UTC)
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -144,3 +145,28 @@ def test_a_file_of_results_has_the_form_that_is_asked_for(run: Run, folder: Path
     rows = list(csv.DictReader(io.StringIO((folder / "results.csv").read_text())))
     assert [row["kind"] for row in rows] == ["allocation", "staging"]
     assert "results.csv: a: optimal" in said
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(f"solve c.yaml --quiet --format {form}" for form in ("csv", "json", "table")),
+        "solve a.yaml c.yaml --quiet --format csv",
+        "verify c.yaml r.json",
+        "validate c.yaml",
+        "diff c.yaml r.json",
+        "schema staging",
+        "solvers",
+        "--help",
+        "--version",
+    ],
+)
+def test_a_full_disk_is_said_in_one_line(folder: Path, command: str) -> None:
+    words = [sys.executable, "-m", "clusterplan", *command.split()]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(words, cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "the output: cannot be written: No space left on device; what was printed before may be incomplete\n"
+    )

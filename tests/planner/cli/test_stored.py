@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,7 +13,8 @@ from verbs import invoke
 
 import clusterplan
 from clusterplan.formulations.registry import formulate
-from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.common.errors import InstanceError, OptionError
+from clusterplan.planner.batch.journal_lines import sealed
 from clusterplan.planner.cli.plans.export import export_plan
 from clusterplan.planner.cli.report import page_of, report
 from clusterplan.planner.cli.verify import verify
@@ -103,3 +105,56 @@ def test_a_plan_is_exported_once_it_is_verified(
     assert "not exported" in refused.stderr
     nowhere = tmp_path / "none" / "plan.json"
     assert "cannot be written" in invoke(export_plan, instance, right, "--output", nowhere, fails=OptionError)
+
+
+def test_a_result_with_a_key_twice_is_refused(instance: Path, tmp_path: Path) -> None:
+    """Python would take the last of the two, and another reader the first."""
+    twice = tmp_path / "twice.json"
+    twice.write_text('{"objective": 1, ' + RESULT.to_json().removeprefix("{"))
+    said = invoke(verify, instance, twice, fails=InstanceError)
+    assert said == f"{twice}: is not JSON: the key 'objective' stands twice; each key may stand once"
+    twice.write_text(RESULT.to_json() + "\n" + twice.read_text())
+    assert "line 2: is not JSON: the key" in invoke(verify, instance, twice, fails=InstanceError)
+    packed = json.dumps({"source": "s", "solver": "exact"})
+    twice.write_bytes(sealed(packed.removesuffix("}") + ', "result": {"kind": 1, "kind": 2}}'))
+    assert "holds no result" in invoke(verify, instance, twice, fails=InstanceError)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("objective",), "text", "objective: is {}, which is not a number; write a plain number"),
+        (("runtime_s",), "text", "runtime_s: is {}, which is not a number; write a plain number"),
+        (("objectives", 0, "gap"), "text", "objectives[0].gap: is {}, which is not a number"),
+        (("objectives", 0, "proven"), 1, "objectives[0].proven: is {}, which is not a truth value"),
+        (
+            ("objectives", 0, "certified_gap"),
+            False,
+            "objectives[0].certified_gap: is {}, which is not a number",
+        ),
+        (("trace", 0, 0), "text", "trace[0][0]: is {}, which is not a number"),
+        (("options", "gap"), "text", "options.gap: is {}, which is not a number"),
+        (("plan", 0, "units"), "text", "plan[0].units: is {}, which is not a whole number"),
+    ],
+)
+def test_text_in_place_of_a_number_is_refused(
+    instance: Path, tmp_path: Path, path: tuple[Any, ...], value: Any, said: str
+) -> None:
+    """And so are truth values for numbers, and numbers for them."""
+    data = json.loads(RESULT.model_copy(update={"trace": ((0.5, None, None),)}).to_json())
+    *above, last = path
+    part = data
+    for step in above:
+        part = part[step]
+    part[last] = str(part[last]) if value == "text" else value
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps(data))
+    answer = invoke(verify, instance, changed)
+    assert answer.exit_code == 7
+    assert f"  wrong: {said.format(repr(part[last]))}" in answer.stdout
+
+
+def test_a_file_without_a_result_is_refused(instance: Path, tmp_path: Path) -> None:
+    (tmp_path / "none.json").write_text('{"journal": 1}\n')
+    said = invoke(verify, instance, tmp_path / "none.json", fails=InstanceError)
+    assert "holds no result; give what 'clusterplan solve --format json' printed" in said

@@ -49,13 +49,15 @@ def test_what_cannot_be_written_is_an_option_error_and_the_old_file_stays(
     with pytest.raises(OptionError, match="cannot be written"):
         write_file(tmp_path / "f" / "page.html", "")
 
-    def full(*_: object, **__: object) -> None:
+    def full(path: Path, raw: bytes) -> None:
+        path.open("wb").close()
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OptionError, match="No space left"):
         write_file(tmp_path / "f", "new")
     assert (tmp_path / "f").read_text() == "old"
+    assert [*tmp_path.iterdir()] == [tmp_path / "f"]
 
 
 def test_control_characters_stay_in_pages_alone(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ COLUMNS = "--arrival submit --gpus-column num_gpu --duration run_s"
         ("0,1,5", "line 2: has 3 cells; the header has 4"),
         (
             "01/02/2020 10:00,1,5,a",
-            "line 2: submit: is '01/02/2020 10:00', which is not a number; write a plain number of seconds, "
+            "line 2: submit: is '01/02/2020 10:00', which is not a number; write a plain number, "
             "or a date and time such as 2017-11-01 12:00:00",
         ),
         (

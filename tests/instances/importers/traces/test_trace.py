@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.importers.traces.trace import import_trace
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 
@@ -64,3 +64,48 @@ def test_zones_may_differ(tmp_path: Path) -> None:
     """They are counted with."""
     found = imported(tmp_path, "2020-01-01 12:00:00Z,1,5,a", "2020-01-01T14:00:30+02:00,1,5,a")
     assert found.table().arrival_s.tolist() == [0, 30]
+
+
+def test_units_in_names_of_columns_are_taken_and_said(tmp_path: Path) -> None:
+    """A column of minutes must not be read as seconds without a word."""
+    named = {"arrival": "at_ms", "duration": "runtime_min", "estimate": "wall_h"}
+    found = imported(tmp_path, "0,1,5,1", "60,1,10,0.5", header="at_ms,num_gpu,runtime_min,wall_h", **named)
+    table = found.table()
+    assert table.arrival_s.tolist() == [0, 0.06]
+    assert table.duration_s.tolist() == [300, 600]
+    assert table.estimate_s.tolist() == [3600, 1800]
+    assert [line for line in found.assumptions if "Column" in line] == [
+        "Column 'at_ms' is in milliseconds, as its name says; --arrival-unit takes another.",
+        "Column 'runtime_min' is in minutes, as its name says; --duration-unit takes another.",
+        "Column 'wall_h' is in hours, as its name says; --estimate-unit takes another.",
+    ]
+
+
+def test_an_option_says_the_unit_of_a_column(tmp_path: Path) -> None:
+    """Against its name too; without a unit a column counts in seconds, and that is said."""
+    units = {"arrival_unit": "h", "duration_unit": "min"}
+    found = imported(tmp_path, "0,1,5,a", "2,1,10,b", **units)
+    assert found.table().arrival_s.tolist() == [0, 7200]
+    assert found.table().duration_s.tolist() == [300, 600]
+    assert found.assumptions[:2] == (
+        "Column 'submit' is in hours, by --arrival-unit.",
+        "Column 'run_s' is in minutes, by --duration-unit.",
+    )
+    plain = imported(tmp_path, "0,1,5,a").assumptions[0]
+    assert plain == "Column 'submit' is in seconds; its name has no unit, and --arrival-unit takes another."
+
+
+def test_milliseconds_since_1970_are_a_date_once_their_unit_is_said(tmp_path: Path) -> None:
+    rows = ("1510000000900,1,5,a", "1510000000000,1,5,b")
+    found = imported(tmp_path, *rows, arrival_unit="ms")
+    assert found.table().arrival_s.tolist() == pytest.approx([0.9, 0])
+    assert "Time 0 is the first arrival, 2017-11-06 20:26:40+00:00." in found.assumptions
+    with pytest.raises(InstanceError, match=r"line 2: submit: .*are these milliseconds"):
+        imported(tmp_path, *rows)
+
+
+def test_a_unit_needs_a_column_of_numbers(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="'submit' holds dates; leave it out"):
+        imported(tmp_path, "2020-01-01 12:00:00,1,5,a", arrival_unit="h")
+    with pytest.raises(OptionError, match="name the column with --estimate"):
+        imported(tmp_path, "0,1,5,a", estimate_unit="h")
