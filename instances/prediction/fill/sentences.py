@@ -53,7 +53,7 @@ def _busy(one: Forecast, memory: DeviceMemory | None) -> str:
         return "it waits with every batch"
     more = (one.busy_batch / one.batch - 1) * memory.activations if memory else 0.0
     if memory and memory.total + more > one.rented.memory_bytes:
-        return f"it would be busy from {one.busy_batch:,} on, which do not fit into it so divided"
+        return f"it would be busy from {one.busy_batch:,} on, for which its memory is too small"
     return f"it is busy from {one.busy_batch:,} on"
 
 

@@ -54,7 +54,7 @@ def test_a_gpu_is_busy_from_the_least_batch_whose_work_outlasts_its_launches(gpu
     one = device_memory(first.model, first.setting)
     more = device_memory(first.model, replace(first.setting, batch=busy))
     assert one.activations * busy == pytest.approx(more.activations, rel=0.02)
-    for room, said in ((1.05, "it is busy from"), (0.95, "on, which do not fit into it so divided")):
+    for room, said in ((1.05, "it is busy from"), (0.95, "on, for which its memory is too small")):
         size = (room * more.total + FRAMEWORK_BYTES) / 1e9
         small = replace(first.rented, gpu=first.rented.gpu.model_copy(update={"memory_gb": size}))
         (line,) = of_launches(replace(first, rented=small), one)
