@@ -42,10 +42,10 @@ What comes out
     X.to_json(), X.to_frame()         of results, frontiers and comparisons; notebooks show them as tables
 
 Infeasible instances, limits and solvers that answer wrongly are results. What the caller can mend raises a
-ClusterplanError: InstanceError (a document), OptionError (a name or setting; RefusedError where nothing
-that was named can do it), UnavailableError (a library that is missing), TooLargeError (a model that would not fit), SolveError. Nothing is printed; the log is
-``logging.getLogger("clusterplan")``. All calls are safe in several threads. Other packages add solvers
-through the entry point ``clusterplan.solvers``.
+ClusterplanError: InstanceError (a document), OptionError (a name or setting; RefusedError where nothing that
+was named can do it), UnavailableError (a library that is missing), TooLargeError (a model that would not
+fit), SolveError. Nothing is printed; the log is ``logging.getLogger("clusterplan")``. All calls are safe in
+several threads. Other packages add solvers through the entry point ``clusterplan.solvers``.
 """
 
 from __future__ import annotations
