@@ -218,7 +218,7 @@ def predict(
     described = model if isinstance(model, ModelDescription) else load_model(model)
     if fused_attention and not isinstance(described, Transformer):
         raise OptionError(f"{described.name}: fused attention is known of transformers with one stack only")
-    asked = None if precision is None else precision.strip().lower()
+    asked = None if precision is None else str(precision).strip().lower()
     setting = Setting(batch, sequence, "fp32" if asked is None else asked, fused_attention=fused_attention)
     if global_batch is not None and 0 < global_batch < batch:
         raise OptionError(f"global_batch {global_batch}: is smaller than the batch of one GPU, {batch}")
