@@ -45,10 +45,10 @@ What comes out
     X.to_json(), X.to_frame()         of results, frontiers and comparisons; notebooks show them as tables
 
 Infeasible instances, limits and solvers that answer wrongly are results. What the caller can mend raises a
-ClusterplanError: InstanceError (a document), OptionError (a name or setting), UnavailableError (a library
-that is missing), TooLargeError (a model that would not fit), SolveError. Nothing is printed; the log is
-``logging.getLogger("clusterplan")``. All calls are safe in several threads. Other packages add solvers
-through the entry point ``clusterplan.solvers``.
+ClusterplanError: InstanceError (a document), OptionError (a name or setting; RefusedError where nothing that
+was named can do it), UnavailableError (a library that is missing), TooLargeError (a model that would not
+fit), SolveError. Nothing is printed; the log is ``logging.getLogger("clusterplan")``. All calls are safe in
+several threads. Other packages add solvers through the entry point ``clusterplan.solvers``.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from .instances.common.errors import ClusterplanError as ClusterplanError
     from .instances.common.errors import InstanceError as InstanceError
     from .instances.common.errors import OptionError as OptionError
+    from .instances.common.errors import RefusedError as RefusedError
     from .instances.common.errors import TooLargeError as TooLargeError
     from .instances.common.errors import UnavailableError as UnavailableError
     from .instances.common.hardware import HardwareCatalogue as HardwareCatalogue
@@ -140,6 +141,7 @@ _HOMES = {
     "OptionError": "instances.common.errors",
     "Prediction": "instances.prediction.fill.predict",
     "Record": "planner.batch.record",
+    "RefusedError": "instances.common.errors",
     "Result": "solvers.common.result",
     "Scheduling": "instances.scheduling.builder",
     "SchedulingFrontier": "solvers.scheduling.frontier_result",

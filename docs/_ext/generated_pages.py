@@ -337,7 +337,7 @@ API = {
     "Fits": ("fit_speed", "fit_loss", "SpeedFit", "LossFit"),
     "Errors": (
         *("ClusterplanError", "InstanceError", "clusterplan.instances.common.errors.Fault", "OptionError"),
-        *("UnavailableError", "TooLargeError", "SolveError"),
+        *("RefusedError", "UnavailableError", "TooLargeError", "SolveError"),
     ),
 }
 """The order of the public names; those that are not listed come after these."""

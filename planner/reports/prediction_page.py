@@ -97,7 +97,7 @@ def _rent(rows: Sequence[Row], best: str | None) -> Table:
             lambda row: Cell(_gpus(row), mark="good" if row["hardware"] == best else ""),
         ),
         (Column("as"), _machines),
-        (Column("in"), lambda row: text(row["precision"])),
+        (Column("precision"), lambda row: text(row["precision"])),
         (Column("divided", wide=True), lambda row: text(row["parallelism"])),
         (
             Column("hours", True, "with 90 % interval"),

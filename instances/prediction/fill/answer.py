@@ -65,7 +65,7 @@ def rented(offer: Offer) -> str:
 
 def of_offer(offer: Offer) -> Iterator[str]:
     """Yield how often an offer goes over the samples, where it waits, and what is paid and not used."""
-    yield from of_launches(offer.one)
+    yield from of_launches(offer.one, offer.step.memory)
     if offer.work.records:
         epochs = offer.epochs
         yield (

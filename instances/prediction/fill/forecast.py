@@ -92,7 +92,7 @@ class Forecast:
         price = self.rented.price_usd_per_hour
         return None if price is None else self.gpu_hours(samples).times(price)
 
-    @property
+    @cached_property
     def launch_bound(self) -> bool:
         """Whether the host takes longer to launch the kernels of a batch than the GPU to run them."""
         return self._waits(self.batch)
@@ -100,10 +100,9 @@ class Forecast:
     @cached_property
     def busy_batch(self) -> int | None:
         """Least batch with which the GPU takes longer; None if it does already, or does with none."""
-        waits = self.batch
-        if not self._waits(waits):
+        if not self.launch_bound:
             return None
-        busy = 2 * waits
+        waits, busy = self.batch, 2 * self.batch
         while busy <= LARGEST and self._waits(busy):
             waits, busy = busy, 2 * busy
         if busy > LARGEST:

@@ -218,8 +218,8 @@ def predict(
     described = model if isinstance(model, ModelDescription) else load_model(model)
     if fused_attention and not isinstance(described, Transformer):
         raise OptionError(f"{described.name}: fused attention is known of transformers with one stack only")
-    asked = None if precision is None else precision.strip().lower()
-    setting = Setting(batch, sequence, asked or "fp32", fused_attention=fused_attention)
+    asked = None if precision is None else str(precision).strip().lower()
+    setting = Setting(batch, sequence, "fp32" if asked is None else asked, fused_attention=fused_attention)
     if global_batch is not None and 0 < global_batch < batch:
         raise OptionError(f"global_batch {global_batch}: is smaller than the batch of one GPU, {batch}")
     wanted = Wanted(gpus, tensor, pipeline, zero_stage, recompute)
@@ -229,7 +229,9 @@ def predict(
         work = replace(work, epochs=work.epochs_at(global_batch or batch * microbatches).seconds)
     timed = measured_on(given, measurements or {})
     left_out = [
-        (one, no_precision(one.gpu, asked)) for one in given if asked and asked not in one.gpu.peak_tflops
+        (one, no_precision(one.gpu, asked))
+        for one in given
+        if asked is not None and asked not in one.gpu.peak_tflops
     ]
     lacking = {one.name: why for one, why in left_out}
     if len(lacking) == len(given):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..models.description import ModelDescription
+from ..models.memory import DeviceMemory
 from ..training.refusals import Refusal
 from .forecast import Forecast
 from .rented import FRAMEWORK_BYTES, Rented, Server
@@ -29,17 +30,31 @@ def of_forecasts(forecasts: Sequence[Forecast]) -> Iterator[str]:
         yield from of_launches(one)
 
 
-def of_launches(one: Forecast) -> Iterator[str]:
-    """Yield from which batch a GPU is busy, where it waits for the launch of kernels."""
+def of_launches(one: Forecast, memory: DeviceMemory | None = None) -> Iterator[str]:
+    """Yield from which batch a GPU is busy, where it waits for the launch of kernels.
+
+    Parameters
+    ----------
+    memory
+        What the GPU holds; None where nobody knows how many share the model.
+    """
     if not one.launch_bound:
         return
     shared = one.setting.tensor_parallel
     group = f" that {shared} GPUs share" if shared > 1 else ""
-    busy = "it waits with every batch" if one.busy_batch is None else f"it is busy from {one.busy_batch:,} on"
     yield (
         f"{one.rented.name}: with batches of {one.batch:,}{group} the GPU waits for the host to launch its "
-        f"kernels, so that a faster GPU would take as long; {busy}."
+        f"kernels, so that a faster GPU would take as long; {_busy(one, memory)}."
     )
+
+
+def _busy(one: Forecast, memory: DeviceMemory | None) -> str:
+    if one.busy_batch is None:
+        return "it waits with every batch"
+    more = (one.busy_batch / one.batch - 1) * memory.activations if memory else 0.0
+    if memory and memory.total + more > one.rented.memory_bytes:
+        return f"it would be busy from {one.busy_batch:,} on, for which its memory is too small"
+    return f"it is busy from {one.busy_batch:,} on"
 
 
 def of_choice(precision: str | None, left_out: Sequence[tuple[Rented, Refusal]]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -57,7 +57,8 @@ class FittedTimes(OperatorTimes):
         self.sheet = DataSheetTimes(gpu)
         self.fits = {}
         self.counts: dict[tuple[str, str], int] = {}
-        for precision in sorted({m.operator.precision for m in measured}):
+        self.measured = {m.operator.precision for m in measured}
+        for precision in sorted(self.measured):
             own = [m for m in measured if m.operator.precision == precision]
             for family, fit in fitted(gpu, own, prior).items():
                 if len(fit.residuals) >= FEWEST:
@@ -99,8 +100,10 @@ class FittedTimes(OperatorTimes):
         """Return what a total rests on, of whose time this share was measured."""
         count = sum(self.counts[key] for key in {self._key(op) for op in operators} & set(self.counts))
         if not count:
-            used = " and ".join(sorted({op.precision for op in operators}))
-            return f"{self.sheet.basis}; too few measurements are of this model's operators in {used}"
+            used = {op.precision for op in operators}
+            other = "" if used & self.measured else f", and they are in {_listed(self.measured)}"
+            few = f"too few measurements are of this model's operators in {_listed(used)}{other}"
+            return f"{self.sheet.basis}; {few}"
         basis = f"{count} measurements on {self.gpu.name}"
         return basis if share == 1.0 else f"{basis} for {share:.0%} of the time; else {self.sheet.basis}"
 
@@ -140,6 +143,10 @@ class FittedTimes(OperatorTimes):
         """Return whether its operations and bytes are no more than the most that were measured."""
         fit = self.fits.get(self._key(operator))
         return fit is not None and bool(np.all(sizes(operator) <= fit.largest))
+
+
+def _listed(precisions: Iterable[str]) -> str:
+    return " and ".join(sorted(precisions))
 
 
 def _scale(residuals: np.ndarray) -> float:

@@ -242,7 +242,7 @@ COLUMNS: tuple[TextColumn[dict[str, Any]], ...] = (
     ("hardware", False, lambda row: row["hardware"]),
     ("GPUs", True, lambda row: "–" if row["gpus"] is None else f"{row['gpus']:,}"),
     ("divided", False, lambda row: row["parallelism"] or row["why_not"]),
-    ("in", False, lambda row: row["precision"] or "–"),
+    ("precision", False, lambda row: row["precision"] or "–"),
     ("GB", True, lambda row: _memory(row["memory_gb"], row["gpu_memory_gb"])),
     ("hours", True, lambda row: _short(row["hours"])),
     ("90 % interval", True, lambda row: _interval(row["hours_low"], row["hours_high"])),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from clusterplan.instances.documents import load_catalogue
 from clusterplan.instances.prediction.fill.forecast import Forecast, forecast, width
 from clusterplan.instances.prediction.fill.predict import CATALOGUE
-from clusterplan.instances.prediction.fill.rented import rented
+from clusterplan.instances.prediction.fill.rented import FRAMEWORK_BYTES, rented
 from clusterplan.instances.prediction.fill.sentences import of_forecasts, of_launches, of_work, pointer
 from clusterplan.instances.prediction.fill.work import Work
 from clusterplan.instances.prediction.models.description import Setting
 from clusterplan.instances.prediction.models.load import load_model
+from clusterplan.instances.prediction.models.memory import device_memory
 
 
 def test_layers_share_the_time_of_the_step() -> None:
@@ -48,6 +51,14 @@ def test_a_gpu_is_busy_from_the_least_batch_whose_work_outlasts_its_launches(gpu
     assert f"it is busy from {busy:,} on" in line
     assert ("that 2 GPUs share" in line) == (tensor == 2)
     assert list(of_launches(at(busy))) == []
+    one = device_memory(first.model, first.setting)
+    more = device_memory(first.model, replace(first.setting, batch=busy))
+    assert one.activations * busy == pytest.approx(more.activations, rel=0.02)
+    for room, said in ((1.05, "it is busy from"), (0.95, "on, for which its memory is too small")):
+        size = (room * more.total + FRAMEWORK_BYTES) / 1e9
+        small = replace(first.rented, gpu=first.rented.gpu.model_copy(update={"memory_gb": size}))
+        (line,) = of_launches(replace(first, rented=small), one)
+        assert said in line
 
 
 def test_faster_gpus_are_busy_later_and_take_as_long_until_then() -> None:

@@ -186,6 +186,7 @@ def test_measurements_of_the_gpu_itself(tmp_path: Path) -> None:
         ("gpt2", "l4", {"sequence": 9999}, OptionError, "positions for 1024"),
         ("gpt2", "l4", {"precision": "fp64"}, OptionError, r"l4: no fp64 \(it has fp32, tf32, fp16, "),
         ("gpt2", "l4", {"precision": "fp7"}, OptionError, "precision 'fp7'"),
+        ("gpt2", "l4", {"precision": ""}, OptionError, "precision '': unknown"),
         ("gpt2", "l4", {"samples": -1.0}, OptionError, "samples -1"),
         ("gpt2", "l4", {"tensor": 5}, OptionError, "does not divide the 12 heads"),
         ("gpt2", "l4", {"gpus": 0}, OptionError, "gpus 0: must be from 1"),

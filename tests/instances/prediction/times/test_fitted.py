@@ -176,7 +176,10 @@ def test_the_basis_counts_what_was_measured_of_these_operators() -> None:
     assert times.total(shapes).basis == "10 measurements on l4"
     other = [replace(shape, precision="bf16") for shape in shapes]
     assert times.total(other).basis.startswith("data sheet of l4, ")
-    assert times.total(other).basis.endswith("; too few measurements are of this model's operators in bf16")
+    few = "; too few measurements are of this model's operators in"
+    assert times.total(other).basis.endswith(f"{few} bf16, and they are in fp32")
+    norms = [Operator("layer_norm", (64, 64), precision="fp32")]
+    assert times.total(norms).basis.endswith(f"{few} fp32")
 
 
 def test_measurements_that_contradict_each_other_leave_no_time_at_zero() -> None:
