@@ -45,6 +45,14 @@ Memory = Annotated[
 """GiB on all types, or on each."""
 
 
+PARALLEL = 0.99
+"""The share of computing that further units divide, if none is given; importers take the same."""
+SAMPLES = 1e6
+"""Samples of a training that is not given; importers take the same."""
+NOT_GIVEN = "Not given: "
+"""How assumptions about what a document leaves out begin."""
+
+
 class StageType(Model):
     """A sort of hardware that a stage can run on, counted in units such as one GPU or one core.
 
@@ -78,8 +86,8 @@ class Layer(Model):
         OCT and ODT: seconds per probe batch, by type. A type that is missing in `compute_s` cannot run
         the layer; one that is missing in `communication_s` has no communication.
     compute_parallel, communication_parallel
-        α and β: the share that further units divide, one number or one per type. α has no default,
-        because it decides the plan; β is 0 if not given.
+        α and β: the share that further units divide, one number or one per type. If not given, α is 0.99,
+        which the instance's assumptions say, as it decides the plan; β is 0.
     memory_gib
         What every unit of the stage holds for this layer, one number or, in a chain, one per type.
     input_bytes, output_bytes, weight_bytes
@@ -101,7 +109,7 @@ class Layer(Model):
     weight_bytes: NonNegative = 0.0
     compute_s: Annotated[dict[Name, NonNegative], Field(min_length=1), in_slices(1000)]
     communication_s: Annotated[dict[Name, NonNegative], in_slices(1000)] = NONE_NAMED
-    compute_parallel: Shares
+    compute_parallel: Shares = PARALLEL
     communication_parallel: Shares = 0.0
     transfer_s: Annotated[dict[Name, NonNegative] | None, in_slices(1000)] = None
     colour: Name | None = None
@@ -150,8 +158,10 @@ class StagingInstance(Instance):
         `maximal_runs`: neighbouring stages differ in type (the paper); `free_cuts`: they need not.
     throughput_floor_samples_per_s, cost_limit_usd, hourly_budget_usd
         What every plan must keep, whichever the objective; none means no such limit.
+    training
+        Samples and epochs; a million samples once if not given.
     probe_batch
-        B0, the samples that layer times refer to.
+        B0, the samples that layer times refer to; 1 if not given.
     link_gbit_per_s
         Speed at which a stage receives the output of the one before; none: transfers take no time.
     edges
@@ -170,8 +180,8 @@ class StagingInstance(Instance):
     throughput_floor_samples_per_s: Positive | None = None
     cost_limit_usd: Positive | None = None
     hourly_budget_usd: Positive | None = None
-    training: Training
-    probe_batch: Positive
+    training: Training = Training(samples=SAMPLES)
+    probe_batch: Positive = 1.0
     link_gbit_per_s: Positive | None = None
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
     types: Annotated[tuple[StageType, ...], Field(min_length=1, max_length=1000), in_slices(1000), TABLE_FILE]
@@ -191,7 +201,8 @@ class StagingInstance(Instance):
     @classmethod
     def _resolve(cls, data: Any) -> Any:
         price, memory = HardwareType.unit_price_usd_per_hour, HardwareType.unit_memory_gib
-        return fill_from_catalogue(data, "types", {"price_usd_per_hour": price, "memory_gib": memory})
+        filled = fill_from_catalogue(data, "types", {"price_usd_per_hour": price, "memory_gib": memory})
+        return _with_assumptions(filled)
 
     def _complaints(self) -> Iterator[Complaint]:
         known = [hardware.name for hardware in self.types]
@@ -246,13 +257,15 @@ class StagingInstance(Instance):
                 yield f"layers[{index}].memory_gib", "is by type; in a graph it is one number"
 
     def unit_notes(self) -> list[str]:
-        """Say that times look like milliseconds, where half of them are of seconds."""
+        """Say what is assumed of what is not given, and that times of seconds look like milliseconds."""
+        assumed = [sentence for sentence in self.assumptions if sentence.startswith(NOT_GIVEN)]
         times = [seconds for layer in self.layers for seconds in layer.compute_s.values()]
         if len(self.layers) < MANY_LAYERS or (middle := median(times)) <= SLOW_S:
-            return []
+            return assumed
         return [
+            *assumed,
             f"half of the times in compute_s are from {middle:g} s on for {self.probe_batch:g} samples; if "
-            f"they are milliseconds, call the columns {self.types[0].name}_ms and so on"
+            f"they are milliseconds, call the columns {self.types[0].name}_ms and so on",
         ]
 
     def to_frame(self) -> pd.DataFrame:
@@ -277,3 +290,24 @@ class StagingInstance(Instance):
                 for layer in self.layers
             ]
         )
+
+
+def _with_assumptions(data: Any) -> Any:
+    """Return a document with sentences on what it leaves out and the model fills in."""
+    if not isinstance(data, Mapping) or not isinstance(given := data.get("assumptions", ()), list | tuple):
+        return data
+    notes = []
+    if "training" not in data:
+        notes.append(f"training; it is taken to be {SAMPLES:,.0f} samples, once.")
+    if "probe_batch" not in data:
+        notes.append("probe_batch; layer times are taken to be those of one sample.")
+    layers = data.get("layers")
+    rows = layers if isinstance(layers, list | tuple) else ()
+    lacking = sum(isinstance(row, Mapping) and "compute_parallel" not in row for row in rows)
+    if lacking:
+        of = "all layers" if lacking == len(rows) else f"{lacking} of {len(rows)} layers"
+        notes.append(
+            f"compute_parallel of {of}; {PARALLEL:.0%} of the time is taken to be divided by further units."
+        )
+    added = [sentence for note in notes if (sentence := NOT_GIVEN + note) not in given]
+    return {**data, "assumptions": [*given, *added]} if added else data

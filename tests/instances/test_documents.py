@@ -322,7 +322,7 @@ SINGLE_FAULTS: list[tuple[str, tuple[Any, ...], Any, str, tuple[str, ...]]] = [
     ("staging", ("layers", 0, "communication_s"), {"C": 1}, "layers[0].communication_s.C", ("A, B",)),
     ("staging", ("layers", 0, "compute_parallel"), {"A": 0.5}, "layers[0].compute_parallel", ("'B'",)),
     ("staging", ("training",), {"samples": 0}, "training.samples", ("greater than 0",)),
-    ("staging", ("training",), REMOVED, "training", ("missing",)),
+    ("staging", ("training",), {"epochs": 2}, "training.samples", ("missing",)),
     ("staging", ("probe_batch",), INFINITE, "probe_batch", ("finite",)),
     ("staging", ("catalogue",), "nope.yaml", "catalogue: nope.yaml", ("no such file",)),
     ("consolidation", ("objectives",), ["value", "value"], "objectives[1]", ("'value'", "twice")),
