@@ -241,7 +241,7 @@ class StagingInstance(Instance):
             if isinstance(layer.memory_gib, dict):
                 yield f"layers[{index}].memory_gib", "is by type; in a graph it is one number"
 
-    def unit_notes(self) -> list[str]:
+    def figure_notes(self) -> list[str]:
         """Say that times look like milliseconds, where half of them are of seconds."""
         times = [seconds for layer in self.layers for seconds in layer.compute_s.values()]
         if len(self.layers) < MANY_LAYERS or (middle := median(times)) <= SLOW_S:
