@@ -55,7 +55,7 @@ def solve(
         If the instance is too large for the method's explicit model.
     """
     instance = instance_of(instance, "solve")
-    for note in instance.unit_notes():
+    for note in instance.figure_notes():
         log.warning("%s: %s", instance.name, note)
     options = options or SolveOptions()
     if settings:

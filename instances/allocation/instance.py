@@ -26,6 +26,7 @@ from ..common.fields import (
 )
 from .job import Job
 from .job_table import JobTable
+from .throughput import DOUBTFUL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,6 +98,10 @@ class AllocationInstance(Instance):
     def table(self) -> JobTable:
         """Return the jobs in columns, with demands in the order of `resources`."""
         return JobTable.of(self.jobs, tuple(self.resources))
+
+    def figure_notes(self) -> list[str]:
+        """Say what was assumed of measured throughput, on which the plan rests."""
+        return [note for note in self.assumptions if note.startswith(DOUBTFUL)]
 
     def sha256(self) -> str:
         """Return the hash of the resolved document; jobs in columns and as objects hash alike."""

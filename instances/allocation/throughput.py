@@ -19,6 +19,12 @@ OF_A_JOB = ("remaining_samples", "weight", "deadline_s", "optional", "unplaced_s
 HOUR_S = 3600.0
 
 
+UNKNOWN_WORK = "remaining_samples is not given: an hour of work on the fewest GPUs measured"
+FALLING_SPEED = "samples_per_s falls with every GPU that is added; is it a time in place of a speed?"
+DOUBTFUL = (UNKNOWN_WORK, FALLING_SPEED)
+"""How those of the assumptions begin that a plan rests on, and that may be far from the truth."""
+
+
 class ThroughputRow(Model):
     """One measurement.
 
@@ -128,12 +134,10 @@ def _notes(by_job: Mapping[str, list[ThroughputRow]]) -> list[str]:
     notes = ["A step is one sample; only the numbers of GPUs that were measured are offered."]
     assumed = [name for name, rows in by_job.items() if rows[0].remaining_samples is None]
     if assumed:
-        work = "remaining_samples is not given: an hour of work on the fewest GPUs measured"
-        notes.append(f"{work} ({some(assumed)}).")
+        notes.append(f"{UNKNOWN_WORK} ({some(assumed)}).")
     falling = [name for name, rows in by_job.items() if _falls(rows)]
     if falling:
-        what = "samples_per_s falls with every GPU that is added; is it a time in place of a speed?"
-        notes.append(f"{what} ({some(falling)})")
+        notes.append(f"{FALLING_SPEED} ({some(falling)})")
     return notes
 
 

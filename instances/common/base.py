@@ -120,8 +120,8 @@ class Instance(Checked):
         """Return the main table of the instance, one row for each job or layer."""
         raise NotImplementedError
 
-    def unit_notes(self) -> list[str]:
-        """Say which figures look as if they were in another unit than the field's."""
+    def figure_notes(self) -> list[str]:
+        """Say which figures nobody gave, or look as if they were in another unit than the field's."""
         return []
 
     def scale_notes(self) -> list[str]:

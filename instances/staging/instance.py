@@ -256,7 +256,7 @@ class StagingInstance(Instance):
             if isinstance(layer.memory_gib, dict):
                 yield f"layers[{index}].memory_gib", "is by type; in a graph it is one number"
 
-    def unit_notes(self) -> list[str]:
+    def figure_notes(self) -> list[str]:
         """Say what is assumed of what is not given, and that times of seconds look like milliseconds."""
         assumed = [sentence for sentence in self.assumptions if sentence.startswith(NOT_GIVEN)]
         times = [seconds for layer in self.layers for seconds in layer.compute_s.values()]

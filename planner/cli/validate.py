@@ -26,6 +26,6 @@ def validate(
             continue
         sizes = ", ".join(f"{count} {field}" for field, count in instance.sizes().items() if count)
         typer.echo(f"{file}: {instance.kind}, {sizes}; fine")
-        for note in (*instance.unit_notes(), *instance.scale_notes()):
+        for note in (*instance.figure_notes(), *instance.scale_notes()):
             typer.echo(f"  note: {note}")
     raise typer.Exit(worst(codes))

@@ -35,6 +35,12 @@ def constraint_of(pod: Pod) -> str:
     return repr((selector, _terms(pod), pod.spec.tolerations))
 
 
+def is_preferred(pod: Pod) -> bool:
+    """Return whether a pod prefers some of the nodes that it may use."""
+    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
+    return bool(affinity and affinity.preferredDuringSchedulingIgnoredDuringExecution)
+
+
 def describe(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> str:
     """Say in a few words which of the nodes the pod may use; the parameters are those of `allowed_nodes`."""
     selector = pod.spec.nodeSelector or {}

@@ -9,7 +9,7 @@ from ..device_parts import about_unknown
 from ..move_cost import about_moves
 from ..node_restrictions import about_models, counted
 from ..value_rule import about_worth
-from .affinity import HARD
+from .affinity import HARD, is_preferred
 from .cluster import Cluster
 from .document import ClusterDocument
 from .gpus import is_time_sliced, parts_as_amounts
@@ -147,6 +147,10 @@ def what_is_ignored(cluster: Cluster) -> Iterator[str]:
         names = some((f"{pod.metadata.namespace}/{pod.name}" for pod in cluster.gated), NAMED)
         yield f"{wait} not planned, for scheduling gates are closed ({some(gates, NAMED)}): {names}."
     yield from _about_volumes(cluster)
+    if cluster.claiming:
+        pods = counted(len(cluster.claiming), "pod that is not planned has", "pods that are not planned have")
+        names = some((f"{pod.metadata.namespace}/{pod.name}" for pod in cluster.claiming), NAMED)
+        yield f"{pods} resource claims, whose devices the plan does not look at: {names}."
     for what, concerns in IGNORED.items():
         jobs = [job.name for job in cluster.jobs if any(map(concerns, job.pods))]
         if jobs:
@@ -204,6 +208,7 @@ def _text(value: object) -> str:
 
 
 IGNORED: dict[str, Callable[[Pod], bool]] = {
+    "preferred node affinity": is_preferred,
     "pod affinity": lambda pod: bool(pod.spec.affinity and pod.spec.affinity.podAffinity),
     "pod anti-affinity": lambda pod: bool(pod.spec.affinity and pod.spec.affinity.podAntiAffinity),
     "topology spread constraints": lambda pod: bool(pod.spec.topologySpreadConstraints),

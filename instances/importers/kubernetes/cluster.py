@@ -184,6 +184,12 @@ class Cluster:
         """The jobs that are planned."""
         return in_parts(self._jobs_of(self._candidates[0]), self.names)
 
+    @property
+    def claiming(self) -> list[Pod]:
+        """The pods that are not planned and have resource claims, by which they may hold any device."""
+        planned = {id(pod) for job in self.jobs for pod in job.pods}
+        return [pod for pod in self._alive if pod.spec.resourceClaims and id(pod) not in planned]
+
     @cached_property
     def staying(self) -> list[PodJob]:
         """What runs on cordoned nodes, as jobs; they are not planned."""

@@ -142,6 +142,7 @@ class _NodeSelector(Part):
 
 class _NodeAffinity(Part):
     requiredDuringSchedulingIgnoredDuringExecution: _NodeSelector | None = None
+    preferredDuringSchedulingIgnoredDuringExecution: Many[dict[str, Any]] | None = None
 
 
 class _Affinity(Part):

@@ -11,7 +11,7 @@ import yaml
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.allocation.throughput import is_throughput, with_throughput
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.documents import load
+from clusterplan.instances.documents import load, save
 from clusterplan.planner.api import solve
 
 DOCUMENT = {"schema_version": 1, "kind": "allocation", "name": "d", "resources": {"gpu": 4}, "jobs": "t.csv"}
@@ -107,3 +107,15 @@ def test_a_large_table_of_throughput_is_read_too(tmp_path: Path) -> None:
     """From 5,000 rows on tables are read in columns."""
     rows = "".join(f"j{k},1,{k + 1}\n" for k in range(5_001))
     assert len(read(tmp_path, "job,gpus,samples_per_s\n" + rows).jobs) == 5_001
+
+
+def test_a_plan_that_rests_on_assumed_work_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """With the solve, where it is read, and not on the page alone; also after the instance was written."""
+    note = "remaining_samples is not given: an hour of work on the fewest GPUs measured (a)."
+    instance = read(tmp_path, "job,gpus,samples_per_s\na,2,7\na,1,4\n")
+    assert instance.figure_notes() == [note]
+    save(instance, tmp_path / "written.yaml")
+    solve(load(tmp_path / "written.yaml"))
+    assert [message for message in caplog.messages if note in message]
+    known = read(tmp_path, "job,gpus,samples_per_s,remaining_samples\na,1,4,9\n")
+    assert known.figure_notes() == []

@@ -71,10 +71,10 @@ def test_a_csv_of_milliseconds_is_the_same_instance(tmp_path: Path) -> None:
 def test_times_that_look_like_milliseconds_are_pointed_out(tmp_path: Path) -> None:
     layers = [{"name": f"l{k}", "compute_s": {"A": 30 + k}, "compute_parallel": 0.9} for k in range(4)]
     (tmp_path / "d.yaml").write_text(yaml.safe_dump({**STAGING, "layers": layers}))
-    (note,) = load(tmp_path / "d.yaml").unit_notes()
+    (note,) = load(tmp_path / "d.yaml").figure_notes()
     assert "from 31.5 s on" in note
     assert "A_ms" in note
     for layer in layers:
         layer["compute_s"]["A"] /= 1000
     (tmp_path / "d.yaml").write_text(yaml.safe_dump({**STAGING, "layers": layers}))
-    assert load(tmp_path / "d.yaml").unit_notes() == []
+    assert load(tmp_path / "d.yaml").figure_notes() == []

@@ -112,11 +112,13 @@ def test_every_graph_of_dnn_partitioning_imports(shared_data: Path) -> None:
         assert len(instance.layers) == len(json.loads(path.read_text())["nodes"])
 
 
-def branching(folder: Path) -> Path:
+FIGURES = "forward_compute_time=1, backward_compute_time=0, activation_size=8, parameter_size=0"
+
+
+def branching(folder: Path, figures: str = FIGURES) -> Path:
     """Write a graph of seven nodes, of which four lie on branches between two others."""
     path = folder / "profile" / "graph.txt"
     path.parent.mkdir()
-    figures = "forward_compute_time=1, backward_compute_time=0, activation_size=8, parameter_size=0"
     lines = [f"node{n} -- Op -- {figures}" for n in range(1, 8)]
     pairs = ["12", "13", "14", "15", "26", "36", "46", "56", "67"]
     path.write_text("\n".join([*lines, *(f"\tnode{a} -- node{b}" for a, b in pairs)]))
@@ -185,3 +187,24 @@ def test_stage_cost_makes_a_graph_of_a_chain(tmp_path: Path) -> None:
     assert made(tmp_path, nodes, "12", stage_cost="overlap").is_graph
     with pytest.raises(InstanceError, match="stage_cost: is sum, but is for graphs; leave it out, or take"):
         made(tmp_path, nodes, "12", stage_cost="sum", shape="chain")
+
+
+def test_gradients_of_a_graph_are_exchanged_over_the_link(tmp_path: Path) -> None:
+    """Each unit sends and receives all weights; without a link, and in graphs of one device, nothing is."""
+    figures = "forward_compute_time=1, backward_compute_time=2, activation_size=8, parameter_size=3e9"
+    path = branching(tmp_path, figures)
+    first = import_pipedream(path, {"gpu": 1.0}, link_gbit_per_s=8.0).layers[0]
+    assert first.communication_s == {"gpu": pytest.approx(2 * 3e9 * 8 / 8e9)}
+    apart = import_pipedream(path, {"gpu": 1.0}, link_gbit_per_s=None).layers[0]
+    assert not apart.communication_s
+    assert not small(tmp_path, link_gbit_per_s=8.0).layers[0].communication_s
+
+
+@pytest.mark.parametrize(("input_time", "loading_s"), [(True, 0.003), (False, 0.0)])
+def test_loading_data_takes_time_if_it_is_counted(tmp_path: Path, input_time: bool, loading_s: float) -> None:
+    """Forward and backward milliseconds are seconds together; only input nodes may count as nothing."""
+    figures = "forward_compute_time=1, backward_compute_time=2, activation_size=8, parameter_size=0"
+    path = branching(tmp_path, figures)
+    path.write_text(path.read_text().replace("node1 -- Op", "node1 -- Input"))
+    first, second, *_ = import_pipedream(path, {"gpu": 1.0}, input_time=input_time).layers
+    assert (first.compute_s["gpu"], second.compute_s["gpu"]) == pytest.approx((loading_s, 0.003))

@@ -31,6 +31,7 @@ def test_jobs_come_in_the_order_of_their_submission(tmp_path: Path) -> None:
     assert table.arrival_s.tolist() == [0, 10, 10]
     assert table.duration_s.tolist() == [1, 7200, 30]
     assert table.tasks.tolist() == [16, 1, 4]
+    assert list(table.names) == ["job-1", "job-2", "job-3"]
     assert [table.tenants[code] for code in table.tenant] == ["b", "a", "a"]
 
 
@@ -54,3 +55,11 @@ def test_the_real_trace(shared_data: Path) -> None:
     assert len(table) == 300
     assert (table.arrival_s[1:] >= table.arrival_s[:-1]).all()
     assert len(table.tenants) > 1
+
+
+def test_names_of_ten_jobs_sort_as_they_come(tmp_path: Path) -> None:
+    file = tmp_path / "philly.csv"
+    file.write_text("\n".join([ROWS[0], *[ROWS[1]] * 10]) + "\n", encoding="utf-8")
+    names = list(import_philly_trace(file, gpus=16).table().names)
+    assert (names[0], names[-1]) == ("job-01", "job-10")
+    assert names == sorted(names)
