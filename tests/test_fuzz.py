@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzz import campaign, cases, forging, lanes, reading, record, solving
+from fuzz import campaign, cases, forging, lanes, prices, reading, record, solving
 from fuzz.allocation_truth import AllocationTruth
 from fuzz.checks import Finding
 from fuzz.consolidation_truth import ConsolidationTruth
+from fuzz.features import features
 from fuzz.kinds import KINDS
 from fuzz.shrinking import shrunk
 from fuzz.staging_truth import StagingTruth
@@ -327,3 +329,70 @@ def test_turns_are_the_same_again() -> None:
     assert reading.damaged_specimen(random.Random("a:files:4")) == reading.damaged_specimen(
         random.Random("a:files:4")
     )
+
+
+SCARCE: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "consolidation",
+    "name": "scarce",
+    "objectives": ["value"],
+    "servers": [{"name": "n", "count": 2, "capacity": {"gpu": 1}}],
+    "jobs": [
+        {"name": f"j{value}", "tasks": 1, "task_demand": {"gpu": 1}, "value": value} for value in (5, 3, 2, 1)
+    ],
+}
+WHOLE: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "scheduling",
+    "name": "whole",
+    "resources": {"gpu": 2},
+    "jobs": [{"name": f"j{gpus}", "demand": {"gpu": gpus}, "duration_s": 1} for gpus in (1, 2)],
+}
+
+
+@pytest.mark.parametrize(
+    ("data", "low", "right"),
+    [
+        (SCARCE, {"prices": {"empty server of 1 gpu": 1.9}}, {"prices": {"empty server of 1 gpu": 2.0}}),
+        (SCARCE, {"prices": {"empty server of 1 gpu": -0.1}}, {}),
+        (
+            {**ALLOCATION, "resources": {"gpu": 0.2}},
+            {"message": "one more gpu saves at most 0.0027 job-hours"},
+            {"message": "one more gpu saves at most 0.00278 job-hours"},
+        ),
+        (WHOLE, {"prices": {"gpu": 0.0}}, {"prices": {"gpu": 5.0}}),
+    ],
+)
+def test_prices_that_are_too_low_are_found(
+    data: dict[str, Any], low: dict[str, Any], right: dict[str, Any]
+) -> None:
+    """One more server adds 2, one more GPU saves 10 job-seconds, or 0.5 s of the mean."""
+    truth = KINDS[data["kind"]].truth(data)
+    result = solve(parse_instance(data), "exact")
+    assert result.prices
+    done = prices.compared(truth, result.model_copy(update=right))
+    assert done.counts[f"{data['kind']} prices compared of what wins something"] > 0
+    assert not done.wrong
+    assert prices.compared(truth, result.model_copy(update=low)).wrong
+
+
+def test_a_campaign_ends_with_enough_instances(tmp_path: Path) -> None:
+    """Files have no target of their own, and come along."""
+    tally = campaign.run("enough", ["files", "allocation"], 5, 1, tmp_path, instances=3)
+    assert 3 <= tally.counts["allocation instances"] <= 5
+    page = record.page(
+        [{"seed": "enough", "minutes": 1, "workers": 1, "counts": tally.counts, "failures": {}}]
+    )
+    assert "What instances have" in page
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_documents_have_what_makes_them_hard(kind: str) -> None:
+    """A fifth of the consolidation documents have jobs that stay beside what moves cost."""
+    seen = Counter(
+        name for number in range(200) for name in features(KINDS[kind].document(random.Random(number)))
+    )
+    assert all(count >= 5 for count in seen.values()), seen
+    if kind == "consolidation":
+        assert seen["staying jobs and restart costs"] >= 40
+        assert min(seen["devices"], seen["pinned jobs"], seen["running jobs on devices"]) >= 10

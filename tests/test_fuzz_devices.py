@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -82,6 +83,25 @@ def test_optima_worked_out_by_hand() -> None:
     for device_moves, moved in ((None, 0), (False, 0), (True, 1)):
         truth = ConsolidationTruth({**data, "device_moves": device_moves})
         assert truth.values(min(costs for costs, _ in truth.plans)) == [3, moved]
+
+
+def _running(**fields: Any) -> dict[str, Any]:
+    """Return a share that runs on the first of two devices, beside a job that asks for both."""
+    server = {"name": "n", "capacity": {"cpu": 1}, "devices": {"gpu": {"count": 2, "taken": [{"device": 1}]}}}
+    job = _share("a", 400, current={"n": 1}, current_devices={"n": [{"gpu": [0]}]}, **fields)
+    return _document(servers=[server], jobs=[job], restart_cost_h=0.5, device_moves=True)
+
+
+def test_who_keeps_its_devices_pays_nothing_and_who_stays_keeps_them() -> None:
+    """With the first device taken, a job moves to the second for half of its value; one that stays cannot."""
+    data = _running()
+    assert ConsolidationTruth(data).best() == 1
+    taken_by_others = {"gpu": {"count": 2, "taken": [{"device": 0}]}}
+    data["servers"][0]["devices"] = taken_by_others
+    assert ConsolidationTruth(data).best() == Fraction(1, 2)
+    assert ConsolidationTruth({**data, "max_moves": 0}).best() is None
+    assert ConsolidationTruth({**data, "device_moves": False, "max_moves": 0}).best() == 1
+    assert not ConsolidationTruth({**data, "pinned": ["*"]}).feasible
 
 
 def _planned() -> tuple[ConsolidationTruth, list[dict[str, Any]]]:

@@ -33,3 +33,12 @@ def all_loosened(limits: Floats) -> Floats:
 def agree(a: float, b: float) -> bool:
     """Return whether two figures are the same up to the rounding of floating-point sums."""
     return math.isclose(a, b, rel_tol=1e-9)
+
+
+def rounded_up(value: float, digits: int = 3) -> float:
+    """Return a bound from above with so many digits that it still holds."""
+    if not 0 < value < math.inf:
+        return value
+    places = digits - 1 - math.floor(math.log10(value))
+    rounded = round(value, places)
+    return rounded if rounded >= value else round(rounded + 10.0**-places, places)

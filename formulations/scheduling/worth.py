@@ -1,7 +1,7 @@
 """What one more unit of a resource saves at most, by the prices of time that prove the bound.
 
 With C + 1 units of resource r at all times the same prices prove L(λ; C + 1) = L(λ; C) − ∫ λ_r(t) dt, so that
-no schedule on the larger cluster is below that. A plan saves at most its distance from the bound and
+no schedule on the larger cluster is below that. A plan saves at most its distance from this bound and
 ∫ λ_r(t) dt / Σ ω_j more. Malleable jobs have the configurations that fit today: larger ones may save more.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from ...instances.common.arrays import Floats
 from ...instances.scheduling.instance import SchedulingInstance
+from ..common.tolerance import rounded_up
 from .price_grid import PriceGrid
 
 HOUR_S = 3600.0
@@ -44,23 +45,14 @@ def buy_next(instance: SchedulingInstance, worth: Mapping[str, float], value: fl
     weighed = {name: price * instance.pool.get(name, 0.0) for name, price in worth.items()}
     named = [name for name in sorted(weighed, key=lambda name: -weighed[name]) if worth[name] > 0]
     if not named:
-        return "more of no resource saves anything beyond the gap"
+        return "more of no resource saves anything beyond the certified gap"
     equal = bool((jobs.weight == jobs.weight[0]).all())
     said = []
     for name in named[:MOST_NAMED]:
-        seconds = _rounded_up(worth[name])
-        part = f" ({_rounded_up(100 * worth[name] / value):g} %)" if value > 0 else ""
-        hours = f", {_rounded_up(worth[name] * len(jobs) / HOUR_S):,.10g} job-hours in all" if equal else ""
+        seconds = rounded_up(worth[name])
+        part = f" ({rounded_up(100 * worth[name] / value):g} %)" if value > 0 else ""
+        hours = f", {rounded_up(worth[name] * len(jobs) / HOUR_S):,.10g} job-hours in all" if equal else ""
         saved = f"{seconds:,.10g} s of the mean completion time{part}{hours}"
         said.append(f"one more {name} throughout saves at most {saved}")
     sizes = ", in the configurations that fit now" if instance.menus().malleable else ""
-    return f"{'; '.join(said)}, beyond the gap{sizes}"
-
-
-def _rounded_up(value: float, digits: int = 3) -> float:
-    """Return a bound from above with so many digits that it still holds."""
-    if not 0 < value < math.inf:
-        return value
-    places = digits - 1 - math.floor(math.log10(value))
-    rounded = round(value, places)
-    return rounded if rounded >= value else round(rounded + 10.0**-places, places)
+    return f"{'; '.join(said)}, beyond the certified gap{sizes}"

@@ -52,11 +52,3 @@ def rounded_down(value: float, digits: int = 4) -> float:
         return 0.0
     step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
     return math.floor(value / step) * step
-
-
-def rounded_up(value: float, digits: int = 3) -> float:
-    """Return what something is at most, with so many digits that it still holds."""
-    if value <= 0:
-        return 0.0
-    step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
-    return math.ceil(value / step) * step

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ...formulations.common.tolerance import rounded_up
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Segment, SegmentTable
 from ...formulations.scheduling.price_grid import PriceGrid
@@ -18,7 +19,6 @@ from ..changes import leading
 from ..reports.plot_style import Figure, axis, colour, layout, shown
 from ..reports.tables import Cell, CellColumn, Column, Table, number, seconds, table_of
 from ..reports.text import short, unit_of_time
-from .lead import rounded_up
 from .plan import facts
 from .waits import Waits
 
@@ -86,7 +86,7 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, 
 def _worth(result: Result) -> Iterator[tuple[str, str]]:
     """Yield what one more unit of each resource saves, where prices say it."""
     for name, price in (result.prices or {}).items():
-        yield f"one more {name} saves at most", f"{short(rounded_up(price))} s a job, and the gap"
+        yield f"one more {name} saves at most", f"{short(rounded_up(price))} s a job, and the certified gap"
 
 
 def thinned(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:

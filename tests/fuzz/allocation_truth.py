@@ -86,19 +86,36 @@ def configurations(job: dict[str, Any], rows: Sequence[dict[str, Fraction]]) -> 
         yield Configuration(None, Fraction(job["unplaced_s"]), (Fraction(0),) * len(rows), True)
 
 
-class AllocationTruth(Truth):
-    """All plans of an allocation document."""
+def _limits_of(data: dict[str, Any]) -> list[Any]:
+    """Return what there is of each resource, and the budget if there is one."""
+    budget = data.get("budget_usd_per_hour")
+    return [*data["resources"].values(), *([] if budget is None else [budget])]
 
-    def __init__(self, data: dict[str, Any]) -> None:
+
+class AllocationTruth(Truth):
+    """All plans of an allocation document.
+
+    Parameters
+    ----------
+    smaller
+        A document with less of something, in which each configuration has to fit alone; None for this one.
+    """
+
+    def __init__(self, data: dict[str, Any], smaller: dict[str, Any] | None = None) -> None:
         super().__init__(data)
         self.makespan = data.get("objective") == "makespan"
         self.objectives = (("makespan" if self.makespan else "total_completion_time", "min"),)
         rows: list[dict[str, Fraction]] = [{name: Fraction(1)} for name in data["resources"]]
-        capacity: list[Any] = list(data["resources"].values())
+        capacity = _limits_of(data)
         if data.get("budget_usd_per_hour") is not None:
             rows.append({name: Fraction(p) for name, p in data.get("prices_usd_per_hour", {}).items()})
-            capacity.append(data["budget_usd_per_hour"])
         self.menus = {job["name"]: list(configurations(job, rows)) for job in data["jobs"]}
+        if smaller is not None:
+            least = [limits(limit)[0] for limit in _limits_of(smaller)]
+            self.menus = {
+                name: [c for c in menu if all(a <= b for a, b in zip(c.takes, least, strict=True))]
+                for name, menu in self.menus.items()
+            }
         if math.prod(map(len, self.menus.values())) > MOST_PLANS:
             raise TooManyPlansError
         flat = [configuration for menu in self.menus.values() for configuration in menu]

@@ -115,7 +115,7 @@ def _server(rng: random.Random, palette: Palette, index: int, room: dict[str, fl
 
 
 def _scarce(rng: random.Random) -> dict[str, Any]:
-    """Return more jobs than servers hold, each of which fits on any, so that one more server wins something."""
+    """Return more jobs than servers hold, each of which fits on any: one more server wins something."""
     palette = Palette(rng)
     count, resources = rng.choice([1, 2, 2, 3]), ["gpu", "cpu"][: rng.choice([1, 1, 2])]
     jobs: list[dict[str, Any]] = [

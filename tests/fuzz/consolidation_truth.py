@@ -16,7 +16,7 @@ from .truth import TooManyPlansError, Truth, limits, whole
 MOST_WAYS = 4000
 OF_A_GROUP = ("traffic_gbit_per_s", "current", "devices", "share", "profile", "current_devices")
 ALL = ("value", "spread", "servers", "racks", "migrations", "slowdown", "traffic")
-MOVES = ALL.index("migrations")
+VALUE, MOVES = ALL.index("value"), ALL.index("migrations")
 Cut = tuple[tuple[int, ...], ...]
 """Tasks of each group on each server."""
 
@@ -271,13 +271,8 @@ class ConsolidationTruth(Truth):
         if self._steps > self._most:
             raise TooManyPlansError
         if len(chosen) == len(ways):
-            if self._too_many_moves(chosen):
-                return
             certain = all(amount <= limit[0] for amount, limit in zip(used, self.limits, strict=True))
-            there = self._there(list(zip(self.data["jobs"], (way.cut for way in chosen), strict=True)))
-            moves = [self.devices.moves(n, tasks) for n, tasks in there.items()]
-            if None not in moves:
-                more = [*counts[:MOVES], counts[MOVES] + sum(filter(None, moves)), *counts[MOVES + 1 :]]
+            for more in self._on_devices(chosen, counts):
                 self.plans.append((self._costs(mask, more, traffic), certain))
             return
         for way in ways[len(chosen)]:
@@ -292,10 +287,32 @@ class ConsolidationTruth(Truth):
             load = tuple(a + b for a, b in zip(traffic, way.traffic, strict=True))
             self._extend(ways, [*chosen, way], after, mask | way.mask, total, load)
 
-    def _too_many_moves(self, ways: Sequence[Way]) -> bool:
+    def _on_devices(self, chosen: Sequence[Way], counts: list[int]) -> Iterator[list[int]]:
+        """Yield the counts of each way to hold devices that may be best: who keeps all that they hold."""
+        there = self._there(list(zip(self.data["jobs"], (way.cut for way in chosen), strict=True)))
+        held = {of.job for tasks in there.values() for of in tasks if of.now is not None}
+        names = list(self.jobs)
+        bound = {j for j in held if self._stays(self.jobs[names[j]])}
+        free = sorted(j for j in held - bound if not chosen[j].moves) if self.devices.device_moves else []
+        for changes in itertools.chain.from_iterable(
+            itertools.combinations(free, k) for k in range(len(free) + 1)
+        ):
+            moves = [
+                self.devices.moves(n, tasks, frozenset(bound | (set(free) - set(changes))))
+                for n, tasks in there.items()
+            ]
+            moving = len(changes) + sum(way.moves for way in chosen)
+            if None in moves or self._too_many(moving):
+                continue
+            more = counts.copy()
+            more[VALUE] += sum(self._restart[names[j]] for j in changes)
+            more[MOVES] += sum(filter(None, moves))
+            yield more
+
+    def _too_many(self, moving: int) -> bool:
         """Return whether more jobs move than may."""
         most = self.data.get("max_moves")
-        return most is not None and sum(way.moves for way in ways) > most
+        return most is not None and moving > most
 
     def _costs(self, mask: int, counts: list[int], traffic: Sequence[int]) -> tuple[int, ...]:
         of = dict(zip(ALL, counts, strict=True)) | {"servers": mask.bit_count(), "traffic": max(traffic)}
@@ -316,21 +333,26 @@ class ConsolidationTruth(Truth):
         used, mask, counts = [0] * len(self.limits), 0, [0] * len(ALL)
         traffic, wrong = list(self._before), []
         held: dict[int, list[tuple[Tasks, list[dict[str, Any]]]]] = {}
-        ways = []
+        moving = 0
         for entry in plan:
             job = self.jobs[entry["job"]]
             cut, fault = self._cut_of(job, entry)
             if fault:
                 return None, [fault]
             moved = self._held(job, cut, entry, held, wrong)
-            if entry.get("action") not in self._actions(job, cut, moved):
+            if entry.get("action") not in self._actions(job, cut, moved if self.devices.device_moves else 0):
                 wrong.append(f"{job['name']}: the action is {entry.get('action')}")
             if cut is not None and not self._allowed(job, cut):
                 wrong.append(f"{job['name']}: on more servers than it may use, or not where it stays")
             if cut is None and self._stays(job):
                 wrong.append(f"{job['name']}: is stopped, but stays")
             way = self._way(job, cut)
-            ways.append(way)
+            if self._stays(job) and moved:
+                wrong.append(f"{job['name']}: stays, but on other devices")
+            moved = moved if self.devices.device_moves else 0
+            if way.moves or moved:
+                moving += 1
+                counts[VALUE] += 0 if way.moves else self._restart[job["name"]]
             for at, amount in way.uses:
                 used[at] += amount
             mask |= way.mask
@@ -338,7 +360,7 @@ class ConsolidationTruth(Truth):
             counts[MOVES] += moved
             traffic = [a + b for a, b in zip(traffic, way.traffic, strict=True)]
         wrong += self.devices.faults(held)
-        if self._too_many_moves(ways):
+        if self._too_many(moving):
             wrong.append("more jobs move than may")
         if any(amount > limit[1] for amount, limit in zip(used, self.limits, strict=True)):
             wrong.append("more than is free on a server")

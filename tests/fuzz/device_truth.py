@@ -143,11 +143,12 @@ def _written(task: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 class Tasks(NamedTuple):
-    """Tasks of a group on one server: how many, what each asks for, and what they hold there now."""
+    """Tasks of a group on one server: how many, what each asks for, what they hold there now, and whose."""
 
     count: int
     asks: dict[str, Ask]
     now: tuple[dict[str, Any], ...] | None
+    job: int
 
 
 class DeviceTruth:
@@ -165,28 +166,36 @@ class DeviceTruth:
         devices = self.servers[n].get("devices") or {}
         return self._with(n, tasks, (), {name: (FREE,) * of["count"] for name, of in devices.items()})
 
-    def moves(self, n: int, tasks: Sequence[Tasks]) -> int | None:
+    def moves(self, n: int, tasks: Sequence[Tasks], keep: frozenset[int] = frozenset()) -> int | None:
         """Return how many tasks that stay on a server change devices at least; None if it does not hold all.
 
         Where these moves do not count there are none.
+
+        Parameters
+        ----------
+        keep
+            Jobs whose tasks there all keep their devices.
         """
-        key = repr((n, tasks))
+        key = repr((n, tasks, sorted(keep)))
         if key not in self._known:
-            self._known[key] = self._moves(n, tasks)
+            self._known[key] = self._moves(n, tasks, keep)
         return self._known[key]
 
-    def _moves(self, n: int, tasks: Sequence[Tasks]) -> int | None:
-        if not self._with(n, tasks, (), self.states[n]):
+    def _moves(self, n: int, tasks: Sequence[Tasks], keep: frozenset[int]) -> int | None:
+        stays = [(g, held) for g, of in enumerate(tasks) for held in of.now or ()]
+        kept = [(g, held) for g, held in stays if tasks[g].job in keep]
+        if not self._with(n, tasks, kept, self.states[n]):
             return None
         if not self.device_moves:
             return 0
-        stays = [(g, held) for g, of in enumerate(tasks) for held in of.now or ()]
-        most = sum(min(of.count, len(of.now)) for of in tasks if of.now is not None)
-        for kept in range(most, 0, -1):
+        others = [(g, held) for g, held in stays if tasks[g].job not in keep]
+        most = sum(min(of.count, len(of.now)) for of in tasks if of.now is not None and of.job not in keep)
+        for more in range(most, 0, -1):
             if any(
-                self._with(n, tasks, some, self.states[n]) for some in itertools.combinations(stays, kept)
+                self._with(n, tasks, [*kept, *some], self.states[n])
+                for some in itertools.combinations(others, more)
             ):
-                return most - kept
+                return most - more
         return most
 
     def _with(
@@ -259,8 +268,8 @@ class DeviceTruth:
                 states[name] = after
 
     def moved(self, tasks: Tasks, places: Sequence[dict[str, Any]]) -> int:
-        """Return how many tasks of a group that stay on a server change devices, where this counts."""
-        if not self.device_moves or tasks.now is None:
+        """Return how many tasks of a group that stay on a server change devices."""
+        if tasks.now is None:
             return 0
         same = Counter(map(_written, tasks.now)) & Counter(map(_written, places))
         return min(tasks.count, len(tasks.now)) - same.total()
@@ -271,10 +280,10 @@ def tasks_there(
 ) -> dict[int, list[Tasks]]:
     """Return server → the tasks there, of the groups of several jobs and where each puts its own."""
     there: dict[int, list[Tasks]] = defaultdict(list)
-    for groups, cut in jobs:
+    for job, (groups, cut) in enumerate(jobs):
         for group, row in zip(groups, cut or (), strict=False):
             for n, count in enumerate(row):
                 if count and asks_of(group):
                     now = (group.get("current_devices") or {}).get(names[n])
-                    there[n].append(Tasks(count, asks_of(group), None if now is None else tuple(now)))
+                    there[n].append(Tasks(count, asks_of(group), None if now is None else tuple(now), job))
     return there

@@ -1,7 +1,7 @@
 """What results say that one more server or unit is worth, against the best plan once it is there.
 
 Prices of consolidation and allocation are upper bounds on what is won over the plan, those of scheduling on
-what is won beyond the gap. Those of staging only order its types, so they need not bound anything.
+what is won beyond the certified gap. Those of staging only order its types, so they need not bound anything.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ MOST_WAYS = 12_000
 """Placements that are looked through for the best value on one server more."""
 EXTRA = "one more"
 BUDGET = "budget_usd_per_hour"
+FIT = "document in which configurations have to fit"
 HOUR_S = 3600
 NOTHING_H = Fraction(1, 10**6)
 """Up to so many weighted job-hours an allocation says that nothing is saved."""
@@ -82,13 +83,14 @@ def compared(truth: Truth, result: Result) -> Compared:
         gain = (best - Fraction(value)) * (1 if result.objectives[0].sense == "max" else -1)
         done.counts[f"{kind} prices compared of what wins something"] += gain > slack
         if gain > claim.most + slack + ROUNDING * abs(best):
-            text = f"{claim.what} adds {float(gain):.17g} to {value:.17g}; at most {float(claim.most):.17g} is said"
+            said = f"at most {float(claim.most):.17g} is said"
+            text = f"{claim.what} wins {float(gain):.17g} over {value:.17g}; {said}"
             done.wrong.append(Finding("price", result.solver, text))
     return done
 
 
 def _best(truth: Truth, changed: dict[str, Any], of: Callable[[dict[str, Any]], Truth]) -> Fraction | None:
-    """Return the best value of a changed document, which several solvers' results ask for; None if unclear."""
+    """Return the best value of a changed document, for all solvers' results; None if it is not clear."""
     key = repr(changed)
     if key not in truth.best_changed:
         try:
@@ -130,15 +132,16 @@ def of_resources(data: dict[str, Any], result: Result) -> Iterator[Claim]:
         if most is None and "saves nothing" in (result.message or ""):
             most = NOTHING_H * HOUR_S
         if most is not None:
-            yield Claim(name, most, changed)
+            among = "in the configurations that fit now" in (result.message or "")
+            yield Claim(name, most, {**changed, FIT: data} if among else changed)
 
 
 def of_units(data: dict[str, Any], result: Result) -> Iterator[Claim]:
     """Yield by how much one more unit, in the pool or on one of the servers, is said to lower the mean."""
     record = result.objectives[0]
     assert record.value is not None
-    assert record.bound is not None
-    gap = Fraction(record.value) - Fraction(record.bound)
+    assert record.certified_bound is not None
+    gap = Fraction(record.value) - Fraction(record.certified_bound)
     for name, price in (result.prices or {}).items():
         for index in range(len(data.get("servers", [0]))):
             changed = copy.deepcopy(data)
@@ -151,9 +154,13 @@ def _of_value(data: dict[str, Any]) -> Truth:
     return ConsolidationTruth(data, MOST_WAYS)
 
 
+def _of_total(data: dict[str, Any]) -> Truth:
+    return AllocationTruth(data, data.get(FIT))
+
+
 CLAIMS: dict[str, tuple[Callable[..., Iterator[Claim]], Callable[[dict[str, Any]], Truth]]] = {
     "consolidation": (of_servers, _of_value),
-    "allocation": (of_resources, AllocationTruth),
+    "allocation": (of_resources, _of_total),
     "scheduling": (of_units, SchedulingTruth),
 }
 """What the prices of a kind claim, and how the best plan of a changed document is found."""

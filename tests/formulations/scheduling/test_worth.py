@@ -72,7 +72,7 @@ def test_the_advice_says_seconds_and_job_hours() -> None:
     said = buy_next(instance, worth, 10 * worth["gpu"])
     assert "one more gpu throughout saves at most" in said
     assert "(10 %)" in said or "(10.1 %)" in said
-    assert "job-hours in all, beyond the gap" in said
+    assert "job-hours in all, beyond the certified gap" in said
     assert float(said.split("at most ")[1].split(" s")[0].replace(",", "")) >= worth["gpu"]
     weighted = instance.replace(
         jobs=[
