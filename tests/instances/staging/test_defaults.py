@@ -54,7 +54,7 @@ def test_they_stand_beside_what_others_assumed_and_once() -> None:
     sentences = ("prices are guessed", TRAINING, BATCH, SHARE.format("all layers"))
     assert instance.assumptions == sentences
     assert parse_instance(instance.document()) == instance
-    assert instance.unit_notes() == list(sentences[1:])
+    assert instance.figure_notes() == list(sentences[1:])
 
 
 def test_validate_and_solve_say_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
