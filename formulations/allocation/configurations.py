@@ -233,14 +233,14 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
     held, counts = 0, []
     for first, last in _parts(count):
         check_time()
-        part_counts, *part = _configurations(table, grids, ps_demand, worker_demand, limit, first, last)
-        counts.append(part_counts)
+        own, *part = _configurations(table, grids, ps_demand, worker_demand, limit, first, last)
+        counts.append(own)
         for column, piece in zip(columns, part, strict=True):
-            column[held : held + len(piece)] = piece
-        held += len(part[0])
+            column[held : held + own.sum()] = piece
+        held += own.sum()
     start = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
-    kept = [column[:held] for column in columns]
-    return Configurations(start, *kept, table.weight, resources, capacity)
+    variant, ps, workers, time, demand = (column[:held] for column in columns)
+    return Configurations(start, variant, ps, workers, time, demand, table.weight, resources, capacity)
 
 
 def _configurations(

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,6 +57,11 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+def _loaded(module: str) -> Any:
+    """Return a module of this package that is loaded already; None if it is not."""
+    return sys.modules.get(f"{__package__.removesuffix('.planner.cli')}.{module}")
+
+
 def program() -> None:
     """Run the command line as a process, which ends without freeing its objects one by one.
 
@@ -80,7 +85,7 @@ def program() -> None:
         raise
     finally:
         # Libraries that were left behind may go on: the interpreter does not end before the process.
-        threads = sys.modules.get(f"{__package__.removesuffix('.planner.cli')}.solvers.backends.threads")
+        threads = _loaded("solvers.backends.threads")
         if threads is not None:
             atexit.unregister(threads.wait_for_those_left_behind)
 
@@ -125,9 +130,8 @@ def _words(error: Exception) -> str:
         where = error.filename or "the output"
         return f"{where}: cannot be written: {error.strerror}; what was printed before may be incomplete"
     what = f"{type(error).__name__}: {one_line(str(error))}"
-    from ...solvers.plugins import raised_in  # loads what a solver may not even have been asked for
-
-    place = raised_in(error)
+    plugins = _loaded("solvers.plugins")  # without it no plug-in has done anything
+    place = None if plugins is None else plugins.raised_in(error)
     if place is not None:
         return f"a plug-in failed: {place}: {what}. CLUSTERPLAN_DEBUG=1 shows its author the traceback"
     return f"internal error: {what}. Please report it with CLUSTERPLAN_DEBUG=1"

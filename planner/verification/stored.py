@@ -64,7 +64,8 @@ def _results(text: str, source: str) -> list[Any]:
         check_size(text)
     except TooMuchError as error:
         raise fail(source, str(error)) from None
-    decoder, found = json.JSONDecoder(object_pairs_hook=unique_keys), []
+    decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
+    found: list[Any] = []
     at = _INK.search(text)
     while at is not None:
         try:
