@@ -318,7 +318,9 @@ TABLE_FILE = Instead(
 """Marks a list that may be a path to a table beside the document."""
 
 
-def require(*names: str, or_field: tuple[str, str] | None = None) -> Callable[[dict[str, Any]], None]:
+def require(
+    *names: str, or_field: tuple[str, str] | None = None, filled: Mapping[str, Any] | None = None
+) -> Callable[[dict[str, Any]], None]:
     """Return a hook that makes the JSON Schema of a document demand what only the reader demands.
 
     Parameters
@@ -327,6 +329,8 @@ def require(*names: str, or_field: tuple[str, str] | None = None) -> Callable[[d
         Fields that have a default in Python and must stand in a file.
     or_field
         A required field that may be missing where the other one is given.
+    filled
+        Required fields that the reader fills in where a file leaves them out, and with what.
     """
 
     def adjust(schema: dict[str, Any]) -> None:
@@ -334,6 +338,9 @@ def require(*names: str, or_field: tuple[str, str] | None = None) -> Callable[[d
         if or_field is not None:
             schema["required"] = [name for name in schema["required"] if name != or_field[0]]
             schema["anyOf"] = [{"required": [name]} for name in or_field]
+        for name, value in (filled or {}).items():
+            schema["required"].remove(name)
+            schema["properties"][name]["default"] = value
 
     return adjust
 

@@ -45,10 +45,12 @@ Memory = Annotated[
 """GiB on all types, or on each."""
 
 
-PARALLEL = 0.99
-"""The share of computing that further units divide, if none is given; importers take the same."""
+SHARE = {"compute_parallel": 0.99}
+"""Of a layer for which none is given; importers take the same."""
 SAMPLES = 1e6
-"""Samples of a training that is not given; importers take the same."""
+"""Of a training that is not given; importers take the same."""
+PROBE_BATCH = 1.0
+"""Samples that layer times refer to where none are given."""
 NOT_GIVEN = "Not given: "
 """How assumptions about what a document leaves out begin."""
 
@@ -101,6 +103,8 @@ class Layer(Model):
         In a graph: whether the layer is of the backward pass, whose edges set no order of stages.
     """
 
+    model_config = ConfigDict(json_schema_extra=require(filled=SHARE))
+
     name: Name
     kind: Name = "layer"
     memory_gib: Memory = 0.0
@@ -109,7 +113,7 @@ class Layer(Model):
     weight_bytes: NonNegative = 0.0
     compute_s: Annotated[dict[Name, NonNegative], Field(min_length=1), in_slices(1000)]
     communication_s: Annotated[dict[Name, NonNegative], in_slices(1000)] = NONE_NAMED
-    compute_parallel: Shares = PARALLEL
+    compute_parallel: Shares
     communication_parallel: Shares = 0.0
     transfer_s: Annotated[dict[Name, NonNegative] | None, in_slices(1000)] = None
     colour: Name | None = None
@@ -174,14 +178,20 @@ class StagingInstance(Instance):
         In a graph: how many units one stage may have; none: any number.
     """
 
+    model_config = ConfigDict(
+        json_schema_extra=require(
+            "schema_version", "kind", filled={"training": {"samples": SAMPLES}, "probe_batch": PROBE_BATCH}
+        )
+    )
+
     kind: Literal["staging"] = "staging"
     objective: Literal["cost", "throughput", "time"] = "cost"
     stage_rule: Literal["maximal_runs", "free_cuts"] = "maximal_runs"
     throughput_floor_samples_per_s: Positive | None = None
     cost_limit_usd: Positive | None = None
     hourly_budget_usd: Positive | None = None
-    training: Training = Training(samples=SAMPLES)
-    probe_batch: Positive = 1.0
+    training: Training
+    probe_batch: Positive
     link_gbit_per_s: Positive | None = None
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
     types: Annotated[tuple[StageType, ...], Field(min_length=1, max_length=1000), in_slices(1000), TABLE_FILE]
@@ -202,7 +212,7 @@ class StagingInstance(Instance):
     def _resolve(cls, data: Any) -> Any:
         price, memory = HardwareType.unit_price_usd_per_hour, HardwareType.unit_memory_gib
         filled = fill_from_catalogue(data, "types", {"price_usd_per_hour": price, "memory_gib": memory})
-        return _with_assumptions(filled)
+        return _filled(filled)
 
     def _complaints(self) -> Iterator[Complaint]:
         known = [hardware.name for hardware in self.types]
@@ -292,22 +302,32 @@ class StagingInstance(Instance):
         )
 
 
-def _with_assumptions(data: Any) -> Any:
-    """Return a document with sentences on what it leaves out and the model fills in."""
-    if not isinstance(data, Mapping) or not isinstance(given := data.get("assumptions", ()), list | tuple):
+def _filled(data: Any) -> Any:
+    """Return a document with what it may leave out, and a sentence on each that it does."""
+    if not isinstance(data, Mapping):
         return data
-    notes = []
+    filled, notes = dict(data), []
     if "training" not in data:
+        filled["training"] = {"samples": SAMPLES}
         notes.append(f"training; it is taken to be {SAMPLES:,.0f} samples, once.")
     if "probe_batch" not in data:
+        filled["probe_batch"] = PROBE_BATCH
         notes.append("probe_batch; layer times are taken to be those of one sample.")
     layers = data.get("layers")
     rows = layers if isinstance(layers, list | tuple) else ()
-    lacking = sum(isinstance(row, Mapping) and "compute_parallel" not in row for row in rows)
+    lacking = sum(map(_lacks_share, rows))
     if lacking:
+        filled["layers"] = [{**row, **SHARE} if _lacks_share(row) else row for row in rows]
         of = "all layers" if lacking == len(rows) else f"{lacking} of {len(rows)} layers"
+        share = SHARE["compute_parallel"]
         notes.append(
-            f"compute_parallel of {of}; {PARALLEL:.0%} of the time is taken to be divided by further units."
+            f"compute_parallel of {of}; {share:.0%} of the time is taken to be divided by further units."
         )
-    added = [sentence for note in notes if (sentence := NOT_GIVEN + note) not in given]
-    return {**data, "assumptions": [*given, *added]} if added else data
+    given = data.get("assumptions", ())
+    if notes and isinstance(given, list | tuple):
+        filled["assumptions"] = [*given, *(NOT_GIVEN + note for note in notes)]
+    return filled
+
+
+def _lacks_share(row: Any) -> bool:
+    return isinstance(row, Mapping) and "compute_parallel" not in row
