@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import typer
 from rich.table import Table
@@ -11,6 +11,7 @@ from ...solvers.common.result import with_limit
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
 from ..comparison.profile import SolverSummary
+from ..comparison.row import ComparisonRow
 from ..exit_codes import BAD_INSTANCE, INTERRUPTED, SOLVED
 from ..output.terminal import say
 from ..output.text import MOST_ROWS, TextColumn, console, figure, percent, table, table_of
@@ -56,7 +57,10 @@ def _print(comparison: Comparison, format: Format) -> None:
         return
     out = console()
     if 0 < len(comparison.rows) <= MOST_ROWS:
-        out.print(rows_table(comparison))
+        for place, (objective, rows) in enumerate(comparison.by_objective().items()):
+            if place:
+                out.print()
+            out.print(rows_table(objective, rows))
     elif comparison.rows:
         out.print(
             f"{len(comparison.rows):,} rows are too many to show; --output DIR writes them", markup=False
@@ -76,24 +80,14 @@ def _print(comparison: Comparison, format: Format) -> None:
         out.print(said, markup=False)
 
 
-def rows_table(comparison: Comparison) -> Table:
-    """Return the table of all rows; the name of an instance stands only in its first."""
-    objectives = comparison.objective_titles
-    titles = [("instance", False), ("solver", False), ("status", False)]
-    if len(objectives) > 1:
-        titles += [(title, True) for name in objectives for title in (name, "bound")]
-    else:
-        titles += [("objective", False), ("value", True), ("bound", True)]
+def rows_table(objective: str, rows: Sequence[ComparisonRow]) -> Table:
+    """Return the table of rows with one objective; the name of an instance stands only in its first."""
+    titles = [("instance", False), ("solver", False), ("status", False), (objective, True), ("bound", True)]
     titles += [("to best bound", True), ("to best plan", True), ("seconds", True)]
     cells, before = [], None
-    for row in comparison.rows:
+    for row in rows:
         status = with_limit(row.status, row.status, row.limit)
         figures = [figure(row.objective), figure(row.bound)]
-        if len(objectives) > 1:
-            own = [figures if name == row.objective_title else ["", ""] for name in objectives]
-            figures = [cell for pair in own for cell in pair]
-        else:
-            figures = [row.objective_title or "–", *figures]
         gaps = [percent(row.gap_to_best_bound), "best" if row.best else percent(row.gap_to_best_plan)]
         head = row.instance if row.instance != before else ""
         cells.append([head, row.solver, status, *figures, *gaps, f"{row.runtime_s:.2f}"])

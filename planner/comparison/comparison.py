@@ -70,11 +70,13 @@ class Comparison(Model):
         """The names of the solvers, in order."""
         return tuple(dict.fromkeys(row.solver for row in self.rows))
 
-    @property
-    def objective_titles(self) -> tuple[str, ...]:
-        """The objectives of the rows with their units; values of different ones do not go into one column."""
-        titles = (row.objective_title for row in self.rows)
-        return tuple(dict.fromkeys(title for title in titles if title is not None))
+    def by_objective(self) -> dict[str, tuple[ComparisonRow, ...]]:
+        """Return the rows by the objective of their instances, with its unit."""
+        of = {row.instance: row.objective_title for row in reversed(self.rows) if row.objective_title}
+        found: dict[str, list[ComparisonRow]] = defaultdict(list)
+        for row in self.rows:
+            found[of.get(row.instance, "no objective")].append(row)
+        return {title: tuple(rows) for title, rows in found.items()}
 
     def to_json(self) -> str:
         """Return the comparison as one line of JSON."""

@@ -65,7 +65,7 @@ def table(columns: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) ->
     """Return a table of plain text; a column is (title, whether it holds numbers)."""
     made = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for title, numeric in columns:
-        made.add_column(title, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+        made.add_column(Text(title), justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
     for row in rows:
         made.add_row(*map(Text, row))
     return made

@@ -7,6 +7,8 @@ const chooser = (() => {
   const words = document.getElementById("chosen-words");
   const { points, plot, line, star, ring, today } = data.choice;
   const rows = new Map([...document.querySelectorAll("#points tbody tr")].map((row) => [Number(row.cells[0].dataset.v) - 1, row]));
+  // Points go from the dearest to the cheapest, and the slider as the plot does: from the cheapest on.
+  const last = points.length - 1;
   let current = -1;
 
   function choose(index) {
@@ -15,7 +17,7 @@ const chooser = (() => {
     rows.get(current)?.removeAttribute("aria-current");
     rows.get(index)?.setAttribute("aria-current", "true");
     current = index;
-    slider.value = index;
+    slider.value = last - index;
     slider.setAttribute("aria-valuetext", point.words);
     words.textContent = point.words;
     for (const [id, text] of Object.entries(point.figures || {})) document.getElementById(id).textContent = text;
@@ -24,7 +26,7 @@ const chooser = (() => {
     report.show(point, index);
   }
 
-  slider.addEventListener("input", () => choose(Number(slider.value)));
+  slider.addEventListener("input", () => choose(last - Number(slider.value)));
   for (const button of document.querySelectorAll("[data-step]")) {
     button.addEventListener("click", () => choose(current + Number(button.dataset.step)));
   }

@@ -6,7 +6,7 @@ from ...comparison.comparison import Comparison
 from ..markdown import escaped, table_lines
 from ..tables import Table
 from .measures import measures_table
-from .page import results_table, summary_table, title
+from .page import results_tables, summary_table, title
 
 
 def comparison_markdown(comparison: Comparison) -> str:
@@ -16,7 +16,7 @@ def comparison_markdown(comparison: Comparison) -> str:
         parts.append("**Interrupted: some pairs are missing.**")
     parts += [escaped(said) for said in comparison.advice]
     measures = measures_table(comparison)
-    tables = [summary_table(comparison), *([measures] if measures else []), results_table(comparison)]
+    tables = [summary_table(comparison), *([measures] if measures else []), *results_tables(comparison)]
     parts += [_table(table) for table in tables]
     if comparison.faults:
         parts.append("Left out:")

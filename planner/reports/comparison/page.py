@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ...comparison.comparison import Comparison
@@ -62,7 +63,7 @@ def comparison_page(comparison: Comparison) -> str:
         within=f"{100 * WITHIN:g} %",
         summary=summary_table(comparison),
         failures=_failures(failed),
-        results=results_table(comparison),
+        results=results_tables(comparison),
         footer=_footer(comparison),
     )
 
@@ -118,47 +119,31 @@ SECONDS: CellColumn[ComparisonRow] = (
 )
 
 
-def results_table(comparison: Comparison) -> Table:
-    """Return one row for each solver on each instance."""
-    several, colours = len({row.kind for row in comparison.rows}) > 1, _colours(comparison)
+def results_tables(comparison: Comparison) -> list[Table]:
+    """Return one row for each solver on each instance, in a table for each objective."""
+    found = comparison.by_objective().items()
+    return [_results(comparison, place, title, rows) for place, (title, rows) in enumerate(found)]
+
+
+def _results(comparison: Comparison, place: int, title: str, rows: Sequence[ComparisonRow]) -> Table:
+    several, colours = len({row.kind for row in rows}) > 1, _colours(comparison)
     kind: list[CellColumn[ComparisonRow]] = [(Column("kind"), lambda row: Cell(row.kind))] if several else []
     columns: list[CellColumn[ComparisonRow]] = [
         INSTANCE,
         *kind,
         (Column("solver"), lambda row: Cell(row.solver, swatch=colours[row.solver])),
         STATUS,
-        *_objectives(comparison),
+        (Column(title, True), lambda row: number(row.objective, 8)),
+        (Column("bound", True), lambda row: number(row.bound, 8)),
         (Column("own gap", True), lambda row: share(row.gap)),
         (Column("gap to best bound", True), lambda row: share(row.gap_to_best_bound)),
         (Column("gap to best plan", True), _gap_to_best_plan),
         SECONDS,
         (Column("message", wide=True), lambda row: text(row.message)),
     ]
-    caption = "Every solver on every instance; ★ marks plans that no other solver beats"
-    wanted = "Show rows with these words (instance, solver, status …)" if len(comparison.rows) > 12 else None
-    return table_of("every", caption, comparison.rows, columns, filter=wanted)
-
-
-def _objectives(comparison: Comparison) -> list[CellColumn[ComparisonRow]]:
-    """Return the columns of values and bounds; unlike objectives have columns of their own."""
-    titles = comparison.objective_titles
-    if len(titles) > 1:
-        return [column for title in titles for column in _of_objective(title)]
-    return [
-        (Column("objective"), lambda row: Cell(row.objective_title or "–")),
-        (Column("value", True), lambda row: number(row.objective, 8)),
-        (Column("bound", True), lambda row: number(row.bound, 8)),
-    ]
-
-
-def _of_objective(title: str) -> list[CellColumn[ComparisonRow]]:
-    def cell(row: ComparisonRow, value: float | None) -> Cell:
-        return number(value, 8) if row.objective_title == title else Cell("")
-
-    return [
-        (Column(title, True), lambda row: cell(row, row.objective)),
-        (Column("bound", True, title), lambda row: cell(row, row.bound)),
-    ]
+    caption = f"{title}: every solver on every instance; ★ marks plans that no other solver beats"
+    wanted = "Show rows with these words (instance, solver, status …)" if len(rows) > 12 else None
+    return table_of(f"every{place or ''}", caption, rows, columns, filter=wanted)
 
 
 def _gap_to_best_plan(row: ComparisonRow) -> Cell:

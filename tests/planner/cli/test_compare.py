@@ -46,7 +46,7 @@ def test_an_unknown_solver_is_refused_before_anything_is_solved(tmp_path: Path) 
 
 def test_the_name_of_an_instance_stands_in_its_first_row_alone() -> None:
     comparison = sample_comparison(2)
-    cells = [str(cell) for cell in rows_table(comparison).columns[0].cells]
+    cells = [str(cell) for cell in rows_table("cost", comparison.rows).columns[0].cells]
     assert len(cells) == len(comparison.rows)
     assert [cell for cell in cells if cell] == list(dict.fromkeys(row.instance for row in comparison.rows))
 

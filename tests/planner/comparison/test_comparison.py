@@ -25,7 +25,7 @@ from clusterplan.planner.comparison.compare import compare
 from clusterplan.planner.comparison.comparison import Comparison, compared
 from clusterplan.planner.comparison.row import ComparisonRow
 from clusterplan.planner.reports.comparison.files import to_csv
-from clusterplan.planner.reports.comparison.page import results_table
+from clusterplan.planner.reports.comparison.page import results_tables
 from clusterplan.solvers.common.result import ObjectiveRecord, Result
 
 COMMAND = [sys.executable, "-m", "clusterplan"]
@@ -108,7 +108,7 @@ def test_later_objectives_decide_among_equals_only() -> None:
     assert found["less"].gap_to_best_bound == pytest.approx(2 / 8)
 
 
-def test_rows_of_an_instance_show_one_objective_and_unlike_ones_have_columns_of_their_own() -> None:
+def test_rows_of_an_instance_show_one_objective_and_unlike_ones_have_tables_of_their_own() -> None:
     """Plans that are equal in value are told apart by servers, also where one solver proves all of it."""
     value = {"sense": "max", "name": "value"}
     proven = record(
@@ -124,15 +124,12 @@ def test_rows_of_an_instance_show_one_objective_and_unlike_ones_have_columns_of_
         record("fast", objective(8.0, None, **value), objective(1.0, None), sha256="b"),
     ]
     both = compared([proven, fast, *other], clusterplan.SolveOptions())
-    assert len(both.objective_titles) == 2
-    table = results_table(both)
-    titles = [column.title for column in table.columns]
-    assert "value" not in titles or "objective" not in titles
-    for title in both.objective_titles:
-        place = titles.index(title)
-        named = [row for row in both.rows if row.objective_title == title]
-        shown = [cells[place].value for cells in table.rows if cells[place].value is not None]
-        assert shown == [row.objective for row in named]
+    found_by = both.by_objective()
+    assert list(found_by) == ["servers [USD]", "value [USD]"]
+    for table, (title, own) in zip(results_tables(both), found_by.items(), strict=True):
+        place = [column.title for column in table.columns].index(title)
+        assert [cells[place].value for cells in table.rows] == [row.objective for row in own]
+    assert len({table.id for table in results_tables(both)}) == 2
 
 
 def test_a_bound_that_another_plan_refutes_is_an_error_and_does_not_count() -> None:
