@@ -93,7 +93,7 @@ KINDS = {
         {
             **dict.fromkeys(("fifo", "fifo-backfill", "sjf", "srtf", "srsf", "las", "gittins"), 0.3),
             **dict.fromkeys(("yarn-cs", "fair", "drf"), 0.3),
-            **dict.fromkeys(("gandiva-timeslice", "themis", "max-min", "optimus"), 0.15),
+            **dict.fromkeys(("gandiva-timeslice", "themis", "max-min", "optimus"), 0.08),
             "optimus-exact": 0.05,
             "dl2": 0.02,
         },

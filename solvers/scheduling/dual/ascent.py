@@ -11,6 +11,7 @@ with the share; any fixed positive definite matrix leaves the ascent what it is.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from dataclasses import dataclass, field
 
@@ -194,9 +195,9 @@ class _Ascent:
     def _smoothed(self, excess: Floats) -> Floats:
         """Return the direction of a supergradient; 0 where that is 0, which holds prices at 0."""
         moves = (excess != 0) & (self._measure > 0)  # what there never is of has no price
+        found = np.divide(excess, self._measure, out=np.zeros_like(excess), where=moves)
         if self.smooth_cells < LEAST_SMOOTH:
-            return np.divide(excess, self._measure, out=np.zeros_like(excess), where=moves)
-        found = np.zeros_like(excess)
+            return found
         for r in np.flatnonzero(moves.any(axis=0)):
             own = moves[:, r]
             tie = self.smooth_cells**2 * self._measure[:, r].mean() * (own[1:] & own[:-1])
@@ -205,7 +206,9 @@ class _Ascent:
             bands[1] = np.where(own, self._measure[:, r], 1.0)
             bands[1, 1:] += tie
             bands[1, :-1] += tie
-            found[own, r] = solveh_banded(bands, np.where(own, excess[:, r], 0.0))[own]
+            # Where doubles lose the shortest cells beside the longest, this resource is not smoothed.
+            with contextlib.suppress(np.linalg.LinAlgError):
+                found[own, r] = solveh_banded(bands, np.where(own, excess[:, r], 0.0))[own]
         return found
 
     def _evaluate(self, price: Floats) -> Evaluation:
