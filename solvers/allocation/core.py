@@ -38,6 +38,8 @@ class CoreSettings:
         the slack that limits have.
     tightening
         Relative to the largest demand: how much tighter limits are in the third attempt.
+    most_choices
+        Choices that are looked through where HiGHS sees limits only so far.
     """
 
     bound_error: float = 1e-6
@@ -45,6 +47,7 @@ class CoreSettings:
     least_gap: float = 1e-9
     fine_coefficient: float = 2.0**13
     tightening: float = 1e-8
+    most_choices: int = 10_000
 
 
 SETTINGS = CoreSettings()
@@ -134,13 +137,26 @@ def solve_core(
     # The choice breaks a limit by what HiGHS tolerates.
     if attempt == 0:
         finer = solve_core(problem, clock, options, target=target, gap=gap, nodes=nodes, attempt=1)
-        if finer.chosen is not None:
+        if finer.chosen is not None or finer.bound == math.inf:
             return finer
     if attempt <= 1:  # ask for a choice that keeps the limits by far; the bound stands
         tighter = replace(problem, limit=problem.limit - SETTINGS.tightening * problem.demand.max(axis=0))
         other = solve_core(tighter, clock, options, target=target, gap=gap, nodes=nodes, attempt=2)
+        if other.chosen is None and math.prod(counts.tolist()) <= SETTINGS.most_choices:
+            return _enumerated(problem)
         return CoreAnswer(other.chosen, lowest, limit)
     return CoreAnswer(None, lowest, limit)
+
+
+def _enumerated(problem: MultipleChoice) -> CoreAnswer:
+    """Return the best of all choices of a small core."""
+    counts = np.diff(problem.start)
+    choices = np.stack(np.unravel_index(np.arange(counts.prod()), counts), axis=1) + problem.start[:-1]
+    fitting = choices[(problem.demand[choices].sum(axis=1) <= problem.limit).all(axis=1)]
+    if not len(fitting):
+        return CoreAnswer(None, math.inf)
+    best = min(fitting, key=problem.value)
+    return CoreAnswer(best, problem.value(best))
 
 
 def _unit(cost: Floats) -> float:

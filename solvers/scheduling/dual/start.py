@@ -17,7 +17,7 @@ import numpy as np
 
 from ....formulations.common.tolerance import TIE
 from ....formulations.scheduling.plan import SegmentTable
-from ....formulations.scheduling.price_grid import MOST_EDGES, MOST_FIGURES
+from ....formulations.scheduling.price_grid import LATEST_S, MOST_EDGES, MOST_FIGURES
 from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
 
@@ -42,12 +42,14 @@ WAITING = (0.5, 1.0, 2.0)
 def time_grid(instance: SchedulingInstance, segments: SegmentTable, cells: int | None = None) -> Floats:
     """Return edges from the first arrival to the end of a schedule, with the times of events.
 
+    Beyond the latest time at which there may be prices, units are free: the bound is one all the same.
+
     Parameters
     ----------
     cells
         About how many; by default as many as pay for so many jobs.
     """
-    arrival, ends = instance.table().arrival_s, segments.completion_s
+    arrival, ends = instance.table().arrival_s, np.minimum(segments.completion_s, LATEST_S)
     most = max(CELLS, min(MOST_CELLS, len(arrival) // JOBS_OF_A_CELL))
     cells = cells or min(most, CELLS_OF_FEW + CELLS_OF_A_JOB * len(arrival))
     cells = max(2, min(cells, MOST_FIGURES // len(instance.pool) // 2))

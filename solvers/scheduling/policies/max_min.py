@@ -19,6 +19,7 @@ had. (Gavel resets both from time to time, and carries over what is missing.)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -179,9 +180,11 @@ def max_min_shares(gains: Sequence[Floats], usages: Sequence[Floats], free: Floa
     aim[-1] = -1
     first = _solved(aim, matrix, right, [*top, (0.0, None)])
     aim = np.append(-gain, 0.0)
-    # Rounding must leave the second program feasible.
-    second = _solved(aim, matrix, right, [*top, (KEPT * float(first[-1]), None)])
-    found: Floats = np.clip(second[:count], 0, 1)
+    # Rounding must leave the second program feasible. Where gains lie so far apart that it does not, the
+    # shares of the first one are fair.
+    with suppress(ClusterplanError):
+        first = _solved(aim, matrix, right, [*top, (KEPT * float(first[-1]), None)])
+    found: Floats = np.clip(first[:count], 0, 1)
     return np.split(found, np.cumsum(sizes)[:-1].tolist())
 
 
