@@ -1,4 +1,4 @@
-"""Whatever a certificate claims, what is derived from it is a bound: of running jobs, moves, servers in use."""
+"""Whatever a certificate claims, what is derived is a bound: of running jobs, moves and servers in use."""
 
 from __future__ import annotations
 
