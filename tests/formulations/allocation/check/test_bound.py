@@ -107,7 +107,7 @@ def test_each_figure_of_a_bound_is_wrong_by_its_margin_to_the_safe_side(
 def test_a_configuration_at_the_threshold_survives_whatever_the_rounding() -> None:
     """Reduced costs of 6 s without a price: with a threshold that is short of it by a rounding, too."""
     configs, prices = two_jobs(5), np.zeros(1)
-    for part, kept in ((0.0, 4), (0.5, 4), (1e9, 2)):
+    for part, kept in ((0.0, 4), (3.0, 4), (1e9, 2)):
         left = bound._survivors(configs, configs.cost, prices, 6.0 * (1 - part * MARGIN))
         assert left is not None
         assert len(left.cost) == kept
