@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clusterplan.formulations.allocation.check import bound
 from clusterplan.formulations.allocation.check.bound import certified_bound
 from clusterplan.formulations.allocation.check.configurations import CheckedConfigurations
+from clusterplan.formulations.allocation.check.dual_bound import (
+    MARGIN,
+    least_priced,
+    price_bound,
+    priced_capacity,
+)
 from clusterplan.formulations.common.clock import Clock
 
 
@@ -78,3 +85,29 @@ def test_a_malformed_certificate_proves_nothing() -> None:
     """It has no bound."""
     assert certified_bound(two_jobs(5), False, {"prices": {"gpu": -1}}) is None
     assert certified_bound(two_jobs(5), False, "prices") is None
+
+
+def test_each_figure_of_a_bound_is_wrong_by_its_margin_to_the_safe_side(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By at least half of it, so that no rounding of a sum makes a bound that is false."""
+    configs, prices = two_jobs(5), np.array([3.0])
+    least, capacity = least_priced(configs, prices, configs.cost), priced_capacity(configs, prices)
+    half = MARGIN / 2 * (least + capacity)
+    assert least - capacity - 4 * half <= price_bound(configs, prices) <= least - capacity - half
+    asked: list[float] = []
+    monkeypatch.setattr(bound, "_survivors", lambda *given: asked.append(given[-1]))
+    certified_bound(configs, True, {"prices": {"gpu": 3.0}, "cutoff": 11.0})
+    late = np.where(configs.time_s < 11.0, 0.0, math.inf)
+    least = least_priced(configs, prices, late)
+    half = MARGIN / 2 * (least + capacity)
+    assert capacity - least + half <= asked[0] <= capacity - least + 4 * half
+
+
+def test_a_configuration_at_the_threshold_survives_whatever_the_rounding() -> None:
+    """Reduced costs of 6 s without a price: with a threshold that is short of it by a rounding, too."""
+    configs, prices = two_jobs(5), np.zeros(1)
+    for part, kept in ((0.0, 4), (3.0, 4), (1e9, 2)):
+        left = bound._survivors(configs, configs.cost, prices, 6.0 * (1 - part * MARGIN))
+        assert left is not None
+        assert len(left.cost) == kept
