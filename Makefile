@@ -7,6 +7,7 @@ WORKERS ?= auto
 MINUTES ?=
 INSTANCES ?=
 SEED ?=
+COUNT ?= 60
 
 QUICK := -m "not slow"
 SLOW := -m slow
@@ -16,7 +17,7 @@ LOWEST_PYTHON ?= python3.11
 NEWEST_PYTHON ?= $(firstword $(foreach found,python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3.13),\
 	$(shell $(found) -c '' 2> /dev/null && echo $(found))))
 
-.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs pictures bench-startup bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-graphs bench-limits bench-default-limit bench-prediction bench-scheduling fuzz clean help
+.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs pictures bench-startup bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-graphs bench-limits bench-default-limit bench-prediction bench-scheduling fuzz mutate clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all kinds"
@@ -39,6 +40,7 @@ help:
 	@echo "make bench-prediction   predictions beside what was measured, and published errors; some minutes"
 	@echo "make bench-scheduling   every scheduling policy on traces, its distance from the best possible, beside published figures; about an hour and a half"
 	@echo "make fuzz MINUTES=30 WORKERS=2 SEED=… | INSTANCES=5000   random instances, forged results, damaged files; adds to the recorded counts"
+	@echo "make mutate SEED=1 COUNT=60 WORKERS=2   small mistakes in the checks, and whether tests notice; about 20 minutes"
 	@echo "make clean  remove what the other targets made"
 
 $(BIN)/python:
@@ -158,5 +160,9 @@ fuzz: $(VENV)/.installed-dev
 	cd tests && ../$(BIN)/python -m fuzz --record $(MINUTES:%=--minutes %) $(INSTANCES:%=--instances %) \
 		--workers $(patsubst auto,2,$(WORKERS)) $(SEED:%=--seed %)
 
+# Survivors are recorded with a word why; the exit code is 1 if one has none.
+mutate: $(VENV)/.installed-dev
+	cd tests && ../$(BIN)/python -m mutants --record --count $(COUNT) --workers $(patsubst auto,2,$(WORKERS)) $(SEED:%=--seed %)
+
 clean:
-	rm -rf $(VENV) $(VENV)-wheel $(VENV)-lowest $(VENV)-newest build dist docs/_build docs/generated *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-wheel $(VENV)-lowest $(VENV)-newest build dist docs/_build docs/generated *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants_cache
