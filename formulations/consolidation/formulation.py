@@ -31,6 +31,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -45,6 +46,7 @@ from .certificate import MUST_PLACE
 from .check.certificate import price_bounds, read_certificate, worth_of_servers
 from .check.classes import CheckedCluster, Disagreement
 from .check.elementary import elementary_bounds, elementary_infeasibility
+from .classes import exact
 from .classified_cluster import ClassifiedCluster
 from .devices.staying import staying
 from .evaluate import VALUE_OF, moved
@@ -114,16 +116,25 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             yield Violation("required spread", what)
 
     def _overuse(self, plan: Sequence[JobPlacement]) -> list[Violation]:
-        used: dict[tuple[str, str], list[float]] = defaultdict(list)
+        """Compare what others take with what jobs that stay leave, which has a slack of its own size."""
+        by_others: dict[tuple[str, str], list[float]] = defaultdict(list)
+        by_staying: dict[tuple[str, str], list[Fraction]] = defaultdict(list)
         for entry in plan:
+            stays = entry.job in self.instance.staying
             for group in self.jobs[entry.job].task_groups:
                 for server, count in entry.tasks.get(group.name, {}).items():
                     for resource, amount in group.demand.items():
-                        used[server, resource].append(count * amount)
+                        if stays:
+                            by_staying[server, resource].append(count * exact(amount))
+                        else:
+                            by_others[server, resource].append(count * amount)
         found = []
-        for (server, resource), amounts in used.items():
-            total, limit = math.fsum(amounts), self.servers[server].available.get(resource, 0.0)
-            if not within(total, limit):
+        for server, resource in dict.fromkeys((*by_others, *by_staying)):
+            limit = self.servers[server].available.get(resource, 0.0)
+            kept = sum(by_staying[server, resource], Fraction(0))
+            taken, left = math.fsum(by_others[server, resource]), max(0.0, float(exact(limit) - kept))
+            if not within(float(kept), limit) or not within(taken, left):
+                total = float(kept) + taken
                 what = f"the plan takes {total:g}, {total - limit:g} more than the {limit:g} free"
                 found.append(Violation(f"free {resource} of server {server}", what))
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -49,6 +50,11 @@ def splits(tasks: int, servers: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
+def as_written(amount: float) -> Fraction:
+    """Return an amount as its decimals say: 0.1 is a tenth."""
+    return Fraction(repr(float(amount)))
+
+
 @dataclass
 class Way:
     """One way to place a job, or to leave it out: what it takes and what it counts for each objective."""
@@ -89,6 +95,7 @@ class ConsolidationTruth(Truth):
         if size > 30 * most:
             raise TooManyPlansError
         self.fewest = {name: self._fewest(job) for name, job in self.jobs.items()}
+        self._leave_what_stays()
         self.plans = []
         self._steps = 0
         ways = [self._ways(job) for job in data["jobs"]]
@@ -98,12 +105,14 @@ class ConsolidationTruth(Truth):
         """Turn demands, room, values, slowdowns and traffic into whole numbers."""
         self._demand: dict[tuple[str, int], list[int]] = {}
         self.limits: list[Any] = []
+        self._units: list[int] = []
         self._capacity: list[list[Any]] = [[] for _ in self.servers]
         groups = [
             (job["name"], g, group) for job in self.data["jobs"] for g, group in enumerate(groups_of(job))
         ]
         for r in self.resources:
             amounts, unit = whole(group["demand"].get(r, 0) for _, _, group in groups)
+            self._units.append(unit)
             for (name, g, _), amount in zip(groups, amounts, strict=True):
                 self._demand.setdefault((name, g), []).append(amount)
             for n, server in enumerate(self.servers):
@@ -127,10 +136,32 @@ class ConsolidationTruth(Truth):
         self._before = costs[: len(before)]
         self._traffic = {(n, g): c for (n, g, _), c in zip(groups, costs[len(before) :], strict=True)}
 
+    def _leave_what_stays(self) -> None:
+        """Give the slack of a limit to what jobs that stay leave of it, of which the others take."""
+        staying: dict[tuple[int, int], list[tuple[int, int, float]]] = defaultdict(list)
+        for name, job in self.jobs.items():
+            if not self._stays(job):
+                continue
+            for g, (group, row) in enumerate(zip(groups_of(job), self._now(job), strict=True)):
+                for n, r in itertools.product(range(len(self.servers)), range(len(self.resources))):
+                    each = group["demand"].get(self.resources[r], 0)
+                    if row[n] and each:
+                        staying[r, n].append((row[n], self._demand[name, g][r], each))
+        for (r, n), listed in staying.items():
+            server, at = self.servers[n], r * len(self.servers) + n
+            room = server["capacity"] if server.get("free") is None else server["free"]
+            left = as_written(room.get(self.resources[r], 0))
+            left -= sum(count * as_written(each) for count, _, each in listed)
+            taken = sum(count * demand for count, demand, _ in listed)
+            more = limits(max(left, Fraction(0)), self._units[r])
+            self.limits[at] = tuple(
+                min(limit, taken + own) for limit, own in zip(self.limits[at], more, strict=True)
+            )
+
     @staticmethod
     def _worth(job: dict[str, Any]) -> Fraction:
         if job.get("value") is not None:
-            return Fraction(job["value"])
+            return as_written(job["value"])
         each = (
             (g, Fraction(g["demand"].get("gpu", 0)) + Fraction(thousandths(g), 1000)) for g in groups_of(job)
         )
