@@ -1,9 +1,9 @@
 """The default time limit beside none: what a limit that does not cut in costs, whole processes.
 
 Run with `make bench-default-limit`. Every solver that proves solves an instance of its kind twice, as the
-command does by default and with `--time-limit 0`. With the default it may take a fifth and a second of processors
-more, and has to end with the same value. Writes `benchmarks/results/default-limit.csv` and
-`default-limit.md`. Solvers that do not end within the default are left out of the comparison, and said.
+command does by default and with `--time-limit 0`. By default it may take a fifth and a second of processors
+more, and has to end with the same value. What the default limit stops is not compared. Writes
+`benchmarks/results/default-limit.csv` and `default-limit.md`.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 from ...instances.common.errors import OutOfTimeError
 from .clock import time_left_s
+from .kept_code import KeptCode
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -67,8 +68,6 @@ class _AtFirstCall:
         """What Python calls; it is kept on disk with all that it calls."""
         dispatcher = self._jit(self._knowing_others())
         with suppress(RuntimeError):  # there is no folder in which it could be kept
-            from .kept_code import KeptCode
-
             dispatcher._cache = KeptCode(dispatcher.py_func)
         return dispatcher
 

@@ -12,28 +12,33 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.serialize import dumps
 
+class _Sealed:
+    """Writes a digest beside the code, so that damaged code is known before it is used.
 
-class _Sealed(CompileResultCacheImpl):  # type: ignore[misc] # numba's classes have no types
-    """Writes a digest beside the code, so that damaged code is known before it is used."""
+    Parameters
+    ----------
+    plain
+        Numba's own way to write and read the code of a function.
+    """
+
+    def __init__(self, plain: Any) -> None:
+        self._plain = plain
+        self.locator, self.check_cachable = plain.locator, plain.check_cachable
 
     def reduce(self, result: Any) -> tuple[bytes, bytes]:
-        code = dumps(super().reduce(result))
+        """Return what is written of the code."""
+        from numba.core.serialize import dumps
+
+        code = dumps(self._plain.reduce(result))
         return hashlib.sha256(code).digest(), code
 
     def rebuild(self, target: Any, kept: tuple[bytes, bytes]) -> Any:
+        """Return the code from what was written."""
         digest, code = kept
         if hashlib.sha256(code).digest() != digest:
             raise ValueError("the code kept on disk is damaged")
-        return super().rebuild(target, pickle.loads(code))  # noqa: S301 - as numba does with the whole file
-
-
-class _Files(FunctionCache):  # type: ignore[misc] # numba's classes have no types
-    """The files of a function."""
-
-    _impl_class = _Sealed
+        return self._plain.rebuild(target, pickle.loads(code))  # noqa: S301 - as numba does with the file
 
 
 class KeptCode:
@@ -46,7 +51,10 @@ class KeptCode:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._files = _Files(function)
+        from numba.core.caching import FunctionCache
+
+        self._files = FunctionCache(function)
+        self._files._impl = _Sealed(self._files._impl)
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return the code that is kept for some types of arguments; None if there is none that is sound."""

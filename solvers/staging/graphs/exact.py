@@ -9,7 +9,7 @@ from ....formulations.common.compiled import is_ready
 from ....formulations.staging.graphs.formulation import GraphFormulation
 from ....formulations.staging.graphs.pairs import stages_from
 from ....formulations.staging.plan import Stage
-from ....instances.common.errors import TooLargeError
+from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...common.base import Clock, Outcome
 from ...common.options import SolveOptions
 from ...common.result import Limit
@@ -80,11 +80,15 @@ def _answer(
     if formulation.ideals.complete:
         try:
             return method.solve_stages(formulation, options, clock)
+        except OutOfTimeError:
+            raise
         except TooLargeError:
             if few:
                 return DeviceSearch(formulation, options, clock).run()
     try:
         outcome = method.solve_stages(formulation.of_one_order(), options, clock)
+    except OutOfTimeError:
+        raise
     except TooLargeError as error:
         return _of_heuristic(formulation, clock, error)
     # What was searched is a part of all plans: its bound and its certificate say nothing of the others.

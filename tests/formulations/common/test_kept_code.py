@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.common.compiled import compiled
+from clusterplan.formulations.common.kept_code import KeptCode
 
 SOURCE = """
 from clusterplan.formulations.common.compiled import compiled, compiled_in_place
@@ -119,6 +120,15 @@ def test_damaged_files_cost_a_compilation_once(
     assert _hits(_loaded(source)) == [0, 0, 0]
     # Nothing replaces a folder: each process compiles for itself.
     assert _hits(_loaded(source)) == ([0, 0, 0] if damage is _folder else [1, 1, 1])
+
+
+def test_a_function_without_a_file_is_kept_nowhere() -> None:
+    """It is compiled all the same."""
+    names: dict[str, Callable[[float], float]] = {}
+    exec("def half(number):\n    return number / 2", names)  # noqa: S102
+    with pytest.raises(RuntimeError, match="cannot cache"):
+        KeptCode(names["half"])
+    assert compiled(names["half"])(3.0) == 1.5
 
 
 def test_errors_of_a_function_are_its_callers() -> None:
