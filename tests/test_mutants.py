@@ -121,7 +121,13 @@ def test_time_that_is_not_enough_counts_as_survived(
 def test_the_page_tells_survivors_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run of the same seed takes the place of the earlier one."""
     reasons = tmp_path / "reasons.json"
-    reason = {"file": FILE, "before": "max", "after": "(min)", "why": "never negative"}
+    reason = {
+        "file": FILE,
+        "text": "best = max(best, amount)",
+        "before": "max",
+        "after": "(min)",
+        "why": "never negative",
+    }
     reasons.write_text(json.dumps([reason]), encoding="utf-8")
     monkeypatch.setattr(record, "REASONS", reasons)
     tried = [mutant("3", "2"), mutant("max", "(min)")]

@@ -35,6 +35,10 @@ CALLS = {
 """Functions and methods that are taken for each other."""
 
 
+LARGEST = 64
+"""Larger numbers limit how much is looked at; one more or less of that is no mistake."""
+
+
 @dataclass(frozen=True, order=True)
 class Mutant:
     """One mistake in one file.
@@ -43,8 +47,8 @@ class Mutant:
     ----------
     file
         Relative to the root of the package.
-    line
-        The first that changes.
+    line, text
+        The first that changes, and what it says.
     operator
         The sort of mistake.
     before, after
@@ -55,6 +59,7 @@ class Mutant:
 
     file: str
     line: int
+    text: str
     operator: str
     before: str
     after: str
@@ -79,7 +84,8 @@ def mutants_of(file: str, source: str) -> list[Mutant]:
         last = starts[node.end_lineno - 1] + node.end_col_offset
         before = source.encode()[first:last].decode()
         if before != after:
-            found.add(Mutant(file, node.lineno, operator, before, after, (first, last)))
+            text = source.splitlines()[node.lineno - 1].strip()
+            found.add(Mutant(file, node.lineno, text, operator, before, after, (first, last)))
     return sorted(found)
 
 
@@ -133,5 +139,5 @@ def _of_expression(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _of_number(value: object) -> Iterator[int | float]:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST:
         yield from (value + 1, value - 1)

@@ -12,14 +12,18 @@ from .running import KILLED
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 REASONS = Path(__file__).with_name("reasons.json")
-"""Why mutants survive that change nothing that can be seen: file, before, after, why."""
+"""Why mutants survive that change nothing that can be seen: file, line, what becomes of it, why."""
+KEYS = ("file", "line", "text", "operator", "before", "after")
+NAMED = ("file", "text", "before", "after")
+"""What tells a mutant from others while lines before it come and go."""
 INTRODUCTION = """# What tests notice of wrong checks
 
 `make mutate SEED=1 COUNT=60` plants small mistakes in the checks, `formulations/*/check`, one at a time
-and in a copy: another comparison, `+` for `-`, `max` for `min`, a constant one off, a statement left out. The
-quick tests of formulations and of `verify` that run the line are tried, the quickest first, for 30 s of
-processor time. A mutant that no test notices survives; so does one for which the time is not enough. The same
-seed chooses the same mutants of the same files.
+and in a copy: another comparison, `+` for `-`, `max` for `min`, a constant one off, a statement left out.
+Numbers above 64 are left alone, for they limit effort. The quick tests of formulations and of `verify` that
+run the line are tried, the quickest first, for 30 s of processor time. A mutant that no test notices
+survives; so does one for which the time is not enough. The same seed chooses the same mutants of the same
+files.
 """
 
 
@@ -29,8 +33,7 @@ def add(mutants: list[Mutant], became: list[str], seed: str, folder: Path = RESU
     runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     kept = [run for run in runs if run["seed"] != seed]
     rows = [
-        {key: getattr(mutant, key) for key in ("file", "line", "operator", "before", "after")}
-        | {"became": end}
+        {key: getattr(mutant, key) for key in KEYS} | {"became": end}
         for mutant, end in zip(mutants, became, strict=True)
     ]
     kept.append({"seed": seed, "mutants": rows})
@@ -41,9 +44,7 @@ def add(mutants: list[Mutant], became: list[str], seed: str, folder: Path = RESU
 def why(row: dict[str, Any]) -> str:
     """Return why a mutant survives, as far as somebody said it."""
     reasons = json.loads(REASONS.read_text(encoding="utf-8"))
-    return next(
-        (r["why"] for r in reasons if all(r[key] == row[key] for key in ("file", "before", "after"))), ""
-    )
+    return next((r["why"] for r in reasons if all(r[key] == row[key] for key in NAMED)), "")
 
 
 def page(runs: list[dict[str, Any]]) -> str:

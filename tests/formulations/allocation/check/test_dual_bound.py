@@ -15,6 +15,7 @@ from clusterplan.formulations.allocation.check.dual_bound import (
     proves_none_before,
 )
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
+from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.solvers.allocation.knapsack import MultipleChoice
 from clusterplan.solvers.allocation.lagrangian_bound import knapsack_bound, makespan_bound
@@ -37,6 +38,22 @@ def test_the_lagrangian_bound_by_hand(price: float, bound: float) -> None:
     """L(λ) = 2·min(10 + λ, 4 + 2λ) − 3λ; the optimum is 14."""
     found = price_bound(two_jobs(), np.array([float(price)]))
     assert bound * (1 - 1e-8) <= found <= bound
+
+
+def test_the_elementary_bounds_by_hand() -> None:
+    """Alone in the cluster each job takes 4 s."""
+    assert two_jobs().elementary_bound(makespan=False) == 8
+    assert two_jobs().elementary_bound(makespan=True) == 4
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 7])
+def test_jobs_are_bounded_some_at_a_time(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    """Each is counted once, wherever the parts begin."""
+    configs = AllocationFormulation(generate_allocation(7, 2, seed=1)).checked
+    prices = np.full(len(configs.resources), 0.1)
+    whole = price_bound(configs, prices)
+    monkeypatch.setattr("clusterplan.formulations.allocation.check.dual_bound.JOBS_AT_ONCE", at_once)
+    assert price_bound(configs, prices) == pytest.approx(whole, rel=1e-12)
 
 
 def test_the_makespan_bound_by_hand() -> None:
