@@ -63,6 +63,9 @@ nitpick_ignore_regex = [
         "py:class",
         r"clusterplan\.instances\.allocation\.(job_table\.JobTable|speed\..*|fits\.measurements\..*)",
     ),
+    ("py:class", r"clusterplan\.instances\.scheduling\.(job_table|menus|servers)\..*"),
+    ("py:class", r"clusterplan\.planner\.comparison\.row\.ComparisonRow"),
+    ("py:class", r"numpy\.(dtype|float64|ndarray)"),
     # Pieces of types with brackets in them, as `Attributes` of data classes have them.
     ("py:(class|obj)", r"(dict|list|tuple|typing\.Literal)\[.*"),
 ]

@@ -17,12 +17,11 @@ from ...formulations.scheduling.constraints import restarts_s
 from ...formulations.scheduling.losses import interval_s, kept_s
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
-from .engine import EvictionError, PolicyError, Schedule, StuckError
+from .engine import EvictionError, PolicyError, Schedule, StallWatch, StuckError, stall_text
 from .menu_seen import MenuSight
 from .placement.row_places import RowPlaces, gangs_of, placeable
 from .round_policy import SLACK, RoundPolicy
 from .seen import Knowledge
-from .stall import StallWatch, stall_text
 
 SELDOM = 100
 """Events after which the clock is looked at."""

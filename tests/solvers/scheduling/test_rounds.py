@@ -14,7 +14,7 @@ from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import find_solver
-from clusterplan.solvers.scheduling import stall
+from clusterplan.solvers.scheduling import engine
 from clusterplan.solvers.scheduling.engine import EvictionError, PolicyError
 from clusterplan.solvers.scheduling.methods import plan_of
 from clusterplan.solvers.scheduling.round_policy import RoundPolicy
@@ -174,7 +174,7 @@ class Swaps(RoundPolicy):
 
 def test_a_policy_that_lets_no_job_work_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where each round is a restart, and nothing else."""
-    monkeypatch.setattr(stall, "MOST_STOPS", 1000)
+    monkeypatch.setattr(engine, "MOST_STOPS", 1000)
     jobs = [{"name": name, "demand": {"gpu": 4}, "duration_s": 5} for name in "ab"]
     there = instance(*jobs, preemption="costs", restart_s=2)
     with pytest.raises(PolicyError, match="stops jobs before they do any work"):

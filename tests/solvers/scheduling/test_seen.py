@@ -10,7 +10,7 @@ import pytest
 from clusterplan.instances.common.arrays import Flags, Floats, Ints
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.solvers.scheduling import stall
+from clusterplan.solvers.scheduling import engine
 from clusterplan.solvers.scheduling.engine import Engine, PolicyError
 from clusterplan.solvers.scheduling.policies.first_come import FirstCome
 from clusterplan.solvers.scheduling.policies.shortest import ShortestRemaining
@@ -190,7 +190,7 @@ class StopsForEver(FirstCome):
 
 def test_a_policy_that_lets_no_job_work_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a restart takes longer than its turns; where they bring some work, however little, it ends."""
-    monkeypatch.setattr(stall, "MOST_STOPS", 1000)
+    monkeypatch.setattr(engine, "MOST_STOPS", 1000)
     jobs = [{"name": name, "demand": {"gpu": 1}, "duration_s": 3} for name in "ab"]
     there = SchedulingInstance.model_validate(
         {"name": "t", "resources": {"gpu": 1}, "preemption": "costs", "restart_s": 2, "jobs": jobs}
