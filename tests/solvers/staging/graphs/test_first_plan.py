@@ -92,7 +92,7 @@ def test_more_ideals_than_are_looked_at(objective: str) -> None:
     """There is a plan, however short the time is, and a bound."""
     instance = broad(18, 4, objective=objective)
     result = solve_with(instance, find_solver("exact", "staging"), SolveOptions(time_limit_s=0.01))
-    assert result.status == "feasible"
+    assert result.status in ("feasible", "optimal")
     assert result.plan is not None
     assert result.bound is not None
     assert 0 < result.bound <= (result.objective or 0.0)
