@@ -317,7 +317,10 @@ def test_unknown_names_are_looked_up_and_not_searched(tmp_path: Path) -> None:
     [
         ({**ALLOCATION, "resources": {f"r{k}": 1 for k in range(1_001)}}, "resources: has 1,001 entries"),
         ({**STAGING, "types": [{"name": "t"}] * 1_001}, "types: has 1,001 entries; at most 1,000 needed"),
-        ({**STAGING, "layers": [{"name": "l"}] * 2_001}, "layers: has 2,001 entries; at most 2,000 needed"),
+        (
+            {**STAGING, "layers": [{"name": "l"}] * 20_001},
+            "layers: has 20,001 entries; at most 20,000 needed",
+        ),
         ({**CONSOLIDATION, "objectives": ["value"] * 30}, "objectives: has 30 entries; at most 7 needed"),
     ],
 )
