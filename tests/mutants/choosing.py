@@ -15,7 +15,10 @@ from typing import Any
 
 from .recording import NOTES
 
-TESTS = ("tests/formulations", "tests/planner/verification")
+TESTS = (
+    *("tests/formulations", "tests/planner/verification"),
+    *("tests/test_certified_optima.py", "tests/test_regressions.py"),
+)
 """What is looked through; tests of methods and of the whole would come after these."""
 DECORATORS = ("compiled", "compiled_in_place")
 OWN = Path(__file__).resolve().parents[1]
@@ -24,7 +27,8 @@ Notes = dict[str, dict[str, Any]]
 
 def noted(root: Path, folder: Path, tests: Sequence[str] = TESTS) -> Notes:
     """Return what each test runs of the checks; it is kept in the folder until tests or checks change."""
-    sources = [path for name in tests for path in sorted((root / name).rglob("*.py"))]
+    given = [root / name for name in tests]
+    sources = [path for one in given for path in (sorted(one.rglob("*.py")) if one.is_dir() else [one])]
     sources += sorted(root.glob("formulations/*/check/*.py"))
     key = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     path = folder / f"{key}.json"
