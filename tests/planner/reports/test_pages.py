@@ -272,7 +272,7 @@ def test_chosen_cluster(opened: Opener) -> None:
     with opened("clusters") as page:
         first = page.locator("#cluster tbody").inner_text()
         page.locator("#chosen").focus()
-        page.keyboard.press("Home")
+        page.keyboard.press("End")
         assert page.locator("#cluster tbody").inner_text() != first
         assert page.locator("#is-rate").inner_text() == "48.96 USD/h"
         assert HOSTILE in page.locator("#cluster tbody th").all_inner_texts()
