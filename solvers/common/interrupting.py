@@ -57,10 +57,11 @@ def interrupted(clock: Clock, work: Callable[[], AnswerT]) -> AnswerT:
                         _raise_in(here, ctypes.py_object(_TimeUpError))
                 ended.wait(AGAIN_S)
 
+    watcher = threading.Thread(target=watch, daemon=True)
     # A function, not a block: an interruption between the end of a block and what its context manager does
     # then would leave nobody to end the interruptions.
     try:
-        threading.Thread(target=watch, daemon=True).start()
+        watcher.start()
         return work()
     except Exception as error:
         if isinstance(error, OutOfTimeError) or not _by_interruption(error):
@@ -75,6 +76,8 @@ def interrupted(clock: Clock, work: Callable[[], AnswerT]) -> AnswerT:
                 break
             except _TimeUpError:
                 continue
+        if watcher.ident is not None:
+            watcher.join()  # whose hook is gone then
 
 
 def _by_interruption(error: BaseException | None) -> bool:

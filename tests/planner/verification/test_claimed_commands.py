@@ -214,5 +214,5 @@ def test_the_table_of_solve_tells_a_verified_plan_from_a_verified_result(run: Co
         assert str(line).endswith(f" s, {words}")
         (table,) = summary([result], width=200)
         assert not isinstance(table, str)
-        (column,) = [column for column in table.columns if column.header == "check"]
+        (column,) = [column for column in table.columns if str(column.header) == "check"]
         assert str(next(iter(column.cells))) == words
