@@ -64,17 +64,17 @@ def test_compiled_loops_prove_the_same_in_python(
 ) -> None:
     """Where they would leave an array, or compute with what was never set, Python raises an error."""
     proven = {}
-    for number in range(part * AT_ONCE, (part + 1) * AT_ONCE):
-        instance = parse_instance(KINDS[kind].document(random.Random(f"optima:{number}")))
-        result = solve(instance, "exact", SolveOptions(threads=1, seed=1, gap=0.0, time_limit_s=10))
-        proven[number] = instance, result, bounds_of(instance, result)
-    for module in checks_of(kind):
-        for name, value in vars(module).items():
-            if isinstance(value, _AtFirstCall):
-                monkeypatch.setattr(module, name, value.function)
+    with monkeypatch.context() as patch, np.errstate(all="ignore"):
+        for module in checks_of(kind):
+            for name, value in vars(module).items():
+                if isinstance(value, _AtFirstCall):
+                    patch.setattr(module, name, value.function)
+        for number in range(part * AT_ONCE, (part + 1) * AT_ONCE):
+            instance = parse_instance(KINDS[kind].document(random.Random(f"optima:{number}")))
+            result = solve(instance, "exact", SolveOptions(threads=1, seed=1, gap=0.0, time_limit_s=10))
+            proven[number] = instance, result, bounds_of(instance, result)
     for number, (instance, result, bounds) in proven.items():
-        with np.errstate(all="ignore"):
-            assert bounds_of(instance, result) == pytest.approx(bounds, rel=1e-12, nan_ok=True), number
+        assert bounds_of(instance, result) == pytest.approx(bounds, rel=1e-12, nan_ok=True), number
 
 
 def bounds_of(instance: Instance, result: Result) -> list[float]:
