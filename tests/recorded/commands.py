@@ -1,0 +1,79 @@
+"""Commands with the files that they read: exit code, what is printed, and what is written.
+
+A file in `given` has for each case ``arguments``, words of the command line, and ``files``, path → lines; a
+case with ``hidden`` shows numbers of seconds as ``…``, since it measures them anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from command_line import run_here
+from sample_pages import Page
+
+import clusterplan
+
+from .store import Case, Outcome, given
+
+WIDTH = "120"
+"""Columns of the terminal that tables and messages are made for."""
+SECONDS = re.compile(r"\d[\d.,]*(?=\s?(?:ms|s|min)\b)")
+
+
+def cases(part: str, quick: int) -> list[Case]:
+    """Return the cases of a part.
+
+    Parameters
+    ----------
+    quick
+        Every `quick`-th case is compared in the quick part too.
+    """
+    return [
+        Case(name, partial(_outcome, **case), quick=number % quick == 0)
+        for number, (name, case) in enumerate(sorted(given(part).items()))
+    ]
+
+
+def _outcome(arguments: list[str], files: dict[str, list[str]], hidden: bool = False) -> Outcome:
+    """Run a command in a folder that has the files, and return everything that it leaves behind."""
+    with tempfile.TemporaryDirectory() as name, mock.patch.dict(os.environ, {"COLUMNS": WIDTH}):
+        folder = Path(name)
+        for path, lines in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text("\n".join(lines), encoding="utf-8")
+        done = run_here(*arguments, cwd=folder)
+        texts = {
+            path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.relative_to(folder).as_posix() not in files
+        }
+    written = {path: _page(text) if path.endswith(".html") else text for path, text in texts.items()}
+    show = partial(_lines, name, hidden)
+    return {
+        "exit code": done.returncode,
+        "stdout": show(done.stdout),
+        "stderr": show(done.stderr),
+        "files": {path: show(text) for path, text in written.items()},
+    }
+
+
+def _page(html: str) -> str:
+    """Return the text of a page, a line for each piece."""
+    return "\n".join(" ".join(text.split()) for text in Page(html).texts if text.strip())
+
+
+def _lines(folder: str, hidden: bool, text: str) -> list[str]:
+    """Return the lines of a text without what differs by folder, version or, if hidden, by run."""
+    text = text.replace(folder, "FOLDER").replace(clusterplan.__version__, "VERSION")
+    return (SECONDS.sub("…", text) if hidden else text).split("\n")
+
+
+def words(case: dict[str, Any]) -> str:
+    """Return the command of a case as one would type it."""
+    return " ".join(["clusterplan", *case["arguments"]])

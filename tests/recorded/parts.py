@@ -1,0 +1,20 @@
+"""All parts, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from . import certificates, commands, solves, surface
+from .store import Case
+
+PARTS: dict[str, Callable[[], list[Case]]] = {
+    "solves": solves.cases,
+    "certificates": certificates.cases,
+    "imports": partial(commands.cases, "imports", quick=4),
+    "exports": partial(commands.cases, "exports", quick=4),
+    "pages": partial(commands.cases, "pages", quick=5),
+    "refusals": partial(commands.cases, "refusals", quick=3),
+    "surface": surface.cases,
+}
+"""Part → its cases."""
