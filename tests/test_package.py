@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import os
+import re
+import shutil
 import subprocess
 import sys
 import tomllib
+from datetime import date
 from importlib import util
 from pathlib import Path
 
 import pytest
+import yaml
 from imports import FLOORS
 
 import clusterplan
@@ -76,11 +81,54 @@ def test_every_kind_has_its_instance_and_its_builder_at_the_top() -> None:
         assert f"*{kind}*" in " ".join((clusterplan.__doc__ or "").split())
 
 
+def sections(changelog: str) -> dict[str, list[str]]:
+    """Return the heading of each version of a changelog, the newest first, with the lines of its section."""
+    found: dict[str, list[str]] = {}
+    for line in changelog.splitlines():
+        if line.startswith("## "):
+            found[line] = lines = [line]
+        elif found:
+            lines.append(line)
+    return found
+
+
 def test_the_changelog_knows_this_version() -> None:
-    """The version in the code, the project file and the changelog is one."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    """Project file, code and the newest release of the changelog name one version."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert clusterplan.__version__ == version
-    assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
+    unreleased, newest, *_ = sections((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")).items()
+    assert unreleased[0] == "## [Unreleased]"
+    heading = re.fullmatch(r"## \[(.+)\] - (\d{4}-\d{2}-\d{2})", newest[0])
+    assert heading is not None, newest[0]
+    assert heading[1] == version
+    assert date.fromisoformat(heading[2])
+    assert len(newest[1]) <= 60, "a section is to be read in two minutes"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_the_notes_of_a_release_are_the_section_of_its_version(tmp_path: Path) -> None:
+    """The workflow takes them from the changelog, and stops where there is no dated section."""
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8"))
+    steps = itertools.chain.from_iterable(job["steps"] for job in workflow["jobs"].values())
+    (script,) = [step["run"] for step in steps if step.get("name") == "Notes from the changelog"]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    (tmp_path / "CHANGELOG.md").write_text(
+        changelog + "\n## [0.0.1] - 2020-01-01\n\nOlder.\n", encoding="utf-8"
+    )
+
+    def take_notes(version: str) -> int:
+        where = {**os.environ, "VERSION": version}
+        return subprocess.run(
+            ["bash", "-e", "-c", script], cwd=tmp_path, env=where, capture_output=True, check=False
+        ).returncode
+
+    version = clusterplan.__version__
+    assert take_notes(version) == 0
+    heading = next(line for line in sections(changelog) if line.startswith(f"## [{version}] - "))
+    notes = (tmp_path / "notes.md").read_text(encoding="utf-8")
+    assert notes.strip() == "\n".join(sections(changelog)[heading][1:]).strip()
+    for unknown in ("Unreleased", "99.0.0", version.replace(".", "x"), version[:-2]):
+        assert take_notes(unknown) == 1
 
 
 def test_help_imports_no_solver() -> None:
