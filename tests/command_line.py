@@ -26,7 +26,8 @@ class Done:
 def run_here(*words: object, cwd: Path | None = None) -> Done:
     """Run the command line in this process, and leave the process as it was."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
-    arguments, at_term, handlers = sys.argv, signal.getsignal(signal.SIGTERM), logging.root.handlers
+    arguments, handlers = sys.argv, logging.root.handlers
+    on_signal = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     sys.argv, logging.root.handlers = ["clusterplan", *map(str, words)], []
     code: object = 0
     try:
@@ -36,7 +37,8 @@ def run_here(*words: object, cwd: Path | None = None) -> Done:
         code = stop.code
     finally:
         sys.argv, logging.root.handlers = arguments, handlers
-        signal.signal(signal.SIGTERM, at_term)
+        for number, handler in on_signal.items():
+            signal.signal(number, handler)
         local._ready.clear()  # a keeper that was started early would stay in this folder
     printed = []
     for stream in (out, err):

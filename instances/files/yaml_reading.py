@@ -19,6 +19,8 @@ from .limits import DEEPEST, MOST_VALUES
 HAS_C = hasattr(yaml, "CSafeLoader")
 _Loader: Any = yaml.CSafeLoader if HAS_C else yaml.SafeLoader
 _TAG = "tag:yaml.org,2002:"
+TOO_DEEP = "maximum nesting depth"
+"""What the parser says of nesting that it does not follow."""
 
 RESOLVERS = (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -69,12 +71,18 @@ def parse_yaml(text: str) -> Any:
     events = yaml.parse(text, Loader=_Loader)
     data: Any = None
     found = 0
-    for event in events:
-        if isinstance(event, yaml.DocumentStartEvent):
-            found += 1
-            if found > 1:
-                raise _error("holds a second document; each file holds one", event)
-            data = _Document(events).root()
+    try:
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                found += 1
+                if found > 1:
+                    raise _error("holds a second document; each file holds one", event)
+                data = _Document(events).root()
+    except yaml.MarkedYAMLError as error:
+        # The parser looks ahead, and from libyaml 0.2.6 on it has a limit of its own, which is higher.
+        if TOO_DEEP in str(error.problem):
+            raise RecursionError from None
+        raise
     return data
 
 

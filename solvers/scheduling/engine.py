@@ -308,7 +308,8 @@ class Engine:
         for k in np.lexsort((-running, -self._since_s[running])).tolist():
             if held[k] and not (used <= self._capacity * (1 + 1e-9)).all():
                 held[k] = False
-                used -= self._sight.demand[running[k]]
+                # Added up anew: a small demand is lost in a sum from which a large one is taken away.
+                used = total(running[held], self._sight.demand)
         return held
 
     def _refuse_evictions(self) -> None:

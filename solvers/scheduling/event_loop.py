@@ -167,7 +167,12 @@ def _hold(trace: Trace, rule: Rule, state: State, held: Flags, free: Floats, sla
         if last < 0:
             break
         held[last] = False
-        _take(trace.demand, running[last], -1.0, free)
+        # Added up anew: a small demand is lost in a sum from which a large one is taken away.
+        for r in range(len(free)):
+            free[r] = trace.capacity[state.counts[CHANGE]][r]
+        for k in range(count):
+            if held[k]:
+                _take(trace.demand, running[k], 1.0, free)
     return True
 
 

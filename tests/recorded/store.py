@@ -93,7 +93,7 @@ def differences(recorded: Any, now: Any, place: str) -> Iterator[Difference]:
 def _equal(one: Any, other: Any) -> bool:
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other))
     if numbers:
-        return math.isclose(one, other, rel_tol=ROUNDING, abs_tol=1e-12) or (one != one and other != other)
+        return math.isclose(one, other, rel_tol=ROUNDING, abs_tol=1e-12)
     return type(one) is type(other) and bool(one == other)
 
 

@@ -48,7 +48,8 @@ class OptimusExact(Optimus):
         seen = self.seen
         if not len(jobs):
             return rows
-        there = free + seen.usage[rows].sum(axis=0)
+        # The least configurations may take more than is free, by the tolerance.
+        there = np.maximum(free, 0.0) + seen.usage[rows].sum(axis=0)
         own = [self._useful(j, there) for j in jobs.tolist()]
         if all(len(menu) == 1 for menu in own):
             return np.array([menu[0] for menu in own])

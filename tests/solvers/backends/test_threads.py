@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 
 import highspy
 import pytest
@@ -61,6 +63,15 @@ def test_a_call_without_limit_is_waited_for_and_its_error_is_raised_here() -> No
         within(Clock(60.0), lambda: 1 // 0, lambda: None)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C interrupt this process even if it was started where it is ignored, as in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_cancels_the_call_and_keeps_its_answer() -> None:
     cancelled = threading.Event()
 
