@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +13,7 @@ FLOORS = ("instances", "formulations", "solvers", "planner")
 """From the lowest to the highest."""
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Return the file of every module of the package."""
     found = {"clusterplan": ROOT / "__init__.py", "clusterplan.__main__": ROOT / "__main__.py"}
@@ -30,14 +30,14 @@ def tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
-def imported(
-    name: str, file: Path, known: dict[str, Path]
-) -> Iterator[tuple[str, ast.Import | ast.ImportFrom]]:
-    """Yield the modules of the package that a module imports, or imports names from."""
+@cache
+def imported(name: str, file: Path) -> tuple[tuple[str, ast.Import | ast.ImportFrom], ...]:
+    """Return the modules of the package that a module imports, or imports names from."""
+    known, found = modules(), []
     package = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
     for node in ast.walk(tree(file)):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node) for alias in node.names if alias.name in known)
+            found += [(alias.name, node) for alias in node.names if alias.name in known]
         if not isinstance(node, ast.ImportFrom):
             continue
         parts = package[: len(package) - node.level + 1] if node.level else []
@@ -45,7 +45,8 @@ def imported(
         if source.split(".")[0] != "clusterplan":
             continue
         for alias in node.names:
-            yield (f"{source}.{alias.name}" if f"{source}.{alias.name}" in known else source), node
+            found.append((f"{source}.{alias.name}" if f"{source}.{alias.name}" in known else source, node))
+    return tuple(found)
 
 
 def graph() -> nx.DiGraph[str]:
@@ -54,16 +55,13 @@ def graph() -> nx.DiGraph[str]:
     arrows = nx.DiGraph()
     arrows.add_nodes_from(known)
     for name, file in known.items():
-        arrows.add_edges_from((name, other) for other, _ in imported(name, file, known))
+        arrows.add_edges_from((name, other) for other, _ in imported(name, file))
     return arrows
 
 
 def imported_by_tests() -> set[str]:
     """Return the modules that a file of the tests imports, or imports names from."""
-    known = modules()
-    return {
-        other for file in sorted((ROOT / "tests").rglob("*.py")) for other, _ in imported("", file, known)
-    }
+    return {other for file in sorted((ROOT / "tests").rglob("*.py")) for other, _ in imported("", file)}
 
 
 def has_code(file: Path) -> bool:

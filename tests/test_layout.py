@@ -163,13 +163,13 @@ def test_every_module_has_a_direct_test() -> None:
 
 def test_imports_stand_at_the_top() -> None:
     """But for the few that load what is heavy only when it is needed."""
-    known, late = modules(), []
-    for name, file in known.items():
+    late = []
+    for name, file in modules().items():
         top = set(tree(file).body)
         lines = {node.lineno for node in top}
         late += [
             f"{file.relative_to(ROOT)}:{node.lineno}"
-            for _, node in imported(name, file, known)
+            for _, node in imported(name, file)
             if node.col_offset and node.lineno not in lines and not _for_types(file, node)
         ]
     assert len(set(late)) <= MOST_LATE_IMPORTS, sorted(set(late))

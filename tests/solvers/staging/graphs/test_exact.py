@@ -288,6 +288,7 @@ def test_a_graph_whose_stages_are_too_many_has_a_plan(monkeypatch: pytest.Monkey
         assert verify(instance, result).ok
 
 
+@pytest.mark.slow
 def test_a_graph_of_five_thousand_layers_has_a_plan() -> None:
     """More than any graph that has been published has."""
     rows = [{"name": f"l{index}", "compute_s": {"gpu": 1.0}, "compute_parallel": 0} for index in range(5000)]
