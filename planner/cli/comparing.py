@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 import typer
 from rich.table import Table
 
-from ...solvers.common.result import with_limit
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
 from ..comparison.profile import SolverSummary
@@ -86,19 +85,18 @@ def rows_table(objective: str, rows: Sequence[ComparisonRow]) -> Table:
     titles += [("to best bound", True), ("to best plan", True), ("seconds", True)]
     cells, before = [], None
     for row in rows:
-        status = with_limit(row.status, row.status, row.limit)
         figures = [figure(row.objective), figure(row.bound)]
         gaps = [percent(row.gap_to_best_bound), "best" if row.best else percent(row.gap_to_best_plan)]
         head = row.instance if row.instance != before else ""
-        cells.append([head, row.solver, status, *figures, *gaps, f"{row.runtime_s:.2f}"])
+        cells.append([head, row.solver, row.status_text, *figures, *gaps, f"{row.runtime_s:.2f}"])
         before = row.instance
     return table(titles, cells)
 
 
 def failures(comparison: Comparison) -> Iterator[str]:
-    """Yield a line for each row without a plan that was not proven to have none."""
+    """Yield a line for each row without an answer, and for each optimum that is only claimed."""
     for row in comparison.rows:
-        if row.status in ("error", "unknown"):
+        if row.only_claimed or row.status in ("error", "unknown"):
             yield f"{row.instance}: {row.solver}: {row.message or 'no plan was found'}"
 
 
@@ -107,7 +105,7 @@ def summary_table(comparison: Comparison) -> Table:
     columns: list[TextColumn[SolverSummary]] = [
         ("solver", False, lambda one: one.solver),
         ("instances", True, lambda one: str(one.instances)),
-        ("optimal", True, lambda one: str(one.optimal)),
+        ("optimal", True, lambda one: one.optimal_text),
         ("plans", True, lambda one: str(one.plans)),
         ("best plan", True, lambda one: str(one.wins)),
         ("failed", True, lambda one: str(one.failed)),

@@ -87,7 +87,7 @@ class Comparison(Model):
         rows = [
             (
                 summary.solver,
-                f"{summary.optimal} of {summary.instances}",
+                f"{summary.optimal - summary.only_claimed} of {summary.instances}",
                 str(summary.wins),
                 percent(summary.mean_gap_to_best_bound),
                 f"{summary.mean_runtime_s:.3g}",
@@ -304,6 +304,7 @@ def _row(
         best=has_plan and wrong is None and to_plan is not None and to_plan <= result.options.gap,
         runtime_s=result.runtime_s,
         message=wrong or result.message,
+        only_claimed=result.only_claimed and not wrong,
     )
 
 

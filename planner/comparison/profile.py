@@ -22,6 +22,8 @@ class SolverSummary(Model):
     ----------
     instances, optimal, plans, failed
         How many it was given, proved, has a plan for, and ended with an error or without any answer.
+    only_claimed
+        How many of the optimal ones our own check does not prove.
     wins
         Instances of which no other solver has a better plan; several may win one.
     mean_runtime_s
@@ -40,6 +42,12 @@ class SolverSummary(Model):
     mean_runtime_s: float
     mean_gap_to_best_bound: float | None = None
     mean_gap_to_best_plan: float | None = None
+    only_claimed: int = 0
+
+    @property
+    def optimal_text(self) -> str:
+        """How many are optimal, and how many of them are only claimed."""
+        return f"{self.optimal:,}" + (f" ({self.only_claimed:,} as claimed)" if self.only_claimed else "")
 
 
 class ProfileCurve(Model):
@@ -125,6 +133,7 @@ def _summary(solver: str, rows: Sequence[ComparisonRow], time_limit_s: float | N
         mean_runtime_s=_geometric_mean(map(seconds, rows)) or 0.0,
         mean_gap_to_best_bound=mean_gap([row.gap_to_best_bound for row in planned]),
         mean_gap_to_best_plan=mean_gap([row.gap_to_best_plan for row in planned]),
+        only_claimed=sum(row.only_claimed for row in rows),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...instances.common.base import ProblemKind
 from ...instances.common.fields import Model
-from ...solvers.common.result import Limit, Status
+from ...solvers.common.result import Limit, Status, status_text
 from .measures import Measures
 
 
@@ -26,6 +26,8 @@ class ComparisonRow(Model):
         Whether no other solver found a plan that is better by more than the requested gap.
     runtime_s
         Wall-clock seconds of the solve, or until its process died or was killed.
+    only_claimed
+        Whether `optimal` rests on a bound of the solver that our own check does not prove.
     measures
         What the kind of the instance says of the plan beside its objective; None if it says nothing.
     """
@@ -46,6 +48,7 @@ class ComparisonRow(Model):
     best: bool = False
     runtime_s: float = 0.0
     message: str | None = None
+    only_claimed: bool = False
     measures: Measures | None = None
 
     @property
@@ -53,3 +56,8 @@ class ComparisonRow(Model):
         """The objective with its unit."""
         name, unit = self.objective_name, self.unit
         return name if unit in (None, name) else f"{name} [{unit}]"
+
+    @property
+    def status_text(self) -> str:
+        """The status in words, as the result itself says it."""
+        return status_text(self.status, self.limit, self.only_claimed)

@@ -9,7 +9,8 @@ from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...solvers.common.frontier import AnyFrontier
 from ...solvers.common.options import SolveOptions
-from ...solvers.common.result import ObjectiveRecord, Result, is_certified, with_limit
+from ...solvers.common.result import ObjectiveRecord, Result, is_certified
+from ..comparison.row import ComparisonRow
 from ..verification.findings import Verification
 from .tables import Cell, CellColumn, Column, Table, number, share, table_of, text
 from .text import MARK, duration, short, status_words
@@ -30,12 +31,7 @@ def check_same(instance: Instance, sha256: str, what: str) -> None:
         raise OptionError(f"{what} is of another instance than {instance.name}, or it was changed since")
 
 
-def status_cell(status: str, limit: str) -> Cell:
-    """Return the cell of a status."""
-    return Cell(with_limit(status, status, limit), mark=MARK.get(status, "fair"))
-
-
-def result_cell(result: Result) -> Cell:
+def result_cell(result: Result | ComparisonRow) -> Cell:
     """Return the cell of the status of a result, which says what is only claimed."""
     mark = "fair" if result.only_claimed else MARK.get(result.status, "fair")
     return Cell(result.status_text, mark=mark)

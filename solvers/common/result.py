@@ -123,6 +123,11 @@ def with_limit(words: str, status: str, limit: str) -> str:
     return words if limit == "none" or status == "optimal" else f"{words} ({limit} limit)"
 
 
+def status_text(status: str, limit: str, only_claimed: bool) -> str:
+    """Return the status in words, with what is only claimed, and with the limit that was hit."""
+    return with_limit("optimal, as claimed" if only_claimed else status, status, limit)
+
+
 class Result(Model):
     """What a solver found; JSON and back without loss.
 
@@ -202,8 +207,7 @@ class Result(Model):
     @property
     def status_text(self) -> str:
         """The status in words, with what is only claimed, and with the limit that was hit."""
-        words = "optimal, as claimed" if self.only_claimed else self.status
-        return with_limit(words, self.status, self.limit)
+        return status_text(self.status, self.limit, self.only_claimed)
 
     def to_json(self) -> str:
         """Return the result as one line of JSON."""

@@ -9,7 +9,7 @@ from ...comparison.comparison import Comparison
 from ...comparison.profile import SolverSummary
 from ...comparison.row import ComparisonRow
 from ..page import render
-from ..provenance import Facts, options_text, status_cell, versions_text
+from ..provenance import Facts, options_text, result_cell, versions_text
 from ..tables import Cell, CellColumn, Column, Table, number, seconds, share, table_of, text
 from ..text import counted, duration
 from .figures import gap_figure, profile_figure, sentence
@@ -76,9 +76,11 @@ def title(comparison: Comparison) -> str:
 
 def _lead(comparison: Comparison, failed: int) -> str:
     rows = comparison.rows
-    proven = sum(row.status == "optimal" for row in rows)
+    proven = sum(row.status == "optimal" and not row.only_claimed for row in rows)
+    claimed = sum(row.only_claimed for row in rows)
     seconds = sum(row.runtime_s for row in rows)
-    text = f"{counted(len(rows), 'solve')}: {proven:,} proven optimal, {failed:,} without an answer, "
+    said = f"{claimed:,} optimal as claimed, " if claimed else ""
+    text = f"{counted(len(rows), 'solve')}: {proven:,} proven optimal, {said}{failed:,} without an answer, "
     return text + f"{duration(seconds)} in all."
 
 
@@ -93,7 +95,7 @@ def summary_table(comparison: Comparison) -> Table:
     columns: list[CellColumn[SolverSummary]] = [
         (Column("solver"), lambda one: Cell(one.solver, swatch=colours[one.solver])),
         (Column("instances", True), lambda one: number(one.instances)),
-        (Column("optimal", True, "proven"), lambda one: number(one.optimal)),
+        (Column("optimal", True, "proven or claimed"), lambda one: Cell(one.optimal_text, one.optimal)),
         (Column("plans", True), lambda one: number(one.plans)),
         (
             Column("failed", True),
@@ -112,7 +114,7 @@ def _colours(comparison: Comparison) -> dict[str, int]:
 
 
 INSTANCE: CellColumn[ComparisonRow] = (Column("instance"), lambda row: Cell(row.instance))
-STATUS: CellColumn[ComparisonRow] = (Column("status"), lambda row: status_cell(row.status, row.limit))
+STATUS: CellColumn[ComparisonRow] = (Column("status"), result_cell)
 SECONDS: CellColumn[ComparisonRow] = (
     Column("seconds", True),
     lambda row: Cell(f"{row.runtime_s:,.3f}", row.runtime_s),

@@ -16,6 +16,7 @@ from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.planner.cli import comparing
 from clusterplan.planner.cli.compare import CompareOptions, compare
 from clusterplan.planner.cli.comparing import failures, rows_table, summary_table
+from clusterplan.planner.comparison.comparison import Comparison
 
 
 def test_solvers_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,3 +58,13 @@ def test_the_summary_has_a_row_for_each_solver_and_failures_a_line_for_each() ->
     failed = [row for row in comparison.rows if row.status in ("error", "unknown")]
     assert [line.split(": ")[1] for line in failures(comparison)] == [row.solver for row in failed]
     assert failed
+
+
+def test_an_optimum_that_is_only_claimed_is_told_from_one_that_is_proven() -> None:
+    """In its row, in the summary, and in a line that says what is proven."""
+    first, *others = sample_comparison(1).rows
+    claimed = first.model_copy(update={"only_claimed": True, "message": "proven is a gap of 2 %"})
+    comparison = Comparison(rows=(claimed, *others))
+    assert str(next(iter(rows_table("cost", comparison.rows).columns[2].cells))) == "optimal, as claimed"
+    assert str(next(iter(summary_table(comparison).columns[2].cells))) == "1 (1 as claimed)"
+    assert next(failures(comparison)) == f"{first.instance}: {first.solver}: proven is a gap of 2 %"

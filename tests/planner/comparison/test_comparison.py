@@ -80,6 +80,26 @@ def test_gaps_are_measured_against_the_best_of_all() -> None:
     assert [row.best for row in found.values()] == [True, False, False]
 
 
+def test_an_optimum_that_our_own_check_does_not_prove_is_only_claimed() -> None:
+    """A row says it with the words of the result; a bound that another plan refutes is an error instead."""
+    claim = objective(10.0, 10.0, proven=True)
+    certified = claim.model_copy(update={"certified_bound": 10.0, "certified_gap": 0.0})
+    found = rows(record("a", claim), record("b", certified), record("c", objective(10.0, 9.0)))
+    assert [row.only_claimed for row in found.values()] == [True, False, False]
+    assert [row.status_text for row in found.values()] == ["optimal, as claimed", "optimal", "feasible"]
+    assert found["a"].status == "optimal"
+    wrong = rows(record("a", objective(12.0, 12.0, proven=True)), record("b", certified))["a"]
+    assert (wrong.status_text, wrong.only_claimed) == ("error", False)
+
+
+def test_a_row_that_does_not_say_what_is_claimed_still_reads() -> None:
+    """Comparisons that were stored before there was such a field."""
+    made = compared([record("a", objective(10.0, 10.0, proven=True))], clusterplan.SolveOptions())
+    (row,) = (data := json.loads(made.to_json()))["rows"]
+    assert row.pop("only_claimed")
+    assert Comparison.model_validate(data).rows[0].status_text == "optimal"
+
+
 def test_maximised_objectives_are_measured_the_other_way_round() -> None:
     """More is better, and the smallest bound is the tightest."""
     found = rows(record("a", objective(8.0, 10.0, "max")), record("b", objective(5.0, 9.0, "max")))

@@ -40,6 +40,15 @@ def test_means_are_geometric_and_a_failure_counts_as_the_time_limit() -> None:
 def test_one_unknown_gap_leaves_no_mean() -> None:
     (found,) = summarise([ROWS[0], row("a", "j", 1.0, 0.0, gap_to_best_bound=None)], None)
     assert found.mean_gap_to_best_bound is None
+
+
+def test_what_is_only_claimed_is_counted_apart() -> None:
+    """It stays among the optimal ones, with a word on it."""
+    rows = [row("a", name, 1.0, 0.0, status="optimal") for name in "ij"]
+    (found,) = summarise([rows[0], rows[1].model_copy(update={"only_claimed": True})], None)
+    assert (found.optimal, found.only_claimed, found.optimal_text) == (2, 1, "2 (1 as claimed)")
+    (found,) = summarise(rows, None)
+    assert found.optimal_text == "2"
     assert found.mean_gap_to_best_plan == 0.0
 
 

@@ -7,6 +7,7 @@ from sample_documents import STAGING
 
 import clusterplan
 from clusterplan.instances.common.errors import OptionError
+from clusterplan.planner.comparison.row import ComparisonRow
 from clusterplan.planner.reports.provenance import (
     check_same,
     headline,
@@ -14,7 +15,7 @@ from clusterplan.planner.reports.provenance import (
     objectives_table,
     options_text,
     provenance,
-    status_cell,
+    result_cell,
     usd,
     versions_text,
 )
@@ -68,8 +69,9 @@ def test_objectives_are_a_row_each() -> None:
 
 
 def test_cells_of_status_and_money() -> None:
-    assert (status_cell("error", "none").mark, status_cell("unknown", "time").text) == (
-        "bad",
-        "unknown (time limit)",
-    )
+    row = ComparisonRow(instance="i", kind="staging", solver="s", status="error")
+    late = row.model_copy(update={"status": "unknown", "limit": "time"})
+    claimed = row.model_copy(update={"status": "optimal", "only_claimed": True})
+    assert (result_cell(row).mark, result_cell(late).text) == ("bad", "unknown (time limit)")
+    assert (result_cell(claimed).mark, result_cell(claimed).text) == ("fair", "optimal, as claimed")
     assert (usd(None), usd(2.5)) == ("–", "2.5 USD")

@@ -63,4 +63,4 @@ def test_advice_stands_first() -> None:
     assert "Figures of the plans" in page
     assert "Completion time of the jobs" in page
     assert text.index("Use") < text.index("| solver |")
-    assert to_csv(comparison).splitlines()[0].endswith("message,mean [s],idle")
+    assert to_csv(comparison).splitlines()[0].endswith("message,only_claimed,mean [s],idle")

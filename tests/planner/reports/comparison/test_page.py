@@ -41,3 +41,16 @@ def test_only_plots_that_have_something_to_show(rows: list[ComparisonRow], plots
     assert page.count("<td") > 2 * len(rows)
     assert len(to_csv(comparison).splitlines()) == 1 + len(rows)
     assert comparison_markdown(comparison).startswith(f"# {len(rows)} solver")
+
+
+def test_what_is_only_claimed_is_not_called_proven() -> None:
+    """Neither in the table of results nor in the sums; the file for programs has a column for it."""
+    own = {**PLAN, "status": "optimal"}
+    comparison = Comparison(rows=(row("a", **own), row("b", **own, only_claimed=True)))
+    page = comparison_page(comparison)
+    assert "1 proven optimal, 1 optimal as claimed, 0 without an answer" in page
+    assert "optimal, as claimed" in page
+    assert "1 (1 as claimed)" in comparison_markdown(comparison)
+    titles, *lines = [line.split(",") for line in to_csv(comparison).splitlines()]
+    assert [line[titles.index("only_claimed")] for line in lines] == ["False", "True"]
+    assert [f">{n} of 1<" in comparison._repr_html_() for n in (0, 1)] == [True, True]
