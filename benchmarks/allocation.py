@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 from clusters import data_folder
-from common import FIGURES, RESULTS, in_own_process, kept, peak_gib, say, store
+from common import AT_DEFAULT, FIGURES, RESULTS, at_default, in_own_process, kept, peak_gib, say, store
 from knapsacks import NEAR_SHARE, PUBLISHED, RESOURCES, SEEDS, khan, knapsack
 from knapsacks import SIZES as KNAPSACKS
 
@@ -51,6 +51,7 @@ COLUMNS = (
     "solve_s",
     "total_s",
     "peak_gib",
+    *AT_DEFAULT,
 )
 TIGHT_SEEDS = range(20)
 KNAPSACK_LIMIT_S, REFERENCE_LIMIT_S = 60.0, 600.0
@@ -115,7 +116,7 @@ def run_one(case: dict[str, Any]) -> dict[str, Any]:
 
     made = {"sweep": sweep_instance, "tight": tight_instance, "paper": paper_instance}[case["kind"]]
     instance = made(*case["arguments"])
-    limit = None if case["method"] in SCALING else LIMIT_S
+    limit = case.get("limit_s", None if case["method"] in SCALING else LIMIT_S)
     started = time.perf_counter()
     try:
         result = clusterplan.solve(instance, case["method"], clusterplan.SolveOptions(time_limit_s=limit))
@@ -160,7 +161,8 @@ def run_knapsack(case: dict[str, Any]) -> dict[str, Any]:
 def figures_of(case: dict[str, Any]) -> dict[str, Any]:
     """Run a case in a process of its own and return its row."""
     patience = 3600 if case["method"] in SCALING else 4 * LIMIT_S
-    return {"method": case["method"], **in_own_process(__file__, case, patience)[-1]}
+    row = {"method": case["method"], **in_own_process(__file__, case, patience)[-1]}
+    return row | (at_default(__file__, case, patience) if case["method"] == "exact" else {})
 
 
 def sweep(sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
+from common import AT_DEFAULT
 from knapsacks import NEAR_SHARE
 
 mpl.use("Agg")
@@ -48,6 +49,7 @@ def write_report(folder: Path) -> None:
         "![Seconds and gaps against the number of jobs](allocation.png)",
         "## Exact beside marginal gain, in the same run",
         table(beside(sweep)),
+        *at_the_defaults(folder, "allocation", "small-allocation"),
         "## Tight capacities: 200 jobs, every resource binds, at most two units to spare",
         table(tight_summary(tight)),
         "## The paper's case: 100,000 tasks to 4,000 jobs",
@@ -94,6 +96,7 @@ def beside(sweep: pd.DataFrame) -> pd.DataFrame:
             "exact_certified_gap": exact["certified_gap"],
             "marginal_gain_above_exact": gain["objective"] / exact["objective"] - 1,
             "exact_peak_gib": exact["peak_gib"],
+            **{f"exact_{name}": exact[name] for name in AT_DEFAULT if name in exact},
         }
     ).reset_index()
 
@@ -203,6 +206,21 @@ def table(frame: pd.DataFrame) -> str:
     lines = [titles, ["---"] * len(titles)]
     lines += [[figure(value) for value in row] for row in frame.astype(object).itertuples(index=False)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def at_the_defaults(folder: Path, *instances: str) -> list[str]:
+    """Return the section about what the default time limit costs on these instances."""
+    every = pd.read_csv(folder / "default-limit.csv")
+    rows = every[every["instance"].isin(instances)]
+    rows = rows.assign(ratio=rows["default_s"] / rows["free_s"])
+    shown = rows[["instance", "method", "default_status", "stopped_by", "default_s", "free_s", "ratio"]]
+    return [
+        "## At the defaults",
+        "Seconds of processors of a whole process, with the time limit that `clusterplan solve` has by "
+        "default and with none, measured apart; the instances are those of [the default limit]"
+        "(default-limit.md). What the default stopped is not compared.",
+        table(shown.rename(columns={"free_s": "without limit s"})),
+    ]
 
 
 def plot(sweep: pd.DataFrame, target: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
-from allocation_report import table
+from allocation_report import at_the_defaults, table
 from clusters import DEVICES, PLACED_LOADS, VALUE_LOADS
 
 PUBLISHED = {
@@ -46,7 +46,8 @@ def write_report(folder: Path) -> None:
     """Write `clusters.md`."""
     rows = pd.read_csv(folder / "clusters.csv")
     rows["given"] = 100 * rows["value"] / rows["total"]
-    (folder / "clusters.md").write_text("\n\n".join(text(rows)) + "\n", encoding="utf-8")
+    parts = [*text(rows), *at_the_defaults(folder, "openb")]
+    (folder / "clusters.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def text(rows: pd.DataFrame) -> Iterator[str]:

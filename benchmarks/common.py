@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import resource
 import signal
@@ -17,6 +18,8 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 FIGURES = ("status", "limit", "objective", "bound", "gap", "certified_gap")
 """Fields of a result that every row has."""
+AT_DEFAULT = ("default_s", "default_certified_gap")
+"""Columns of a row of `exact` whose own limit is another than that of the command."""
 _MARK = "row: "
 _PATIENCE_AT_END_S = 30
 
@@ -52,6 +55,22 @@ def in_own_process(script: str, case: dict[str, Any], patience_s: float) -> list
         raise
     rows = [json.loads(line.removeprefix(_MARK)) for line in out.splitlines() if line.startswith(_MARK)]
     return [*rows, failure] if failure else rows
+
+
+def at_default(
+    script: str, case: dict[str, Any], patience_s: float, longest_s: float = math.inf
+) -> dict[str, Any]:
+    """Run a case with the limit that the command has by default, at most `longest_s`.
+
+    Returns seconds and certified gap; nothing where the case has that limit already.
+    """
+    from clusterplan.planner.cli.options import DEFAULT_TIME_LIMIT_S
+
+    limit_s = min(DEFAULT_TIME_LIMIT_S, longest_s)
+    if case.get("limit_s") == limit_s:
+        return {}
+    row = in_own_process(script, {**case, "limit_s": limit_s}, patience_s)[-1]
+    return dict(zip(AT_DEFAULT, (row.get("total_s"), row.get("certified_gap")), strict=True))
 
 
 def peak_gib() -> float:

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common import FIGURES, RESULTS, in_own_process, peak_gib, say, store
+from common import AT_DEFAULT, FIGURES, RESULTS, at_default, in_own_process, peak_gib, say, store
 
 if TYPE_CHECKING:
     import pandas as pd  # not in the processes that are measured
@@ -79,7 +79,7 @@ def columns_of(objectives: tuple[str, ...]) -> tuple[str, ...]:
     """Return the columns of a table about these objectives."""
     ends = ("", "_bound", "_certified_bound", "_gap", "_certified_gap")
     details = tuple(name + end for name in objectives for end in ends)
-    return (*INSTANCE, "method", "threads", "limit_s", *FIGURES, "certified", *details, *COST)
+    return (*INSTANCE, "method", "threads", "limit_s", *FIGURES, "certified", *details, *COST, *AT_DEFAULT)
 
 
 def solved(instance: Any, case: dict[str, Any]) -> dict[str, Any]:
@@ -218,6 +218,8 @@ class Trial:
         case = {"do": "solve", "instance": [kind, arguments], "method": method}
         case |= {"limit_s": limit_s, "threads": threads}
         row = in_own_process(__file__, case, PATIENCE * limit_s + 10)[-1]
+        if method == "exact":
+            row |= at_default(__file__, case, PATIENCE * EXACT_LIMIT_S + 10, self.limit_s)
         return {**arguments, "method": method, "threads": threads, "limit_s": limit_s, **row}
 
 

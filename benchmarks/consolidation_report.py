@@ -11,7 +11,8 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from allocation_report import table
+from allocation_report import at_the_defaults, table
+from common import AT_DEFAULT
 from consolidation import (
     HEURISTICS,
     KEY,
@@ -61,6 +62,7 @@ def write_report(folder: Path) -> None:
     text = [
         *opening(),
         *about_exact(sweep),
+        *at_the_defaults(folder, "consolidation", "small-consolidation"),
         *about_textbook(sweep, read["-ratio"]),
         *about_heuristics(sweep, lost),
         *about_the_rest(read["-hard"], read["-migrations"], read["-loading"]),
@@ -182,7 +184,7 @@ def of_exact(sweep: pd.DataFrame) -> pd.DataFrame:
     """Return the figures of `exact`, one row for each instance."""
     rows = sweep[sweep["method"] == "exact"].sort_values(ORDER)
     figures = ["gap", "certified_gap", "build_s", "total_s", "verify_s", "peak_gib"]
-    return named(rows[[*ORDER, *GOALS, "status", *figures]])
+    return named(rows[[*ORDER, *GOALS, "status", *figures, *rows.columns.intersection(AT_DEFAULT)]])
 
 
 def textbook(sweep: pd.DataFrame) -> pd.DataFrame:

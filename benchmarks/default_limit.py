@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 import pandas as pd
 from allocation_report import table
 from common import RESULTS, kept, store
-from limits import allocation, command, consolidation
+from limits import allocation, command, consolidation, openb
 
 from clusterplan.planner.cli.options import DEFAULT_TIME_LIMIT_S
 
@@ -97,6 +98,7 @@ INSTANCES: dict[str, tuple[Callable[[], Any], bool]] = {
     "staging": (staging, False),
     "graph": (graph, False),
     "consolidation": (consolidation, False),
+    "openb": (openb, False),
     "scheduling": (scheduling, False),
     "small-allocation": (small_allocation, True),
     "small-staging": (small_staging, True),
@@ -112,6 +114,9 @@ def rows(name: str) -> Iterator[dict[str, Any]]:
 
     make, models = INSTANCES[name]
     instance = make()
+    if instance is None:
+        print(f"{name}: skipped; there is no such data", file=sys.stderr)
+        return
     proving = [one.name for one in solvers_for(instance.kind, available=True) if one.proves]
     chosen = [one for one in proving if one != "exact"] if models else ["exact"]
     with tempfile.TemporaryDirectory() as folder:
@@ -139,6 +144,11 @@ def rows(name: str) -> Iterator[dict[str, Any]]:
             yield row
 
 
+def said(make: Callable[[], Any]) -> str:
+    """Return what an instance is, as its maker says it."""
+    return f"{(make.__doc__ or '').removeprefix('Return ').split(';')[0].rstrip('.')}."
+
+
 def report() -> str:
     """Return the report."""
     frame = pd.read_csv(RESULTS / f"{NAME}.csv")
@@ -151,6 +161,7 @@ def report() -> str:
             f"`--time-limit 0`; the default may take {SHARE:g} times as long and {GRACE_S:g} s more. "
             f"**{len(compared) - len(outside)} of {len(compared)}** do, and have the same value. What the "
             "default limit stopped is not compared.",
+            "\n".join(f"* {name}: {said(make)}" for name, (make, _) in INSTANCES.items()),
             table(frame),
         ]
     )

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from allocation_report import table
+from allocation_report import at_the_defaults, table
 from staging import EXACT_LIMIT_S, LIMIT_S, PAPER, PROVISIONING, SIZE, TIMED, shortcomings
 
 mpl.use("Agg")
@@ -81,6 +81,7 @@ def write_report(folder: Path) -> None:
         table(dearer(ratio)),
         "## What is claimed of `exact`",
         table(claimed(claims)),
+        *at_the_defaults(folder, "staging", "graph", "small-staging"),
         "## `exact` beside the best of all other methods, by size",
         f"`exact` has {EXACT_LIMIT_S:g} s, the others {LIMIT_S:g} s each.",
         table(beside(sweep)),
