@@ -217,8 +217,8 @@ def at_the_defaults(folder: Path, *instances: str) -> list[str]:
     return [
         "## At the defaults",
         "Seconds of processors of a whole process, with the time limit that `clusterplan solve` has by "
-        "default and with none, measured apart; the instances are those of [the default limit]"
-        "(default-limit.md). What the default stopped is not compared.",
+        "default and with none, measured apart; the instances are those of `default-limit.md`. What the "
+        "default stopped is not compared.",
         table(shown.rename(columns={"free_s": "without limit s"})),
     ]
 
