@@ -1,7 +1,7 @@
 """Commands with the files that they read: exit code, what is printed, and what is written.
 
 A file in `given` has for each case ``arguments``, words of the command line, and ``files``, path → lines; a
-case with ``hidden`` shows numbers of seconds as ``…``, since it measures them anew.
+case with ``hidden`` shows numbers of seconds, and versions of libraries, as ``…``, since it makes them anew.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ from .store import Case, Outcome, given
 
 WIDTH = "120"
 """Columns of the terminal that tables and messages are made for."""
-SECONDS = re.compile(r"\d[\d.,]*(?=\s?(?:ms|s|min)\b)")
+SECONDS = re.compile(
+    r'\d[\d.,]*\s?(?:ms|s|min)\b|(?<="runtime_s":)[^,}]+|(?<="build_s":)[^,}]+| +\d+\.\d\d$', re.MULTILINE
+)
+"""Numbers of seconds with their units, in JSON, and in the last column of a table."""
+LIBRARIES = re.compile(r'\b(python|numpy)("?:?\s?"?)\d[\w.]*')
+USAGE = re.compile(r"Usage: .*?\nTry '[^']*' for help\.\n+", re.DOTALL)
+"""What stands above a wrong use: it has the name of the process, and the words of the version of Typer."""
 
 
 def cases(part: str, quick: int) -> list[Case]:
@@ -70,8 +76,8 @@ def _page(html: str) -> str:
 
 def _lines(folder: str, hidden: bool, text: str) -> list[str]:
     """Return the lines of a text without what differs by folder, version or, if hidden, by run."""
-    text = text.replace(folder, "FOLDER").replace(clusterplan.__version__, "VERSION")
-    return (SECONDS.sub("…", text) if hidden else text).split("\n")
+    text = USAGE.sub("", text).replace(folder, "FOLDER").replace(clusterplan.__version__, "VERSION")
+    return (LIBRARIES.sub(r"\1\2…", SECONDS.sub("…", text)) if hidden else text).split("\n")
 
 
 def words(case: dict[str, Any]) -> str:
