@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.devices import Devices, DeviceSlot, Taken
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob
@@ -77,9 +79,8 @@ class WithFixedJobs(ConsolidationFormulation):
         super().__init__(instance)
         self.original = formulation_of_rest(instance)
         jobs = {job.name: job for job in instance.jobs if job.name in instance.staying}
-        now = [entry_of(job, {g.name: dict(g.current) for g in job.task_groups}) for job in jobs.values()]
-        named = with_devices(jobs, self.servers, now) if instance.has_devices else now
-        entries = tuple(now if named is None else named)
+        named = _named(instance, self.servers) if instance.has_devices else _running(jobs)
+        entries = tuple(_running(jobs) if named is None else named)
         self.without_devices = named is None or any(
             staying(group, entry, device_moves=True) < group.tasks
             for entry in entries
@@ -181,6 +182,36 @@ class WithFixedJobs(ConsolidationFormulation):
             remedy = "let these jobs move, or count what they hold as free"
             return Diagnosis(reasons=tuple(reasons), remedies=(remedy,))
         return self.rest.elementary_infeasibility()
+
+
+def _running(jobs: Mapping[str, PlacementJob]) -> list[JobPlacement]:
+    """Return running jobs where they are."""
+    return [entry_of(job, {g.name: dict(g.current) for g in job.task_groups}) for job in jobs.values()]
+
+
+def _named(instance: ConsolidationInstance, servers: Mapping[str, Server]) -> list[JobPlacement] | None:
+    """Return the jobs that stay with the devices that they hold; None if the servers have too few for them.
+
+    Where it is not said which these are, they are none that another running job is said to hold, if possible.
+    """
+    stay = {job.name: job for job in instance.jobs if job.name in instance.staying}
+    unknown = [
+        group
+        for job in stay.values()
+        for group in job.task_groups
+        if group.asks and not group.current_devices
+    ]
+    if unknown:
+        running = {job.name: job for job in instance.jobs if any(group.current for group in job.task_groups)}
+        with suppress(TooLargeError):
+            every = with_devices(running, servers, _running(running)) or []
+            if every and all(
+                staying(group, entry, device_moves=True) == sum(group.current.values())
+                for entry in every
+                for group in running[entry.job].task_groups
+            ):
+                return [entry for entry in every if entry.job in stay]
+    return with_devices(stay, servers, _running(stay))
 
 
 def _model_with_fixed(formulation: WithFixedJobs, model: MilpModel[JobPlacement]) -> MilpModel[JobPlacement]:

@@ -152,7 +152,8 @@ class ClusterDevices:
         return the_same(self._asked[wish, nodes] | self._asks_on(wish, [pod.node] if pod.node else []))
 
     def _asks_on(self, wish: Wish, nodes: Iterable[str]) -> frozenset[Ask]:
-        there = (self.gpus[name] for name in nodes if name in self.gpus)
+        # In one order, for the first that is unclear is the one that is named.
+        there = (self.gpus[name] for name in sorted(nodes) if name in self.gpus)
         return frozenset(self._ask(wish, gpus) for gpus in there if gpus.count)
 
     def wish(self, pod: Pod) -> Wish | None:

@@ -275,7 +275,8 @@ class SlurmDevices:
         return the_same(self._asked[job.shards, nodes] | self._asks_on(job, job.current))
 
     def _asks_on(self, job: SlurmJob, nodes: Iterable[str]) -> frozenset[Ask]:
-        there = (self.gpus[name] for name in nodes if name in self.gpus)
+        # In one order, for the first that is unclear is the one that is named.
+        there = (self.gpus[name] for name in sorted(nodes) if name in self.gpus)
         asks = (self._ask(job, gpus) for gpus in there if gpus.count)
         return frozenset(ask for ask in asks if ask is not None)
 
