@@ -8,6 +8,7 @@ MINUTES ?=
 INSTANCES ?=
 SEED ?=
 COUNT ?= 60
+PART ?=
 
 QUICK := -m "not slow"
 SLOW := -m slow
@@ -41,6 +42,8 @@ help:
 	@echo "make bench-scheduling   every scheduling policy on traces, its distance from the best possible, beside published figures; about an hour and a half"
 	@echo "make fuzz MINUTES=30 WORKERS=2 SEED=… | INSTANCES=5000   random instances, forged results, damaged files; adds to the recorded counts"
 	@echo "make mutate SEED=1 COUNT=60 WORKERS=2   small mistakes in the checks, and whether tests notice; about 20 minutes"
+	@echo "make record PART=solves   store what users get anew, and say what changed: $(PARTS); all without PART"
+	@echo "make bench-recorded   processor time and memory of 30 solves beside those recorded; about ten minutes"
 	@echo "make clean  remove what the other targets made"
 
 $(BIN)/python:

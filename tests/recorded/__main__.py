@@ -31,18 +31,22 @@ def main() -> int:
 
 def _compare(part: str, only: str) -> list[Difference]:
     """Print and return what differs from the recorded outcomes of a part."""
-    recorded = {name: outcome for name, outcome in stored(part).items() if only in name}
-    now = outcomes_of(case for case in PARTS[part]() if only in case.name)
-    found = changes(part, recorded, now)
+    cases, recorded = PARTS[part](), stored(part)
+    chosen = [case for case in cases if case.possible and only in case.name]
+    left_out = {case.name for case in cases} - {case.name for case in chosen}
+    now = outcomes_of(_shown(part, chosen))
+    found = changes(part, {name: recorded[name] for name in recorded.keys() - left_out}, now)
     _show(part, len(now), found)
     return found
 
 
 def _record(part: str, only: str) -> list[Difference]:
     """Store the outcomes of a part, and print in what they differ from those before."""
-    before, every = stored(part), PARTS[part]()
-    kept = {case.name: before[case.name] for case in every if case.name in before and only not in case.name}
-    now = kept | outcomes_of(_shown(part, [case for case in every if case.name not in kept]))
+    before, cases = stored(part), PARTS[part]()
+    fresh = [case for case in cases if case.possible and (only in case.name or case.name not in before)]
+    made = {case.name for case in fresh}
+    kept = {case.name: before[case.name] for case in cases if case.name in before and case.name not in made}
+    now = kept | outcomes_of(_shown(part, fresh))
     store(part, now)
     found = changes(part, before, now)
     _show(part, len(now), found)

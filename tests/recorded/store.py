@@ -30,11 +30,14 @@ class Case:
         Computes field → value, as plain data; a text of several lines is a list of lines.
     quick
         Whether `make test` compares it too, and not only `make slow`.
+    possible
+        Whether what it needs is installed; if not, it is neither compared nor recorded anew.
     """
 
     name: str
     outcome: Callable[[], Outcome]
     quick: bool = False
+    possible: bool = True
 
 
 class Absent:
