@@ -176,9 +176,11 @@ class SchedulingInstance(Instance):
         # A gang needs all its resources at the same time.
         never = np.ones(len(table), dtype=bool)
         for moment in amounts:
-            never &= (demand > moment * (1 + 1e-9)).any(axis=1)
+            # Written as the engines compare: another way of rounding would let in what never runs.
+            never &= (demand > moment + 1e-9 * moment).any(axis=1)
         for j in np.flatnonzero(never)[:MOST_COMPLAINTS].tolist():
-            asked = demand[j] > amounts.max(axis=0) * (1 + 1e-9)
+            most = amounts.max(axis=0)
+            asked = demand[j] > most + 1e-9 * most
             r = int(np.argmax(asked)) if asked.any() else 0
             most = amounts[:, r].max()
             yield (

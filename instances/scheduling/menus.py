@@ -204,7 +204,7 @@ def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> 
     usage, speed = np.concatenate(usages), np.concatenate(speeds)
     fits = np.zeros(len(usage), dtype=bool)
     for moment in amounts:
-        fits |= (usage <= moment * (1 + SLACK)).all(axis=1)
+        fits |= (usage <= moment + SLACK * moment).all(axis=1)
     kept = tuple(label for label, fit in zip(labels, fits.tolist(), strict=True) if fit)
     usage, speed = usage[fits], speed[fits]
     return Choice(usage, speed, kept, _requested(job, usage, speed, kept, most))

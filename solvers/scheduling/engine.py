@@ -301,12 +301,12 @@ class Engine:
             self._refuse_evictions()
             held &= ~lost
         used = total(running[held], self._sight.demand)
-        if (used <= self._capacity * (1 + 1e-9)).all():
+        if (used <= self._capacity + 1e-9 * self._capacity).all():
             return held
         self._refuse_evictions()
         # Those that came last to what they have lose it.
         for k in np.lexsort((-running, -self._since_s[running])).tolist():
-            if held[k] and not (used <= self._capacity * (1 + 1e-9)).all():
+            if held[k] and not (used <= self._capacity + 1e-9 * self._capacity).all():
                 held[k] = False
                 # Added up anew: a small demand is lost in a sum from which a large one is taken away.
                 used = total(running[held], self._sight.demand)
@@ -328,7 +328,7 @@ class Engine:
         if fault:
             raise PolicyError(f"chose {FAULTS[fault]} at {self._now_s:g} s")
         used = total(chosen, self._sight.demand)
-        if not (used <= self._capacity * (1 + 1e-9)).all():
+        if not (used <= self._capacity + 1e-9 * self._capacity).all():
             raise PolicyError(f"chose jobs that do not fit at {self._now_s:g} s")
         stop, start = changes(self._running, chosen, self._mark)
         moved = stop[:0]

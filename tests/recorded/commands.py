@@ -6,12 +6,12 @@ case with ``hidden`` shows numbers of seconds, and versions of libraries, as ``�
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 from command_line import run_here
@@ -59,7 +59,7 @@ def _outcome(arguments: list[str], files: dict[str, list[str]], hidden: bool = F
             for path in sorted(folder.rglob("*"))
             if path.is_file() and path.relative_to(folder).as_posix() not in files
         }
-    written = {path: _page(text) if path.endswith(".html") else text for path, text in texts.items()}
+    written = {path: _page(hidden, text) if path.endswith(".html") else text for path, text in texts.items()}
     show = partial(_lines, name, hidden)
     return {
         "exit code": done.returncode,
@@ -69,17 +69,15 @@ def _outcome(arguments: list[str], files: dict[str, list[str]], hidden: bool = F
     }
 
 
-def _page(html: str) -> str:
-    """Return the text of a page, a line for each piece."""
-    return "\n".join(" ".join(text.split()) for text in Page(html).texts if text.strip())
+def _page(hidden: bool, html: str) -> str:
+    """Return the text of a page, a line for each piece, and the data of its plots if nothing is hidden."""
+    page = Page(html)
+    data = [] if hidden or not any(given.get("id") == "data" for given, _ in page.raw) else [page.data]
+    pieces = [" ".join(text.split()) for text in page.texts if text.strip()]
+    return "\n".join([*pieces, *(json.dumps(plots, ensure_ascii=False) for plots in data)])
 
 
 def _lines(folder: str, hidden: bool, text: str) -> list[str]:
     """Return the lines of a text without what differs by folder, version or, if hidden, by run."""
     text = USAGE.sub("", text).replace(folder, "FOLDER").replace(clusterplan.__version__, "VERSION")
     return (LIBRARIES.sub(r"\1\2…", SECONDS.sub("…", text)) if hidden else text).split("\n")
-
-
-def words(case: dict[str, Any]) -> str:
-    """Return the command of a case as one would type it."""
-    return " ".join(["clusterplan", *case["arguments"]])

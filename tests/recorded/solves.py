@@ -30,8 +30,8 @@ EXAMPLES = (
     *("gavel-three-gpu-types", "heterps-ctr", "opt-350-three-gpus", "optimus-testbed"),
     *("parameter-server-traffic", "shared-cluster-morning", "tiresias-testbed", "tiresias-three-jobs"),
 )
-EVERY_SOLVER = 10
-"""So many instances of each kind are solved by every solver of the kind."""
+SMALL, RANDOM = (0, 1, 5, 6), 6
+"""Which of the generated and how many of the random instances of a kind are solved by every solver."""
 IMPORTED = 20
 QUICK = 9
 """Every so many-th case is compared in the quick part too."""
@@ -113,21 +113,16 @@ def _instances() -> Iterator[tuple[str, str, Load]]:
 def _imported() -> Iterator[tuple[str, Load]]:
     """Yield name and loader of some documents that importers made, of as many sources as there are."""
     found = {
-        name: outcome["files"]
-        for name, outcome in stored("imports").items()
-        if list(outcome["files"]) == [DOCUMENT]
+        name: lines for name, outcome in stored("imports").items() if len(lines := outcome["stdout"]) > 3
     }
     names = sorted(found)
-    for name in names[:: max(1, len(names) // IMPORTED)][:IMPORTED]:
-        yield name, partial(_read, found[name][DOCUMENT])
-
-
-DOCUMENT = "instance.yaml"
+    for name in names[:: len(names) // IMPORTED][:IMPORTED]:
+        yield name, partial(_read, found[name])
 
 
 def _read(lines: list[str]) -> clusterplan.Instance:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / DOCUMENT
+        path = Path(folder) / "instance.yaml"
         path.write_text("\n".join(lines), encoding="utf-8")
         return clusterplan.load(path)
 
@@ -153,7 +148,7 @@ def _solves() -> Iterator[tuple[str, Load, str]]:
         by_kind.setdefault(kind, []).append((name, load))
     solvers = solvers_by_kind()
     for kind, instances in by_kind.items():
-        every = [name for name, _ in instances[:4] + instances[-(EVERY_SOLVER - 4) :]]
+        every = [instances[number][0] for number in SMALL] + [name for name, _ in instances[-RANDOM:]]
         for name, load in instances:
             for solver in solvers[kind] if name in every else ("exact",):
                 yield f"{kind}/{name}/{solver}", load, solver
