@@ -6,7 +6,6 @@ case with ``hidden`` shows numbers of seconds, and versions of libraries, as ``â
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tempfile
@@ -59,22 +58,27 @@ def _outcome(arguments: list[str], files: dict[str, list[str]], hidden: bool = F
             for path in sorted(folder.rglob("*"))
             if path.is_file() and path.relative_to(folder).as_posix() not in files
         }
-    written = {path: _page(hidden, text) if path.endswith(".html") else text for path, text in texts.items()}
+    pages = {path: Page(text) for path, text in texts.items() if path.endswith(".html")}
+    written = texts | {path: _text(page) for path, page in pages.items()}
     show = partial(_lines, name, hidden)
-    return {
+    found: Outcome = {
         "exit code": done.returncode,
         "stdout": show(done.stdout),
         "stderr": show(done.stderr),
         "files": {path: show(text) for path, text in written.items()},
     }
+    if pages and not hidden:
+        found["plots"] = {path: page.data for path, page in pages.items() if _has_plots(page)}
+    return found
 
 
-def _page(hidden: bool, html: str) -> str:
-    """Return the text of a page, a line for each piece, and the data of its plots if nothing is hidden."""
-    page = Page(html)
-    data = [] if hidden or not any(given.get("id") == "data" for given, _ in page.raw) else [page.data]
-    pieces = [" ".join(text.split()) for text in page.texts if text.strip()]
-    return "\n".join([*pieces, *(json.dumps(plots, ensure_ascii=False) for plots in data)])
+def _text(page: Page) -> str:
+    """Return the text of a page, a line for each piece."""
+    return "\n".join(" ".join(text.split()) for text in page.texts if text.strip())
+
+
+def _has_plots(page: Page) -> bool:
+    return any(attributes.get("id") == "data" for attributes, _ in page.raw)
 
 
 def _lines(folder: str, hidden: bool, text: str) -> list[str]:
