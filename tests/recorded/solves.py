@@ -93,7 +93,7 @@ def commands_of_generate() -> Iterator[str]:
     for size, seed in itertools.product(sizes, range(4)):
         form = ("", "--resources 3", "--shapes 3 --rack-size 4", "--must-place-share 0.2 --load 0.7")[seed]
         yield f"consolidation --servers {size} --jobs {size + size // 2} --seed {seed} {form}".strip()
-    for seed in range(10):
+    for seed in range(1, 11):
         form = "--unlike" if seed % 2 else "--devices --partitioned 0.2"
         yield f"consolidation --servers {6 + seed} --jobs 12 --resources 3 --seed {seed} {form}"
     for size, seed in itertools.product(sizes, range(6)):
