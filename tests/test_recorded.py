@@ -94,9 +94,15 @@ def _a_written_line(outcome: Outcome) -> str:
     return f"files.{name}{_raised(lines, len(lines) // 2)}"
 
 
+def _with_default(outcome: Outcome) -> str | None:
+    """Return the name of an option that has a default."""
+    options = outcome.get("options", {})
+    return next((name for name, option in options.items() if option.get("default") is not None), None)
+
+
 def _a_default(outcome: Outcome) -> str:
-    name, option = next((n, o) for n, o in outcome["options"].items() if o.get("default") is not None)
-    return f"options.{name}.{_raised(option, 'default')}"
+    name = _with_default(outcome)
+    return f"options.{name}.{_raised(outcome['options'][name], 'default')}"
 
 
 def _an_exit_code(outcome: Outcome) -> str:
@@ -133,7 +139,7 @@ CHANGED: dict[str, tuple[str, Callable[[Outcome], Any], Callable[[Outcome], str]
     "a line of a page": ("pages", lambda outcome: outcome["files"], _a_written_line),
     "a message": ("refusals", lambda outcome: len(outcome["stderr"]) > 1, _a_line("stderr")),
     "an exit code": ("refusals", lambda outcome: True, _an_exit_code),
-    "the default of an option": ("surface", lambda outcome: outcome.get("options"), _a_default),
+    "the default of an option": ("surface", _with_default, _a_default),
 }
 """A change → its part, a case that has it, and what makes it and returns its place."""
 
