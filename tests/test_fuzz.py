@@ -376,6 +376,7 @@ def test_prices_that_are_too_low_are_found(
     assert prices.compared(truth, result.model_copy(update=low)).wrong
 
 
+@pytest.mark.slow
 def test_a_campaign_ends_with_enough_instances(tmp_path: Path) -> None:
     """Files have no target of their own, and come along."""
     tally = campaign.run("enough", ["files", "allocation"], 5, 1, tmp_path, instances=3)

@@ -103,6 +103,7 @@ def test_documents_of_every_form_are_read() -> None:
     assert all(count >= 8 for count in seen.values()), seen
 
 
+@pytest.mark.slow
 def test_truths_are_found_for_most_documents() -> None:
     """Few have more that can happen than is worth looking through, and few are unclear."""
     left = 0

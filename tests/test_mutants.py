@@ -87,6 +87,7 @@ def test_mistakes_of_every_sort_are_made_at_their_places() -> None:
     assert "a -= 1" in [m.after for m in mutants_of(FILE, more)]
 
 
+@pytest.mark.slow
 def test_what_tests_notice_is_killed_and_what_they_do_not_survives(tree: Path, tmp_path: Path) -> None:
     """The limit is tested from both sides, the sign of amounts is not, and one function never runs."""
     notes = noted(tree, tmp_path / "notes", ("tests",))

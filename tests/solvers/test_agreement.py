@@ -27,8 +27,8 @@ INSTANCES = {
 }
 QUICK, BATCH = 25, 100
 """The first few instances are tried by the quick tests, the others in batches by the slow ones."""
-QUICK_TRAINED = 5
-"""Of a method that trains a network for each."""
+FEW = 5
+"""Of a method that trains a network for each, or starts a process."""
 PARTIAL = ("minlp", "geometric")
 """Methods that refuse what they do not cover."""
 LEARNED = {
@@ -49,7 +49,7 @@ def kind_of(sort: str) -> str:
 def batches(sort: str, name: str) -> Iterator[range]:
     """Yield the seeds of the instances for a method, the quick ones first."""
     seeds = range(min(INSTANCES[sort], LEARNED.get(name, (INSTANCES[sort],))[0]))
-    quick = QUICK_TRAINED if name == "dl2" else QUICK
+    quick = FEW if name in ("dl2", "milp:cbc") else QUICK
     yield seeds[:quick]
     for first in seeds[quick::BATCH]:
         yield seeds[first : first + BATCH]
