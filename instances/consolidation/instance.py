@@ -27,9 +27,9 @@ from ..common.fields import (
     unknown_names,
 )
 from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
+from ..common.misspelt import misspelt, misspelt_complaint
 from .devices import Ask
 from .job import PlacementJob
-from .misspelt import misspelt, misspelt_complaint
 from .server import Server
 
 if TYPE_CHECKING:

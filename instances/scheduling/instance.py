@@ -32,6 +32,7 @@ from ..common.fields import (
     require,
     unknown_names,
 )
+from ..common.misspelt import misspelt, misspelt_complaint
 from .job import Duration, SchedulingJob, Time
 from .job_table import JobTable
 from .menus import Choice, Menus, as_requested, choice_faults, choices_of
@@ -141,6 +142,7 @@ class SchedulingInstance(Instance):
             return
         wrong = list(choice_faults(table, self._choices, bool(self.servers)))
         yield from wrong or self._amount_faults(self.table())
+        yield from self._misspelt_resources()
 
     def _unknown_resources(self, known: Amounts) -> Iterator[Complaint]:
         table = self._columns
@@ -152,6 +154,17 @@ class SchedulingInstance(Instance):
             yield from unknown_names(self.jobs.resources, known, "jobs", "resource", "resources")
         yield from event_faults(self.servers, self.events, known)
         yield from unknown_names(self.tenant_shares, table.tenants, "tenant_shares", "tenant", "tenants")
+
+    def _misspelt_resources(self) -> Iterator[Complaint]:
+        """Yield a complaint where a server has something that no job asks for instead of what jobs do."""
+        table = self.table()
+        asked = {name for r, name in enumerate(table.resources) if table.demand[:, r].any()}
+        asked |= {name for job in table.malleable.values() for _, demand in job.demands() for name in demand}
+        for name, meant in misspelt(self.pool, asked):
+            for index, server in enumerate(self.servers):
+                if name in server.capacity and meant not in server.capacity:
+                    yield f"servers[{index}].capacity.{name}", misspelt_complaint(name, meant)
+                    break
 
     def _amount_faults(self, table: JobTable) -> Iterator[Complaint]:
         """Yield jobs that ask for nothing, or for more than there ever is; and amounts that fall below 0."""

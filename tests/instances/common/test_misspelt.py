@@ -8,7 +8,7 @@ import pytest
 
 import clusterplan
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.consolidation.misspelt import MOST_PAIRS, misspelt, seem_the_same
+from clusterplan.instances.common.misspelt import MOST_PAIRS, misspelt, seem_the_same
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,22 @@ def test_a_server_that_nobody_could_use_is_refused(second: dict[str, Any], path:
 )
 def test_servers_have_what_no_job_asks_for(capacity: dict[str, float]) -> None:
     clusterplan.parse_instance(document(capacity=capacity))
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        {"demand": {"gpu": 4}, "duration_s": 1},
+        {"demand": {"gpu": 2}, "work": 1, "speeds": {"2": 1}},
+    ],
+)
+def test_a_server_of_a_schedule_is_refused_too(asks: dict[str, Any]) -> None:
+    """Where jobs run in time, whether they are rigid or not."""
+    fault = (
+        r"servers\[1\]\.capacity\.gpus: no job asks for 'gpus'; jobs ask for 'gpu', .* did you mean 'gpu'\?"
+    )
+    schedule = document(capacity={"gpus": 4}) | {"kind": "scheduling", "jobs": [{"name": "a", **asks}]}
+    with pytest.raises(InstanceError, match=fault):
+        clusterplan.parse_instance(schedule)
+    other = document(capacity={"cpu": 4}) | {"kind": "scheduling", "jobs": [{"name": "a", **asks}]}
+    assert clusterplan.parse_instance(other)
