@@ -158,9 +158,9 @@ class SchedulingInstance(Instance):
     def _misspelt_resources(self) -> Iterator[Complaint]:
         """Yield a complaint where a server has something that no job asks for instead of what jobs do."""
         table = self.table()
-        asked = {name for r, name in enumerate(table.resources) if table.demand[:, r].any()}
-        asked |= {name for job in table.malleable.values() for _, demand in job.demands() for name in demand}
-        for name, meant in misspelt(self.pool, asked):
+        asked = [name for r, name in enumerate(table.resources) if table.demand[:, r].any()]
+        asked += [name for job in table.malleable.values() for _, demand in job.demands() for name in demand]
+        for name, meant in misspelt(self.pool, dict.fromkeys(asked)):
             for index, server in enumerate(self.servers):
                 if name in server.capacity and meant not in server.capacity:
                     yield f"servers[{index}].capacity.{name}", misspelt_complaint(name, meant)
