@@ -18,7 +18,7 @@ LOWEST_PYTHON ?= python3.11
 NEWEST_PYTHON ?= $(firstword $(foreach found,python3.13 $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3.13),\
 	$(shell $(found) -c '' 2> /dev/null && echo $(found))))
 
-.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs pictures bench-startup bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-graphs bench-limits bench-default-limit bench-prediction bench-scheduling bench-recorded fuzz mutate record clean help
+.PHONY: demo test test-all test-lowest test-newest lint types quick slow wheel docs pictures bench-startup bench-batch bench-allocation bench-staging bench-consolidation bench-clusters bench-graphs bench-limits bench-default-limit bench-prediction bench-scheduling bench-recorded fuzz mutate record count clean help
 
 help:
 	@echo "make demo   install and solve the bundled examples of all kinds"
@@ -43,6 +43,7 @@ help:
 	@echo "make fuzz MINUTES=30 WORKERS=2 SEED=… | INSTANCES=5000   random instances, forged results, damaged files; adds to the recorded counts"
 	@echo "make mutate SEED=1 COUNT=60 WORKERS=2   small mistakes in the checks, and whether tests notice; about 20 minutes"
 	@echo "make record PART=solves   store what users get anew, and say what changed; all parts without PART"
+	@echo "make count   AST nodes, files and folders of each floor, which have a budget"
 	@echo "make bench-recorded   processor time and memory of 30 solves beside those recorded; about ten minutes"
 	@echo "make clean  remove what the other targets made"
 
@@ -160,6 +161,9 @@ bench-prediction: $(VENV)/.installed-dev
 
 bench-scheduling: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/scheduling.py
+
+count: $(VENV)/.installed
+	$(BIN)/python tests/budget.py
 
 # What differs is printed by file, case and field; a change on purpose is named in the changelog.
 record: $(VENV)/.installed-bench
