@@ -1,7 +1,7 @@
 """Compiled loops of the check: what each job costs at least, by prices of time, when it is alone.
 
 A job runs from r on, and ends at C; it costs ω (C − r) and what it takes at the price of the moment. Nothing
-here is shared with any method.
+here is shared with any method. Arrays are written entry by entry, for the compiler takes seconds for a slice.
 
 Configuration k of a job costs c_k(t) = λ(t)·a_k a second, and does s_k of work in it. In a cell of the grid,
 where c is constant, the lower hull of the points (0, 0) and (s_k, c_k) says what work costs: pieces of so
@@ -75,8 +75,9 @@ def _push(heap: Floats, count: int, dear: float, work: float) -> None:
     """Put work at a cost into a heap of `count` piles whose first is the dearest; shape (2, capacity)."""
     at = count
     while at and heap[0, (at - 1) // 2] < dear:
-        heap[:, at] = heap[:, (at - 1) // 2]
-        at = (at - 1) // 2
+        above = (at - 1) // 2
+        heap[0, at], heap[1, at] = heap[0, above], heap[1, above]
+        at = above
     heap[0, at], heap[1, at] = dear, work
 
 
@@ -94,21 +95,28 @@ def _pop(heap: Floats, count: int) -> None:
             child += 1
         if heap[0, child] <= dear:
             break
-        heap[:, at] = heap[:, child]
+        heap[0, at], heap[1, at] = heap[0, child], heap[1, child]
         at = child
     heap[0, at], heap[1, at] = dear, work
 
 
 @compiled
 def _cross(
-    length: float, pieces: Floats, held: Floats, heap: Floats, count: int, weight: float, state: Floats
+    length: float,
+    pieces: Floats,
+    held: Floats,
+    n: int,
+    heap: Floats,
+    count: int,
+    weight: float,
+    state: Floats,
 ) -> int:
     """Let C move through a cell: cheap work of the cell takes the place of the dearest that is held.
 
     Parameters
     ----------
-    pieces, held
-        Hull of the cell, shape (2, n), and how much work of each piece is held.
+    pieces, held, n
+        Hull of the cell in the first n columns, and how much work of each of its n pieces is held.
     heap, count
         Work that is held of earlier cells.
 
@@ -119,7 +127,7 @@ def _cross(
     """
     left = length
     while left > 0:
-        own = len(held) - 1
+        own = n - 1
         while own >= 0 and held[own] <= 0:
             own -= 1
         dearest = pieces[0, own] if own >= 0 else 0.0
@@ -127,7 +135,7 @@ def _cross(
         if from_heap:
             dearest = heap[0, 0]
         pace, saving, active = 0.0, 0.0, 0
-        while active < len(held) and pieces[0, active] < dearest:
+        while active < n and pieces[0, active] < dearest:
             pace += pieces[1, active]
             saving += pieces[1, active] * (dearest - pieces[0, active])
             active += 1
@@ -195,12 +203,14 @@ def least_interrupted(
             continue
         own_usage, own_speed = usage[first[j] : first[j + 1]], speed[first[j] : first[j + 1]]
         g = np.searchsorted(edges, arrival[j], side="right") - 1
-        state[:] = 0.0
+        for place in range(len(state)):
+            state[place] = 0.0
         rest, count, filled, at, highest, soonest = work[j], 0, False, arrival[j], 0.0, 0.0
         while g < cells:
             length = edges[g + 1] - at if g + 1 < cells else np.inf
             n = _hull(price[g], own_usage, own_speed, pieces, corners)
-            held[:n] = 0.0
+            for i in range(n):
+                held[i] = 0.0
             state[COUNT] += 2 * n + 8
             if not filled:
                 # As early as can be: everything at full speed.
@@ -217,12 +227,13 @@ def least_interrupted(
                     highest, soonest = state[COST], weight[j] * state[END]
                     state[LEAST] = soonest + highest
             if filled:
-                count = _cross(length, pieces[:, :n], held[:n], heap, count, weight[j], state)
+                count = _cross(length, pieces, held, n, heap, count, weight[j], state)
                 if weight[j] * state[END] >= state[LEAST]:
                     break
             if count + n > heap.shape[1]:
                 larger = np.empty((2, 2 * heap.shape[1] + n))
-                larger[:, :count] = heap[:, :count]
+                for i in range(count):
+                    larger[0, i], larger[1, i] = heap[0, i], heap[1, i]
                 heap = larger
             for i in range(n):
                 if held[i] > 0:
