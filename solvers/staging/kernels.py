@@ -1,6 +1,7 @@
 """Compiled loops of the search over all segments: fewest units, least costs, and shortest paths.
 
-The check has its own. Without `fastmath` the compiler rounds every sum and quotient as written.
+The check has its own. Without `fastmath` the compiler rounds every sum and quotient as written. Arrays are
+written entry by entry, for the compiler takes seconds for a slice.
 """
 
 from __future__ import annotations
@@ -169,7 +170,8 @@ def _onward(least: Floats, alternating: bool, result: Floats) -> None:
         elif least[t] < second:
             second = least[t]
     # Every type but the cheapest may neighbour the cheapest; that one gets the second cheapest.
-    result[:] = first
+    for t in range(len(least)):
+        result[t] = first
     if alternating and best >= 0:
         result[best] = second
 
@@ -191,9 +193,11 @@ def forward(
     least, other = np.empty(hardware), np.empty(hardware)
     for row in range(len(weight)):
         own, to = weight[row], arrival[row]
-        to[:, 0] = 0.0
+        for k in range(hardware):
+            to[k, 0] = 0.0
         for layer in range(layers):
-            least[:], other[:] = np.inf, np.inf
+            for k in range(hardware):
+                least[k], other[k] = np.inf, np.inf
             # Unsigned, so that no index is looked at for whether it counts from the end.
             i, end = np.uint64(edges[layer]), np.uint64(edges[layer + 1])
             # Two minima of a type in turn, so that neither waits for the one before.
@@ -205,9 +209,10 @@ def forward(
                     t = np.uint32(unit_type[i])
                     other[t] = min(other[t], own[i] + to[t, np.uint32(first[i])])
                     i += np.uint64(1)
+            shortest[row] = np.inf
             for k in range(hardware):
                 least[k] = min(least[k], other[k])
-            shortest[row] = least.min()
+                shortest[row] = min(shortest[row], least[k])
             _onward(least, alternating, to[:, layer + 1])
     return shortest, arrival
 
@@ -246,7 +251,10 @@ def cheapest(
     path, count, layer, after = np.empty(len(edges) - 1, np.int64), 0, len(edges) - 1, -1
     while layer > 0:
         best, least = -1, np.inf
-        goal = arrival[:, layer].min() if after < 0 else arrival[after, layer]
+        goal = np.inf
+        for t in range(len(arrival)):
+            if after in (-1, t):
+                goal = min(goal, arrival[t, layer])
         for i in range(edges[layer - 1], edges[layer]):
             t = unit_type[i]
             # The type of the segment after must not come again.
@@ -260,4 +268,7 @@ def cheapest(
                     break
         path[count] = best
         count, layer, after = count + 1, first[best], unit_type[best]
-    return path[:count][::-1].copy()
+    forwards = np.empty(count, np.int64)
+    for k in range(count):
+        forwards[k] = path[count - 1 - k]
+    return forwards

@@ -101,6 +101,22 @@ def _pop(heap: Floats, count: int) -> None:
 
 
 @compiled
+def _clear(values: Floats, n: int) -> None:
+    """Set the first n values to 0."""
+    for i in range(n):
+        values[i] = 0.0
+
+
+@compiled
+def _enlarged(heap: Floats, count: int, n: int) -> Floats:
+    """Return a heap with room for n more piles, and the first `count`."""
+    larger = np.empty((2, 2 * heap.shape[1] + n))
+    for i in range(count):
+        larger[0, i], larger[1, i] = heap[0, i], heap[1, i]
+    return larger
+
+
+@compiled
 def _cross(
     length: float,
     pieces: Floats,
@@ -203,14 +219,12 @@ def least_interrupted(
             continue
         own_usage, own_speed = usage[first[j] : first[j + 1]], speed[first[j] : first[j + 1]]
         g = np.searchsorted(edges, arrival[j], side="right") - 1
-        for place in range(len(state)):
-            state[place] = 0.0
+        _clear(state, len(state))
         rest, count, filled, at, highest, soonest = work[j], 0, False, arrival[j], 0.0, 0.0
         while g < cells:
             length = edges[g + 1] - at if g + 1 < cells else np.inf
             n = _hull(price[g], own_usage, own_speed, pieces, corners)
-            for i in range(n):
-                held[i] = 0.0
+            _clear(held, n)
             state[COUNT] += 2 * n + 8
             if not filled:
                 # As early as can be: everything at full speed.
@@ -231,10 +245,7 @@ def least_interrupted(
                 if weight[j] * state[END] >= state[LEAST]:
                     break
             if count + n > heap.shape[1]:
-                larger = np.empty((2, 2 * heap.shape[1] + n))
-                for i in range(count):
-                    larger[0, i], larger[1, i] = heap[0, i], heap[1, i]
-                heap = larger
+                heap = _enlarged(heap, count, n)
             for i in range(n):
                 if held[i] > 0:
                     _push(heap, count, pieces[0, i], held[i])

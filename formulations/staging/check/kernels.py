@@ -151,7 +151,8 @@ def _neighbours(best: Floats, alternating: bool, result: Floats) -> None:
         elif best[t] < second:
             second = best[t]
     # Every type but the cheapest may follow the cheapest; that one follows the second cheapest.
-    result[:] = first
+    for t in range(len(best)):
+        result[t] = first
     if alternating and cheapest >= 0:
         result[cheapest] = second
 
@@ -179,16 +180,20 @@ def forward(
         `arrival` is of paths that may go on with a type, shape (T, L + 1).
     """
     before = np.full((hardware, layers + 1), np.inf)
-    before[:, 0] = 0.0
+    for t in range(hardware):
+        before[t, 0] = 0.0
     ending, shortest, i = np.empty(hardware), np.inf, np.uint64(0)
     for layer in range(layers):
-        ending[:] = np.inf
+        for t in range(hardware):
+            ending[t] = np.inf
         while i < len(last) and last[i] == layer:
             # Unsigned, so that no index is looked at for whether it counts from the end.
             t = np.uint32(unit_type[i])
             ending[t] = min(ending[t], weight[i] + before[t, np.uint32(first[i])])
             i += np.uint64(1)
-        shortest = ending.min()
+        shortest = np.inf
+        for t in range(hardware):
+            shortest = min(shortest, ending[t])
         _neighbours(ending, alternating, before[:, layer + 1])
     return shortest, before
 
@@ -251,7 +256,9 @@ def arrivals_by_state(
     ending, column, fitting = np.empty((kinds, states)), np.empty(kinds), np.empty(kinds)
     i = 0
     for layer in range(1, layers + 1):
-        ending[:] = np.inf
+        for t in range(kinds):
+            for state in range(states):
+                ending[t, state] = np.inf
         while i < len(after) and after[i] == layer:
             source, target = arrival[first[i], kind[i]], ending[kind[i]]
             shift, room = place[i] * units[i], place[i] * (size[i] - units[i])

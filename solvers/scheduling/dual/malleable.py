@@ -77,11 +77,28 @@ def _pop(piles: Floats, count: int) -> None:
 
 
 @compiled
+def _clear(values: Floats, n: int) -> None:
+    """Set the first n values to 0."""
+    for i in range(n):
+        values[i] = 0.0
+
+
+@compiled
+def _enlarged(piles: Floats, count: int, n: int) -> Floats:
+    """Return piles with room for n more piles, and the first `count`."""
+    larger = np.empty((2, 2 * piles.shape[1] + n))
+    for i in range(count):
+        larger[0, i], larger[1, i] = piles[0, i], piles[1, i]
+    return larger
+
+
+@compiled
 def _cross(
     left: float,
     dear: Floats,
     fast: Floats,
     held: Floats,
+    n: int,
     piles: Floats,
     count: int,
     weight: float,
@@ -91,8 +108,8 @@ def _cross(
 
     Parameters
     ----------
-    held
-        Work of each piece of the cell that is held; piles hold that of earlier ones.
+    held, n
+        Work of each of the n pieces of the cell that is held; piles hold that of earlier ones.
     sweep
         C − r, cost of what is held, least total so far, C − r there, and the dearest work there.
 
@@ -102,7 +119,7 @@ def _cross(
         Piles that are left.
     """
     while left > 0:
-        own = len(held) - 1
+        own = n - 1
         while own >= 0 and held[own] <= 0:
             own -= 1
         top = dear[own] if own >= 0 else 0.0
@@ -110,7 +127,7 @@ def _cross(
         if older:
             top = piles[0, 0]
         pace, saving, active = 0.0, 0.0, 0
-        while active < len(held) and dear[active] < top:
+        while active < n and dear[active] < top:
             pace += fast[active]
             saving += fast[active] * (top - dear[active])
             active += 1
@@ -215,11 +232,11 @@ def interrupted(
         own_usage, own_speed = usage[first[j] : first[j + 1]], speed[first[j] : first[j + 1]]
         full, start = own_speed[-1], np.searchsorted(edges, arrival[j], side="right") - 1
         g, at, rest, count, dearest = start, arrival[j], work[j], 0, 0.0
-        sweep[:] = 0.0
+        _clear(sweep, len(sweep))
         while g < cells:
             n = _hull(price[g], own_usage, own_speed, dear, fast, corner, cost)
             left = edges[g + 1] - at if g + 1 < cells else np.inf
-            held[:n] = 0.0
+            _clear(held, n)
             if rest > 0:
                 # As early as can be: everything at full speed.
                 step = min(left, rest / full)
@@ -233,13 +250,11 @@ def interrupted(
                 if rest <= 0:
                     sweep[2], sweep[3], sweep[4] = weight[j] * sweep[0] + sweep[1], sweep[0], dearest
             if rest <= 0:
-                count = _cross(left, dear[:n], fast[:n], held[:n], piles, count, weight[j], sweep)
+                count = _cross(left, dear, fast, held, n, piles, count, weight[j], sweep)
                 if weight[j] * sweep[0] >= sweep[2]:
                     break
             if count + n > piles.shape[1]:
-                larger = np.empty((2, 2 * piles.shape[1] + n))
-                larger[:, :count] = piles[:, :count]
-                piles = larger
+                piles = _enlarged(piles, count, n)
             for i in range(n):
                 if held[i] > 0:
                     _push(piles, count, dear[i], held[i])
