@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-import pkgutil
 import random
-from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 from fuzz.checks import findings
 from fuzz.forging import certified, forged_certificates
 from fuzz.kinds import KINDS
 from fuzz.lanes import scales_apart
 from fuzz.truth import TooManyPlansError
+from loops_in_python import in_python
 
-from clusterplan.formulations.common.compiled import _AtFirstCall
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.documents import parse_instance
@@ -59,16 +55,10 @@ def test_the_check_proves_the_optimum_and_no_more(kind: str, part: int) -> None:
 
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("kind", ["staging", "scheduling"])
-def test_compiled_loops_prove_the_same_in_python(
-    kind: str, part: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiled_loops_prove_the_same_in_python(kind: str, part: int) -> None:
     """Where they would leave an array, or compute with what was never set, Python raises an error."""
     proven = {}
-    with monkeypatch.context() as patch, np.errstate(all="ignore"):
-        for module in checks_of(kind):
-            for name, value in vars(module).items():
-                if isinstance(value, _AtFirstCall):
-                    patch.setattr(module, name, value.function)
+    with in_python(kind):
         for number in range(part * AT_ONCE, (part + 1) * AT_ONCE):
             instance = parse_instance(KINDS[kind].document(random.Random(f"optima:{number}")))
             result = solve(instance, "exact", SolveOptions(threads=1, seed=1, gap=0.0, time_limit_s=10))
@@ -82,12 +72,3 @@ def bounds_of(instance: Instance, result: Result) -> list[float]:
     values = [record.value for record in result.objectives] if result.plan is not None else None
     found = formulate(instance).certified_bounds(result.certificate, values)
     return [math.nan if bound is None else bound for bound in found]
-
-
-def checks_of(kind: str) -> list[ModuleType]:
-    """Return the modules of a check, with those that import compiled loops from them."""
-    package = importlib.import_module(f"clusterplan.formulations.{kind}.check")
-    return [
-        importlib.import_module(f"{package.__name__}.{found.name}")
-        for found in pkgutil.iter_modules(package.__path__)
-    ]

@@ -38,8 +38,8 @@ def _outcome(name: str, instance: dict[str, Any], result: dict[str, Any]) -> Out
     known = clusterplan.parse_instance(instance)
     forged = [_forged(f"{name}:{number}", result) for number in range(FORGERIES)]
     return {
-        "result": _verdict(known, result),
-        "forgeries": [_verdict(known, one) for one in forged],
+        "result": verdict(known, result),
+        "forgeries": [verdict(known, one) for one in forged],
         "digests": [hashlib.sha256(repr(one).encode(errors="replace")).hexdigest()[:8] for one in forged],
     }
 
@@ -51,7 +51,7 @@ def _forged(label: str, result: dict[str, Any]) -> dict[str, Any]:
     return mutated(rng, result, rng.choice([place for place in places if not place or result[place[0]]]))
 
 
-def _verdict(instance: clusterplan.Instance, result: dict[str, Any]) -> str:
+def verdict(instance: clusterplan.Instance, result: dict[str, Any]) -> str:
     """Return ``verified``, ``verified, claims left`` or ``refused``."""
     try:
         verification = verify_stored(instance, result, "stored")

@@ -1,0 +1,34 @@
+"""The compiled loops of checks, run by Python: nothing is compiled, and what is out of range raises."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from clusterplan.formulations.common.compiled import _AtFirstCall
+
+
+@contextmanager
+def in_python(kind: str) -> Iterator[None]:
+    """Run the loops of the check of a kind in Python, with NumPy's numbers, which may overflow."""
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        for module in checks_of(kind):
+            for name, value in vars(module).items():
+                if isinstance(value, _AtFirstCall):
+                    patch.setattr(module, name, value.function)
+        yield
+
+
+def checks_of(kind: str) -> list[ModuleType]:
+    """Return the modules of a check, with those that import compiled loops from them."""
+    package = importlib.import_module(f"clusterplan.formulations.{kind}.check")
+    return [
+        importlib.import_module(f"{package.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(package.__path__)
+    ]
