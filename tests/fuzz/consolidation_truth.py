@@ -170,8 +170,8 @@ class ConsolidationTruth(Truth):
     def _restart_h(self, job: dict[str, Any]) -> Fraction:
         """Return the hours of its value that a running job loses if it moves."""
         if job.get("restart_s") is not None:
-            return Fraction(job["restart_s"]) / 3600
-        return Fraction(self.data.get("restart_cost_h") or 0)
+            return as_written(job["restart_s"]) / 3600
+        return as_written(self.data.get("restart_cost_h") or 0)
 
     def _stays(self, job: dict[str, Any]) -> bool:
         """Return whether all tasks of a job run and may not move."""
