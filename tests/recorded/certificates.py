@@ -36,15 +36,15 @@ def cases() -> list[Case]:
 def _outcome(name: str, instance: dict[str, Any], result: dict[str, Any]) -> Outcome:
     """Return how a result and its forgeries are judged, and by which digests the forgeries are told apart."""
     known = clusterplan.parse_instance(instance)
-    forged = [_forged(f"{name}:{number}", result) for number in range(FORGERIES)]
+    altered = [forged(f"{name}:{number}", result) for number in range(FORGERIES)]
     return {
         "result": verdict(known, result),
-        "forgeries": [verdict(known, one) for one in forged],
-        "digests": [hashlib.sha256(repr(one).encode(errors="replace")).hexdigest()[:8] for one in forged],
+        "forgeries": [verdict(known, one) for one in altered],
+        "digests": [hashlib.sha256(repr(one).encode(errors="replace")).hexdigest()[:8] for one in altered],
     }
 
 
-def _forged(label: str, result: dict[str, Any]) -> dict[str, Any]:
+def forged(label: str, result: dict[str, Any]) -> dict[str, Any]:
     """Return a result that was tampered with, always the same for a label."""
     rng = random.Random(label)
     places = [(), ("objectives",), *([("certificate",)] if result["certificate"] else []), ("plan",)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from loops_in_python import in_python
-from recorded.certificates import verdict
+from recorded.certificates import FORGERIES, forged, verdict
 from recorded.store import given, stored
 
 from clusterplan.formulations.registry import KINDS, formulate
@@ -45,3 +45,14 @@ def test_bounds_and_verdicts_are_those_stored_in_python(kind: str, share: int) -
             for bound, record in zip(bounds, result.objectives, strict=False):
                 assert bound == pytest.approx(record.certified_bound, rel=ROUNDING), (name, record.name)
             assert verdict(instance, pair["result"]) == stored("certificates")[name]["result"], name
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("kind", KINDS)
+def test_forgeries_are_judged_as_they_were_in_python(kind: str, share: int) -> None:
+    """Whatever is altered: ten forgeries of each result."""
+    with in_python(kind):
+        for name, pair in pairs()[kind][share::SHARES]:
+            instance = parse_instance(pair["instance"])
+            found = [verdict(instance, forged(f"{name}:{k}", pair["result"])) for k in range(FORGERIES)]
+            assert found == stored("certificates")[name]["forgeries"], name
