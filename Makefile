@@ -166,7 +166,7 @@ count: $(VENV)/.installed
 	$(BIN)/python tests/budget.py
 
 # What differs is printed by file, case and field; a change on purpose is named in the changelog.
-record: $(VENV)/.installed-bench
+record: $(VENV)/.installed-dev
 	cd tests && ../$(BIN)/python -m recorded --record $(PART)
 
 # What fails is made small and kept in tests/regressions. Two processes, unless WORKERS says how many.
