@@ -180,20 +180,20 @@ def forward(
         `arrival` is of paths that may go on with a type, shape (T, L + 1).
     """
     before = np.full((hardware, layers + 1), np.inf)
-    for t in range(hardware):
-        before[t, 0] = 0.0
+    for k in range(hardware):
+        before[k, 0] = 0.0
     ending, shortest, i = np.empty(hardware), np.inf, np.uint64(0)
     for layer in range(layers):
-        for t in range(hardware):
-            ending[t] = np.inf
+        for k in range(hardware):
+            ending[k] = np.inf
         while i < len(last) and last[i] == layer:
             # Unsigned, so that no index is looked at for whether it counts from the end.
             t = np.uint32(unit_type[i])
             ending[t] = min(ending[t], weight[i] + before[t, np.uint32(first[i])])
             i += np.uint64(1)
         shortest = np.inf
-        for t in range(hardware):
-            shortest = min(shortest, ending[t])
+        for k in range(hardware):
+            shortest = min(shortest, ending[k])
         _neighbours(ending, alternating, before[:, layer + 1])
     return shortest, before
 
