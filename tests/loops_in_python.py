@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from types import FrameType, ModuleType
 
 import numpy as np
 import pytest
 
 from clusterplan.formulations.common.compiled import _AtFirstCall
+
+LONGEST_S = 20.0
+"""Of the processor's time: many times as long as usual, so that a loop without an end is a failure."""
 
 
 @contextmanager
@@ -23,6 +27,23 @@ def in_python(kind: str) -> Iterator[None]:
                 if isinstance(value, _AtFirstCall):
                     patch.setattr(module, name, value.function)
         yield
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """Raise an AssertionError where it takes more than `LONGEST_S`."""
+    before = signal.signal(signal.SIGPROF, _too_long)
+    signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def _too_long(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise AssertionError(f"takes more than {LONGEST_S:g} s")
 
 
 def checks_of(kind: str) -> list[ModuleType]:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from loops_in_python import in_python
+from loops_in_python import ending, in_python
 from recorded.certificates import FORGERIES, forged, verdict
 from recorded.store import given, stored
 
@@ -35,7 +35,7 @@ def pairs() -> dict[str, list[tuple[str, dict[str, Any]]]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_bounds_and_verdicts_are_those_stored_in_python(kind: str, share: int) -> None:
     """Those that `solve` derived when the results were stored; nothing is compiled."""
-    with in_python(kind):
+    with in_python(kind), ending():
         for name, pair in pairs()[kind][share::SHARES]:
             instance, result = parse_instance(pair["instance"]), parse_result(pair["result"], "stored")
             formulation = formulate(instance)
@@ -51,7 +51,7 @@ def test_bounds_and_verdicts_are_those_stored_in_python(kind: str, share: int) -
 @pytest.mark.parametrize("kind", KINDS)
 def test_forgeries_are_judged_as_they_were_in_python(kind: str, share: int) -> None:
     """Whatever is altered: ten forgeries of each result."""
-    with in_python(kind):
+    with in_python(kind), ending():
         for name, pair in pairs()[kind][share::SHARES]:
             instance = parse_instance(pair["instance"])
             found = [verdict(instance, forged(f"{name}:{k}", pair["result"])) for k in range(FORGERIES)]
