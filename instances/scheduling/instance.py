@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -141,8 +142,7 @@ class SchedulingInstance(Instance):
         if unknown:
             return
         wrong = list(choice_faults(table, self._choices, bool(self.servers)))
-        yield from wrong or self._amount_faults(self.table())
-        yield from self._misspelt_resources()
+        yield from wrong or itertools.chain(self._amount_faults(self.table()), self._misspelt_resources())
 
     def _unknown_resources(self, known: Amounts) -> Iterator[Complaint]:
         table = self._columns
