@@ -87,6 +87,13 @@ def test_mistakes_of_every_sort_are_made_at_their_places() -> None:
     assert "a -= 1" in [m.after for m in mutants_of(FILE, more)]
 
 
+def test_to_divide_by_a_sign_is_no_mistake() -> None:
+    """Where it can only be 1 or −1; to add it is one."""
+    source = "x = a * (-1 if b else 1)\ny = a * (2 if b else 1)\nz = a - 1\n"
+    changed = [(m.line, m.after) for m in mutants_of(FILE, source) if m.operator == "arithmetic"]
+    assert changed == [(2, "(a / (2 if b else 1))"), (3, "(a + 1)")]
+
+
 @pytest.mark.slow
 def test_what_tests_notice_is_killed_and_what_they_do_not_survives(tree: Path, tmp_path: Path) -> None:
     """The limit is tested from both sides, the sign of amounts is not, and one function never runs."""

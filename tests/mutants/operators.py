@@ -127,6 +127,8 @@ def _of_expression(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
                 ops = [*node.ops[:index], other(), *node.ops[index + 1 :]]
                 yield "comparison", ast.Compare(node.left, ops, node.comparators)
     elif isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
+        if isinstance(node.op, ast.Mult | ast.Div) and _is_sign(node.right):
+            return
         yield "arithmetic", ast.BinOp(node.left, ARITHMETIC[type(node.op)](), node.right)
     elif isinstance(node, ast.BoolOp):
         yield "and, or", ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
@@ -136,6 +138,13 @@ def _of_expression(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
         yield "function", ast.Name(CALLS[node.id])
     elif isinstance(node, ast.Attribute) and node.attr in CALLS:
         yield "function", ast.Attribute(node.value, CALLS[node.attr])
+
+
+def _is_sign(node: ast.expr) -> bool:
+    """Return whether an expression can only be 1 or −1: to multiply by it is to divide by it."""
+    if isinstance(node, ast.IfExp):
+        return _is_sign(node.body) and _is_sign(node.orelse)
+    return ast.unparse(node) in ("1", "-1")
 
 
 def _of_number(value: object) -> Iterator[int | float]:
