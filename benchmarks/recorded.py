@@ -39,19 +39,20 @@ CASES: dict[str, tuple[str, str]] = {
         f"{solver} {words}": (words, solver)
         for words, solvers in (
             ("allocation --jobs 20000 --seed 1", ("exact", "lagrangian", "marginal-gain")),
-            ("allocation --jobs 2000 --spare 2 --seed 2", ("exact", "lagrangian")),
-            ("allocation --jobs 100 --seed 3", ("milp:highs",)),
-            ("staging --layers 200 --types 16 --limits none --seed 1", ("exact", "greedy")),
+            ("allocation --jobs 20000 --spare 2 --seed 2", ("exact", "lagrangian")),
+            ("allocation --jobs 500 --seed 3", ("milp:highs",)),
+            ("staging --layers 300 --types 32 --limits none --seed 1", ("exact",)),
+            ("staging --layers 200 --types 16 --limits none --seed 1", ("greedy",)),
             ("staging --layers 100 --types 8 --limits loose --seed 2", ("exact", "greedy")),
             ("staging --layers 40 --types 6 --limits tight --seed 3", ("exact",)),
             ("ctr --layers 16 --seed 1", ("exact", "genetic")),
-            ("consolidation --servers 3000 --jobs 4500 --seed 1", ("exact", "best-fit", "bin-centric")),
-            ("consolidation --servers 1000 --jobs 1500 --resources 3 --seed 2", ("exact", "ffd-sum")),
-            ("consolidation --servers 300 --jobs 450 --shapes 4 --seed 3", ("exact",)),
+            ("consolidation --servers 10000 --jobs 15000 --seed 1", ("exact", "best-fit", "bin-centric")),
+            ("consolidation --servers 3000 --jobs 4500 --resources 3 --seed 2", ("exact", "ffd-sum")),
+            ("consolidation --servers 2000 --jobs 3000 --shapes 4 --seed 3", ("exact",)),
             ("consolidation --servers 10 --jobs 15 --resources 3 --devices --seed 1", ("exact",)),
-            ("scheduling --jobs 3000 --gpus 128 --seed 1", ("fifo", "srsf", "las", "gittins", "drf")),
+            ("scheduling --jobs 10000 --gpus 128 --seed 1", ("fifo", "srsf", "las", "gittins", "drf")),
             ("scheduling --jobs 300 --gpus 64 --seed 2", ("exact", "price", "gandiva-timeslice")),
-            ("scheduling --jobs 100 --gpus 64 --malleable --seed 3", ("optimus", "max-min")),
+            ("scheduling --jobs 300 --gpus 64 --malleable --seed 3", ("optimus", "max-min")),
         )
         for solver in solvers
     }

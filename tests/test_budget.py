@@ -14,7 +14,7 @@ MOST: dict[str, tuple[int, int, int]] = {
     "solvers": (142_615, 213, 21),
     "planner": (71_806, 150, 14),
     "tests": (372_635, 643, 80),
-    "benchmarks": (31_794, 29, 1),
+    "benchmarks": (31_816, 29, 1),
     "root": (402, 2, 1),
 }
 """AST nodes, files and folders of each place. A change may lower a number. What raises one has to say why."""
