@@ -79,13 +79,15 @@ def main() -> int:
     worse = [
         f"{row[0]}: {what} {now} times the yardstick, recorded {then}"
         for row in rows
-        for what, now, then in zip(HEADER[1:3], row[1:3], before[row[0]][1:3], strict=True)
+        for what, now, then in zip(HEADER[1:3], row[1:3], before.get(row[0], NEVER)[1:3], strict=True)
         if float(now) > MOST * float(then)
     ]
     print("\n".join(worse) or f"all within {MOST} times what is recorded")
     return 1 if worse else 0
 
 
+NEVER = ("", "0", "0")
+"""Stands for a solve of which nothing is recorded, so that it is named."""
 HEADER = ("solve", "cpu_ratio", "memory_ratio", "cpu_s", "memory_mib")
 
 

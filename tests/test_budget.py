@@ -13,8 +13,8 @@ MOST: dict[str, tuple[int, int, int]] = {
     "formulations": (77_990, 115, 13),
     "solvers": (142_615, 213, 21),
     "planner": (71_806, 150, 14),
-    "tests": (372_635, 643, 80),
-    "benchmarks": (31_816, 29, 1),
+    "tests": (372_656, 643, 80),
+    "benchmarks": (31_824, 29, 1),
     "root": (402, 2, 1),
 }
 """AST nodes, files and folders of each place. A change may lower a number. What raises one has to say why."""
@@ -61,8 +61,9 @@ def test_what_counts() -> None:
     assert nodes("del x") == nodes("x") == 3
 
 
-def test_the_sizes_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_sizes_are_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A line for each place, with its data beside."""
+    monkeypatch.setattr(budget, "size", lambda place: Size(1, 1, 1, 0.0))
     budget.main()
     head, *lines = capsys.readouterr().out.splitlines()
     assert "AST nodes" in head

@@ -191,7 +191,7 @@ def test_recording_says_what_changed(
 
     code, said = run("toy")
     assert code == 1
-    assert "toy.json: two: : recorded nothing, now {'value': 2.0}" in said
+    assert "toy.json: two: recorded nothing, now {'value': 2.0}" in said
     code, said = run("--record", "toy")
     assert code == 0
     assert "cases: 1 new, 1 gone" in said or "cases: 1 gone, 1 new" in said

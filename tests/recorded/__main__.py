@@ -34,9 +34,9 @@ def _compare(part: str, only: str) -> list[Difference]:
     cases, recorded = PARTS[part](), stored(part)
     chosen = [case for case in cases if case.possible and only in case.name]
     left_out = {case.name for case in cases} - {case.name for case in chosen}
-    now = outcomes_of(_shown(part, chosen))
+    now = outcomes_of(_with_progress(part, chosen))
     found = changes(part, {name: recorded[name] for name in recorded.keys() - left_out}, now)
-    _show(part, len(now), found)
+    _print_differences(part, len(now), found)
     return found
 
 
@@ -46,15 +46,15 @@ def _record(part: str, only: str) -> list[Difference]:
     fresh = [case for case in cases if case.possible and (only in case.name or case.name not in before)]
     made = {case.name for case in fresh}
     kept = {case.name: before[case.name] for case in cases if case.name in before and case.name not in made}
-    now = kept | outcomes_of(_shown(part, fresh))
+    now = kept | outcomes_of(_with_progress(part, fresh))
     store(part, now)
     found = changes(part, before, now)
-    _show(part, len(now), found)
+    _print_differences(part, len(now), found)
     _count(before, now)
     return found
 
 
-def _shown(part: str, cases: list[Case]) -> Iterator[Case]:
+def _with_progress(part: str, cases: list[Case]) -> Iterator[Case]:
     """Yield the cases, with progress on a terminal."""
     for number, case in enumerate(cases, start=1):
         if sys.stderr.isatty():
@@ -62,7 +62,7 @@ def _shown(part: str, cases: list[Case]) -> Iterator[Case]:
         yield case
 
 
-def _show(part: str, cases: int, found: list[Difference]) -> None:
+def _print_differences(part: str, cases: int, found: list[Difference]) -> None:
     print(f"{part}: {cases} cases, {len(found)} differences")
     for difference in found[:MOST_SHOWN]:
         print(f"  {difference}")

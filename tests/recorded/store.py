@@ -90,7 +90,7 @@ def differences(recorded: Any, now: Any, place: str) -> Iterator[Difference]:
                 yield from found
                 break
     elif not _equal(recorded, now):
-        yield Difference(place, recorded, now)
+        yield Difference(place.removesuffix(": "), recorded, now)
 
 
 def _equal(one: Any, other: Any) -> bool:

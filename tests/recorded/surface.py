@@ -39,7 +39,7 @@ PLUG_IN = {
     "clusterplan.formulations.common.objective": ("Objective", "Violation"),
 }
 """Module → names that the documentation shows to those who write solvers of their own."""
-SAID = ("help", "metavar", "min", "max", "count", "hidden", "show_default")
+MARKS = ("help", "metavar", "min", "max", "count", "hidden", "show_default")
 """What the annotation of a parameter of a command says beside its type; found in every version of Typer."""
 SPECIAL = ("__call__", "__contains__", "__enter__", "__getitem__", "__iter__", "__len__", "_repr_html_")
 MODULES = re.compile(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
@@ -87,7 +87,7 @@ def _parameter(parameter: Any, typed: inspect.Parameter) -> Outcome:
     """Return what a parameter of a command takes; types and limits are those that Typer is told."""
     (mark,) = (each for each in get_args(typed.annotation) if hasattr(each, "param_decls"))
     default = None if typed.default is inspect.Parameter.empty else typed.default
-    found = {name: getattr(mark, name, None) for name in SAID}
+    found = {name: getattr(mark, name, None) for name in MARKS}
     found |= {name: getattr(parameter, name, None) for name in ("required", "multiple", "nargs", "is_flag")}
     found |= {"type": _type(typed.annotation), "default": default}
     found["names"] = [*parameter.opts, *parameter.secondary_opts]
