@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from . import certificates, commands, solves, surface
+from . import certificates, commands, effort, solves, surface
 from .store import Case
 
 PARTS: dict[str, Callable[[], list[Case]]] = {
     "solves": solves.cases,
     "certificates": certificates.cases,
+    "effort": effort.cases,
     "imports": partial(commands.cases, "imports", quick=4),
     "exports": partial(commands.cases, "exports", quick=4),
     "pages": partial(commands.cases, "pages", quick=5),

@@ -62,7 +62,7 @@ def _fit(group: Group, amounts: Mapping[str, float]) -> int:
         for name, need in group.demand.items()
         if need > 0
     ]
-    return min([group.tasks, *fits])
+    return min(fits, default=group.tasks)
 
 
 def _for_several(groups: Sequence[Group], servers: Mapping[Capacity, int]) -> int | None:
@@ -96,7 +96,7 @@ def _patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> tuple[tu
     ranges = [range(_fit(group, amounts) + 1) for group in groups]
     if math.prod(map(len, ranges)) > MOST_WORK:
         raise OverflowError
-    names = {name for group in groups for name in group.demand}
+    names = {name: 0 for group in groups for name in group.demand}
     fitting = {
         counts
         for counts in itertools.product(*ranges)

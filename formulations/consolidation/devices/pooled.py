@@ -8,7 +8,7 @@ with devices, and more. Partitions of one profile are counted as well: no device
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ....instances.consolidation.devices import WHOLE, Device, Devices
 from ....instances.consolidation.instance import ConsolidationInstance
@@ -22,7 +22,6 @@ FINEST = 10**6
 def pooled(instance: ConsolidationInstance) -> ConsolidationInstance:
     """Return the instance in which the devices of a server are an amount."""
     sizes = _sizes(instance)
-    counted = {(name, profile) for name, profile in sizes if profile}
     known: dict[int, tuple[Group, ...]] = {}
     jobs = []
     for job in instance.jobs:
@@ -33,7 +32,7 @@ def pooled(instance: ConsolidationInstance) -> ConsolidationInstance:
         several = job.groups is not None
         fields = {"groups": groups} if several else {"task_demand": groups[0].demand}
         jobs.append(job.model_copy(update={**plain, **fields, "value": job.worth}))
-    servers = tuple(_server(server, counted) for server in instance.servers)
+    servers = tuple(_server(server, sizes) for server in instance.servers)
     return instance.model_copy(update={"servers": servers, "jobs": tuple(jobs), "device_moves": None})
 
 
@@ -73,7 +72,7 @@ def _group(group: Group, sizes: Mapping[tuple[str, str], float]) -> Group:
     return group.model_copy(update={"demand": demand, **plain})
 
 
-def _server(server: Server, counted: set[tuple[str, str]]) -> Server:
+def _server(server: Server, counted: Iterable[tuple[str, str]]) -> Server:
     if not server.devices:
         return server
     capacity, free = dict(server.capacity), dict(server.available)

@@ -1,0 +1,76 @@
+"""What the checks of stored results cost: the lines that Python executes in them, and the bounds they reach.
+
+Steps are counted, not seconds, so that a check that looks at more than it has to is noticed on a busy
+machine too. The bounds are compared more closely than those of `certificates`, for rounding margins show
+only in their last digits.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from loops_in_python import in_python
+
+import clusterplan
+from clusterplan.formulations.registry import formulate
+from clusterplan.planner.verification.stored import parse_result
+
+from .store import Case, Outcome, given
+
+
+def cases() -> list[Case]:
+    """Return the cases; tests of `verify` compare all of them, so that none is compared as quick here."""
+    return [
+        Case(name, partial(outcome, **pair))
+        for name, pair in sorted(given("certificates").items())
+        if pair["result"]["certificate"]
+    ]
+
+
+def outcome(instance: dict[str, Any], result: dict[str, Any]) -> Outcome:
+    """Return the bounds that a stored certificate proves, and the lines executed in the folders `check`."""
+    formulation = formulate(clusterplan.parse_instance(instance))
+    record = parse_result(result, "stored")
+    values = None
+    if record.plan is not None:
+        values = formulation.evaluate(formulation.parse_plan(result["plan"]))
+    steps = Steps()
+    with in_python(result["kind"]), steps.counted():
+        bounds = formulation.certified_bounds(record.certificate, values)
+    return {"bounds": list(bounds), "steps": steps.count}
+
+
+class Steps:
+    """Counts the lines that are executed in the folders `check`."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._ours: dict[CodeType, bool] = {}
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count inside the block; whoever traces already, such as a measurement of coverage, still does."""
+        before = sys.gettrace()
+
+        def called(frame: FrameType, event: str, arg: Any) -> Any:
+            inner = before(frame, event, arg) if before else None
+            code = frame.f_code
+            if code not in self._ours:
+                self._ours[code] = Path(code.co_filename).parent.name == "check"
+            return partial(followed, inner) if self._ours[code] else inner
+
+        def followed(inner: Any, frame: FrameType, event: str, arg: Any) -> Any:
+            self.count += event == "line"
+            return partial(followed, inner and inner(frame, event, arg))
+
+        sys.settrace(called)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
