@@ -1,23 +1,35 @@
-"""Functions that numba compiles when they are first called, which takes seconds once on a machine.
+"""Loops that numba compiles where they take long, which costs seconds once on a machine.
 
-Numba is imported then too. What it compiles is kept on disk, and the time counts against the enforced clock.
+Python itself runs them while that is quicker: on little data, until some seconds have gone into them. It gives
+the same numbers to the last bit, so that nothing but time depends on who ran a loop. Numba is imported with the
+first compilation; what it compiles is kept on disk, and the time counts against the enforced clock.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
+import time
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from ...instances.common.errors import OutOfTimeError
 from .clock import time_left_s
 from .kept_code import KeptCode
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+MOST_ENTRIES = 20_000
+"""Entries of the arrays that Python's loops take; those on more are compiled at once."""
+MOST_S = 2.0
+"""Processor time that Python's loops of one function take in all before it is compiled, which takes as long."""
+LOOK_S = 0.25
+"""Time after which it is looked whether compiled code is on disk; that is to import numba, but not to compile."""
 
 Watcher = Callable[[bool], None]
 """Takes whether a function is being made ready, as it begins and as it ends."""
@@ -55,18 +67,45 @@ class _AtFirstCall:
         self.function = function
         self.makes_arrays = makes_arrays
         self.ready = False
+        self.looked = False
+        self.spent_s = 0.0
         functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any) -> Any:
         if not self.ready:
+            if not self._pays(arguments):
+                return self._interpreted(arguments)
             with _told():
                 self._wait(arguments)
         return self.dispatcher(*arguments)
 
+    def _pays(self, arguments: tuple[Any, ...]) -> bool:
+        """Return whether compiled code is quicker from now on, with the time to get it."""
+        if self.spent_s >= MOST_S or _entries(arguments) > MOST_ENTRIES:
+            return True
+        if self.spent_s < LOOK_S or self.looked:
+            return False
+        self.looked = True
+        kept, types_ = self.dispatcher._cache, self._types(arguments)
+        return kept.load_overload(types_, self.dispatcher.targetctx) is not None
+
+    def _interpreted(self, arguments: tuple[Any, ...]) -> Any:
+        start = time.thread_time()
+        try:
+            with np.errstate(all="ignore"):
+                return _plain(self.plain(*arguments))
+        finally:
+            self.spent_s += time.thread_time() - start
+
+    @functools.cached_property
+    def plain(self) -> Callable[..., Any]:
+        """What Python runs, with all that it calls."""
+        return self._knowing_others("plain")
+
     @functools.cached_property
     def dispatcher(self) -> Any:
         """What Python calls; it is kept on disk with all that it calls."""
-        dispatcher = self._jit(self._knowing_others())
+        dispatcher = self._jit(self._knowing_others("inner"))
         with suppress(RuntimeError):  # there is no folder in which it could be kept
             dispatcher._cache = KeptCode(dispatcher.py_func)
         return dispatcher
@@ -74,7 +113,7 @@ class _AtFirstCall:
     @functools.cached_property
     def inner(self) -> Any:
         """What other compiled functions call: without what Python needs, which takes longer than the rest."""
-        return self._jit(self._knowing_others(), no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        return self._jit(self._knowing_others("inner"), no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
     def _jit(self, function: Callable[..., Any], **more: Any) -> Any:
         from numba import njit
@@ -83,11 +122,11 @@ class _AtFirstCall:
         # refers to an array where all of them were there before.
         return njit(nogil=True, error_model="numpy", _nrt=self.makes_arrays, **more)(function)
 
-    def _knowing_others(self) -> Callable[..., Any]:
-        """Return the function with those that it calls by their names in its module known to numba."""
+    def _knowing_others(self, as_what: str) -> Callable[..., Any]:
+        """Return the function, calling others of its module as an attribute of theirs gives them."""
         function, names = self.function, self.function.__globals__
         others = {
-            name: names[name].inner
+            name: getattr(names[name], as_what)
             for name in function.__code__.co_names
             if isinstance(names.get(name), _AtFirstCall)
         }
@@ -115,8 +154,26 @@ class _AtFirstCall:
             )
 
     def _compile(self, arguments: tuple[Any, ...]) -> None:
-        self.dispatcher.compile(tuple(map(self.dispatcher.typeof_pyval, arguments)))
+        self.dispatcher.compile(self._types(arguments))
         self.ready = True
+
+    def _types(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(map(self.dispatcher.typeof_pyval, arguments))
+
+
+def _entries(arguments: tuple[Any, ...]) -> int:
+    """Return how many entries the arrays among arguments have, also those in tuples."""
+    return sum(
+        _entries(argument) if isinstance(argument, tuple) else int(getattr(argument, "size", 0))
+        for argument in arguments
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return what a loop gives as numba would: Python's own numbers."""
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def compiled(function: FunctionT) -> FunctionT:
