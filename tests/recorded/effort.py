@@ -7,6 +7,7 @@ only in their last digits.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,14 +34,20 @@ def cases() -> list[Case]:
     ]
 
 
-def outcome(instance: dict[str, Any], result: dict[str, Any]) -> Outcome:
-    """Return the bounds that a stored certificate proves, and the lines executed in the folders `check`."""
+def outcome(instance: dict[str, Any], result: dict[str, Any], most: float = math.inf) -> Outcome:
+    """Return the bounds that a stored certificate proves, and the lines executed in the folders `check`.
+
+    Raises
+    ------
+    AssertionError
+        If these are more than `most`: a loop without an end would be one.
+    """
     formulation = formulate(clusterplan.parse_instance(instance))
     record = parse_result(result, "stored")
     values = None
     if record.plan is not None:
         values = formulation.evaluate(formulation.parse_plan(result["plan"]))
-    steps = Steps()
+    steps = Steps(most)
     with in_python(result["kind"]), steps.counted():
         bounds = formulation.certified_bounds(record.certificate, values)
     return {"bounds": list(bounds), "steps": steps.count}
@@ -49,8 +56,8 @@ def outcome(instance: dict[str, Any], result: dict[str, Any]) -> Outcome:
 class Steps:
     """Counts the lines that are executed in the folders `check`."""
 
-    def __init__(self) -> None:
-        self.count = 0
+    def __init__(self, most: float) -> None:
+        self.count, self.most = 0, most
         self._ours: dict[CodeType, bool] = {}
 
     @contextmanager
@@ -67,6 +74,7 @@ class Steps:
 
         def followed(inner: Any, frame: FrameType, event: str, arg: Any) -> Any:
             self.count += event == "line"
+            assert self.count <= self.most, f"takes more than {self.most:,} steps"
             return partial(followed, inner and inner(frame, event, arg))
 
         sys.settrace(called)

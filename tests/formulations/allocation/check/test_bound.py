@@ -111,3 +111,11 @@ def test_a_configuration_at_the_threshold_survives_whatever_the_rounding() -> No
         left = bound._survivors(configs, configs.cost, prices, 6.0 * (1 - part * MARGIN))
         assert left is not None
         assert len(left.cost) == kept
+
+
+def test_enumeration_is_left_where_too_many_configurations_survive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside one of each job; here two more do."""
+    monkeypatch.setattr(bound, "MOST_FREE", 2)
+    assert proven(5, 3.0, 13.99) == 13.99
+    monkeypatch.setattr(bound, "MOST_FREE", 1)
+    assert proven(5, 3.0, 13.99) == pytest.approx(11)

@@ -124,14 +124,17 @@ def test_a_job_of_several_groups_may_spread_over_one_more_server() -> None:
     assert worth_of_servers(CheckedCluster(formulation), data, 1) == {}
 
 
-def test_a_limit_on_traffic_that_a_plan_keeps_is_not_refuted() -> None:
+@pytest.mark.parametrize("must_place", [False, True])
+def test_a_limit_on_traffic_that_a_plan_keeps_is_not_refuted(must_place: bool) -> None:
     """The next multiple of the step above a limit that does not do, and no more."""
-    jobs = [job(f"j{k}", traffic_gbit_per_s=0.2) for k in range(3)]
-    instance = placement(["value", "traffic"], [{**server(gpu=3), "count": 2}], jobs)
+    jobs = [job(f"j{k}", traffic_gbit_per_s=0.2, must_place=must_place) for k in range(3)]
+    objectives = ["traffic"] if must_place else ["value", "traffic"]
+    instance = placement(objectives, [{**server(gpu=3), "count": 2}], jobs)
     formulation = ConsolidationFormulation(instance)
     found = clusterplan.solve(instance, "exact", SolveOptions(threads=1))
-    assert [record.certified_bound for record in found.objectives] == [3, 0.4]
+    values = tuple(record.value for record in found.objectives)
+    assert values == ((0.4,) if must_place else (3.0, 0.4))
     for below, bound in ((0.2, 0.4), (0.3, 0.4), (0.4, 0.0), (0.5, 0.0)):
         certificate = {**(found.certificate or {})}
         certificate["traffic"] = {**certificate["traffic"], "below": below}
-        assert formulation.certified_bounds(certificate, (3.0, 0.4))[1] == bound
+        assert formulation.certified_bounds(certificate, values)[-1] == bound

@@ -47,3 +47,9 @@ def test_too_much_work_is_refused() -> None:
     job = [Group(name=f"g{g}", tasks=100, demand={"gpu": 1}) for g in range(3)]
     with pytest.raises(OverflowError):
         fewest_again(job, {(("gpu", 8.0),): 1000})
+
+
+def test_servers_that_a_job_has_no_tasks_for_are_no_work() -> None:
+    """Of a thousand million equal ones, four hold all tasks there are."""
+    job = [Group(name=f"g{g}", tasks=2, demand={"gpu": 1}) for g in range(2)]
+    assert fewest_again(job, {(("gpu", 1.0),): 10**9}) == 4

@@ -90,3 +90,9 @@ def test_no_schedule_of_a_tiny_trace_is_shorter(seed: int) -> None:
     ]
     there = on_gpus(gpus, *(gang(f"j{k}", arrival, g, d) for k, (arrival, g, d) in enumerate(jobs)))
     assert least_makespan_s(there) <= shortest(gpus, jobs)
+
+
+def test_jobs_below_half_of_the_cluster_take_nothing_from_those_over_half() -> None:
+    """They may run beside them, and do not make the bound weaker."""
+    there = on_gpus(4, gang("a", 0, 3, 10), gang("b", 0, 3, 10), gang("c", 0, 1, 10))
+    assert 20 - 1e-4 < least_makespan_s(there) <= 20

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from staging_graphs import GraphTruth, diamond, random_graph
 
+from clusterplan.formulations.staging.check import graph_devices, graph_stages
 from clusterplan.formulations.staging.check.graph_devices import refuted
 from clusterplan.formulations.staging.check.graph_stages import derive_graph_segments, derive_stages
 from clusterplan.formulations.staging.graphs.formulation import GraphFormulation
+from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.common.options import SolveOptions
@@ -129,3 +131,21 @@ def test_a_claim_that_is_too_good_proves_nothing() -> None:
         {"cutoff": None, "intervals": []}
     )
     assert none == math.inf
+
+
+def test_too_many_stages_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Together, although no ideal has so many."""
+    segments = derive_graph_segments(diamond(), 10.0)
+    monkeypatch.setattr(graph_stages, "MOST_STAGES", len(segments.first))
+    assert len(derive_graph_segments(diamond(), 10.0).first) == len(segments.first)
+    monkeypatch.setattr(graph_stages, "MOST_STAGES", len(segments.first) - 1)
+    with pytest.raises(TooLargeError, match="possible stages"):
+        derive_graph_segments(diamond(), 10.0)
+
+
+def test_states_are_counted_with_the_units_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six ideals with no, one or two units in use are eighteen."""
+    monkeypatch.setattr(graph_devices, "MOST_STATES", 18)
+    assert refuted(diamond(2), 5 * (1 - 1e-9))
+    monkeypatch.setattr(graph_devices, "MOST_STATES", 17)
+    assert not refuted(diamond(2), 5 * (1 - 1e-9))

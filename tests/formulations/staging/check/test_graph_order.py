@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from staging_graphs import diamond, random_graph
 
@@ -27,3 +29,31 @@ def test_as_many_groups_and_ideals_as_the_methods(seed: int) -> None:
     formulation, order = GraphFormulation(instance), Order(instance)
     assert len(order.groups) == len(formulation.blocks)
     assert len(ideals_below(order).sets) == len(formulation.ideals)
+
+
+def chain(seconds: dict[str, dict[str, float]], **compute: float) -> StagingInstance:
+    """Return layers after each other on two types, whose outputs take so many seconds on each."""
+    layers = [
+        {"name": name, "compute_s": dict.fromkeys(("one", "two"), compute.get(name, 0.0)), "transfer_s": own}
+        for name, own in seconds.items()
+    ]
+    names = list(seconds)
+    return diamond(
+        types=[{"name": name, "price_usd_per_hour": 1.0, "limit": 2} for name in ("one", "two")],
+        layers=layers,
+        edges=[{"source": a, "target": b} for a, b in itertools.pairwise(names)],
+    )
+
+
+@pytest.mark.parametrize(("out_of_x", "groups"), [({"one": 2, "two": 1}, 3), ({"one": 1, "two": 3}, 2)])
+def test_a_layer_without_time_joins_where_no_type_pays_more(out_of_x: dict[str, float], groups: int) -> None:
+    """One that pays more on either type with either neighbour stays alone."""
+    order = Order(chain({"a": {"one": 1, "two": 3}, "x": out_of_x, "b": {}}, a=1.0, b=1.0))
+    assert len(order.groups) == groups
+
+
+def test_layers_without_time_that_only_touch_each_other_join_any_stage() -> None:
+    """What they send to each other inside a stage costs nothing."""
+    instance = chain({"x": {"one": 1, "two": 1}, "y": {}, "real": {}}, real=1.0)
+    alone = instance.model_copy(update={"edges": instance.edges[:1]})
+    assert len(Order(alone).groups) == 1

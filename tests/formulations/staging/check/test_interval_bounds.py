@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from random_instances import random_staging
 
+from clusterplan.formulations.staging.check import interval_bounds
 from clusterplan.formulations.staging.check.certificate import CertificateCheck
 from clusterplan.formulations.staging.check.interval_bounds import Interval, IntervalBounds, Limits
 from clusterplan.formulations.staging.check.segments import Segments, derive_segments
@@ -95,3 +96,22 @@ def test_no_interval_is_nothing_to_prove() -> None:
     """An empty list has no unproven part, whatever the instance."""
     check = CertificateCheck(tiny(0))
     assert check.unproven([], -1.0, lambda _: math.inf) == []
+
+
+@pytest.mark.parametrize(("seed", "short", "long"), [(2, 1.5, 1.9), (13, 0.9, 1.5), (11, 1.5, 1.9)])
+def test_intervals_tried_together_are_bounded_over_all_of_them(
+    monkeypatch: pytest.MonkeyPatch, seed: int, short: float, long: float
+) -> None:
+    """A short stage time is dear, a long one is not: only the first of two intervals is above the cutoff."""
+    monkeypatch.setattr(interval_bounds, "AT_ONCE", 0)
+    segments = derive_segments(tiny(seed))
+    rates, nothing = (0.25 * segments.price).tolist(), np.zeros(0)
+    ends = [(short, short * 1.05), (long, long * 1.05)]
+    dear, cheap = (least_cost(segments, rates, low, high, False) for low, high in ends)
+    assert cheap < dear
+    cutoff = (cheap + min(dear, 2 * cheap)) / 2
+    both = [Interval(low, high, nothing, True, cutoff) for low, high in ends]
+    bounds = IntervalBounds(segments, 0.25, no_limits(segments), alternating=False)
+    ((left, bound),) = bounds.unproven(both)
+    assert (left.low, left.high) == ends[1]
+    assert bound == pytest.approx(cheap, rel=1e-7)
