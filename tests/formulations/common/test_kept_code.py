@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from clusterplan.formulations.common import compiled as loops
 from clusterplan.formulations.common.compiled import compiled
 from clusterplan.formulations.common.kept_code import KeptCode
 
@@ -95,7 +96,15 @@ def _hits(module: ModuleType) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def compiled_at_once() -> Iterator[None]:
+    """Compile also what is on little data."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loops, "MOST_ENTRIES", -1)
+        yield
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory, compiled_at_once: None) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("kept")
     (folder / "kept_loops.py").write_text(SOURCE)
     assert _hits(_loaded(folder / "kept_loops.py")) == [0, 0, 0]
@@ -142,6 +151,7 @@ def test_errors_of_a_function_are_its_callers() -> None:
         beyond(np.zeros(0))
 
 
+@pytest.mark.usefixtures("compiled_at_once")
 def test_what_cannot_be_compiled_says_so() -> None:
     from numba import TypingError
 
