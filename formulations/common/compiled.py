@@ -1,8 +1,9 @@
 """Loops that numba compiles where they take long, which costs seconds once on a machine.
 
-Python itself runs them while that is quicker: on little data, until some seconds have gone into them. It gives
-the same numbers to the last bit, so that nothing but time depends on who ran a loop. Numba is imported with the
-first compilation; what it compiles is kept on disk, and the time counts against the enforced clock.
+Python itself runs them while that is quicker: on little data, until some seconds have gone into them. The
+numbers are the same to the last bit, so that nothing but time depends on which of the two ran a loop. Numba is
+imported with the first compilation; what it compiles is kept on disk, and the time counts against the enforced
+clock.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 MOST_ENTRIES = 20_000
 """Entries of the arrays that Python's loops take; those on more are compiled at once."""
 MOST_S = 2.0
-"""Processor time that Python's loops of one function take in all before it is compiled, which takes as long."""
+"""Processor time that Python spends in a function before it is compiled, which takes about as long."""
 LOOK_S = 0.25
-"""Time after which it is looked whether compiled code is on disk; that is to import numba, but not to compile."""
+"""Processor time after which numba is imported, and code that is on disk already is used."""
 
 Watcher = Callable[[bool], None]
 """Takes whether a function is being made ready, as it begins and as it ends."""
