@@ -1,9 +1,9 @@
 """Loops that numba compiles where they take long, which costs seconds once on a machine.
 
 Python itself runs them while that is quicker: on little data, until some seconds have gone into them. The
-numbers are the same to the last bit, so that nothing but time depends on which of the two ran a loop. Numba is
-imported with the first compilation; what it compiles is kept on disk, and the time counts against the enforced
-clock.
+numbers are the same to the last bit, so that nothing but time depends on which of the two ran a loop.
+Numba is imported with the first compilation; what it compiles is kept on disk, and the time counts against
+the enforced clock.
 """
 
 from __future__ import annotations
