@@ -103,19 +103,19 @@ if TYPE_CHECKING:
     from .instances.staging.builder import Staging as Staging
     from .instances.staging.instance import StagingInstance as StagingInstance
     from .planner.api import solve as solve
-    from .planner.batch.record import Record as Record
+    from .planner.batch.comparison import Comparison as Comparison
+    from .planner.batch.comparison import compare as compare
     from .planner.batch.solve_many import BatchOptions as BatchOptions
     from .planner.batch.solve_many import solve_many as solve_many
-    from .planner.comparison.compare import compare as compare
-    from .planner.comparison.comparison import Comparison as Comparison
+    from .planner.batch.task import Record as Record
+    from .planner.findings import Verification as Verification
     from .planner.pareto import pareto as pareto
     from .planner.publish import export_plan as export_plan
     from .planner.publish import plot as plot
     from .planner.publish import report as report
-    from .planner.verification.findings import Verification as Verification
-    from .planner.verification.result import verify as verify
-    from .planner.what_if import WhatIf as WhatIf
-    from .planner.what_if import what_if as what_if
+    from .planner.sensitivity import WhatIf as WhatIf
+    from .planner.sensitivity import what_if as what_if
+    from .planner.verification import verify as verify
     from .solvers.allocation.frontier_result import AllocationFrontier as AllocationFrontier
     from .solvers.common.options import SolveOptions as SolveOptions
     from .solvers.common.result import Result as Result
@@ -129,7 +129,7 @@ _HOMES = {
     "AllocationInstance": "instances.allocation.instance",
     "BatchOptions": "planner.batch.solve_many",
     "ClusterplanError": "instances.common.errors",
-    "Comparison": "planner.comparison.comparison",
+    "Comparison": "planner.batch.comparison",
     "Consolidation": "instances.consolidation.builder",
     "ConsolidationInstance": "instances.consolidation.instance",
     "Diagnosis": "formulations.common.objective",
@@ -140,7 +140,7 @@ _HOMES = {
     "LossFit": "instances.allocation.fits",
     "OptionError": "instances.common.errors",
     "Prediction": "instances.prediction.fill.predict",
-    "Record": "planner.batch.record",
+    "Record": "planner.batch.task",
     "RefusedError": "instances.common.errors",
     "Result": "solvers.common.result",
     "Scheduling": "instances.scheduling.builder",
@@ -153,9 +153,9 @@ _HOMES = {
     "StagingInstance": "instances.staging.instance",
     "TooLargeError": "instances.common.errors",
     "UnavailableError": "instances.common.errors",
-    "Verification": "planner.verification.findings",
-    "WhatIf": "planner.what_if",
-    "compare": "planner.comparison.compare",
+    "Verification": "planner.findings",
+    "WhatIf": "planner.sensitivity",
+    "compare": "planner.batch.comparison",
     "export_plan": "planner.publish",
     "fit_loss": "instances.allocation.fits",
     "fit_speed": "instances.allocation.fits",
@@ -184,8 +184,8 @@ _HOMES = {
     "save": "instances.documents",
     "solve": "planner.api",
     "solve_many": "planner.batch.solve_many",
-    "verify": "planner.verification.result",
-    "what_if": "planner.what_if",
+    "verify": "planner.verification",
+    "what_if": "planner.sensitivity",
 }
 """Public name → the module that has it."""
 

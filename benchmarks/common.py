@@ -64,7 +64,7 @@ def at_default(
 
     Returns seconds and certified gap; nothing where the case has that limit already.
     """
-    from clusterplan.planner.cli.options import DEFAULT_TIME_LIMIT_S
+    from clusterplan.planner.cli.solving import DEFAULT_TIME_LIMIT_S
 
     limit_s = min(DEFAULT_TIME_LIMIT_S, longest_s)
     if case.get("limit_s") == limit_s:

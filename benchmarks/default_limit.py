@@ -21,7 +21,7 @@ from allocation_report import table
 from common import RESULTS, kept, store
 from limits import allocation, command, consolidation, openb
 
-from clusterplan.planner.cli.options import DEFAULT_TIME_LIMIT_S
+from clusterplan.planner.cli.solving import DEFAULT_TIME_LIMIT_S
 
 SHARE, GRACE_S = 1.2, 1.0
 """The default may take so many times the processor seconds without a limit, and so many seconds more."""

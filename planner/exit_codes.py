@@ -16,7 +16,7 @@ from ..instances.common.errors import (
 if TYPE_CHECKING:
     from ..solvers.common.frontier import AnyFrontier
     from ..solvers.common.result import Result
-    from .verification.findings import Verification
+    from .findings import Verification
 
 SOLVED, FAILED, USAGE, BAD_INSTANCE, INFEASIBLE = range(5)
 LIMIT_WITH_PLAN, LIMIT_NO_PLAN, NOT_VERIFIED, CLAIMED = range(5, 9)

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..solvers.common.frontier import AnyFrontier
-from .changes import Changes
-from .comparison.measures import Measures
-from .comparison.row import ComparisonRow
-from .output.text import TextColumn
+from .batch.comparison_rows import ComparisonRow, Measures
+from .changes import Changes, ScenarioChange
+from .findings import FrontierCheck
 from .reports.frontier_page import FrontierPage
-from .scenarios import ScenarioChange
-from .verification.frontier_check import FrontierCheck
+from .reports.text import TextColumn
 
 
 def _nothing(*_: Any) -> Iterator[Any]:

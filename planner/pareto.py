@@ -14,9 +14,9 @@ from ..solvers.common.conclude import patience_of
 from ..solvers.common.frontier import AnyFrontier
 from ..solvers.common.options import SolveOptions
 from .kind import Sentences
-from .output.text import table_of
-from .output.thinning import thinned
+from .output import thinned
 from .registry import TRADED
+from .reports.text import table_of
 
 SUPPORTED = frozenset({"time_limit_s", "gap", "threads", "seed"})
 

@@ -9,7 +9,7 @@ from sample_documents import CONSOLIDATION
 
 import clusterplan
 from clusterplan.instances.common.base import Instance
-from clusterplan.planner.verification.stored import parse_result
+from clusterplan.planner.stored_results import parse_result
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.common.result import plan_hash
 

@@ -8,13 +8,12 @@ from html.parser import HTMLParser
 from typing import Any
 
 import clusterplan
-from clusterplan.planner.comparison.comparison import Comparison
-from clusterplan.planner.comparison.row import ComparisonRow
-from clusterplan.planner.reports.comparison.page import comparison_page
-from clusterplan.planner.reports.frontier_files import frontier_page
-from clusterplan.planner.reports.plan_page import plan_page
-from clusterplan.planner.reports.what_if_page import what_if_page
-from clusterplan.planner.what_if import what_if
+from clusterplan.planner.batch.comparison import Comparison
+from clusterplan.planner.batch.comparison_rows import ComparisonRow
+from clusterplan.planner.reports.comparison_page import comparison_page
+from clusterplan.planner.reports.result_page import frontier_page, plan_page
+from clusterplan.planner.reports.sensitivity_page import what_if_page
+from clusterplan.planner.sensitivity import what_if
 
 HOSTILE = (
     "<b>fett</b><img src=x onerror=window.pwned=1></script><script>window.pwned=1</script>"

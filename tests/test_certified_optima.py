@@ -18,7 +18,7 @@ from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.documents import parse_instance
 from clusterplan.planner.api import solve
-from clusterplan.planner.verification.result import verify
+from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.common.result import Result
 

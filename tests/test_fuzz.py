@@ -25,7 +25,7 @@ from clusterplan.formulations.allocation.formulation import AllocationFormulatio
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.documents import parse_instance
 from clusterplan.planner.api import solve
-from clusterplan.planner.verification.result import Verification
+from clusterplan.planner.verification import Verification
 from clusterplan.solvers.common.result import Result
 
 ALLOCATION: dict[str, Any] = {

@@ -17,7 +17,7 @@ import clusterplan.__main__ as start
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        if name == "clusterplan.planner.cli.verbs":
+        if name == "clusterplan.planner.cli.main":
             os.kill(os.getpid(), signal.SIGINT)
 
 handler = signal.SIG_IGN if sys.argv[1] == "ignored" else signal.default_int_handler

@@ -19,7 +19,7 @@ from imports import FLOORS
 
 import clusterplan
 from clusterplan.instances.registry import KINDS
-from clusterplan.planner import doctor
+from clusterplan.planner.cli import solvers
 
 ROOT = Path(__file__).parent.parent
 
@@ -54,11 +54,11 @@ def test_doctor_finds_a_library_outside_the_versions_that_the_package_asks_for(
     """Too old or too new; the limits are those of the installed package."""
     limits = ["numpy>=2.0.2", "highspy<1.14,>=1.11", 'pyscipopt>=5.5; extra == "scip"']
     installed = {"numpy": "1.26.4", "highspy": "1.14.0", "pyscipopt": "5.5.0"}
-    monkeypatch.setattr(doctor.metadata, "requires", lambda name: limits)
-    monkeypatch.setattr(doctor.metadata, "version", lambda name: installed.get(name, "99"))
-    monkeypatch.setattr(doctor, "import_module", lambda name: None)
-    monkeypatch.setattr(doctor, "all_solvers", list)
-    wrong = {finding.what: finding.detail for finding in doctor.examine() if not finding.ok}
+    monkeypatch.setattr(solvers.metadata, "requires", lambda name: limits)
+    monkeypatch.setattr(solvers.metadata, "version", lambda name: installed.get(name, "99"))
+    monkeypatch.setattr(solvers, "import_module", lambda name: None)
+    monkeypatch.setattr(solvers, "all_solvers", list)
+    wrong = {finding.what: finding.detail for finding in solvers.examine() if not finding.ok}
     assert wrong.keys() == {"numpy", "highspy"}
     assert "1.26.4 is installed; pip install 'numpy>=2.0.2'" in wrong["numpy"]
     assert "HiGHS 1.14.0 returns wrong optima" in wrong["highspy"]

@@ -256,7 +256,7 @@ def documents() -> Iterator[tuple[str, Iterator[str]]]:
     """Return the name and lines of a page for each kind of document, from what `schema` prints."""
     from clusterplan.instances.common.base import Instance
     from clusterplan.instances.registry import KINDS
-    from clusterplan.planner.schemas import names, schema_of
+    from clusterplan.planner.cli.schema import names, schema_of
 
     shared = _sections(inspect.cleandoc(Instance.__doc__ or ""))[1]
     for name in names():
@@ -318,8 +318,8 @@ API = {
         *("solve_many", "compare", "BatchOptions", "Record", "Comparison"),
         *("what_if", "WhatIf"),
         *(
-            "clusterplan.planner.comparison.profile.SolverSummary",
-            "clusterplan.planner.comparison.profile.Profile",
+            "clusterplan.planner.batch.comparison_rows.SolverSummary",
+            "clusterplan.planner.batch.comparison_rows.Profile",
         ),
     ),
     "Instances": (

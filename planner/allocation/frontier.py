@@ -1,12 +1,12 @@
-"""The frontier of an allocation instance, mean completion time against hourly cost: checked and shown."""
+"""The frontier of an allocation, mean completion time against hourly cost: found, verified, in tables."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from ...formulations.allocation.cluster_grid import ClusterGrid
+from ...formulations.allocation.cluster_grid import ClusterGrid, Mix
 from ...formulations.allocation.cluster_grids import cluster_grid_of
 from ...formulations.allocation.configurations import BUDGET
 from ...formulations.allocation.formulation import AllocationFormulation
@@ -14,12 +14,56 @@ from ...formulations.allocation.frontier_error import ROUNDING, WRONG, intervals
 from ...formulations.common.tolerance import agree
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
+from ...instances.common.fields import LARGEST, unknown_names
+from ...solvers.allocation.frontier import find_allocation_frontier
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
+from ...solvers.common.base import Clock
+from ...solvers.common.options import SolveOptions
+from ..findings import Findings, FrontierCheck, altered, order_faults
 from ..kind import Sentences
-from ..output.text import TextColumn, figure, percent
-from ..verification.findings import Findings
-from ..verification.frontier_check import FrontierCheck, altered, order_faults
-from ..verification.infeasibility import check_infeasible
+from ..reports.text import TextColumn, figure, percent
+from ..verification import check_infeasible
+
+
+def find(
+    instance: AllocationInstance,
+    options: SolveOptions,
+    error: float,
+    most_usd: float | None,
+    mix: Mix = "fixed",
+    prices: Mapping[str, float] | None = None,
+) -> AllocationFrontier:
+    """Return the frontier; see `pareto`.
+
+    Raises
+    ------
+    OptionError
+        If a setting has no meaning here.
+    """
+    given = prices or {}
+    clock = Clock(options.time_limit_s)
+    if mix not in ("fixed", "any"):
+        raise OptionError(f"mix is {mix!r}; allowed: fixed, any")
+    for _, what in unknown_names(given, instance.resources, "prices", "resource", "resources"):
+        raise OptionError(f"price: {what}")
+    for name, price in given.items():
+        if not 0 <= price <= LARGEST:
+            raise OptionError(f"the price of {name} is {price:g}; it must be at least 0 and at most 1e15")
+    priced = {**instance.prices_usd_per_hour, **given}
+    if not any(priced.values()):
+        raise OptionError(
+            f"{instance.name}: no resource has a price, so clusters do not differ in cost; give "
+            "prices_usd_per_hour in the instance, or prices here, on the command line --price NAME=USD "
+            f"(resources: {', '.join(instance.resources)})"
+        )
+    if not any(instance.table().weight):
+        raise OptionError(f"{instance.name}: every job has weight 0, so there is no mean completion time")
+    assumed = [
+        f"{name} costs {price:g} USD/h, as given; not from the instance" for name, price in given.items()
+    ]
+    grid = cluster_grid_of(instance, mix, priced, most_usd)
+    return find_allocation_frontier(instance, grid, options, error, clock, tuple(assumed))
+
 
 HOUR = 3600.0
 

@@ -2,14 +2,11 @@
 
 from ...solvers.allocation.frontier_result import AllocationFrontier
 from ..kind import FrontierKind, PlannerKind
-from .changes import changes
-from .find import find
-from .frontier import AllocationFrontierCheck, sentences
+from .changes import changes, what_if
+from .frontier import AllocationFrontierCheck, find, sentences
 from .frontier import columns as frontier_columns
 from .frontier_page import AllocationFrontierPage
-from .page import allocation_parts
-from .plan import as_data, columns, left_out
-from .what_if import what_if
+from .plan import allocation_parts, as_data, columns, left_out
 
 ALLOCATION = PlannerKind(
     title="Allocation: parameter servers and workers of each job",

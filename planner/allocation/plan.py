@@ -1,13 +1,48 @@
-"""A plan of allocation as a table and as plain data."""
+"""An allocation plan as table, plain data and page: resources, dual prices, completion times, jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
-from ...formulations.allocation.plan import JobAllocation
+from ...formulations.allocation.configurations import BUDGET, resource_limits, task_demands
+from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.allocation.plan import JobAllocation, read_entries
 from ...instances.allocation.instance import AllocationInstance
-from ..output.text import TextColumn
+from ...solvers.common.result import Result
+from ..changes import leading
+from ..reports.page import Cell, CellColumn, Column, Facts, Table, number, seconds, table_of
+from ..reports.plot_style import COLOURS, Figure, axis, colour, layout, shown, spread_axis, symbol
+from ..reports.text import TextColumn, counted, duration, short, unit_of_time
+
+
+class Usage:
+    """The usage of resources by plans of one instance.
+
+    Attributes
+    ----------
+    amounts
+        What there is of each resource, and of the budget where there is one.
+    """
+
+    def __init__(self, instance: AllocationInstance) -> None:
+        self.instance = instance
+        self.table = instance.table()
+        self._index = {name: j for j, name in enumerate(self.table.names)}
+        names, limits = resource_limits(instance)
+        self.amounts = dict(zip(names, limits.tolist(), strict=True))
+        self._demands = task_demands(instance, self.table)
+
+    def of(self, plan: Sequence[JobAllocation]) -> dict[str, float]:
+        """Return what the plan takes of each resource, and of the budget where there is one."""
+        entries = read_entries(self.table, self._index, plan)
+        placed = entries.variant >= 0
+        variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
+        per_ps, per_worker = self._demands
+        used = (ps[:, None] * per_ps[variant] + workers[:, None] * per_worker[variant]).sum(axis=0)
+        return dict(zip(self.amounts, used.tolist(), strict=True))
+
 
 LONG_S = 1000.0
 """From so many seconds on, completion times have one decimal."""
@@ -36,3 +71,260 @@ def as_data(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> dict
 def left_out(plan: Sequence[JobAllocation]) -> Iterator[tuple[str, str]]:
     """Yield the jobs that are not placed; a plan does not say why."""
     return ((entry.job, "no reason is given") for entry in plan if not entry.placed)
+
+
+MOST_JOBS = 3000
+MOST_NAMED = 40
+"""More bars than these have no room for their names."""
+LONGEST_NAME = 32
+MOST_ADVISED = 20_000
+"""Dual prices of instances with more jobs give no advice, which needs every configuration."""
+HOUR = 3600.0
+NAMES = {BUDGET: "hourly budget [USD]"}
+
+
+def allocation_parts(instance: AllocationInstance, result: Result) -> dict[str, Any]:
+    """Return the context of `plan_allocation.html.j2`."""
+    plan = cast("tuple[JobAllocation, ...]", result.plan or ())
+    usage, shown_jobs = Usage(instance), shown_rows(plan)
+    used = usage.of(plan) if plan else None
+    sections = [("resources", "Resources")]
+    if plan:
+        sections = [("completion", "When jobs complete"), *sections, ("jobs", "Jobs")]
+    figure = times_figure(shown_jobs) if plan else None
+    return {
+        "scripts": (),
+        "data": {"figures": {"times": figure} if figure else {}},
+        "height": figure["layout"]["height"] if figure else 0,
+        "sections": sections,
+        "summary": _summary(instance, plan) if plan else [],
+        "bars": usage_bars(leading_first(usage.amounts), used),
+        "resources": _resources_table(usage, used, result.prices),
+        "advice": _advice(instance, result),
+        "variants": _variants(shown_jobs),
+        "waits": any(not entry.placed for entry in shown_jobs),
+        "jobs": _jobs_table(instance, shown_jobs),
+        "cut": _cut(plan, shown_jobs),
+        "about": [("objective", instance.objective.replace("_", " ")), ("jobs", f"{len(instance.jobs):,}")],
+    }
+
+
+def shown_rows(plan: Sequence[JobAllocation]) -> list[JobAllocation]:
+    """Return all entries of a plan, or of a long one the slowest and evenly chosen others."""
+    if len(plan) <= MOST_JOBS:
+        return list(plan)
+    slowest = sorted(range(len(plan)), key=lambda j: -(plan[j].completion_s or 0.0))[: MOST_JOBS // 2]
+    step = len(plan) / (MOST_JOBS - len(slowest))
+    kept = {*slowest, *(int(index * step) for index in range(MOST_JOBS - len(slowest)))}
+    return [plan[index] for index in sorted(kept)]
+
+
+def _cut(plan: Sequence[JobAllocation], rows: Sequence[JobAllocation]) -> str | None:
+    if len(rows) == len(plan):
+        return None
+    return (
+        f"{len(rows):,} of {len(plan):,} jobs are on this page: those that take longest, and others evenly "
+        "chosen. Figures of resources and objectives are of all jobs."
+    )
+
+
+def _summary(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Facts:
+    times = [entry.completion_s or 0.0 for entry in plan]
+    waiting = sum(not entry.placed for entry in plan)
+    weights = instance.table().weight.tolist()
+    name = "mean completion time" if len(set(weights)) < 2 else "weighted mean completion time"
+    weighted = math.fsum(w * t for w, t in zip(weights, times, strict=True))
+    mean = weighted / math.fsum(weights) if any(weights) else None
+    return [
+        ("jobs placed", f"{len(plan) - waiting:,} of {len(plan):,}"),
+        ("workers", f"{sum(entry.workers for entry in plan):,}"),
+        ("parameter servers", f"{sum(entry.ps for entry in plan):,}"),
+        (name, duration(mean)),
+        ("longest completion time", duration(max(times))),
+    ]
+
+
+def leading_first(amounts: Mapping[str, float]) -> dict[str, float]:
+    """Return amounts with those of GPUs before the others."""
+    first = leading(amounts)
+    return {first: amounts[first], **amounts}
+
+
+def usage_bars(
+    amounts: Mapping[str, float], used: Mapping[str, float] | None
+) -> list[tuple[str, float, str]]:
+    """Return a bar for each resource: its name, the share in use, and both amounts in words."""
+    return [
+        (
+            NAMES.get(name, name),
+            min(1.0, used.get(name, 0.0) / amount) if amount else 0.0,
+            f"{short(used.get(name, 0.0))} of {short(amount)}"
+            + (f", {100 * used.get(name, 0.0) / amount:.1f} %" if amount else ""),
+        )
+        for name, amount in amounts.items()
+        if used is not None
+    ]
+
+
+def _resources_table(
+    usage: Usage, used: Mapping[str, float] | None, prices: Mapping[str, float] | None
+) -> Table:
+    amounts, usd = usage.amounts, usage.instance.prices_usd_per_hour
+    columns: list[CellColumn[str]] = [(Column("resource"), lambda name: Cell(NAMES.get(name, name)))]
+    columns.append((Column("there are", True), lambda name: number(amounts[name])))
+    if used is not None:
+        columns.append((Column("in use", True), lambda name: number(used[name])))
+        columns.append((Column("left", True), lambda name: number(max(0.0, amounts[name] - used[name]))))
+    if usd:
+        columns.append((Column("USD/h per unit", True), lambda name: number(usd.get(name))))
+    if prices is not None:
+        total = usage.instance.objective == "total_completion_time"
+        unit = "weighted job-hours per unit" if total else "hours per unit"
+        columns.append((Column("price", True, unit), lambda name: number(prices.get(name, 0.0) / HOUR, 4)))
+
+        def worth(name: str) -> Cell:
+            each = 1.0 if name == BUDGET else usd.get(name, 0.0)
+            return number(prices.get(name, 0.0) / HOUR / each if each else None, 4)
+
+        if prices and usd:
+            columns.append((Column("price per USD/h", True, "what a USD/h of it is worth"), worth))
+    caption = "Resources: what there is, what the plan takes, what more is worth"
+    return table_of("amounts", caption, leading_first(amounts), columns)
+
+
+def _advice(instance: AllocationInstance, result: Result) -> str | None:
+    """Return what to buy next, unless the solver's message says it."""
+    if not result.prices or result.objective is None or len(instance.jobs) > MOST_ADVISED:
+        return None
+    if instance.objective != "total_completion_time":
+        return None
+    advice = AllocationFormulation(instance).advice(result.prices, result.objective)
+    return None if advice is None or advice in (result.message or "") else advice
+
+
+def _variants(plan: Sequence[JobAllocation]) -> list[str]:
+    return list(dict.fromkeys(entry.variant for entry in plan if entry.variant is not None))
+
+
+def _jobs_table(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Table:
+    table = instance.table()
+    weight = dict(zip(table.names, table.weight.tolist(), strict=True))
+    deadline = dict(zip(table.names, table.deadline_s.tolist(), strict=True))
+    variants = {name: index for index, name in enumerate(_variants(plan))}
+    columns: list[CellColumn[JobAllocation]] = [
+        (Column("job"), lambda e: Cell(e.job)),
+        (Column("status"), lambda e: Cell("runs", mark="good") if e.placed else Cell("waits", mark="fair")),
+        (
+            Column("variant"),
+            lambda e: Cell("–") if e.variant is None else Cell(e.variant, swatch=variants[e.variant]),
+        ),
+        (Column("parameter servers", True), lambda e: number(e.ps)),
+        (Column("workers", True), lambda e: number(e.workers)),
+        (Column("completes in", True), lambda e: seconds(e.completion_s)),
+    ]
+    if any(value != 1 for value in weight.values()):
+        columns.append((Column("weight", True), lambda e: number(weight[e.job])))
+    if any(math.isfinite(limit) for limit in deadline.values()):
+
+        def due(entry: JobAllocation) -> Cell:
+            return seconds(deadline[entry.job] if math.isfinite(deadline[entry.job]) else None)
+
+        columns.append((Column("deadline", True), due))
+    wanted = "Show jobs with these words" if len(plan) > 12 else None
+    return table_of("configurations", "Configuration of each job", plan, columns, filter=wanted)
+
+
+def times_figure(plan: Sequence[JobAllocation]) -> Figure:
+    """Return completion times in ascending order, a trace for each variant and one for waiting jobs.
+
+    Jobs are bars with their names, as long as these can be read; more of them are points.
+    """
+    ordered = sorted(plan, key=lambda entry: entry.completion_s or 0.0)
+    unit, name = unit_of_time(ordered[-1].completion_s or 0.0)
+    draw = _bars if len(ordered) <= MOST_NAMED else _points
+    traces = []
+    for index, variant in enumerate([*_variants(plan), None]):
+        own = [(rank, entry) for rank, entry in enumerate(ordered, 1) if entry.variant == variant]
+        if own:
+            traces.append(_times_trace(own, index if variant is not None else None, unit, draw))
+    if draw is _bars:
+        x = axis(f"completion time [{name}]", rangemode="tozero", separatethousands=True)
+        y = axis(
+            "",
+            range=[len(ordered) + 0.6, 0.4],
+            tickvals=list(range(1, len(ordered) + 1)),
+            ticktext=[shown(_cut_name(entry.job)) for entry in ordered],
+            showgrid=False,
+            zeroline=False,
+        )
+        return {"data": traces, "layout": layout(x, y, 90 + 26 * len(ordered), bargap=0.25)}
+    x = axis("jobs, in the order of their completion", range=[0, len(ordered) + 1], zeroline=False)
+    y = spread_axis(f"completion time [{name}]", [(entry.completion_s or 0.0) / unit for entry in ordered])
+    return {"data": traces, "layout": layout(x, y, 360)}
+
+
+def _times_trace(
+    own: Sequence[tuple[int, JobAllocation]],
+    index: int | None,
+    unit: float,
+    draw: Callable[[list[int], list[float], list[str], int | None], Figure],
+) -> Figure:
+    ranks = [rank for rank, _ in own]
+    times = [(entry.completion_s or 0.0) / unit for _, entry in own]
+    words = [_configuration(entry) for _, entry in own]
+    return {
+        **draw(ranks, times, words, index),
+        "customdata": [
+            [shown(entry.job), told, duration(entry.completion_s)]
+            for (_, entry), told in zip(own, words, strict=True)
+        ],
+        "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{customdata[2]}<extra></extra>",
+        "meta": {"key": -1 if index is None else index},
+    }
+
+
+def _bars(ranks: list[int], times: list[float], words: list[str], index: int | None) -> Figure:
+    """Return a bar for each job, with its configuration in it where there is room."""
+    waits = index is None
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "x": times,
+        "y": ranks,
+        "text": words,
+        "textposition": "auto",
+        "insidetextanchor": "start",
+        "insidetextfont": {"color": "@ink" if waits else f"@t{(index or 0) % COLOURS}"},
+        "marker": {
+            "color": "@open/0.25" if waits else colour(index or 0),
+            "line": {"color": "@open", "width": 1 if waits else 0},
+        },
+    }
+
+
+def _points(ranks: list[int], times: list[float], words: list[str], index: int | None) -> Figure:
+    """Return a point for each job."""
+    del words
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": ranks,
+        "y": times,
+        "marker": {
+            "size": 8 if len(ranks) < 400 else 5,
+            "color": "@open" if index is None else colour(index),
+            "symbol": "circle-open" if index is None else symbol(index),
+        },
+    }
+
+
+def _cut_name(name: str) -> str:
+    """Return a name that leaves room for the bars."""
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+
+
+def _configuration(entry: JobAllocation) -> str:
+    if not entry.placed:
+        return "waits"
+    servers = f", {counted(entry.ps, 'parameter server')}" if entry.ps else ""
+    return f"{shown(entry.variant or '')}: {counted(entry.workers, 'worker')}{servers}"

@@ -16,9 +16,9 @@ from typing import Any
 from ...formulations.common.clock import Clock
 from ...instances.common.errors import ClusterplanError, OptionError, UnavailableError
 from ..exit_codes import FAILED, code_of_error
-from .answer import Answer, Head
 from .local import LocalEngine
 from .task import Task, one_line, read
+from .worker_process import Answer, Head
 
 CONNECT_S = 15
 AHEAD = 2

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from ...instances.common.errors import UnavailableError
 from ..exit_codes import FAILED
-from .answer import Answer
+from .worker_process import Answer
 
 if TYPE_CHECKING:
     from .task import Task

@@ -1,11 +1,14 @@
-"""A task of a batch: read an instance, solve it with one solver, and answer in plain data."""
+"""A task of a batch: an instance is read and solved with one solver; the outcome is kept as a record.
+
+The supervisor loads this module once, before it forks workers, so that they share what every task needs.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ...instances.common.base import Instance, ProblemKind
@@ -15,12 +18,55 @@ from ...instances.registry import KINDS
 from ...solvers.common.conclude import library_versions
 from ...solvers.common.options import SolveOptions
 from ...solvers.common.result import Result, Status
+from ...solvers.plugins import installed
+from ...solvers.registry import own_solvers
 from ..api import solve
-from ..exit_codes import FAILED, LIMIT_NO_PLAN, code_of_error
-from ..verification.result import verify
-from .answer import Answer, Head
-from .limits import limited_memory
-from .record import Record
+from ..exit_codes import FAILED, LIMIT_NO_PLAN, code_of_error, code_of_result
+from ..verification import verify
+from .worker_process import Answer, Head, limited_memory
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of a batch: the result, or why there is none.
+
+    Attributes
+    ----------
+    source
+        File, `example:NAME`, or the name of an instance that was given as such.
+    solver
+        The name that was asked for.
+    result
+        None if the instance could not be read or the solver could not be run at all; a solve that
+        crashed or was killed has a result that says so.
+    fault
+        Why there is no result.
+    code
+        The exit code that goes with it.
+    seconds
+        From start to end, with reading and checking.
+    """
+
+    source: str
+    solver: str
+    result: Result | None = None
+    fault: str | None = None
+    code: int = 0
+    seconds: float = field(default=0.0, compare=False)
+
+    def light(self) -> Record:
+        """Return the record without plan, certificate and trace, since many records are kept."""
+        if self.result is None:
+            return self
+        plan = None if self.result.plan is None else ()
+        small = self.result.model_copy(update={"plan": plan, "certificate": None, "trace": ()})
+        return replace(self, result=small)
+
+    @classmethod
+    def of(cls, source: str, solver: str, result: Result, seconds: float) -> Record:
+        """Return the record of a result."""
+        return cls(source, solver, result, None, code_of_result(result), seconds)
+
 
 log = logging.getLogger("clusterplan")
 
@@ -204,3 +250,10 @@ def _failure(head: Head, task: Task, answer: Answer, seconds: float) -> Result:
         versions=library_versions(),
         message=answer.ended or answer.fault,
     )
+
+
+def fill_caches() -> None:
+    """Fill the caches that every task reads, so that forked workers share them."""
+    own_solvers()
+    installed()
+    library_versions()

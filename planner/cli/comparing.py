@@ -1,4 +1,7 @@
-"""The work of `compare`, apart from its options, which are read before anything heavy is loaded."""
+"""The work of `compare`: solvers run on instances, and their comparison printed and written.
+
+The options stand in `solve`, since they are read before anything heavy is loaded.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,15 @@ from collections.abc import Iterator, Sequence
 import typer
 from rich.table import Table
 
-from ..comparison.compare import compare
-from ..comparison.comparison import Comparison
-from ..comparison.profile import SolverSummary
-from ..comparison.row import ComparisonRow
+from ..batch.comparison import Comparison, compare
+from ..batch.comparison_rows import ComparisonRow, SolverSummary
 from ..exit_codes import BAD_INSTANCE, INTERRUPTED, SOLVED
-from ..output.terminal import say
-from ..output.text import MOST_ROWS, TextColumn, console, figure, percent, table, table_of
-from ..reports.comparison.files import to_csv, write
-from ..reports.comparison.measures import measures_table
-from .common import Format, RunOptions
-from .options import batch_options, search_options
+from ..output import say
+from ..reports.comparison_page import measures_table, to_csv, write
+from ..reports.text import MOST_ROWS, TextColumn, console, figure, percent, table, table_of
+from .options import Format, RunOptions
 from .progress import Progress
+from .solving import batch_options, search_options
 
 
 def compare_and_show(run: RunOptions) -> int:

@@ -1,81 +1,267 @@
-"""Options of `solve` from the command line, a configuration file and the defaults, in that order."""
+"""Options and arguments that several commands share; nothing heavy is imported here.
+
+`RunOptions` has those of `solve` and `compare`. `MoveOptions` has those for jobs that run already: they
+set fields of the instance, which alone says what is solved.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import sys
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import wraps
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
-from ...instances.common.errors import InstanceError, OptionError
-from ...instances.files.reading import parse_document, read_text
-from ...solvers.common.options import SolveOptions, parse_options
-from ..batch.solve_many import BatchOptions
-from .common import RunOptions
+import typer
 
-DEFAULT_TIME_LIMIT_S = 60.0
+from ...instances.common.errors import OptionError
+from ...instances.common.printable import some
 
-
-def _setting(text: str) -> tuple[str, Any]:
-    """Read KEY=VALUE; a value that looks like a number or truth value is one."""
-    key, sign, value = text.partition("=")
-    if not sign or not key:
-        raise OptionError(f"--set {text!r}: write KEY=VALUE")
-    try:
-        parsed = parse_document(value, "--set", ".yaml")
-    except InstanceError:
-        parsed = value
-    return key, parsed if isinstance(parsed, bool | int | float | str) else value
+PANEL = "Consolidation"
+NAMED = 5
+"""So many jobs are named."""
+DeviceMoves = Annotated[
+    bool,
+    typer.Option(
+        "--device-moves",
+        help="A move between devices of one server is a migration.",
+        rich_help_panel=PANEL,
+    ),
+]
 
 
-def merged_options(
-    config: Path | None, given: dict[str, Any], settings: list[str]
-) -> tuple[str | None, SolveOptions]:
-    """Merge the configuration file with the options given on the command line, which win."""
-    merged: dict[str, Any] = {"time_limit_s": DEFAULT_TIME_LIMIT_S}
-    solver = None
-    if config is not None:
-        try:
-            data = parse_document(read_text(config), str(config), config.suffix.lower())
-        except InstanceError as error:
-            raise OptionError(str(error)) from None
-        if not isinstance(data, dict) or not isinstance(data.get("solver", ""), str):
-            raise OptionError(f"{config}: must be a mapping of options such as 'solver: auto'")
-        solver = data.pop("solver", None)
-        merged |= data
-    merged |= {key: value for key, value in given.items() if value is not None}
-    if merged["time_limit_s"] == 0:
-        merged["time_limit_s"] = None
-    options = parse_options(merged)
-    method_options = {**options.method_options, **dict(map(_setting, settings))}
-    return solver, options.model_copy(update={"method_options": method_options})
+@dataclass(frozen=True, kw_only=True)
+class MoveOptions:
+    """What may happen to jobs that run now; `changes` says it in the instance's fields."""
+
+    running: Annotated[
+        Literal["stay", "move"] | None,
+        typer.Option(help="Whether running jobs may move. [default: move]", rich_help_panel=PANEL),
+    ] = None
+    pin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Running jobs whose names match stay; may be repeated.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    max_moves: Annotated[
+        int | None,
+        typer.Option(help="Most running jobs that are moved or stopped.", min=0, rich_help_panel=PANEL),
+    ] = None
+    restart_cost: Annotated[
+        float | None,
+        typer.Option(
+            metavar="HOURS",
+            help="Hours of its value (GPU-hours per GPU) that a move costs a job; its restart_s wins.",
+            min=0,
+            rich_help_panel=PANEL,
+        ),
+    ] = None
+    device_moves: DeviceMoves = False
+
+    def check_pins(self, instance: Any) -> None:
+        """Refuse patterns that match no job of an instance: a slip in one would let jobs move.
+
+        Raises
+        ------
+        OptionError
+            Naming the first such pattern.
+        """
+        if not self.pin:
+            return  # a large table makes its jobs one by one, when somebody asks for them
+        names = [job.name for job in instance.jobs]
+        for pattern in self.pin:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise OptionError(f"--pin {pattern!r} matches no job; there are: {some(names, NAMED)}")
+
+    def changes(self) -> dict[str, Any]:
+        """Return what the options change in the documents of instances."""
+        said = {
+            "running": self.running,
+            "pinned": self.pin or None,
+            "max_moves": self.max_moves,
+            "restart_cost_h": self.restart_cost,
+            "device_moves": self.device_moves or None,
+        }
+        return {name: value for name, value in said.items() if value is not None}
 
 
-def search_options(
-    run: RunOptions, settings: Sequence[str] = (), **more: Any
-) -> tuple[str | None, SolveOptions]:
-    """Return the solver that is named, if any, and the options of every solve."""
-    given = {"time_limit_s": run.time_limit, "gap": run.gap, "threads": run.threads, "seed": run.seed}
-    configured, options = merged_options(run.config, {**given, **more}, [*(run.settings or ()), *settings])
-    return run.solver or configured, options
+Format = Literal["table", "json", "csv"]
+Files = Annotated[list[str], typer.Argument(help="Instance files, or example:NAME.", show_default=False)]
+InstanceFile = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance that was solved.")]
+ResultFile = Annotated[Path, typer.Argument(metavar="RESULT", help="What 'solve --format json' printed.")]
+Threads = Annotated[int | None, typer.Option(help="Most threads to use.")]
+Seed = Annotated[int | None, typer.Option(help="Of everything random. [default: 0]")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only errors.")]
+HowToPrint = Annotated[Format, typer.Option(help="How to print.")]
+AllowOutside = Annotated[
+    bool,
+    typer.Option("--allow-outside", help="Also read files that an instance names outside its own folder."),
+]
 
 
-def batch_options(run: RunOptions) -> BatchOptions:
-    """Return how to run a batch.
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(MoveOptions):
+    """The options of `solve`, in the order of `--help`, after those of kinds; `compare` inherits them."""
+
+    files: Files
+    solver: Annotated[str | None, typer.Option(help="A name from 'clusterplan solvers'. [default: auto]")] = (
+        None
+    )
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds for each instance, 0 for no limit. [default: 60]")
+    ] = None
+    gap: Annotated[
+        float | None, typer.Option(help="Relative gap that counts as optimal. [default: 1e-6]")
+    ] = None
+    threads: Threads = None
+    seed: Seed = None
+    memory_limit: Annotated[
+        float | None,
+        typer.Option(help="GiB that the backend, or in a batch each worker process, may take."),
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Option of the method; may be repeated."),
+    ] = None
+    provisioning: Annotated[
+        Literal["load-balance", "exact"] | None,
+        typer.Option(help="How HeterPS's methods find units. [default: load-balance]"),
+    ] = None
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--what-if",
+            metavar="KEY=VALUE,…",
+            help="Compare with a scenario; may be repeated, and a comma joins changes. Consolidation: "
+            "drain=SERVER, add=NxSERVER, remove=JOB, value=JOB:X, must-place=JOB; allocation: RESOURCE=+8, "
+            "budget=X, add=NxJOB, remove=JOB, weight=JOB:X; staging: limit=TYPE:+8, price=TYPE:-20%, "
+            "floor=X, cost=X, budget=X; scheduling: RESOURCE=+10, add=NxSERVER, drain=SERVER, remove=JOB.",
+        ),
+    ] = None
+    robust: Annotated[
+        bool,
+        typer.Option(
+            "--robust",
+            help="Plan at the ends of the instance's intervals too, and show what each plan loses.",
+        ),
+    ] = False
+    config: Annotated[Path | None, typer.Option(help="YAML file with options; those given here win.")] = None
+    jobs: Annotated[
+        int | None, typer.Option(help="Solves at a time, each in a process of its own.", min=1)
+    ] = None
+    resume: Annotated[bool, typer.Option(help="Continue the batch in the folder --output.")] = False
+    kill_after: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds after which a solve is killed. [default: twice the time limit and 10]", min=0
+        ),
+    ] = None
+    engine: Annotated[
+        Literal["local", "dask"],
+        typer.Option(help="Where a batch runs: this machine, or a Dask cluster."),
+    ] = "local"
+    scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")] = None
+    allow_outside: AllowOutside = False
+    format: HowToPrint = "table"
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Write the results here and print none: a file, one a line; of a batch, a folder."),
+    ] = None
+    verbose: Annotated[
+        int, typer.Option("--verbose", "-v", count=True, help="Say more; twice: even more.")
+    ] = 0
+    quiet: Quiet = False
+
+
+OptionsT = TypeVar("OptionsT")
+
+
+def taking(
+    options: type[OptionsT], leave_out: Container[str] = ()
+) -> Callable[[Callable[[OptionsT], None]], Callable[..., None]]:
+    """Return a decorator that makes the fields of a dataclass the parameters of a command.
+
+    Parameters
+    ----------
+    options
+        A dataclass whose fields are annotated for Typer; the command takes one of these.
+    leave_out
+        Fields that the command does not offer.
+    """
+    empty = Parameter.empty
+    offered = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(options, name, empty), annotation=hint)
+        for name, hint in get_type_hints(options, include_extras=True).items()
+        if name not in leave_out
+    ]
+
+    def decorate(command: Callable[[OptionsT], None]) -> Callable[..., None]:
+        @wraps(command)
+        def flat(**given: Any) -> None:
+            command(options(**given))
+
+        # Typer reads options from the signature alone.
+        flat.__signature__ = Signature(offered)  # type: ignore[attr-defined]
+        return flat
+
+    return decorate
+
+
+def write_text(path: Path, text: str, append: bool = False) -> None:
+    """Write text to a file.
 
     Raises
     ------
     OptionError
-        If options do not belong together.
+        If it cannot be written.
     """
-    if (run.engine == "dask") != (run.scheduler is not None):
-        raise OptionError("--engine dask and --scheduler ADDRESS belong together; give both or neither")
-    return BatchOptions(
-        jobs=run.jobs,
-        output=run.output,
-        resume=run.resume,
-        kill_after_s=run.kill_after,
-        memory_limit_gib=run.memory_limit,
-        scheduler=run.scheduler,
-        allow_outside=run.allow_outside,
-        changes=run.changes(),
-    )
+    try:
+        with path.open("a" if append else "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def start_logging(verbose: int, quiet: bool) -> None:
+    """Send the log to stderr, as much of it as was asked for."""
+    level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(message)s")
+
+
+def pairs(text: str, option: str, kind: type) -> dict[str, Any]:
+    """Return the numbers of NAME=NUMBER,NAME=NUMBER.
+
+    Parameters
+    ----------
+    option
+        What faults call it.
+    kind
+        int or float.
+
+    Raises
+    ------
+    OptionError
+        If a part is no pair, or a name stands twice.
+    """
+    found = {}
+    for part in text.split(","):
+        name, sign, number = part.strip().partition("=")
+        try:
+            if not (sign and name):
+                raise ValueError
+            value = kind(number)
+        except ValueError:
+            raise OptionError(
+                f"{option} {part.strip()!r}: write NAME=NUMBER, several separated by commas"
+            ) from None
+        if name in found:
+            raise OptionError(f"{option} {part.strip()!r}: {name} stands twice; each name may stand once")
+        found[name] = value
+    return found

@@ -18,14 +18,14 @@ from ...solvers.common.result import Result
 from ...solvers.registry import find_solver
 from ..api import solve
 from ..exit_codes import code_of_frontier
-from ..output.text import console
 from ..pareto import pareto as find
 from ..pareto import shown
 from ..registry import TRADED
-from ..reports.frontier_files import to_csv, write
-from .common import AllowOutside, HowToPrint, Quiet, Seed, Threads, taking
-from .options import merged_options
+from ..reports.result_page import to_csv, write
+from ..reports.text import console
+from .options import AllowOutside, HowToPrint, Quiet, Seed, Threads, taking
 from .progress import working
+from .solving import merged_options
 
 BASELINE_S = 10.0
 """What each baseline may take."""

@@ -22,9 +22,9 @@ from ...formulations.common.compiled import watched_by
 from ...formulations.common.objective import Objective
 from ...solvers.common.news import heard_by
 from ...solvers.common.options import SolveOptions
-from ..batch.record import Record
-from ..output.terminal import say
-from ..output.text import console, figure, percent
+from ..batch.task import Record
+from ..output import say
+from ..reports.text import console, figure, percent
 
 
 class Progress:

@@ -1,13 +1,40 @@
-"""The command `schema`."""
+"""The command `schema`: the JSON Schema of every document."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel, TypeAdapter
 
-from ..schemas import schema_of
+from ...instances.common.errors import OptionError
+from ...instances.documents import DOCUMENTS
+from ...solvers.common.result import Result
+from ..registry import TRADED
+
+
+def names() -> list[str]:
+    """Return the names of the documents that have a schema."""
+    return [*DOCUMENTS, "result", "frontier"]
+
+
+def schema_of(document: str) -> dict[str, Any]:
+    """Return the JSON Schema of a document: of a kind of problem, a catalogue, a result or a frontier.
+
+    Raises
+    ------
+    OptionError
+        If there is no such document.
+    """
+    models: dict[str, type[BaseModel]] = {**DOCUMENTS, "result": Result}
+    if document == "frontier":
+        return TypeAdapter[Any](reduce(or_, (traded.model for traded in TRADED.values()))).json_schema()
+    if document not in models:
+        raise OptionError(f"no document {document!r}; there are: {', '.join(names())}")
+    return models[document].model_json_schema()
 
 
 def schema(

@@ -1,18 +1,34 @@
-"""The command `solvers`."""
+"""The commands about solvers: `solvers` lists, `doctor` tests, `export-model` writes a model for others.
+
+`doctor` checks that everything that is needed is here, that it loads together, and that it answers right.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+import tempfile
 from collections.abc import Sequence
-from typing import Annotated, Any
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
+from ...formulations.registry import formulate, milp_model
 from ...instances.common.errors import OptionError
+from ...instances.documents import load
+from ...instances.registry import KINDS
 from ...solvers.common.base import Solver
+from ...solvers.common.options import SolveOptions
 from ...solvers.registry import all_solvers, guess
-from ..output.text import console, csv_line, table
-from .common import HowToPrint
+from ..api import solve
+from ..exit_codes import FAILED, SOLVED
+from ..reports.text import console, csv_line, table
+from .options import AllowOutside, DeviceMoves, HowToPrint, MoveOptions, write_text
 
 NameOfOne = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="Only this one, with its options.", show_default=False)
@@ -76,3 +92,121 @@ def _print_options(listed: Sequence[Solver[Any]]) -> None:
         ]
         console().print(f"\n{kinds}:")
         console().print(table(titles, rows))
+
+
+LIBRARIES = {
+    # name → why its versions are limited as they are
+    "pulp": "PuLP 4 drops the CBC program that it ships",
+    "highspy": "HiGHS 1.14.0 returns wrong optima, and later wheels cannot be loaded beside OR-Tools",
+    "ortools": "other versions are not tested",
+    "cvxpy": "older ones do not know OR-Tools 9.15",
+    "numpy": "OR-Tools needs it",
+    "scipy": "",
+    "pydantic": "older ones refuse words from CSV tables",
+    "pandas": "",
+    "pyscipopt": "",
+}
+OPTIONAL = ("pyscipopt",)
+
+LIMIT_S = 120.0
+"""Of a solve: seconds for the tiny instance, but the first solve on a machine may have loops to compile."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: whether it passed, and the version or the remedy."""
+
+    what: str
+    ok: bool
+    detail: str
+    needed: bool = True
+
+
+def _allowed() -> dict[str, SpecifierSet]:
+    """Return the versions that this package asks for, by library."""
+    try:
+        asked = [Requirement(line) for line in metadata.requires("clusterplan") or ()]
+    except metadata.PackageNotFoundError:
+        return {}  # run from a checkout that is not installed, which asks for nothing
+    return {requirement.name: requirement.specifier for requirement in asked}
+
+
+def _library(name: str, allowed: SpecifierSet) -> Finding:
+    needed = name not in OPTIONAL
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return Finding(name, not needed, "not installed" + ("" if needed else " (optional)"), needed)
+    if not allowed.contains(version, prereleases=True):
+        what = f"{version} is installed; pip install '{name}{allowed}'. {LIBRARIES[name]}"
+        return Finding(name, False, what.strip(), needed)
+    try:
+        # OR-Tools loads its shared library, which may clash, only with CP-SAT.
+        import_module(name if name != "ortools" else "ortools.sat.python.cp_model")
+    except (ImportError, OSError) as error:
+        return Finding(name, False, f"{version} does not load: {error}", needed)
+    return Finding(name, True, version, needed)
+
+
+def _answers(kind: str, name: str) -> Finding:
+    """Solve a tiny instance whose optimum brute force knows."""
+    instance = KINDS[kind].tiny()
+    expected = [record.value for record in solve(instance, "brute-force").objectives]
+    result = solve(instance, name, SolveOptions(time_limit_s=LIMIT_S))
+    right = result.status == "optimal" and all(
+        ours.value is not None and value is not None and math.isclose(ours.value, value, rel_tol=1e-6)
+        for ours, value in zip(result.objectives, expected, strict=True)
+    )
+    seen = ", ".join(
+        f"{record.name} {record.value:g}" for record in result.objectives if record.value is not None
+    )
+    seen = seen or result.message or "no plan"
+    return Finding(f"{name} on {kind}", right, seen if right else f"{seen}; brute force says {expected}")
+
+
+def examine() -> list[Finding]:
+    """Return the findings: libraries, in the order in which loading them would clash, then solvers."""
+    allowed = _allowed()
+    findings = [_library(name, allowed.get(name, SpecifierSet())) for name in LIBRARIES]
+    for solver in all_solvers():
+        if solver.proves and solver.name not in ("auto", "brute-force") and not solver.unavailable():
+            for kind in solver.kinds:
+                findings.append(_answers(kind, solver.name))
+    return findings
+
+
+def doctor() -> None:
+    """Check that the libraries load together and that every solver answers right."""
+    findings = examine()
+    rows = [[finding.what, "fine" if finding.ok else "WRONG", finding.detail] for finding in findings]
+    console().print(table([("what", False), ("", False), ("detail", False)], rows))
+    raise typer.Exit(SOLVED if all(finding.ok or not finding.needed for finding in findings) else FAILED)
+
+
+def export_model(
+    file: Annotated[str, typer.Argument(help="An instance file, or example:NAME.")],
+    format: Annotated[
+        Literal["mps", "lp"] | None,
+        typer.Option(help="By default what the ending of --output says, else MPS."),
+    ] = None,
+    objective: Annotated[
+        int, typer.Option(help="Which objective, counted from 1, of an instance that has several.")
+    ] = 1,
+    output: Annotated[Path | None, typer.Option(help="Where to write it; stdout if not given.")] = None,
+    allow_outside: AllowOutside = False,
+    device_moves: DeviceMoves = False,
+) -> None:
+    """Write the textbook model for any other solver; earlier objectives are not fixed in it."""
+    ending = output.suffix.lower().removeprefix(".") if output is not None else ""
+    chosen = format or ("lp" if ending == "lp" else "mps")
+    model = milp_model(formulate(load(file, allow_outside, MoveOptions(device_moves=device_moves).changes())))
+    if not 1 <= objective <= len(model.objectives):
+        raise OptionError(f"--objective {objective}: the instance has {len(model.objectives)}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"model.{chosen}"
+        model.write(path, objective - 1)
+        text = path.read_text(encoding="utf-8")
+    if output is not None:
+        write_text(output, text)
+    else:
+        typer.echo(text, nl=False)

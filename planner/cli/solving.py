@@ -1,32 +1,330 @@
-"""The work of `solve`, apart from its options, which are read before anything heavy is loaded."""
+"""The work of `solve`: its settings merged, instances solved in turn or as a batch, and results printed.
+
+Settings come from the command line, a configuration file and the defaults, in that order. Results are
+shown as tables for people and as lines of JSON or CSV for programs; a batch shows its progress, and ends
+with tables and `summary.csv`.
+"""
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
+from rich.table import Table
 
+from ...formulations.common.tolerance import agree
 from ...instances.common.base import Instance
 from ...instances.common.errors import ClusterplanError, InstanceError, OptionError
 from ...instances.documents import load
-from ...solvers.common.options import SolveOptions
-from ...solvers.common.result import Result
+from ...instances.files.reading import parse_document, read_text
+from ...solvers.common.options import SolveOptions, parse_options
+from ...solvers.common.result import ObjectiveRecord, Result
 from ..api import solve
-from ..exit_codes import code_of_error, code_of_result, worst
-from ..output.files import write_file
-from ..output.results import COLUMNS, csv_row, notes, plan_table, summary
-from ..output.terminal import say
-from ..output.text import console, csv_line
-from ..reports.plan_page import plan_page
-from .batch import print_result, solve_batch
-from .common import Format, RunOptions, write_text
-from .instances.steps import Steps
-from .options import batch_options, merged_options, search_options
-from .plans.ends import plan_at_ends
-from .plans.scenarios import compare_scenarios
-from .progress import working
+from ..batch.solve_many import NAME as JOURNAL
+from ..batch.solve_many import BatchOptions, check_solvers, labelled, read_journal
+from ..batch.solve_many import run as solve_each
+from ..batch.task import Record
+from ..exit_codes import INTERRUPTED, code_of_error, code_of_result, worst
+from ..output import say, write_all, write_file
+from ..registry import KINDS
+from ..reports.result_page import plan_page
+from ..reports.text import MOST_ROWS, console, csv_line, figure, first_rows, percent, safe_cell, table
+from .instances.output import Steps
+from .options import Format, RunOptions, write_text
+from .progress import Progress, working
+from .sensitivity import compare_scenarios, plan_at_ends
+
+DEFAULT_TIME_LIMIT_S = 60.0
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Read KEY=VALUE; a value that looks like a number or truth value is one."""
+    key, sign, value = text.partition("=")
+    if not sign or not key:
+        raise OptionError(f"--set {text!r}: write KEY=VALUE")
+    try:
+        parsed = parse_document(value, "--set", ".yaml")
+    except InstanceError:
+        parsed = value
+    return key, parsed if isinstance(parsed, bool | int | float | str) else value
+
+
+def merged_options(
+    config: Path | None, given: dict[str, Any], settings: list[str]
+) -> tuple[str | None, SolveOptions]:
+    """Merge the configuration file with the options given on the command line, which win."""
+    merged: dict[str, Any] = {"time_limit_s": DEFAULT_TIME_LIMIT_S}
+    solver = None
+    if config is not None:
+        try:
+            data = parse_document(read_text(config), str(config), config.suffix.lower())
+        except InstanceError as error:
+            raise OptionError(str(error)) from None
+        if not isinstance(data, dict) or not isinstance(data.get("solver", ""), str):
+            raise OptionError(f"{config}: must be a mapping of options such as 'solver: auto'")
+        solver = data.pop("solver", None)
+        merged |= data
+    merged |= {key: value for key, value in given.items() if value is not None}
+    if merged["time_limit_s"] == 0:
+        merged["time_limit_s"] = None
+    options = parse_options(merged)
+    method_options = {**options.method_options, **dict(map(_setting, settings))}
+    return solver, options.model_copy(update={"method_options": method_options})
+
+
+def search_options(
+    run: RunOptions, settings: Sequence[str] = (), **more: Any
+) -> tuple[str | None, SolveOptions]:
+    """Return the solver that is named, if any, and the options of every solve."""
+    given = {"time_limit_s": run.time_limit, "gap": run.gap, "threads": run.threads, "seed": run.seed}
+    configured, options = merged_options(run.config, {**given, **more}, [*(run.settings or ()), *settings])
+    return run.solver or configured, options
+
+
+def batch_options(run: RunOptions) -> BatchOptions:
+    """Return how to run a batch.
+
+    Raises
+    ------
+    OptionError
+        If options do not belong together.
+    """
+    if (run.engine == "dask") != (run.scheduler is not None):
+        raise OptionError("--engine dask and --scheduler ADDRESS belong together; give both or neither")
+    return BatchOptions(
+        jobs=run.jobs,
+        output=run.output,
+        resume=run.resume,
+        kill_after_s=run.kill_after,
+        memory_limit_gib=run.memory_limit,
+        scheduler=run.scheduler,
+        allow_outside=run.allow_outside,
+        changes=run.changes(),
+    )
+
+
+COLUMNS = (
+    "instance",
+    "kind",
+    "solver",
+    "status",
+    "limit",
+    "objective_name",
+    "objective",
+    "bound",
+    "gap",
+    "certified_bound",
+    "certified_gap",
+    "runtime_s",
+    "objectives",
+)
+
+
+FIGURES = (("objective", False), ("value", True), ("bound", True), ("gap", True), ("certified bound", True))
+NARROW = 130
+"""Below this width a result gets a line of its own above its figures."""
+
+
+def _figures(record: ObjectiveRecord | None) -> list[str]:
+    """Return the cells of `FIGURES` for one objective."""
+    if record is None:
+        return ["–"] * len(FIGURES)
+    name = f"{record.name} [{record.unit}]" if record.unit != record.name else record.name
+    return [
+        name,
+        figure(record.value),
+        figure(record.bound),
+        percent(record.gap),
+        figure(record.certified_bound),
+    ]
+
+
+def summary(results: Sequence[Result], width: int) -> list[Table | str]:
+    """Return one wide table of the results, or on a narrow terminal a line and a small table for each."""
+    if width < NARROW:
+        return [part for result in results for part in _summary_in_parts(result)]
+    columns = [
+        ("instance", False),
+        ("solver", False),
+        ("status", False),
+        *FIGURES,
+        ("check", False),
+        ("seconds", True),
+    ]
+    rows = []
+    for result in results:
+        head = [result.instance, result.solver, result.status_text]
+        tail = [_check(result), f"{result.runtime_s:.2f}"]
+        for index, record in enumerate(result.objectives or [None]):
+            first = index == 0
+            rows.append([*(head if first else [""] * 3), *_figures(record), *(tail if first else [""] * 2)])
+    return [table(columns, rows)]
+
+
+def _check(result: Result) -> str:
+    """Return `verified` if plan and bounds were certified, `plan verified` if some bound was not."""
+    if result.plan is None:
+        return "–"
+    for record in result.objectives:
+        bound, certified = record.bound, record.certified_bound
+        if bound != certified and (bound is None or certified is None or not agree(bound, certified)):
+            return "plan verified"
+    return "verified"
+
+
+def _summary_in_parts(result: Result) -> list[Table | str]:
+    check = f", {_check(result)}" if result.plan is not None else ""
+    line = f"{result.instance}: {result.status_text}, by {result.solver} in {result.runtime_s:.2f} s{check}"
+    if not result.objectives:
+        return [line]
+    return [line, table(FIGURES, map(_figures, result.objectives))]
+
+
+def plan_table(result: Result) -> Table | None:
+    """Return the plan of a result, at most 60 rows of it."""
+    if result.plan is None:
+        return None
+    return first_rows(KINDS[result.kind].columns(result.plan[:MOST_ROWS]), result.plan)
+
+
+def notes(result: Result) -> list[str]:
+    """Return message, diagnosis and remarks on the plan of a result, a line each."""
+    lines = [result.message] if result.message else []
+    if result.diagnosis:
+        lines += [f"why: {reason}" for reason in result.diagnosis.reasons]
+        lines += [f"what would help: {remedy}" for remedy in result.diagnosis.remedies]
+    if result.plan is not None:
+        lines += KINDS[result.kind].notes(result, MOST_ROWS)
+    return lines
+
+
+def csv_row(result: Result) -> list[Any]:
+    """Return the figures of `COLUMNS`."""
+    name = result.deciding.name if result.deciding else None
+    values = "; ".join(f"{r.name}={r.value:.10g}" for r in result.objectives if r.value is not None)
+    own = {"objective_name": name, "objectives": values}
+    return [safe_cell(own[column] if column in own else getattr(result, column)) for column in COLUMNS]
+
+
+SUMMARY = "summary.csv"
+TITLES = ("source", *COLUMNS, "message", "seconds", "exit_code")
+
+
+def solve_batch(run: RunOptions, solver: str, options: SolveOptions, batch: BatchOptions) -> int:
+    """Solve files as a batch, show how it goes, and return the exit code."""
+    named = labelled(run.files)
+    check_solvers([solver])
+    if len(named) < len(run.files):
+        say(f"{len(run.files) - len(named)} files stand twice; each is solved once")
+    if run.format == "csv" and batch.output is None:
+        typer.echo(csv_line(("source", *COLUMNS)))
+    records, interrupted = _solve_all(run, named, solver, options, batch)
+    if run.format == "table" and (batch.output is None or not run.quiet):
+        _show(records, batch.output)
+    if batch.output is not None:
+        write_summary(records, batch.output)
+        if not run.quiet:
+            say(f"written: {batch.output / SUMMARY}, and every result in {batch.output / JOURNAL}")
+    if interrupted:
+        how = "; --resume continues it" if batch.output is not None else ""
+        say(f"interrupted: {len(records)} of {len(named)} are finished{how}")
+        return INTERRUPTED
+    return worst(record.code for record in records)
+
+
+def _solve_all(
+    run: RunOptions,
+    named: Mapping[str, str | Instance],
+    solver: str,
+    options: SolveOptions,
+    batch: BatchOptions,
+) -> tuple[list[Record], bool]:
+    """Return the finished records in the order of the files, and whether the batch was interrupted."""
+    records: dict[str, Record] = {}
+    interrupted = False
+    with Progress(run.quiet) as progress:
+        try:
+            for record in solve_each(
+                named, [(name, solver) for name in named], options, batch, progress.begin
+            ):
+                records[record.source] = record.light()
+                if record.result is not None and batch.output is None:
+                    print_result(record.result, run.format, safe_cell(record.source))
+                progress.advance(record)
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left to do is short, and must not be cut off
+        # The journal may hold records that were written but not yet handed over, and those of earlier runs.
+        for record in read_journal(batch.output) if batch.output is not None else ():
+            if record.solver == solver and record.source in named:
+                records.setdefault(record.source, record.light())
+    return [records[name] for name in named if name in records], interrupted
+
+
+def print_result(result: Result, format: Format, *head: Any) -> None:
+    """Print a result at once, for programs; tables have to wait for the last one."""
+    if format == "json":
+        typer.echo(result.to_json())
+    elif format == "csv":
+        typer.echo(csv_line([*head, *csv_row(result)]))
+
+
+def write_summary(records: Sequence[Record], folder: Path) -> Path:
+    """Write one line for each record to `summary.csv`; an older one is replaced as a whole.
+
+    Raises
+    ------
+    OptionError
+        If it cannot be written.
+    """
+    lines = [csv_line(TITLES)]
+    for record in records:
+        cells = [None] * len(COLUMNS) if record.result is None else csv_row(record.result)
+        message = record.fault if record.result is None else record.result.message
+        tail = [safe_cell(message), round(record.seconds, 6), record.code]
+        lines.append(csv_line([safe_cell(record.source), *cells, *tail]))
+    (path,) = write_all(folder, {SUMMARY: "\n".join(lines) + "\n"})
+    return path
+
+
+def _show(records: Sequence[Record], folder: Path | None) -> None:
+    """Print a line for each, and how many ended how; beside a folder only, on stderr, what went wrong."""
+    out = console(stderr=folder is not None)
+    wrong = [record for record in records if record.result is None or record.result.plan is None]
+    shown = wrong[:MOST_ROWS] if folder is not None else records
+    if shown:
+        out.print(_table(shown))
+    for record in shown:
+        for line in notes(record.result) if record in wrong and record.result is not None else ():
+            out.print(f"{record.source}: {line}", markup=False)
+    counts = Counter(record.result.status if record.result else "not solved" for record in records)
+    ended = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
+    seconds = sum(record.seconds for record in records)
+    out.print(f"{len(records):,} instances: {ended or 'none'}; {seconds:,.1f} s of work", markup=False)
+
+
+def _table(records: Sequence[Record]) -> Table:
+    """Return the table of a batch: one line each, however many objectives there are."""
+    titles = [("source", False), ("status", False), ("objective", False)]
+    titles += [("value", True), ("gap", True), ("certified gap", True), ("seconds", True)]
+    cells = []
+    for record in records:
+        result, seconds = record.result, f"{record.seconds:.2f}"
+        if result is None:
+            cells.append([record.source, "not solved", *["–"] * 4, seconds])
+            continue
+        name = ", ".join(known.name for known in result.objectives) or "–"
+        values = ", ".join(figure(known.value) for known in result.objectives) or "–"
+        figures = [values, percent(result.gap), percent(result.certified_gap)]
+        cells.append([record.source, result.status_text, name, *figures, seconds])
+    return table(titles, cells)
 
 
 def solve_files(run: RunOptions, as_batch: bool) -> int:

@@ -1,14 +1,11 @@
 """What consolidation consists of on this floor."""
 
 from ..kind import PlanFormat, PlannerKind
-from .actions import actions, to_carry_out
-from .changes import changes
+from .changes import changes, what_if
 from .kubernetes import kubernetes_lines, kubernetes_plan
 from .page import consolidation_parts
-from .plan import as_data, columns, left_out, notes
-from .slurm import slurm_lines, slurm_notes
-from .slurm_script import script_lines
-from .what_if import what_if
+from .plan import actions, as_data, columns, left_out, notes, to_carry_out
+from .slurm import script_lines, slurm_lines, slurm_notes
 
 CONSOLIDATION = PlannerKind(
     title="Consolidation: which servers each job runs on",

@@ -1,17 +1,343 @@
-"""Plans of consolidation for Kubernetes: a script where jobs say which objects they are, else affinity."""
+"""Plans of consolidation for Kubernetes: a script of kubectl commands, or node affinity for pod templates.
+
+There is a script where jobs say which object they are. The functions that it calls stand in
+kubernetes.sh. Names of objects and servers are of Kubernetes' own alphabets, which a shell takes as they
+are; all other text is quoted.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ...formulations.consolidation.plan import JobPlacement
+from ...instances.common.printable import one_line
 from ...instances.consolidation.instance import ConsolidationInstance
-from .actions import KUBERNETES_NODE, check_nodes, to_carry_out
-from .devices import in_words
-from .kubernetes_script import script_lines
+from ...instances.consolidation.job import PlacementJob
+from ...instances.consolidation.workload import Workload
+from ...instances.files.reading import fail
+from .migration_steps import Step, action_in, functions, steps
+from .plan import KUBERNETES_NODE, check_nodes, in_words, runs_now, to_carry_out, total
+
+TEMPLATE = "spec.template.spec"
+REPLICAS = {
+    "jaxjobs.kubeflow.org": "jaxReplicaSpecs",
+    "mpijobs.kubeflow.org": "mpiReplicaSpecs",
+    "paddlejobs.kubeflow.org": "paddleReplicaSpecs",
+    "pytorchjobs.kubeflow.org": "pytorchReplicaSpecs",
+    "tfjobs.kubeflow.org": "tfReplicaSpecs",
+    "xgboostjobs.kubeflow.org": "xgbReplicaSpecs",
+}
+"""Operators' jobs → where these have the templates of their pods."""
+SCALED = ("deployments.apps", "statefulsets.apps")
+PATHS = {"jobs.batch": TEMPLATE, "pods": "spec", **dict.fromkeys(SCALED, TEMPLATE)}
+JOB_SET = "jobsets.jobset.x-k8s.io"
+NEVER = "never fits"
+"""So begins the reason of a job that no server can hold."""
+HOW = {
+    "pods": "it is deleted, and made again with another affinity",
+    **dict.fromkeys(SCALED, "it is scaled to 0, gets another affinity, and is scaled back"),
+}
+"""What it takes to start pods elsewhere; all other objects are suspended, changed, and resumed."""
+USAGE = """
+#   bash {name} check   changes nothing: is all as the plan supposes, would the server take each change?
+#   bash {name} print   changes nothing: writes every command
+#   bash {name} run     checks, then takes the steps in their order, and stops at the first that fails
+#   bash {name} run 3   goes on with step 3
+#   bash {name} back    the way back: what ran returns to its servers, what waited waits as before
+#
+# TIMEOUT=600 is how many seconds pods have to end, or to start. run keeps each object as it was before in the
+# folder that 'saved' names below; back needs it. It takes kubectl 1.24 or later.
+#
+# Fields that cannot change on what runs: the template of a Job may change only while it is suspended, so its
+# pods end first, and start again with what they have saved themselves. The same holds for the jobs of the
+# training operators and for JobSets. Affinity says which servers pods may use, not how many go to each: run
+# waits until they are where the plan has them, and stops if they are not. It stays in the objects, after back
+# too: pods that are made again later wait for these servers. Pods that are not in the plan are not held, and
+# may take a place; then the script stops at that step."""
+
+
+@dataclass
+class Unit:
+    """An object, and the jobs that are its pods: one, but for what is scaled as a whole.
+
+    Attributes
+    ----------
+    done
+        How many of the jobs are placed or released.
+    held
+        Whether the steps stop it, or keep it from starting.
+    """
+
+    workload: Workload
+    jobs: list[PlacementJob] = field(default_factory=list)
+    entries: list[JobPlacement] = field(default_factory=list)
+    done: int = 0
+    held: bool = False
+
+    @property
+    def name(self) -> str:
+        """The object as functions of the script take it."""
+        return f"{self.workload.resource} {self.workload.namespace} {self.workload.name}"
+
+    @property
+    def actions(self) -> set[str]:
+        """What becomes of the jobs."""
+        return {action_in(entry) for entry in self.entries}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a script can change where its pods run."""
+        resource, parts = self.workload.resource, self.workload.parts
+        if resource in REPLICAS or resource == JOB_SET:
+            return all(group.name in parts for job in self.jobs for group in job.task_groups)
+        return resource in PATHS
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all its pods do the same, so that it can be stopped and placed as a whole."""
+        return self.actions <= {"start", "move"} or len(self.actions) == 1
+
+    def path(self, group: str) -> str:
+        """Return where the object has the specification of the pods of a group."""
+        resource = self.workload.resource
+        if resource in REPLICAS:
+            return f"spec.{REPLICAS[resource]}.{self.workload.parts[group]}.template.spec"
+        return self.workload.parts[group] if resource == JOB_SET else PATHS[resource]
+
+    def paths(self) -> list[str]:
+        """Return all of these, each once."""
+        return sorted({self.path(group.name) for job in self.jobs for group in job.task_groups})
+
+    def limits(self, placements: Iterable[Mapping[str, Mapping[str, int]]]) -> list[str]:
+        """Return for each path the servers that its pods may use, as words."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for tasks in placements:
+            for group, servers in tasks.items():
+                found[self.path(group)].update(servers)
+        return [f"{path}={','.join(sorted(servers))}" for path, servers in sorted(found.items())]
+
+
+def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
+    """Return the script that carries out a plan.
+
+    Parameters
+    ----------
+    entries
+        All entries of the plan.
+
+    Raises
+    ------
+    InstanceError
+        If a server's name cannot be a node's, or a job is to move or to stop that no script can.
+    """
+    jobs = {job.name: job for job in instance.jobs}
+    entries = [_without_restart(jobs[entry.job], entry) for entry in entries]
+    units, left = _units(instance, entries)
+    for entry in entries:
+        check_nodes(entry.job, entry.used_servers, *KUBERNETES_NODE)
+    forward = list(_forward(units, steps(instance, entries)))
+    name = f"plan-{instance.sha256()[:12]}"
+    yield "#!/usr/bin/env bash"
+    yield f"# A plan for Kubernetes, made by clusterplan for the instance {one_line(instance.name)}."
+    yield from (f"# {line}" for line in _summary(units, left))
+    yield from USAGE.format(name=f"{name}.sh").splitlines()[1:]
+    yield ""
+    yield f"saved=${{SAVED:-{name}}}"
+    yield from functions("kubernetes")
+    yield from _function("checks", _checks(instance, units.values()))
+    yield from _function("steps", forward)
+    yield from _function("back", _back(instance, units.values()))
+    yield from MAIN.splitlines()
+
+
+def _without_restart(job: PlacementJob, entry: JobPlacement) -> JobPlacement:
+    """Return a plan's entry as one to keep where only pods are to start beside those that run."""
+    planned = {name: Counter(servers) for name, servers in entry.tasks.items()}
+    stays = all(Counter(group.current) <= planned.get(group.name, Counter()) for group in job.task_groups)
+    if entry.action != "move" or not stays or entry.devices:
+        return entry
+    return entry.model_copy(update={"action": "keep"})
+
+
+MAIN = """mode=${1:-} from=${2:-1}
+case $from in '' | *[!0-9]*) fail "'$from' is no number of a step" ;; esac
+case $mode in
+  check) checks ;;
+  print) steps ;;
+  run)
+    if [ "$from" -le 1 ]; then checks; fi
+    steps
+    ;;
+  back) back ;;
+  *)
+    sed -n '/^# A plan/,/^$/s/^# \\{0,1\\}//p' "$0"
+    exit 2
+    ;;
+esac"""
+
+
+def _function(name: str, lines: Iterable[str]) -> Iterator[str]:
+    yield f"{name}() {{"
+    yield from (f"  {line}" for line in [*lines, "return 0"])
+    yield "}"
+    yield ""
+
+
+def _units(
+    instance: ConsolidationInstance, entries: Sequence[JobPlacement]
+) -> tuple[dict[str, Unit], dict[str, str]]:
+    """Return job → its object, of those that the plan changes; and who is left to the scheduler, and why.
+
+    Raises
+    ------
+    InstanceError
+        If one of the latter is to move or to stop.
+    """
+    jobs = {job.name: job for job in instance.jobs}
+    now = runs_now(instance)
+    found: dict[str, Unit] = {}
+    left = {}
+    for entry in entries:
+        workload = jobs[entry.job].workload
+        if (entry.reason or "").startswith(NEVER):
+            continue  # no place will be free for it, so it need not be held
+        if workload is not None:
+            key = f"{workload.resource} {workload.namespace} {workload.name}"
+            unit = found.setdefault(key, Unit(workload))
+            unit.jobs.append(jobs[entry.job])
+            unit.entries.append(entry)
+        elif action_in(entry) != "keep":
+            left[entry.job] = _why_not(entry, "it does not say which object it is (workload)")
+        if entry.action == "keep" and total(entry.tasks) != total(now[entry.job]):
+            left[entry.job] = "it runs in part, and its other pods start where there is room"
+    chosen = {}
+    for unit in found.values():
+        others = f"other pods of {unit.workload.resource} {unit.workload.name}"
+        if not unit.is_known:
+            why = f"nothing is known of how {unit.workload.resource} are stopped and placed"
+        elif unit.actions <= {"keep", "start", "wait"}:
+            why = f"{others} run and stay, so it starts where there is room"
+        else:
+            why = f"{others} would have to stop too"
+        for entry in unit.entries:
+            if unit.is_known and unit.is_whole:
+                chosen[entry.job] = unit
+            elif action_in(entry) != "keep":
+                left[entry.job] = _why_not(entry, why)
+    return chosen, left
+
+
+def _why_not(entry: JobPlacement, why: str) -> str:
+    if entry.action in ("move", "stop"):
+        raise fail(
+            "plan",
+            f"is to {entry.action}, but {why}; set movable: false for it and solve again",
+            f"job {entry.job!r}",
+        )
+    return why
+
+
+def _summary(units: Mapping[str, Unit], left: Mapping[str, str]) -> Iterator[str]:
+    """Say what the script does, by object, and what it does not."""
+    counts = Counter(action_in(e) for unit in _distinct(units.values()) for e in unit.entries)
+    said = ", ".join(f"{counts[action]} to {action}" for action in ("start", "move", "stop", "keep", "wait"))
+    yield f"Jobs: {said}; left to the scheduler: {len(left)}."
+    if any(entry.devices for unit in _distinct(units.values()) for entry in unit.entries):
+        yield "Kubernetes chooses single devices itself; those of the plan stand in --format json."
+    for job, why in left.items():
+        yield f"LEFT TO THE SCHEDULER: {one_line(job)}: {why}."
+
+
+def _distinct(units: Iterable[Unit]) -> list[Unit]:
+    return list({unit.name: unit for unit in units}.values())
+
+
+def _changed(units: Iterable[Unit]) -> list[Unit]:
+    return [unit for unit in _distinct(units) if unit.held]
+
+
+def _forward(units: Mapping[str, Unit], order: Sequence[Step]) -> Iterator[str]:
+    """Yield the calls of the steps; an object is held with its first job, and placed with its last."""
+    number = 0
+    for step in order:
+        unit = units.get(step.job)
+        alone = unit is not None and (unit.actions != {"keep"} or len(unit.jobs) == 1)
+        if step.do == "stop" and not alone:
+            raise fail(
+                "plan", "others need the devices that it has, but it cannot be stopped", f"job {step.job!r}"
+            )
+        call = "" if unit is None else _call(unit, step)
+        if unit is not None and call:
+            number += 1
+            yield f"step {number} {shlex.quote(_said(unit, step))}"
+            yield call
+
+
+def _call(unit: Unit, step: Step) -> str:
+    if step.do in ("hold", "stop"):
+        first, unit.held = not unit.held, True
+        return f"hold {unit.name}" * first
+    unit.done += 1
+    if unit.done < len(unit.jobs):
+        return ""
+    if step.do == "release":
+        return f"release {unit.name}"
+    placements = [entry.tasks for entry in unit.entries]
+    return " ".join(["place", unit.name, _counted(placements), *map(shlex.quote, unit.limits(placements))])
+
+
+def _said(unit: Unit, step: Step) -> str:
+    """Say what a step does."""
+    name = one_line(unit.workload.name if len(unit.jobs) > 1 else step.job)
+    how = f"; {HOW[unit.workload.resource]}" if unit.workload.resource in HOW else ""
+    if step.do == "hold":
+        return f"hold {name}: it waits, and must not take a place that is not its own{how}"
+    if step.do == "stop":
+        why = ": its new place is not free yet, and others wait for its old one" if step.early else ""
+        return f"stop {name} on {', '.join(step.servers)}{why}{how}"
+    if step.do == "release":
+        return f"release {name}: it waits for room, as before"
+    return f"start {name} on {', '.join(sorted({s for e in unit.entries for s in e.used_servers}))}"
+
+
+def _counted(placements: Iterable[Mapping[str, Mapping[str, int]]]) -> str:
+    """Return servers, each with how many pods are on it, as one word."""
+    servers = sum((total(tasks) for tasks in placements), Counter[str]())
+    return shlex.quote(",".join(f"{server} {count}" for server, count in sorted(servers.items())))
+
+
+def _checks(instance: ConsolidationInstance, units: Iterable[Unit]) -> Iterator[str]:
+    now = runs_now(instance)
+    changed = _changed(units)
+    for unit in changed:
+        yield f"check {unit.name} {_counted(now[job.name] for job in unit.jobs)}"
+        limits = unit.limits(entry.tasks for entry in unit.entries if entry.placed)
+        if limits:
+            yield " ".join(["check_place", unit.name, *map(shlex.quote, limits)])
+    servers = {server for unit in changed for entry in unit.entries for server in entry.used_servers}
+    yield from (f"check_server {server}" for server in sorted(servers))
+    yield '[ "$wrong" = 0 ] || fail "the cluster is not as the plan supposes, or you may not change it"'
+
+
+def _back(instance: ConsolidationInstance, units: Iterable[Unit]) -> Iterator[str]:
+    """Yield the calls that put everything back: all is held, what ran is placed, what waited is released."""
+    now = runs_now(instance)
+    changed = list(reversed(_changed(units)))
+    ran = [unit for unit in changed if any(total(now[job.name]) for job in unit.jobs)]
+    yield from (f"hold {unit.name}" for unit in changed)
+    for unit in ran:
+        placements = [now[job.name] for job in unit.jobs]
+        yield " ".join(["place", unit.name, _counted(placements), *map(shlex.quote, unit.limits(placements))])
+    for unit in changed:
+        if unit not in ran:
+            yield f"release {unit.name} {' '.join(map(shlex.quote, unit.paths()))}"
+
 
 LONGEST_LABEL = 63
 

@@ -1,17 +1,167 @@
-"""A plan of consolidation as a table, as plain data, and in numbers."""
+"""A consolidation plan as table and plain data: placements, single devices, and actions on running jobs."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...formulations.consolidation.plan import Action, JobPlacement
+from ...instances.consolidation.devices import WHOLE, Ask, Device, Devices, DeviceSlot, TaskDevices
 from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.job import Group, PlacementJob
+from ...instances.consolidation.server import Server
+from ...instances.files.reading import fail
 from ...solvers.common.result import Result
-from ..output.text import TextColumn
-from .actions import runs_now, total
-from .devices import beside
+from ..output import some_lines
+from ..reports.text import TextColumn
+
+KUBERNETES_NODE = (
+    re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"),
+    "a Kubernetes node: a-z, 0-9, '-', and '.' between them",
+)
+"""Names that nodes can have, and what these are."""
+
+
+def to_carry_out(entries: Sequence[JobPlacement], every: bool) -> list[JobPlacement]:
+    """Return the entries that change something, or with `every` all that are placed."""
+    return [e for e in entries if e.placed and (every or e.action in (None, "start", "move"))]
+
+
+def actions(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
+    """Say which jobs run on, which are to be stopped, and which move."""
+    keep = sum(entry.action == "keep" for entry in entries)
+    if keep:
+        yield "1 job keeps running where it is" if keep == 1 else f"{keep:,} jobs keep running where they are"
+    now = runs_now(instance)
+    stops = [f"to stop: {e.job}: runs on {_counts(total(now[e.job]))}" for e in entries if e.action == "stop"]
+    yield from some_lines(stops, "to stop: {:,} more")
+    moves = [f"to move: {e.job}: {_move(now[e.job], e)}" for e in entries if e.action == "move"]
+    yield from some_lines(moves, "to move: {:,} more")
+
+
+def check_nodes(job: str, servers: Iterable[str], allowed: re.Pattern[str], what: str) -> None:
+    """Refuse servers whose names the form of a cluster manager cannot hold.
+
+    Raises
+    ------
+    InstanceError
+        Naming the job and the server.
+    """
+    for server in servers:
+        if not allowed.fullmatch(server):
+            raise fail("plan", f"the server {server!r} cannot be {what}", f"job {job!r}")
+
+
+def runs_now(instance: ConsolidationInstance) -> dict[str, dict[str, Counter[str]]]:
+    """Return job → group → server → tasks there now."""
+    return {
+        job.name: {group.name: Counter(group.current) for group in job.task_groups} for job in instance.jobs
+    }
+
+
+def total(groups: Mapping[str, Mapping[str, int]]) -> Counter[str]:
+    """Return server → tasks of all groups."""
+    return sum(map(Counter, groups.values()), Counter[str]())
+
+
+def _move(now: dict[str, Counter[str]], entry: JobPlacement) -> str:
+    """Say which tasks leave which servers for which."""
+    planned = {group: Counter(servers) for group, servers in entry.tasks.items()}
+    leaving = total({group: counts - planned.get(group, Counter()) for group, counts in now.items()})
+    coming = total({group: counts - now.get(group, Counter()) for group, counts in planned.items()})
+    parts = [f"from {_counts(leaving)}" if leaving else "", f"to {_counts(coming)}" if coming else ""]
+    # Nothing leaves a server where tasks only change devices.
+    return " ".join(filter(None, parts)) or f"to other devices of {', '.join(total(planned))}"
+
+
+def _counts(servers: Counter[str]) -> str:
+    return ", ".join(f"{server} {count}" for server, count in servers.items())
+
+
+MOST_TASKS = 4
+"""Tasks on one server whose devices are listed."""
+
+
+def in_words(tasks: Sequence[TaskDevices], asks: Mapping[str, Ask] | None = None) -> str:
+    """Return the devices that tasks on one server hold, such as ``gpu 0+1; gpu 2 slot 4``.
+
+    Parameters
+    ----------
+    asks
+        What each task asks for, where shares and profiles are to be said too, as in ``gpu 0 (46 %)``.
+    """
+    known = asks or {}
+    parts = [
+        ", ".join(_held(name, held) + _part(known.get(name)) for name, held in task.items())
+        for task in tasks[:MOST_TASKS]
+    ]
+    return "; ".join(parts) + (f"; {len(tasks) - MOST_TASKS} more" if len(tasks) > MOST_TASKS else "")
+
+
+def _held(name: str, held: tuple[int, ...] | DeviceSlot) -> str:
+    if isinstance(held, DeviceSlot):
+        return f"{name} {held.device} slot {held.slot}"
+    return f"{name} {'+'.join(map(str, held))}"
+
+
+def _part(ask: Ask | None) -> str:
+    if ask is None or ask.whole:
+        return ""
+    return f" ({ask.profile or f'{ask.share / 10:g} %'})"
+
+
+def partitions(entries: Iterable[JobPlacement], jobs: Mapping[str, PlacementJob]) -> dict[str, Counter[str]]:
+    """Return server → how many partitions of each profile these entries of a plan hold there."""
+    found: dict[str, Counter[str]] = {}
+    for entry in entries:
+        for group in jobs[entry.job].task_groups:
+            profiles = [ask.profile for ask in group.asks.values() if ask.profile]
+            for server, count in entry.tasks.get(group.name, {}).items() if profiles else ():
+                found.setdefault(server, Counter()).update(dict.fromkeys(profiles, count))
+    return found
+
+
+def beside(devices: Mapping[str, Mapping[str, Sequence[TaskDevices]]] | None, group: str, server: str) -> str:
+    """Return the devices of a group's tasks on a server in brackets; nothing where there are none."""
+    tasks = (devices or {}).get(group, {}).get(server)
+    return f" ({in_words(tasks)})" if tasks else ""
+
+
+def capacity_of(server: Server) -> dict[str, float]:
+    """Return what a server has, devices by their number."""
+    return {**server.capacity, **{name: float(of.count) for name, of in (server.devices or {}).items()}}
+
+
+def available_of(server: Server) -> dict[str, float]:
+    """Return what a plan may use of a server; of a device that others share, what they leave."""
+    left = {
+        name: sum(_left(state, of) for state in server.device_states[name])
+        for name, of in (server.devices or {}).items()
+    }
+    return {**server.available, **left}
+
+
+def _left(state: Device, of: Devices) -> float:
+    if state.mode == "parted" and of.partitions is not None:
+        return 1.0 - state.used.bit_count() / of.partitions.slots
+    return {"free": 1.0, "shared": 1.0 - state.used / WHOLE}.get(state.mode, 0.0)
+
+
+def demand_of(group: Group, server: Server) -> dict[str, float]:
+    """Return what a task takes on a server; of devices their number, or its part of one."""
+    if not group.asks:
+        return group.demand
+    return {**group.demand, **{name: _size(ask, name, server) for name, ask in group.asks.items()}}
+
+
+def _size(ask: Ask, name: str, server: Server) -> float:
+    devices = (server.devices or {}).get(name)
+    if ask.profile and devices is not None and devices.partitions is not None:
+        return devices.partitions.profiles[ask.profile].size / devices.partitions.slots
+    return ask.thousandths / WHOLE
+
 
 ACTIONS: tuple[Action, ...] = ("start", "keep", "move", "stop", "wait")
 MOST_REASONS = 5

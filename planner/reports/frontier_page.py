@@ -1,25 +1,165 @@
-"""The page of a frontier: the plot, the plan of each point, and all points as a table."""
+"""The page of a Pareto frontier: the plot, its knee, the plan of each point, and all points as a table.
+
+The knee is the point after which more speed costs much more.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from ...solvers.common.result import Result
-from ..verification.findings import Verification
-from .frontier_figure import Drawing
-from .knee import knee, knee_words
-from .page import render
-from .plot_style import Figure, place_on
-from .provenance import headline, provenance
-from .tables import CellColumn, Column, Table, number
+from ..findings import Verification
+from .page import CellColumn, Column, Table, headline, number, provenance, render
+from .plot_style import Figure, marker, place_on
 from .text import counted
+
+PointT = TypeVar("PointT")
+
+
+@dataclass(frozen=True)
+class Drawing(Generic[PointT]):
+    """How points are drawn.
+
+    Attributes
+    ----------
+    place
+        Where a point lies.
+    hover
+        The lines of its hover text below the title.
+    step
+        How the line goes from a point to the next: first along (`hv`) or first up or down (`vh`).
+    """
+
+    place: Callable[[PointT], tuple[float, float]]
+    hover: Callable[[PointT], list[str]]
+    step: Literal["hv", "vh"]
+
+    def marks(self, points: Sequence[PointT], titles: Sequence[str]) -> Figure:
+        """Return points with their hover texts; titles are HTML."""
+        hover = [[title, *self.hover(point)] for point, title in zip(points, titles, strict=True)]
+        lines = [f"<br>%{{customdata[{line}]}}" for line in range(1, len(hover[0]))]
+        return {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [self.place(point)[0] for point in points],
+            "y": [self.place(point)[1] for point in points],
+            "customdata": hover,
+            "hovertemplate": f"<b>%{{customdata[0]}}</b>{''.join(lines)}<extra></extra>",
+        }
+
+    def line(self, points: Sequence[PointT]) -> Figure:
+        """Return the frontier, a step at each point."""
+        return {
+            **self.marks(points, [f"point {index + 1}" for index in range(len(points))]),
+            "mode": "lines+markers",
+            "line": {"shape": self.step, "color": "@s0", "width": 2},
+            "marker": {
+                "color": "@s0",
+                "size": 8 if len(points) <= 80 else 5,
+                "line": {"color": "@panel", "width": 1},
+            },
+        }
+
+    def star(self, point: PointT, title: str) -> Figure:
+        """Return the mark of the point of today."""
+        return {**self.marks([point], [title]), "marker": marker("star", "@accent", 17)}
+
+    def ring(self, point: PointT) -> Figure:
+        """Return the mark of the point that is chosen, which a script moves."""
+        x, y = self.place(point)
+        return {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [x],
+            "y": [y],
+            "hoverinfo": "skip",
+            "marker": marker("circle-open", "@ink", 20, 3),
+        }
+
+
+def nothing_below(lower: Sequence[tuple[float, float]], end: float, unit: float) -> Figure:
+    """Return the area that is proven to hold no plan; corners are costs with bounds in seconds."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [*(rate for rate, _ in lower), end],
+        "y": [*(bound / unit for _, bound in lower), lower[-1][1] / unit],
+        "line": {"shape": "hv", "color": "@s2", "width": 1.5},
+        "fill": "tozeroy",
+        "fillcolor": "@panel",
+        "fillpattern": {
+            "shape": "/",
+            "fgcolor": "@s2/0.5",
+            "bgcolor": "@panel",
+            "size": 7,
+            "solidity": 0.12,
+        },
+        "hovertemplate": "no plan is below %{y:.5g}<extra></extra>",
+    }
+
+
+def between(rates: Sequence[float], means: Sequence[float], end: float) -> Figure:
+    """Return the invisible upper edge of what is still open."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [*rates, end],
+        "y": [*means, means[-1]],
+        "line": {"shape": "hv", "width": 0, "color": "@s0"},
+        "fill": "tonexty",
+        "fillcolor": "@s0/0.22",
+        "hoverinfo": "skip",
+    }
+
+
+LEAST_BEND = 0.1
+"""A frontier that bends less than this, as a share of its height, has no knee."""
+MANY = 2.995
+"""From here on a ratio is told as a multiple."""
+
+
+def knee(trades: Sequence[tuple[float, float]]) -> int | None:
+    """Return which point lies farthest below the line from the cheapest to the fastest one.
+
+    This is the knee of Satopää, Albrecht, Irwin and Raghavan (2011), for few points and no noise. Speeds and
+    costs are compared as ratios, so that the line is straight where each per cent of speed costs the same.
+
+    Parameters
+    ----------
+    trades
+        Speed and cost of each point.
+    """
+    if len(trades) < 3 or min(map(min, trades)) <= 0:
+        return None
+    speeds, costs = ([math.log(value) for value in values] for values in zip(*trades, strict=True))
+    faster, dearer = max(speeds) - min(speeds), max(costs) - min(costs)
+    if not faster or not dearer:
+        return None
+    bends = [
+        (speed - min(speeds)) / faster - (cost - min(costs)) / dearer
+        for speed, cost in zip(speeds, costs, strict=True)
+    ]
+    best = max(range(len(trades)), key=bends.__getitem__)
+    return best if bends[best] >= LEAST_BEND else None
+
+
+def knee_words(speed: float, cost: float) -> str:
+    """Return a trade in words; speed and cost are ratios to those of the cheapest point."""
+    faster = f"{_added(speed)} faster" if speed < MANY else f"{speed:.1f} times as fast"
+    dearer = f"{_added(cost)} more" if cost < MANY else f"{cost:.1f} times the cost"
+    return f"{faster} for {dearer}"
+
+
+def _added(ratio: float) -> str:
+    return f"{100 * (ratio - 1):.0f} %"
+
 
 MOST_POINTS = 1500
 """A page shows at most so many points of a frontier."""
-
-PointT = TypeVar("PointT")
 
 
 def evenly(points: Sequence[PointT], most: int) -> list[PointT]:

@@ -1,4 +1,7 @@
-"""The page that every report is made from: one file that needs nothing else, and no network.
+"""The HTML page that every report is made from: its template, its tables, its head and foot.
+
+A page is one file that needs nothing else, and no network. Head and foot tell status, objectives, claims,
+options and versions. Cells of tables carry the value by which they are sorted.
 
 Names in instances are untrusted. The templates escape all text; data for scripts is JSON in which no
 character can end the script; and a content policy lets only the scripts run that the page was made with.
@@ -9,13 +12,125 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...instances.common.base import Instance
+from ...instances.common.errors import OptionError
+from ...solvers.common.frontier import AnyFrontier
+from ...solvers.common.options import SolveOptions
+from ...solvers.common.result import ObjectiveRecord, Result, is_certified
+from ..batch.comparison_rows import ComparisonRow
+from ..findings import Verification
+from .text import MARK, duration, percent, short, status_words
 
 if TYPE_CHECKING:
     import jinja2
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column; one of numbers is aligned to the right and sorted by value.
+
+    Attributes
+    ----------
+    note
+        What the title means, in a few words.
+    wide
+        Whether it holds sentences.
+    """
+
+    title: str
+    numeric: bool = False
+    note: str | None = None
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a cell shows.
+
+    Attributes
+    ----------
+    value
+        What it is sorted by in a column of numbers; None is unknown, and comes last.
+    mark
+        Class of the cell's style, such as `good` or `bad`.
+    swatch
+        Number of the colour that stands before the text.
+    share
+        Length of a bar behind the text, at most 1.
+    """
+
+    text: str
+    value: float | None = None
+    mark: str = ""
+    swatch: int | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a caption; the first column names the row.
+
+    Attributes
+    ----------
+    id
+        Unique on the page.
+    filter
+        What may be typed to see only some rows; None where there is nothing to filter.
+    """
+
+    id: str
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    sortable: bool = True
+    filter: str | None = None
+    footnotes: Sequence[str] = field(default=())
+
+
+ItemT = TypeVar("ItemT")
+CellColumn = tuple[Column, Callable[[ItemT], Cell]]
+"""A column, and its cell in the row of an item."""
+
+
+def table_of(
+    id: str, caption: str, items: Iterable[ItemT], columns: Sequence[CellColumn[ItemT]], **more: Any
+) -> Table:
+    """Return a table with a row for each item.
+
+    Parameters
+    ----------
+    more
+        Further fields of the table.
+    """
+    rows = [[cell(item) for _, cell in columns] for item in items]
+    return Table(id, caption, [column for column, _ in columns], rows, **more)
+
+
+def number(value: float | None, digits: int = 6) -> Cell:
+    """Return the cell of a number."""
+    return Cell(short(value, digits), value)
+
+
+def share(value: float | None) -> Cell:
+    """Return the cell of a gap, in per cent."""
+    return Cell(percent(value), value)
+
+
+def seconds(value: float | None) -> Cell:
+    """Return the cell of a duration."""
+    return Cell(duration(value), value)
+
+
+def text(value: str | None, mark: str = "") -> Cell:
+    """Return the cell of a text; none is a dash."""
+    return Cell(value or "–", mark=mark)
+
 
 HERE = Path(__file__).parent
 IN_SCRIPTS = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
@@ -83,3 +198,105 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+
+
+Facts = list[tuple[str, str]]
+"""Pairs of what it is and what it says."""
+
+
+def check_same(instance: Instance, sha256: str, what: str) -> None:
+    """Refuse a result or frontier of another instance.
+
+    Raises
+    ------
+    OptionError
+        If the hashes differ.
+    """
+    if instance.sha256() != sha256:
+        raise OptionError(f"{what} is of another instance than {instance.name}, or it was changed since")
+
+
+def result_cell(result: Result | ComparisonRow) -> Cell:
+    """Return the cell of the status of a result, which says what is only claimed."""
+    mark = "fair" if result.only_claimed else MARK.get(result.status, "fair")
+    return Cell(result.status_text, mark=mark)
+
+
+def provenance(made: Result | AnyFrontier, solver: str | None = None, backend: str | None = None) -> Facts:
+    """Return the lines of a footer."""
+    facts = [("solver", solver)] if solver else []
+    facts += [("library", backend)] if backend else []
+    facts.append(("time to solve", duration(made.runtime_s)))
+    facts.append(("options", options_text(made.options)))
+    facts.append(("versions", versions_text(made.versions)))
+    facts.append(("sha256 of the instance", made.instance_sha256))
+    return [(name, value) for name, value in facts if value]
+
+
+def options_text(options: SolveOptions) -> str:
+    """Return the options that are set."""
+    given = options.model_dump(exclude_none=True, exclude={"warm_start"})
+    given["warm_start"] = "a given plan" if options.warm_start is not None else None
+    parts = [f"{name} {_plain(value)}" for name, value in given.items() if value not in (None, {})]
+    return ", ".join(parts)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
+
+
+def versions_text(versions: Mapping[str, str]) -> str:
+    """Return names and versions of libraries."""
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
+def objectives_table(result: Result) -> Table:
+    """Return how good the plan is in each objective."""
+    columns: list[CellColumn[ObjectiveRecord]] = [
+        (Column("objective"), lambda o: Cell(o.name if o.unit == o.name else f"{o.name} [{o.unit}]")),
+        (Column("better is"), lambda o: Cell("less" if o.sense == "min" else "more")),
+        (Column("value", True), lambda o: number(o.value, 8)),
+        (Column("bound", True, "what the method proved"), lambda o: number(o.bound, 8)),
+        (Column("gap", True), lambda o: share(o.gap)),
+        (
+            Column("certified bound", True, "what our own check derives"),
+            lambda o: number(o.certified_bound, 8),
+        ),
+        (Column("certified gap", True), lambda o: share(o.certified_gap)),
+        (Column("proven"), lambda o: _proven(o, result.options.gap)),
+    ]
+    caption = "How good the plan is" if result.plan is not None else "What is proven"
+    return table_of("goals", caption, result.objectives, columns, sortable=False)
+
+
+def _proven(record: ObjectiveRecord, gap: float) -> Cell:
+    if not record.proven:
+        return text("no", "fair")
+    return text("yes", "good") if is_certified(record, gap) else text("by the solver alone", "fair")
+
+
+def instance_facts(instance: Instance) -> Facts:
+    """Return kind and source of the instance."""
+    return [("kind", instance.kind), ("source", instance.source or "not given")]
+
+
+def headline(status: str, limit: str, checked: Verification | None = None) -> tuple[str, str]:
+    """Return a status in words, and the class of its style.
+
+    Parameters
+    ----------
+    checked
+        What the check of a stored result found; none where it was just solved.
+    """
+    if checked is not None and not checked.complete:
+        return f"{status}: not all of it is proven here", "fair"
+    if checked is not None and checked.within:
+        return checked.within, "fair"
+    return status_words(status, limit), MARK.get(status, "fair")
+
+
+def usd(value: float | None, digits: int = 6) -> str:
+    """Return an amount of money; none is a dash."""
+    return "–" if value is None else f"{short(value, digits)} USD"

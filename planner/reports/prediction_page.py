@@ -9,10 +9,8 @@ from typing import Any
 from ...instances.prediction.fill.answer import short as roughly
 from ...instances.prediction.fill.predict import Prediction
 from ...instances.prediction.training.refusals import OF_MEMORY
-from .page import render
+from .page import Cell, CellColumn, Column, Facts, Table, number, render, table_of, text
 from .plot_style import Figure, axis, colour, layout, line_at, shown
-from .provenance import Facts
-from .tables import Cell, CellColumn, Column, Table, number, table_of, text
 
 Row = dict[str, Any]
 IN_TIME = {"surely": "good", "probably": "fair", "late": "bad"}

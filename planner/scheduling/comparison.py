@@ -12,10 +12,9 @@ from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.registry import solvers_for
 from ...solvers.scheduling.methods import PolicySolver
 from ...solvers.scheduling.seen import Knowledge
-from ..comparison.measures import Distribution, Measure, Measures
-from ..comparison.row import ComparisonRow
+from ..batch.comparison_rows import ComparisonRow, Distribution, Measure, Measures
 from ..reports.text import short, unit_of_time
-from .lead import rounded_down
+from .plan import rounded_down
 
 MOST_POINTS = 200
 """Of a distribution; that many quantiles look like the whole."""

@@ -3,15 +3,11 @@
 from ...solvers.scheduling.frontier import find_frontier
 from ...solvers.scheduling.frontier_result import SchedulingFrontier
 from ..kind import ComparisonKind, FrontierKind, PlannerKind
-from .changes import answer, changes
+from .changes import answer, changes, what_if
 from .comparison import advice, measures
-from .frontier import SchedulingFrontierCheck, sentences
+from .frontier import SchedulingFrontierCheck, SchedulingFrontierPage, sentences
 from .frontier import columns as frontier_columns
-from .frontier_page import SchedulingFrontierPage
-from .lead import lead
-from .page import scheduling_parts
-from .plan import as_data, columns
-from .what_if import what_if
+from .plan import as_data, columns, lead, scheduling_parts
 
 MOST_SEGMENTS = 10_000
 """Of a job on average; a file with more is refused before it is read."""

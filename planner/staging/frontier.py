@@ -1,21 +1,27 @@
-"""The frontier of a staging instance, cost against throughput: its verification and its table."""
+"""The frontier of a staging instance, cost against throughput: its verification, table, plot and page."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from ...formulations.common.tolerance import within
 from ...formulations.staging.graphs.formulation import formulation_of
 from ...formulations.staging.plan import Corner, Stage
 from ...instances.staging.instance import StagingInstance
+from ...solvers.common.result import Result
 from ...solvers.staging.frontier import describe
 from ...solvers.staging.frontier_result import Frontier, FrontierPoint
+from ..findings import Findings, FrontierCheck, altered, order_faults
 from ..kind import Sentences
-from ..output.text import TextColumn, figure, percent
-from ..verification.findings import Findings
-from ..verification.frontier_check import FrontierCheck, altered, order_faults
-from ..verification.infeasibility import check_infeasible
+from ..reports.frontier_page import Drawing, FrontierPage
+from ..reports.page import Cell, CellColumn, Column, Table, instance_facts, number, seconds, table_of, usd
+from ..reports.plot_style import Figure, layout, line_at, marker, note, place_on, shown, spread_axis
+from ..reports.text import TextColumn, duration, figure, percent, short
+from ..verification import check_infeasible
+from .plan import PlanDrawing, axis_of, figures_of, in_short, limits_facts, types_table
 
 
 class StagingFrontierCheck(FrontierCheck):
@@ -102,3 +108,294 @@ def sentences(frontier: Frontier) -> Sentences:
         certified=f"certified: every plan{most} is matched by a point as fast that costs at most "
         f"{percent(frontier.certified_error)} more",
     )
+
+
+CLOSE = 1e-6
+"""Plans that are dearer by no more than this part lie on the frontier."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The plan of another method.
+
+    Attributes
+    ----------
+    cheapest_usd
+        Cost of the cheapest point that is at least as fast; None if there is none.
+    """
+
+    solver: str
+    point: FrontierPoint
+    cheapest_usd: float | None
+    runtime_s: float
+
+    @property
+    def dearer(self) -> float | None:
+        """The excess of the plan's cost over the frontier's, as a part of the latter."""
+        if self.cheapest_usd is None or not self.cheapest_usd:
+            return None
+        return max(0.0, self.point.cost_usd / self.cheapest_usd - 1)
+
+    @property
+    def words(self) -> str:
+        """How much dearer the plan is."""
+        if self.dearer is None:
+            return "–"
+        return "on the frontier" if self.dearer <= CLOSE else percent(self.dearer)
+
+
+def _hover(point: FrontierPoint) -> list[str]:
+    return [
+        f"{short(point.throughput_samples_per_s, 6)} samples/s",
+        usd(point.cost_usd),
+        f"{short(point.rate_usd_per_hour, 6)} USD/h for {duration(point.time_s)}",
+        shown(in_short(point.plan, 4)),
+    ]
+
+
+# From the fastest to the cheapest: along at the cost of the faster point, then down.
+DRAWING = Drawing[FrontierPoint](lambda p: (p.throughput_samples_per_s, p.cost_usd), _hover, "hv")
+
+
+def frontier_figure(
+    instance: StagingInstance,
+    points: Sequence[FrontierPoint],
+    today: int,
+    baselines: Sequence[Baseline],
+) -> tuple[Figure, dict[str, int]]:
+    """Return the plot, and which of its traces are the frontier, today's choice and the ring."""
+    every = [*points, *(baseline.point for baseline in baselines)]
+    speeds = [point.throughput_samples_per_s for point in every]
+    floor, limit = instance.throughput_floor_samples_per_s, instance.cost_limit_usd
+    x = spread_axis("throughput [samples/s]", [*speeds, *([] if floor is None else [floor])])
+    near = [limit] if limit is not None and near_limit(instance, points) else []
+    y = spread_axis("cost of the training [USD]", [*(point.cost_usd for point in every), *near])
+    traces = [DRAWING.line(points), *([_others(baselines, x)] if baselines else [])]
+    at = {"line": 0, "star": len(traces), "ring": len(traces) + 1}
+    traces += [DRAWING.star(points[today], shown("today's choice")), DRAWING.ring(points[today])]
+    if instance.hourly_budget_usd is not None:
+        traces.append(_budget(instance, instance.hourly_budget_usd, speeds))
+    return {"data": traces, "layout": layout(x, y, 460, **_limits(x, y, floor, near))}, at
+
+
+def _limits(x: Figure, y: Figure, floor: float | None, costs: Sequence[float]) -> Figure:
+    """Return lines at the throughput floor and the cost limit, with their words."""
+    shapes, notes = [], []
+    if floor is not None:
+        shapes.append(line_at("x", floor))
+        at = {"x": place_on(x, floor), "y": 1, "yref": "paper"}
+        notes.append(note(f"floor {short(floor)}", xanchor="left", yanchor="top", **at))
+    for limit in costs:
+        shapes.append(line_at("y", limit, "dot"))
+        at = {"x": 1, "xref": "paper", "y": place_on(y, limit)}
+        notes.append(note(f"cost limit {usd(limit)}", xanchor="right", yanchor="bottom", **at))
+    return {"shapes": shapes, "annotations": notes}
+
+
+def near_limit(instance: StagingInstance, points: Sequence[FrontierPoint]) -> bool:
+    """Return whether the cost limit is near enough to be drawn."""
+    limit = instance.cost_limit_usd
+    return limit is not None and limit <= 1.5 * max(point.cost_usd for point in points)
+
+
+def _others(baselines: Sequence[Baseline], x: Figure) -> Figure:
+    """Return the plans of other methods, each with its name on the side where there is room."""
+    middle = sum(x["range"]) / 2
+    left = [place_on(x, b.point.throughput_samples_per_s) > middle for b in baselines]
+    gap = "\u00a0" * 4
+    return {
+        **DRAWING.marks([b.point for b in baselines], [shown(b.solver) for b in baselines]),
+        "mode": "markers+text",
+        "text": [
+            name + gap if end else gap + name for name, end in zip(_names(baselines, x), left, strict=True)
+        ],
+        "textposition": ["middle left" if end else "middle right" for end in left],
+        "textfont": {"color": "@muted", "size": 12},
+        "cliponaxis": False,
+        "marker": marker("diamond", "@s1", 12),
+    }
+
+
+def _names(baselines: Sequence[Baseline], x: Figure) -> list[str]:
+    """Return what to write beside each plan; the first of plans that nearly coincide names all of them."""
+    low, high = x["range"]
+    names = [""] * len(baselines)
+    places = [place_on(x, b.point.throughput_samples_per_s) for b in baselines]
+    for n, baseline in enumerate(baselines):
+        first = next(
+            k
+            for k in range(n + 1)
+            if abs(places[k] - places[n]) <= 0.05 * (high - low)
+            and math.isclose(baselines[k].point.cost_usd, baseline.point.cost_usd, rel_tol=0.05)
+            and (names[k] or k == n)
+        )
+        names[first] = ", ".join(part for part in (names[first], shown(baseline.solver)) if part)
+    return names
+
+
+def _budget(instance: StagingInstance, budget: float, speeds: Sequence[float]) -> Figure:
+    """Return the costs at which plans spend the whole hourly budget; feasible ones lie below."""
+    hours = instance.training.epochs * instance.training.samples / 3600
+    low, high = min(speeds), max(speeds)
+    at = [low * (high / low) ** (step / 60) for step in range(61)]
+    return {
+        "type": "scatter",
+        "mode": "lines+text",
+        "text": ["hourly budget", *[""] * 60],
+        "textposition": "top right",
+        "textfont": {"color": "@muted", "size": 12},
+        "x": at,
+        "y": [budget * hours / speed for speed in at],
+        "line": {"color": "@muted", "width": 1.5, "dash": "dot"},
+        "hovertemplate": f"hourly budget of {short(budget)} USD/h<extra></extra>",
+    }
+
+
+STAGES = Column("units and types, in the order of the layers", wide=True)
+
+
+class StagingFrontierPage(FrontierPage):
+    """The page of a frontier of cost against throughput."""
+
+    template = "frontier.html.j2"
+    script = "chain.js"
+    kicker = "Staging: cost against throughput"
+    noun = "plan"
+    order = "from the fastest to the cheapest"
+    drawing = DRAWING
+    instance: StagingInstance
+    frontier: Frontier
+    points: list[FrontierPoint]
+
+    def __init__(self, instance: StagingInstance, frontier: Frontier, results: Sequence[Result] = ()) -> None:
+        super().__init__(instance, frontier, results)
+        self.plans, self.baselines = PlanDrawing(instance), list(_baselines(instance, frontier, results))
+
+    def first_chosen(self) -> int:
+        """Return which point the instance's own objective picks; its limits hold for all points."""
+        return len(self.points) - 1 if self.instance.objective == "cost" else 0
+
+    def figures(self, point: FrontierPoint) -> str:
+        """Return throughput and cost."""
+        return f"{short(point.throughput_samples_per_s, 5)} samples/s for {usd(point.cost_usd, 5)}"
+
+    def trade(self, point: FrontierPoint) -> tuple[float, float]:
+        """Return throughput and cost."""
+        return point.throughput_samples_per_s, point.cost_usd
+
+    def proven(self) -> tuple[str, str, str, str]:
+        """Return what is said of the proof; see the base class."""
+        frontier = self.frontier
+        most = "" if frontier.most_usd is None else f" that costs at most {usd(frontier.most_usd)}"
+        return (
+            "It is proven that no plan exists.",
+            f"Certified by our own check, which trusts no solver: for every feasible plan{most} there is a "
+            f"point at least as fast that costs at most {percent(frontier.certified_error)} more.",
+            f"Not certified: that no plan{most} is faster than the fastest point.",
+            f"The search ended by itself; what it leaves out saves less than {percent(frontier.error)} of "
+            "the cost.",
+        )
+
+    def figure(self) -> tuple[Figure, dict[str, int]]:
+        """Return the plot of cost against throughput."""
+        return frontier_figure(self.instance, self.points, self.start, self.baselines)
+
+    def data(self) -> dict[str, Any]:
+        """Return names of types and layers."""
+        return {"chain": self.plans.data()}
+
+    def choice(self, point: FrontierPoint) -> dict[str, Any]:
+        """Return the figures and the stages of a point."""
+        places = ("is-throughput", "is-cost", "is-time", "is-rate", "is-slowest")
+        words = [words for _, words in figures_of(point)]
+        return {"figures": dict(zip(places, words, strict=True)), **self.plans.plan(point.plan)}
+
+    def columns(self) -> list[CellColumn[FrontierPoint]]:
+        """Return figures and plan."""
+        return [
+            (Column("samples/s", True), lambda p: number(p.throughput_samples_per_s)),
+            (Column("USD", True), lambda p: number(p.cost_usd)),
+            (Column("training", True), lambda p: seconds(p.time_s)),
+            (Column("USD/h", True), lambda p: number(p.rate_usd_per_hour)),
+            (Column("slowest stage", True), lambda p: seconds(p.stage_time_s)),
+            (Column("stages", True), lambda p: number(len(p.plan))),
+            (STAGES, lambda p: Cell(in_short(p.plan))),
+        ]
+
+    def context(self) -> dict[str, Any]:
+        """Return today's choice, other methods, types and limits."""
+        instance, points, most = self.instance, self.points, self.frontier.most_usd
+        sections = (
+            [("plot", "Frontier"), ("plan", "Plan of a point"), ("table", "All points")] if points else []
+        )
+        sections.append(("certified", "What is certified"))
+        sections += [("baselines", "Other methods")] if self.baselines else []
+        left_out = [] if most is None else [("dearer plans were left out", usd(most))]
+        return {
+            "sections": [*sections, ("hardware", "Types and limits"), ("about", "The instance")],
+            "keys": self._keys() if points else [],
+            "baselines": _baseline_table(self.baselines),
+            "without_plan": [f"{r.solver}: {r.status}" for r in self.results if r.plan is None],
+            "axis": axis_of(instance),
+            "types": types_table(instance, points[self.start].plan if points else None),
+            "limits": [*limits_facts(instance), *left_out],
+            "about": instance_facts(instance),
+        }
+
+    def _keys(self) -> list[tuple[str, str]]:
+        """Return the legend of the plot: (mark, words)."""
+        instance = self.instance
+        keys = [("line", "least cost at which a throughput can be had"), ("star", _today_words(instance))]
+        keys.append(("ring", "the point whose plan is shown below"))
+        if self.baselines:
+            keys.append(("diamond", "plans of other methods"))
+        if instance.throughput_floor_samples_per_s is not None:
+            keys.append(("dashes", "throughput floor"))
+        near = ["cost limit"] if near_limit(instance, self.points) else []
+        near += ["hourly budget"] if instance.hourly_budget_usd is not None else []
+        if near:
+            keys.append(("dots", " and ".join(near)))
+        return keys
+
+
+def _today_words(instance: StagingInstance) -> str:
+    floor = instance.throughput_floor_samples_per_s
+    if instance.objective == "cost":
+        kept = "" if floor is None else f" that keeps the floor of {short(floor)} samples/s"
+        return f"the cheapest plan{kept}"
+    limit = instance.cost_limit_usd
+    return "the fastest plan" + ("" if limit is None else f" within the cost limit of {usd(limit)}")
+
+
+def _baselines(
+    instance: StagingInstance, frontier: Frontier, results: Sequence[Result]
+) -> Iterator[Baseline]:
+    formulation = formulation_of(instance)
+    for result in results:
+        if result.plan is None:
+            continue
+        point = describe(formulation, result.plan)  # type: ignore[arg-type]
+        as_fast = [
+            p.cost_usd
+            for p in frontier.points
+            if p.throughput_samples_per_s >= point.throughput_samples_per_s * (1 - 1e-9)
+        ]
+        yield Baseline(result.solver, point, min(as_fast, default=None), result.runtime_s)
+
+
+def _baseline_table(baselines: Sequence[Baseline]) -> Table | None:
+    if not baselines:
+        return None
+    columns: list[CellColumn[Baseline]] = [
+        (Column("method"), lambda b: Cell(b.solver)),
+        (Column("samples/s", True), lambda b: number(b.point.throughput_samples_per_s)),
+        (Column("USD", True), lambda b: number(b.point.cost_usd)),
+        (
+            Column("USD on the frontier", True, "for a plan at least as fast"),
+            lambda b: number(b.cheapest_usd),
+        ),
+        (Column("dearer by", True), lambda b: Cell(b.words, b.dearer)),
+        (Column("time to solve", True), lambda b: seconds(b.runtime_s)),
+        (STAGES, lambda b: Cell(in_short(b.point.plan))),
+    ]
+    return table_of("methods", "Plans of other methods, against the frontier", baselines, columns)

@@ -3,13 +3,10 @@
 from ...solvers.staging.frontier import find_frontier
 from ...solvers.staging.frontier_result import Frontier
 from ..kind import FrontierKind, PlannerKind
-from .changes import answer, changes
-from .frontier import StagingFrontierCheck, sentences
+from .changes import answer, changes, what_if
+from .frontier import StagingFrontierCheck, StagingFrontierPage, sentences
 from .frontier import columns as frontier_columns
-from .frontier_page import StagingFrontierPage
-from .page import staging_parts
-from .plan import as_data, columns
-from .what_if import what_if
+from .plan import as_data, columns, staging_parts
 
 STAGING = PlannerKind(
     title="Staging: which layers run on which hardware",

@@ -1,13 +1,22 @@
-"""A plan of staging as a table and as plain data."""
+"""A staging plan as table, plain data, drawing and page: stages with their times, units of each type."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from typing import Any, cast
 
+from ...formulations.staging.certificate import BUDGET
+from ...formulations.staging.graphs.formulation import GraphFormulation, formulation_of
 from ...formulations.staging.plan import Stage
-from ...instances.staging.instance import StagingInstance
-from ..output.text import TextColumn
+from ...formulations.staging.stage_times import stage_time_s
+from ...instances.staging.instance import StageType, StagingInstance
+from ...solvers.common.result import Result
+from ...solvers.staging.frontier import describe
+from ...solvers.staging.frontier_result import FrontierPoint
+from ..reports.page import Cell, CellColumn, Column, Facts, Table, number, table_of, usd
+from ..reports.text import TextColumn, duration, short
 
 MOST_RANGES = 6
 """Of the layers of a stage of a graph that a table shows."""
@@ -45,3 +54,174 @@ def as_data(instance: StagingInstance, plan: Sequence[Stage]) -> dict[str, Any]:
             {**stage.model_dump(), "layers": [names[layer] for layer in stage.members]} for stage in plan
         ]
     }
+
+
+RULES = {
+    "overlap": "overlap",
+    "sum": "add up",
+    "relay": "overlap; each stage hands on what crosses it",
+}
+
+
+class PlanDrawing:
+    """Data from which scripts draw the plans of one instance; shared stages are timed once."""
+
+    def __init__(self, instance: StagingInstance) -> None:
+        self.instance = instance
+        self._index = {hardware.name: index for index, hardware in enumerate(instance.types)}
+        self._time_s = cache(partial(stage_time_s, instance))
+
+    def data(self) -> dict[str, Any]:
+        """Return names of types and layers."""
+        return {
+            "types": [hardware.name for hardware in self.instance.types],
+            "layers": [layer.name for layer in self.instance.layers],
+        }
+
+    def plan(self, plan: Sequence[Stage]) -> dict[str, Any]:
+        """Return stages as (first layer, last layer, type, units, seconds), and units of each type."""
+        units, stages = dict.fromkeys(range(len(self.instance.types)), 0), []
+        if self.instance.is_graph:
+            return self._of_graph(plan, units)
+        for s in plan:
+            index, time_s = self._index[s.type], self._time_s(s.first_layer, s.last_layer, s.type, s.units)
+            units[index] += s.units
+            stages.append([s.first_layer, s.last_layer, index, s.units, float(f"{time_s:.6g}")])
+        return {"stages": stages, "units": units}
+
+    def _of_graph(self, plan: Sequence[Stage], units: dict[int, int]) -> dict[str, Any]:
+        """Return the same with layers in the order of the stages, and the layers of each in words."""
+        formulation, stages, order = formulation_of(self.instance), [], list[int]()
+        for s, time_s in zip(plan, formulation.times_of_stages_s(plan), strict=True):
+            index = self._index[s.type]
+            units[index] += s.units
+            last = len(order) + len(s.members) - 1
+            stages.append([len(order), last, index, s.units, float(f"{time_s:.6g}")])
+            order += s.members
+        return {"stages": stages, "units": units, "order": order, "words": [layers_of(s) for s in plan]}
+
+
+def figures_of(point: FrontierPoint) -> Facts:
+    """Return the figures of a plan in words."""
+    return [
+        ("throughput", f"{short(point.throughput_samples_per_s)} samples/s"),
+        ("cost of the training", usd(point.cost_usd)),
+        ("time of the training", duration(point.time_s)),
+        ("price of all units", f"{short(point.rate_usd_per_hour)} USD/h"),
+        ("slowest stage", duration(point.stage_time_s)),
+    ]
+
+
+def axis_of(instance: StagingInstance) -> str:
+    """Return what the drawing of a plan says below its bars."""
+    return "each stage is as wide as it has layers" if instance.is_graph else "layer"
+
+
+def in_short(plan: Sequence[Stage], most: int = 6) -> str:
+    """Return the units and types of a plan in the order of the layers."""
+    text = " → ".join(f"{stage.units:,} {stage.type}" for stage in plan[:most])
+    return text + (f" → … ({len(plan):,} stages)" if len(plan) > most else "")
+
+
+def types_table(
+    instance: StagingInstance, plan: Sequence[Stage] | None, prices: Mapping[str, float] | None = None
+) -> Table:
+    """Return a table of the types: price, limit, memory, and units in the plan."""
+    used = Counter({hardware.name: 0 for hardware in instance.types})
+    for stage in plan or ():
+        used[stage.type] += stage.units
+    swatch = {hardware.name: index for index, hardware in enumerate(instance.types)}
+    columns: list[CellColumn[StageType]] = [
+        (Column("type"), lambda t: Cell(t.name, swatch=swatch[t.name])),
+        (Column("USD/h per unit", True), lambda t: number(t.price_usd_per_hour)),
+        (
+            Column("units there are", True),
+            lambda t: Cell("no limit") if t.limit is None else number(t.limit),
+        ),
+        (
+            Column("GiB per unit", True),
+            lambda t: Cell("not checked") if t.memory_gib is None else number(t.memory_gib),
+        ),
+    ]
+    if plan is not None:
+        columns.append((Column("units in the plan", True), lambda t: number(used[t.name])))
+    if prices:
+        title = Column("price", True, "USD that one more unit is worth, as a first estimate")
+        columns.append((title, lambda t: number(prices.get(t.name, 0.0), 4)))
+    return table_of("types", "Types of hardware", instance.types, columns)
+
+
+def _graph_facts(instance: StagingInstance) -> Facts:
+    """Return what only graphs have."""
+    if instance.edges is None:
+        return []
+    most = instance.most_units_per_stage
+    formulation = formulation_of(instance)
+    assert isinstance(formulation, GraphFormulation)
+    apart, layers = len(formulation.classes.members), len(instance.layers)
+    together = "" if apart == layers else "; colours and cycles keep the others together"
+    return [
+        ("edges", f"{len(instance.edges):,}"),
+        ("layers that can be apart", f"{apart:,}{together}"),
+        ("computing and communicating", RULES[instance.stage_cost or "overlap"]),
+        ("units of a stage", "any number" if most is None else f"{most:,} at most"),
+    ]
+
+
+def limits_facts(instance: StagingInstance) -> Facts:
+    """Return the limits of the instance, its stage rule, and the training."""
+    floor = instance.throughput_floor_samples_per_s
+    rule = "neighbouring stages differ in type" if instance.stage_rule == "maximal_runs" else "free cuts"
+    link = instance.link_gbit_per_s
+    return [
+        (
+            "objective",
+            {"cost": "least cost", "throughput": "most samples/s", "time": "least time"}[instance.objective],
+        ),
+        ("throughput floor", "none" if floor is None else f"{short(floor)} samples/s"),
+        ("cost limit", "none" if instance.cost_limit_usd is None else usd(instance.cost_limit_usd)),
+        (
+            "hourly budget",
+            "none" if instance.hourly_budget_usd is None else f"{short(instance.hourly_budget_usd)} USD/h",
+        ),
+        ("layers", f"{len(instance.layers):,}"),
+        *_graph_facts(instance),
+        ("stages", rule),
+        ("training", f"{_samples(instance.training.samples)} × {short(instance.training.epochs)}"),
+        ("layer times are of", _samples(instance.probe_batch)),
+        ("link", f"{short(link)} Gbit/s" if link is not None else _without_link(instance)),
+    ]
+
+
+def _samples(count: float) -> str:
+    return f"{short(count)} {'sample' if count == 1 else 'samples'}"
+
+
+def _without_link(instance: StagingInstance) -> str:
+    given = any(layer.transfer_s for layer in instance.layers)
+    return "seconds of transfers are given" if given else "transfers take no time"
+
+
+def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
+    """Return the context of `plan_staging.html.j2`."""
+    plan = None if result.plan is None else cast("tuple[Stage, ...]", result.plan)
+    data: dict[str, Any] = {"figures": {}}
+    if plan is not None:
+        drawing = PlanDrawing(instance)
+        data["chain"] = {**drawing.data(), "plan": drawing.plan(plan)}
+    return {
+        "scripts": ("choose.js", "chain.js"),
+        "data": data,
+        "sections": [*([("plan", "Plan")] if plan else []), ("hardware", "Types and limits")],
+        "axis": axis_of(instance),
+        "figures": figures_of(describe(formulation_of(instance), plan)) if plan else [],
+        "types": types_table(instance, plan, result.prices),
+        "budget_price": _budget_price(result),
+        "limits": limits_facts(instance),
+        "about": [],
+    }
+
+
+def _budget_price(result: Result) -> str | None:
+    price = (result.prices or {}).get(BUDGET, 0.0)
+    return f"One more USD/h of budget is worth {short(price, 4)} at first." if price > 0 else None

@@ -12,8 +12,8 @@ from typing import Any
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.errors import ClusterplanError
-from clusterplan.planner.verification.result import Verification
-from clusterplan.planner.verification.stored import parse_result, verify_stored
+from clusterplan.planner.stored_results import parse_result, verify_stored
+from clusterplan.planner.verification import Verification
 from clusterplan.solvers.common.result import Result
 
 from .checks import ROUNDING, Finding, beyond, findings

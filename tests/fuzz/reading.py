@@ -18,7 +18,7 @@ from unittest import mock
 from clusterplan.instances.common.errors import ClusterplanError
 from clusterplan.planner.api import solve
 from clusterplan.planner.cli import main as cli
-from clusterplan.planner.verification.result import verify
+from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.options import SolveOptions
 
 from .checks import Finding

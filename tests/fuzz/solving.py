@@ -12,7 +12,7 @@ from typing import Any
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.errors import ClusterplanError, OptionError, UnavailableError
 from clusterplan.planner.api import solve
-from clusterplan.planner.verification.result import verify
+from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.common.result import Result
 

@@ -29,9 +29,9 @@ from clusterplan.instances.importers import (
     import_tiresias,
 )
 from clusterplan.planner.api import solve
-from clusterplan.planner.batch.journal import Journal, read_journal
+from clusterplan.planner.batch.solve_many import Journal, read_journal
 from clusterplan.planner.pareto import pareto
-from clusterplan.planner.verification.stored import read_results, verify_stored
+from clusterplan.planner.stored_results import read_results, verify_stored
 from clusterplan.solvers.common.options import SolveOptions
 
 from .kinds import KINDS

@@ -15,7 +15,12 @@ from typing import Any
 
 from .recording import NOTES
 
-TESTS = ("tests/formulations", "tests/planner/verification", "tests/test_certified_optima.py")
+TESTS = (
+    "tests/formulations",
+    "tests/planner/test_stored_results.py",
+    "tests/planner/test_verification.py",
+    "tests/test_certified_optima.py",
+)
 """What is looked through; tests of methods and of the whole would come after these."""
 IN_PYTHON = "in_python"
 """In the name of a test: it runs what is compiled without the compiler."""

@@ -1,8 +1,29 @@
-"""What becomes different between two plans: who starts, moves, stops, stays and waits."""
+"""What becomes different between two plans: who starts, moves, stops, stays and waits.
+
+The text of scenarios: changes, names, numbers, and what is refused.
+"""
 
 from __future__ import annotations
 
-from clusterplan.planner.changes import Amount, Change, Changes, changed, leading
+import pytest
+from sample_documents import CONSOLIDATION
+
+import clusterplan
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.planner.changes import (
+    Amount,
+    Change,
+    Changes,
+    amount,
+    changed,
+    changed_instance,
+    fresh_names,
+    leading,
+    matching,
+    named_amount,
+    times,
+)
+from clusterplan.planner.registry import KINDS
 
 
 def test_entries_start_stop_change_or_stay() -> None:
@@ -40,3 +61,84 @@ def test_an_amount_that_stays_is_said_once() -> None:
         "cpu in use: 0.3",
         "USD: 1 → 2",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "now", "wanted"),
+    [
+        ("32", 5, 32),
+        ("0", None, 0),
+        ("1.5", 5, 1.5),
+        ("+8", 5, 13),
+        ("-4", 5, 1),
+        ("+10%", 50, 55),
+        ("-20%", 50, 40),
+        ("80%", 50, 40),
+        ("none", 5, None),
+        ("1e3", None, 1000),
+    ],
+)
+def test_an_amount_is_given_or_a_difference(text: str, now: float | None, wanted: float | None) -> None:
+    assert amount(text, now) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "now", "wanted"),
+    [
+        ("much", 5, "is no amount; write 32"),
+        ("--3", 5, "is no amount"),
+        ("nan", 5, "is no amount"),
+        ("+3", None, "there is no limit now"),
+        ("50%", None, "there is no limit now"),
+        ("-6", 5, "0 is the least"),
+    ],
+)
+def test_what_is_no_amount_is_refused(text: str, now: float | None, wanted: str) -> None:
+    with pytest.raises(OptionError, match=wanted):
+        amount(text, now)
+
+
+def test_times_and_names_are_read() -> None:
+    assert times("2xh100") == times("2×h100") == (2, "h100")
+    assert times("h100") == (1, "h100")
+    assert times("x1-node") == (1, "x1-node")
+    assert named_amount("a:b:+3") == ("a:b", "+3")
+    with pytest.raises(OptionError, match="write NAME:AMOUNT"):
+        named_amount("a")
+
+
+def test_a_name_is_itself_before_it_is_a_pattern() -> None:
+    assert matching("a*", ["a*", "ab"], "job") == {"a*"}
+    assert matching("a?", ["a*", "ab", "b"], "job") == {"a*", "ab"}
+    with pytest.raises(OptionError, match="there is no job 'c'; there are: a, b"):
+        matching("c", ["a", "b"], "job")
+
+
+def test_new_names_are_nobodys() -> None:
+    assert fresh_names(2, "n", ["n", "n-added-2"]) == ["n-added-1", "n-added-3"]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "wanted"),
+    [
+        ("drain", "'drain' is no change; there are: drain=SERVER, add="),
+        ("drain=", "is no change"),
+        ("melt=n-0", "'melt=n-0' is no change"),
+        ("drain=n-0,", "'' is no change"),
+        ("drain=m", "--what-if 'drain=m': there is no server 'm'"),
+        ("remove=*", "makes no valid instance"),
+    ],
+)
+def test_a_wrong_scenario_names_what_is_allowed(scenario: str, wanted: str) -> None:
+    instance = clusterplan.parse_instance(CONSOLIDATION)
+    with pytest.raises(OptionError, match=wanted.replace("*", r"\*")):
+        changed_instance(instance, scenario, KINDS["consolidation"].what_if(instance))
+
+
+def test_changes_are_made_one_after_the_other() -> None:
+    instance = clusterplan.parse_instance(CONSOLIDATION)
+    made = changed_instance(
+        instance, "add=1xn, drain=n-added-1", KINDS["consolidation"].what_if(instance)
+    ).document()
+    assert [row["name"] for row in made["servers"]] == ["n", "n-added-1"]
+    assert made["servers"][1]["free"] == {"gpu": 0, "cpu": 0}

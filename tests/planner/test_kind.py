@@ -7,8 +7,8 @@ from sample_documents import DOCUMENT
 
 import clusterplan
 from clusterplan.planner.kind import PlannerKind
-from clusterplan.planner.output.text import cells_of
 from clusterplan.planner.registry import KINDS
+from clusterplan.planner.reports.text import cells_of
 
 
 @pytest.mark.parametrize("name", KINDS)

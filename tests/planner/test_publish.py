@@ -1,17 +1,36 @@
-"""Pages, plots and exports as calls: of answers that pass the check, and of no others."""
+"""Pages, plots and exports as calls: of answers that pass the check, and of no others.
+
+Exported plans: that they say what the plan says, in valid syntax, and that unverified ones are refused.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING
 
 import clusterplan
-from clusterplan.planner.publish import export_plan, plot, report
+from clusterplan.formulations.consolidation.plan import JobPlacement
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.common.hostlist import expand_hostlist
+from clusterplan.instances.consolidation.job import Group, PlacementJob
+from clusterplan.instances.documents import parse_instance
+from clusterplan.planner.api import solve
+from clusterplan.planner.cli import main as cli
+from clusterplan.planner.publish import export_plan, notes, plan_text, plot, report
+from clusterplan.planner.registry import KINDS
+from clusterplan.solvers.common.result import Result
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +85,403 @@ def test_a_plan_is_exported_after_its_check() -> None:
     assert (data["kind"], data["complete"]) == ("consolidation", True)
     with pytest.raises(clusterplan.OptionError, match="'html'; there are: json"):
         export_plan(instance, result, "html")
+
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    """Return a function that runs the command in this process, inside an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["clusterplan", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        seen = capsys.readouterr()
+        assert "Traceback" not in seen.out + seen.err
+        assert "internal error" not in seen.err, seen.err
+        return int(stop.value.code or 0), seen.out, seen.err
+
+    return call
+
+
+def export_plan_solved(document: dict[str, Any], **over: Any) -> tuple[str, str]:
+    """Write a document and its result into the current folder; return their names."""
+    Path("d.yaml").write_text(yaml.safe_dump(document, allow_unicode=True), encoding="utf-8")
+    result = solve(parse_instance(document)).model_copy(update=over)
+    Path("r.json").write_text(result.to_json() + "\n", encoding="utf-8")
+    return "d.yaml", "r.json"
+
+
+def jobs(*listed: dict[str, Any], gpus: int = 4, count: int = 2, name: str = "n") -> dict[str, Any]:
+    servers = [{"name": name, "count": count, "capacity": {"gpu": gpus}}]
+    return {**CONSOLIDATION, "servers": servers, "jobs": list(listed)}
+
+
+INSTANCE = parse_instance(CONSOLIDATION)
+RESULT = solve(INSTANCE)
+
+
+def planned(*placements: JobPlacement) -> Result:
+    """Return a result with these placements; `export_plan` looks at nothing else."""
+    return RESULT.model_copy(update={"plan": placements})
+
+
+def exported(format: Any, *placements: JobPlacement) -> str:
+    """Export placements of jobs whose tasks ask for no GPUs."""
+    asked = tuple(
+        PlacementJob(
+            name=entry.job, groups=tuple(Group(name=name, tasks=1, demand={"cpu": 1}) for name in entry.tasks)
+        )
+        for entry in placements
+    )
+    return plan_text(INSTANCE.model_copy(update={"jobs": asked}), planned(*placements), format)
+
+
+# JSON
+
+
+def test_consolidation_as_json(run: Command) -> None:
+    """Job, servers and tasks; groups apart; jobs left out with the reason."""
+    document = jobs(
+        {"name": "a", "tasks": 3, "task_demand": {"gpu": 1}},
+        {"name": "p", "groups": [{"name": "w", "tasks": 2, "demand": {"gpu": 2}}]},
+        {"name": "big", "tasks": 1, "task_demand": {"gpu": 9}},
+    )
+    code, out, err = run("export-plan", *export_plan_solved(document))
+    assert code == 0
+    data = json.loads(out)
+    assert sum(data["jobs"]["a"].values()) == 3
+    assert sum(data["jobs"]["p"].values()) == 2
+    assert data["groups"]["p"] == {"w": data["jobs"]["p"]}
+    assert list(data["unplaced"]) == ["big"]
+    assert data["plan_sha256"] == json.loads(Path("r.json").read_text())["plan_sha256"]
+    assert err == f"not placed: big: {data['unplaced']['big']}\n"
+
+
+def test_other_kinds_as_json(run: Command) -> None:
+    """Variants and tasks of each job; layers by name and units of each stage."""
+    _, out, _ = run("export-plan", *export_plan_solved(ALLOCATION))
+    data = json.loads(out)
+    assert set(data["jobs"]) == {"j", "k"}
+    assert data["jobs"]["k"]["workers"] in (1, 2)
+    _, out, _ = run("export-plan", *export_plan_solved(STAGING))
+    assert [name for stage in json.loads(out)["stages"] for name in stage["layers"]] == ["l0", "l1"]
+
+
+@pytest.mark.parametrize("kind", ["allocation", "staging"])
+@pytest.mark.parametrize("format", ["slurm-options", "kubernetes"])
+def test_other_kinds_are_only_json(run: Command, kind: str, format: str) -> None:
+    """A plan without servers has no nodes to name."""
+    code, out, err = run("export-plan", *export_plan_solved(DOCUMENT[kind]), "--format", format)
+    assert (code, out) == (2, "")
+    assert f"--format {format} is for plans of consolidation; a plan of {kind} is exported as json" in err
+
+
+# Slurm
+
+
+def test_slurm_lines(run: Command) -> None:
+    """Even numbers of tasks have a range of nodes, uneven ones each node once for each task."""
+    document = jobs({"name": "even", "tasks": 8, "task_demand": {"gpu": 1}})
+    code, out, err = run(
+        "export-plan", *export_plan_solved(document), "--format", "slurm-options", "--output", "plan.txt"
+    )
+    assert (code, out, err) == (0, "", "")
+    text = Path("plan.txt").read_text()
+    assert text == "even '--nodelist=n-[0-1]' --nodes=2 --ntasks=8 --ntasks-per-node=4 --gres=gpu:4\n"
+    uneven = exported("slurm-options", JobPlacement(job="u", servers={"n-0": 3, "n-1": 1}))
+    assert uneven == "u --nodelist=n-0,n-0,n-0,n-1 --ntasks=4 --distribution=arbitrary\n"
+
+
+def test_slurm_groups_are_parts_of_a_heterogeneous_job() -> None:
+    """A colon stands between the groups of tasks."""
+    text = exported(
+        "slurm-options", JobPlacement(job="p", groups={"ps": {"n-0": 1}, "w": {"n-0": 2, "n-1": 2}})
+    )
+    parts = shlex.split(text)
+    assert parts[0] == "p"
+    assert parts[parts.index(":") + 1] == "--nodelist=n-[0-1]"
+
+
+def test_groups_that_share_a_node_are_named(run: Command) -> None:
+    """Slurm plans the parts of a heterogeneous job for nodes of their own, which the user has to know."""
+    groups = [{"name": name, "tasks": 1, "demand": {"gpu": 1}} for name in ("ps", "w")]
+    files = export_plan_solved(jobs({"name": "p", "groups": groups}, count=1))
+    code, _, err = run("export-plan", *files, "--format", "slurm-options")
+    assert (code, err) == (0, "p: several groups share a node, which Slurm's backfill may never start\n")
+    assert run("export-plan", *files)[2] == ""
+
+
+def slurm_job(name: str, tasks: int, **more: Any) -> dict[str, Any]:
+    return {"name": name, "tasks": tasks, "task_demand": {"gpu": 4}, **more}
+
+
+def from_slurm(*listed: dict[str, Any], gpus: int = 8, count: int = 2) -> dict[str, Any]:
+    return {**jobs(*listed, gpus=gpus, count=count), "assumptions": ["A job is placed in equal shares: x."]}
+
+
+def test_shares_of_slurm_jobs_are_not_its_tasks(run: Command) -> None:
+    """Two shares of four GPUs on one node are eight GPUs there, of the job's type; its tasks are its own."""
+    document = from_slurm(slurm_job("1 a", 2, spread="required", gpu_model="h100"))
+    document["servers"][0]["gpu_model"] = "h100"
+    code, out, err = run("export-plan", *export_plan_solved(document), "--format", "slurm-options")
+    assert (code, out) == (0, "'1 a' --nodelist=n-0 --nodes=1 --gres=gpu:h100:8\n")
+    assert err.startswith("Jobs keep their own --ntasks; where the number of nodes is not the one")
+    apart = from_slurm(slurm_job("1 a", 2), gpus=4)
+    _, out, _ = run("export-plan", *export_plan_solved(apart), "--format", "slurm-options")
+    assert out == "'1 a' '--nodelist=n-[0-1]' --nodes=2 --gres=gpu:4\n"
+
+
+def test_slurm_jobs_without_gpus_have_their_own_tasks(run: Command) -> None:
+    """Their tasks are Slurm's, so that the plan says how many are where."""
+    document = from_slurm({"name": "c", "tasks": 2, "task_demand": {"cpu": 1}, "value": 1})
+    document["servers"][0]["capacity"]["cpu"] = 1
+    code, out, err = run("export-plan", *export_plan_solved(document), "--format", "slurm-options")
+    assert (code, err) == (0, "")
+    assert out == "c '--nodelist=n-[0-1]' --nodes=2 --ntasks=2 --ntasks-per-node=1\n"
+
+
+@pytest.mark.parametrize("document", [jobs, from_slurm])
+def test_gpus_that_one_option_cannot_say(run: Command, document: Any) -> None:
+    """Where nodes have other numbers of GPUs of a job, no --gres is written and stderr has the numbers."""
+    files = export_plan_solved(document({"name": "a", "tasks": 3, "task_demand": {"gpu": 1}}, gpus=2))
+    code, out, err = run("export-plan", *files, "--format", "slurm-options")
+    assert code == 0
+    assert "--gres" not in out
+    assert re.search(
+        r"a: one --gres cannot ask for the GPUs that the plan means: n-\d [12], n-\d [12]\n", err
+    )
+
+
+# Clusters that run
+
+
+RUNNING = (
+    {"name": "keeps", "tasks": 2, "task_demand": {"gpu": 1}, "current": {"n-0": 2}},
+    {"name": "moves", "tasks": 2, "task_demand": {"gpu": 1}, "current": {"n-0": 1, "n-1": 1}},
+    {"name": "starts", "tasks": 1, "task_demand": {"gpu": 2}},
+    {"name": "stops", "tasks": 1, "task_demand": {"gpu": 1}, "current": {"n-1": 1}},
+    {"name": "waits", "tasks": 1, "task_demand": {"gpu": 9}},
+)
+ACTIONS = (
+    JobPlacement(job="keeps", servers={"n-0": 2}, action="keep"),
+    JobPlacement(job="moves", servers={"n-1": 2}, action="move"),
+    JobPlacement(job="starts", servers={"n-0": 1}, action="start"),
+    JobPlacement(job="stops", placed=False, reason="r", action="stop"),
+    JobPlacement(job="waits", placed=False, reason="r", action="wait"),
+)
+
+
+def test_actions() -> None:
+    """Jobs to start and to move are written; the others are said, and JSON has the action of each."""
+    instance, result = parse_instance(jobs(*RUNNING)), planned(*ACTIONS)
+    text = plan_text(instance, result, "slurm-options")
+    assert [line.split()[0] for line in text.splitlines()] == ["moves", "starts"]
+    every = plan_text(instance, result, "slurm-options", every=True)
+    assert [line.split()[0] for line in every.splitlines()] == ["keeps", "moves", "starts"]
+    found = documents(plan_text(instance, result, "kubernetes"))
+    assert [document["metadata"]["name"] for document in found] == ["moves", "starts"]
+    assert len(documents(plan_text(instance, result, "kubernetes-affinity", every=True))) == 3
+    assert list(notes(instance, result, "kubernetes")) == [
+        "1 job keeps running where it is",
+        "to stop: stops: runs on n-1 1",
+        "to move: moves: from n-0 1 to n-1 1",
+        "not placed: 2 jobs (stops, waits): r",
+    ]
+    data = json.loads(plan_text(instance, result, "json"))
+    assert data["actions"] == {entry.job: entry.action for entry in ACTIONS}
+    assert data["runs_now_on"] == {"moves": {"n-0": 1, "n-1": 1}, "stops": {"n-1": 1}}
+
+
+def test_actions_of_a_solved_plan(run: Command) -> None:
+    """What keeps running is written only with --all."""
+    files = export_plan_solved(jobs(RUNNING[0], RUNNING[2]))
+    for format, lines in (("slurm-options", 1), ("kubernetes-affinity", 1)):
+        _, short, err = run("export-plan", *files, "--format", format)
+        _, full, _ = run("export-plan", *files, "--format", format, "--all")
+        assert (short.count("starts"), short.count("keeps")) == (lines + (format != "slurm-options"), 0)
+        assert "keeps" in full
+        assert err == "1 job keeps running where it is\n"
+
+
+names = st.text(min_size=1, max_size=30).filter(lambda text: text.isprintable() and bool(text.strip()))
+hosts = st.from_regex(r"[a-z][a-z0-9-]{0,3}[0-9](\.[a-z0-9]{1,2})?[0-9]{0,3}[a-z0-9]", fullmatch=True)
+placed = st.dictionaries(hosts, st.integers(1, 3), min_size=1, max_size=6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(names, placed, min_size=1, max_size=4))
+def test_slurm_words_say_what_the_plan_says(plan: dict[str, dict[str, int]]) -> None:
+    """Whatever the names, a line is the job's name and options that give back servers and tasks."""
+    lines = exported(
+        "slurm-options", *(JobPlacement(job=job, servers=servers) for job, servers in plan.items())
+    )
+    assert lines.count("\n") == len(plan)
+    for line, (job, servers) in zip(lines.split("\n"), plan.items(), strict=False):
+        first, *options = shlex.split(line)
+        given = dict(option.removeprefix("--").split("=", 1) for option in options)
+        listed = expand_hostlist(given["nodelist"])
+        each = int(given.get("ntasks-per-node", 1))
+        assert first == job
+        assert Counter({name: count * each for name, count in Counter(listed).items()}) == Counter(servers)
+        assert int(given["ntasks"]) == sum(servers.values())
+
+
+@pytest.mark.parametrize("name", ["n 1", "-n", "n;rm", "n[1-2]", "a,b", "a/b", "ä", "$(x)", "n*2"])
+def test_names_that_slurm_cannot_have(name: str) -> None:
+    """A server whose name is no node's is refused, not quoted."""
+    with pytest.raises(InstanceError, match=r"plan: job 'j': the server .* cannot be a Slurm node"):
+        exported("slurm-options", JobPlacement(job="j", servers={name: 1}))
+
+
+# Kubernetes
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(text))
+
+
+def terms(document: dict[str, Any]) -> list[dict[str, Any]]:
+    affinity = document["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    found: list[dict[str, Any]] = affinity["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    return found
+
+
+def nodes(document: dict[str, Any]) -> list[str]:
+    """Return the nodes of a document, each of which has a term of its own."""
+    return [name for term in terms(document) for field in term["matchFields"] for name in field["values"]]
+
+
+def test_kubernetes_documents(run: Command) -> None:
+    """A document for each job with the nodes of its pods, and their numbers in a comment."""
+    document = jobs({"name": "Team/A", "tasks": 8, "task_demand": {"gpu": 1}})
+    code, out, _ = run("export-plan", *export_plan_solved(document), "--format", "kubernetes")
+    assert code == 0
+    assert "# Pods per node: n-0 4, n-1 4. Affinity alone does not hold them to these numbers.\n" in out
+    (only,) = documents(out)
+    assert only["metadata"] == {"name": "team-a", "annotations": {"clusterplan/job": "Team/A"}}
+    assert terms(only) == [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [server]}]}
+        for server in ("n-0", "n-1")
+    ]
+
+
+def test_kubernetes_groups() -> None:
+    """Each group of pods has a document of its own."""
+    text = exported("kubernetes", JobPlacement(job="p", groups={"ps": {"n-0": 1}, "w": {"n-1": 2}}))
+    assert [document["metadata"]["name"] for document in documents(text)] == ["p-ps", "p-w"]
+    assert documents(text)[1]["metadata"]["annotations"] == {"clusterplan/job": "p", "clusterplan/group": "w"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(names, placed, min_size=1, max_size=4))
+def test_kubernetes_documents_say_what_the_plan_says(plan: dict[str, dict[str, int]]) -> None:
+    """Whatever the names, each document is valid YAML with a DNS label of its own."""
+    text = exported("kubernetes", *(JobPlacement(job=job, servers=servers) for job, servers in plan.items()))
+    found = documents(text)
+    assert [document["metadata"]["annotations"]["clusterplan/job"] for document in found] == list(plan)
+    labels = [document["metadata"]["name"] for document in found]
+    assert len(set(labels)) == len(labels)
+    assert all(re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", label) for label in labels)
+    for document, servers in zip(found, plan.values(), strict=True):
+        assert nodes(document) == list(servers)
+
+
+def test_names_that_yaml_could_take_for_something_else() -> None:
+    """Numbers, truth values and nothing stay text."""
+    text = exported("kubernetes", JobPlacement(job="on", servers={"1e3": 1, "null": 1, "0x1f": 2, "no": 1}))
+    (only,) = documents(text)
+    assert only["metadata"]["name"] == "on"
+    assert nodes(only) == ["1e3", "null", "0x1f", "no"]
+    assert 'values: ["1e3"]' in text
+
+
+def test_clashing_and_impossible_object_names() -> None:
+    """Names that become the same label, or none, get a digest; a job and a group never share a label."""
+    text = exported(
+        "kubernetes",
+        JobPlacement(job="A b", servers={"n": 1}),
+        JobPlacement(job="a-b", servers={"n": 1}),
+        JobPlacement(job="日本", servers={"n": 1}),
+        JobPlacement(job="a", groups={"b": {"n": 1}}),
+        JobPlacement(job="x" * 100, servers={"n": 1}),
+    )
+    labels = [document["metadata"]["name"] for document in documents(text)]
+    assert len(set(labels)) == 5
+    assert labels[0] == "a-b"
+    assert labels[2].startswith("job-")
+    assert len(labels[4]) == 63
+
+
+@pytest.mark.parametrize("name", ["n 1", "n:1", 'n"1', "n#", "-n", "ä", "n.", "N", "a..b", "a_b"])
+def test_names_that_no_node_can_have(name: str) -> None:
+    """A server that cannot be a node of Kubernetes is refused instead of breaking the YAML."""
+    with pytest.raises(InstanceError, match=r"plan: job 'j': the server .* cannot be a Kubernetes node"):
+        exported("kubernetes", JobPlacement(job="j", servers={name: 1}))
+
+
+# What is refused
+
+
+def test_a_plan_that_fails_verification_is_not_exported(run: Command) -> None:
+    """An altered plan is refused with what is wrong, and nothing is written."""
+    instance, result = export_plan_solved(CONSOLIDATION)
+    data = json.loads(Path(result).read_text())
+    data["plan"][0]["servers"] = {"n-0": 5}
+    Path(result).write_text(json.dumps(data))
+    code, out, err = run("export-plan", instance, result, "--output", "plan.json")
+    assert (code, out) == (7, "")
+    assert "r.json: verification failed, so the plan is not exported\n" in err
+    assert "  wrong: " in err
+    assert not Path("plan.json").exists()
+
+
+def test_a_result_of_another_instance_is_not_exported(run: Command) -> None:
+    """The hash of the instance does not agree."""
+    export_plan_solved(CONSOLIDATION)
+    other = jobs({"name": "j", "tasks": 1, "task_demand": {"gpu": 1}})
+    Path("other.yaml").write_text(yaml.safe_dump(other))
+    assert run("export-plan", "other.yaml", "r.json")[0] == 7
+
+
+def test_a_result_without_a_plan(run: Command) -> None:
+    """An infeasible result has nothing to export, and says so with the code of its status."""
+    document = jobs({"name": "j", "tasks": 9, "task_demand": {"gpu": 1}, "must_place": True})
+    code, out, err = run("export-plan", *export_plan_solved(document))
+    assert (code, out) == (4, "")
+    assert err == "r.json: holds no plan: infeasible\n"
+
+
+def test_files_that_do_not_hold_one_result(run: Command) -> None:
+    """Several results, none, a frontier, or something else are faults of the file."""
+    instance, result = export_plan_solved(CONSOLIDATION)
+    text = Path(result).read_text()
+    Path("two.json").write_text(text + text)
+    code, _, err = run("export-plan", instance, "two.json")
+    assert (code, err) == (3, "two.json: has 2 results of the instance; give a file with one\n")
+    Path("no.json").write_text('{"a": 1}')
+    assert run("export-plan", instance, "no.json")[0] == 3
+    assert run("export-plan", instance, "missing.json")[0] == 3
+    assert run("export-plan", instance, result, "--output", "no/folder.txt")[0] == 2
+    assert run("export-plan", instance, result, "--format", "xml")[0] == 2
+
+
+def test_frontiers_are_not_exported(run: Command) -> None:
+    """A frontier has many plans."""
+    Path("s.yaml").write_text(yaml.safe_dump(STAGING))
+    assert run("pareto", "s.yaml", "--output", "f")[0] == 0
+    code, _, err = run("export-plan", "s.yaml", "f/frontier.json")
+    assert code == 3
+    assert "is a frontier, which has many plans" in err
+
+
+def test_unplaced_jobs_have_a_reason() -> None:
+    """A placement without a reason says that there is none."""
+    assert list(KINDS["consolidation"].left_out([JobPlacement(job="j", placed=False)])) == [
+        ("j", "no reason is given")
+    ]

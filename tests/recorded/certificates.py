@@ -15,7 +15,7 @@ from fuzz.mutation import mutated
 
 import clusterplan
 from clusterplan import ClusterplanError
-from clusterplan.planner.verification.stored import verify_stored
+from clusterplan.planner.stored_results import verify_stored
 
 from .store import Case, Outcome, given
 

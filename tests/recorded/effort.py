@@ -20,7 +20,7 @@ from loops_in_python import in_python
 
 import clusterplan
 from clusterplan.formulations.registry import formulate
-from clusterplan.planner.verification.stored import parse_result
+from clusterplan.planner.stored_results import parse_result
 
 from .store import Case, Outcome, given
 

@@ -21,7 +21,8 @@ from pydantic import BaseModel
 import clusterplan
 from clusterplan.formulations.common.formulation import Formulation
 from clusterplan.formulations.registry import KINDS
-from clusterplan.planner import exit_codes, schemas
+from clusterplan.planner import exit_codes
+from clusterplan.planner.cli import schema
 from clusterplan.planner.cli.main import app
 from clusterplan.solvers.registry import own_solvers
 
@@ -56,7 +57,7 @@ def cases() -> list[Case]:
         found |= {f"plug-in {module}.{name}": partial(_name, module, name) for name in names}
     for kind, parts in KINDS.items():
         found[f"plug-in formulation of {kind}"] = partial(_formulation, parts.formulation)
-    found |= {f"schema {name}": partial(schemas.schema_of, name) for name in schemas.names()}
+    found |= {f"schema {name}": partial(schema.schema_of, name) for name in schema.names()}
     return [Case(name, outcome, quick=True) for name, outcome in found.items()]
 
 

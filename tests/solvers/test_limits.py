@@ -11,7 +11,7 @@ from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
-from clusterplan.planner.verification.result import verify
+from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.options import SolveOptions, parse_options
 from clusterplan.solvers.registry import solvers_for
 

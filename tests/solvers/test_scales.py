@@ -18,7 +18,7 @@ from clusterplan.instances.common.base import Instance
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.documents import parse_instance
 from clusterplan.planner.cli.main import app
-from clusterplan.planner.verification.result import verify
+from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.options import SolveOptions

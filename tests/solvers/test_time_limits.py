@@ -34,8 +34,8 @@ from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.planner.exit_codes import LIMIT_NO_PLAN, code_of_frontier
-from clusterplan.planner.verification.result import verify
-from clusterplan.planner.verification.stored import verify_frontier
+from clusterplan.planner.stored_results import verify_frontier
+from clusterplan.planner.verification import verify
 from clusterplan.solvers.allocation.cp_sat import AllocationCpSat
 from clusterplan.solvers.allocation.marginal_gain import choose_by_gain
 from clusterplan.solvers.backends import BACKENDS

@@ -96,7 +96,7 @@ def _patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> tuple[tu
     ranges = [range(_fit(group, amounts) + 1) for group in groups]
     if math.prod(map(len, ranges)) > MOST_WORK:
         raise OverflowError
-    names = {name: 0 for group in groups for name in group.demand}
+    names = Counter(name for group in groups for name in group.demand)
     fitting = {
         counts
         for counts in itertools.product(*ranges)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from ....instances.allocation.fits import fit_loss, fit_speed
-from ...output.text import TextColumn, console, figure, first_rows, percent, table_of
+from ...reports.text import TextColumn, console, figure, first_rows, percent, table_of
 
 if TYPE_CHECKING:
     from ....instances.allocation.fits import LossFit, SpeedFit

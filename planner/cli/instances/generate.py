@@ -1,4 +1,4 @@
-"""The commands `generate KIND`, and how every command that makes an instance writes it."""
+"""The commands `generate KIND`, for synthetic instances, and `validate`, which checks instance files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from typing import Annotated, Literal
 import typer
 
 from ....instances.allocation.generate import generate_allocation
+from ....instances.common.errors import ClusterplanError
 from ....instances.consolidation.generate import generate_consolidation
+from ....instances.documents import load
 from ....instances.scheduling.generate import generate_scheduling
 from ....instances.staging.generate import Limits, generate_staging
 from ....instances.staging.generate_ctr import generate_ctr
+from ...exit_codes import code_of_error, worst
+from ...output import say
+from ..options import AllowOutside, Files
 from .output import Output, emit
 
 generators = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -145,3 +150,23 @@ def scheduling(
 ) -> None:
     """Jobs of 1 to 32 GPUs that arrive at random, with heavy-tailed durations."""
     emit(generate_scheduling(jobs, gpus, load, seed, malleable), output, table)
+
+
+def validate(
+    files: Files,
+    allow_outside: AllowOutside = False,
+) -> None:
+    """Check instance files without solving them; one line for each fault."""
+    codes = []
+    for file in files:
+        try:
+            instance = load(file, allow_outside)
+        except ClusterplanError as error:
+            say(str(error))
+            codes.append(code_of_error(error))
+            continue
+        sizes = ", ".join(f"{count} {field}" for field, count in instance.sizes().items() if count)
+        typer.echo(f"{file}: {instance.kind}, {sizes}; fine")
+        for note in (*instance.figure_notes(), *instance.scale_notes()):
+            typer.echo(f"  note: {note}")
+    raise typer.Exit(worst(codes))

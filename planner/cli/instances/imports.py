@@ -15,10 +15,8 @@ from ....instances.common.errors import OptionError
 from ....instances.common.fields import marks_of
 from ....instances.importers import IMPORTERS
 from ....instances.importers.importer import Importer, Option, option_of
-from ..common import Quiet, start_logging
-from .output import Output, emit
-from .pairs import pairs
-from .steps import Steps
+from ..options import Quiet, pairs, start_logging
+from .output import Output, Steps, emit
 
 importers = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 

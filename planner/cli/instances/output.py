@@ -1,15 +1,25 @@
-"""How every command that makes an instance writes it."""
+"""Output of the commands that make instances: the document, and the progress of their steps on stderr.
+
+On a terminal a line shows the step that runs; elsewhere there is a line for each step.
+"""
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ....instances.common.base import Instance
 from ....instances.common.errors import OptionError
 from ....instances.documents import save, to_text, wants_tables
+from ...output import say
+from ...reports.text import console
 
 Output = Annotated[Path | None, typer.Option(help="YAML or JSON file to write; YAML on stdout if not given.")]
 
@@ -35,3 +45,38 @@ def emit(instance: Instance, output: Path | None, table: Literal["parquet", "csv
     typer.echo(f"{output}: {instance.kind} instance {instance.name!r}", err=True)
     for assumption in instance.assumptions:
         typer.echo(f"  assumed: {assumption}", err=True)
+
+
+class Steps:
+    """Says which step runs, and how long each has taken.
+
+    Parameters
+    ----------
+    quiet
+        Say nothing.
+    """
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        """Show that a step runs; when it has ended, how long it took."""
+        if self.quiet:
+            yield
+            return
+        begun = time.perf_counter()
+        if sys.stderr.isatty():
+            columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+            with Progress(*columns, console=console(stderr=True), transient=True) as shown:
+                shown.add_task(what, total=None)
+                yield
+        else:
+            say(f"{what} …")
+            yield
+        self.done(what, time.perf_counter() - begun)
+
+    def done(self, what: str, seconds: float) -> None:
+        """Say that a step is done, and how long it took."""
+        if not self.quiet:
+            say(f"{what}: done in {seconds:.1f} s")

@@ -13,7 +13,7 @@ from clusterplan.formulations.consolidation.fixed_jobs import WithFixedJobs, for
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.planner.verification.result import verify
+from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.brute_force import Enumeration
 from clusterplan.solvers.common.conclude import contradiction

@@ -14,7 +14,7 @@ from clusterplan.formulations.consolidation.nothing_moves import (
     formulation_of,
 )
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.planner.verification.result import verify
+from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.options import SolveOptions
 
 OPTIONS = SolveOptions(threads=1)

@@ -34,8 +34,8 @@ from clusterplan.instances.importers.gavel.files import read_table, read_trace, 
 from clusterplan.instances.importers.layer_graphs.pipedream import read_pipedream
 from clusterplan.instances.importers.pollux import import_pollux
 from clusterplan.instances.importers.tiresias import import_tiresias
-from clusterplan.planner.verification.result import Verification
-from clusterplan.planner.verification.stored import read_results, verify_stored
+from clusterplan.planner.stored_results import read_results, verify_stored
+from clusterplan.planner.verification import Verification
 
 SOON_S = 10.0
 """Far more than any of these takes, and far less than what they took before."""

@@ -19,11 +19,11 @@ import clusterplan
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.documents import load, load_catalogue, parse_instance
 from clusterplan.instances.files.references import Folder, read_file, read_list
-from clusterplan.planner.batch.answer import Answer
+from clusterplan.planner.batch.comparison import compare
 from clusterplan.planner.batch.solve_many import BatchOptions
 from clusterplan.planner.batch.task import Task, execute, read
+from clusterplan.planner.batch.worker_process import Answer
 from clusterplan.planner.cli import main as cli
-from clusterplan.planner.comparison.compare import compare
 from clusterplan.solvers.common.options import SolveOptions
 
 SECRET = "hunter2"  # noqa: S105 - of nobody

@@ -11,11 +11,10 @@ from clusterplan.formulations.allocation.check import configurations as check
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.planner.allocation.find import find
-from clusterplan.planner.allocation.frontier import AllocationFrontierCheck
+from clusterplan.planner.allocation.frontier import AllocationFrontierCheck, find
 from clusterplan.planner.allocation.frontier_page import AllocationFrontierPage
+from clusterplan.planner.findings import Verification
 from clusterplan.planner.pareto import shown
-from clusterplan.planner.verification.findings import Verification
 from clusterplan.solvers.allocation.frontier_result import AllocationFrontier
 from clusterplan.solvers.common.options import SolveOptions
 

@@ -22,9 +22,8 @@ from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
-from clusterplan.planner.batch.journal import Journal
-from clusterplan.planner.batch.solve_many import BatchOptions, solve_many
-from clusterplan.planner.verification.stored import parse_result, read_results
+from clusterplan.planner.batch.solve_many import BatchOptions, Journal, solve_many
+from clusterplan.planner.stored_results import parse_result, read_results
 
 COMMAND = [sys.executable, "-m", "clusterplan"]
 OPTIONS = ("--jobs", "2", "--threads", "1", "--seed", "1", "--time-limit", "120")

@@ -18,8 +18,8 @@ import clusterplan
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.scheduling.generate import generate_scheduling
+from clusterplan.planner.batch.comparison import compare
 from clusterplan.planner.batch.solve_many import BatchOptions, solve_many
-from clusterplan.planner.comparison.compare import compare
 
 distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
 

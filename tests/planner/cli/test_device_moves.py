@@ -12,14 +12,11 @@ from verbs import invoke
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.documents import load, parse_instance
+from clusterplan.planner.batch.comparison import compare
 from clusterplan.planner.batch.solve_many import BatchOptions
-from clusterplan.planner.cli.common import RunOptions
-from clusterplan.planner.cli.options import batch_options
-from clusterplan.planner.cli.plans.export import export_plan
-from clusterplan.planner.cli.report import report
 from clusterplan.planner.cli.solve import solve
-from clusterplan.planner.cli.verify import verify
-from clusterplan.planner.comparison.compare import compare
+from clusterplan.planner.cli.solving import RunOptions, batch_options
+from clusterplan.planner.cli.stored_results import export_plan, report, verify
 from clusterplan.solvers.common.options import SolveOptions
 
 

@@ -1,68 +1,91 @@
-"""Which of several places an option is taken from."""
+"""Options of commands from the fields of a dataclass.
+
+Pairs of names and numbers.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+import typer
+from verbs import invoke
 
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.planner.cli.common import RunOptions
-from clusterplan.planner.cli.options import (
-    DEFAULT_TIME_LIMIT_S,
-    batch_options,
-    merged_options,
-    search_options,
-)
+from clusterplan.planner.cli.solving import RunOptions, pairs, taking, write_text
 
 
-def test_the_command_line_wins_over_the_file_and_that_over_defaults(tmp_path: Path) -> None:
-    config = tmp_path / "c.yaml"
-    config.write_text("solver: greedy\ngap: 0.1\nthreads: 3\nmethod_options: {a: 1, b: 2}\n")
-    run = RunOptions(files=["x"], config=config, threads=1, settings=["b=3"])
-    solver, options = search_options(run)
-    assert (solver, options.gap, options.threads) == ("greedy", 0.1, 1)
-    assert options.time_limit_s == DEFAULT_TIME_LIMIT_S
-    assert options.method_options == {"a": 1, "b": 3}
-    named, _ = search_options(RunOptions(files=["x"], config=config, solver="exact"))
-    assert named == "exact"
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """A few options."""
+
+    name: Annotated[str, typer.Argument()]
+    count: Annotated[int, typer.Option("--many", help="How many.", min=1)] = 2
+    loud: Annotated[bool, typer.Option("--loud")] = False
 
 
-def test_a_time_limit_of_0_is_none() -> None:
-    assert merged_options(None, {"time_limit_s": 0}, [])[1].time_limit_s is None
+@dataclass(frozen=True, kw_only=True)
+class Fewer(Given):
+    """One of them with another default, in the same place."""
+
+    count: Annotated[int, typer.Option("--few")] = 1
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("3", 3), ("0.5", 0.5), ("true", True), ("word", "word"), ("[1]", "[1]")],
-)
-def test_settings_are_numbers_where_they_look_like_it(text: str, value: object) -> None:
-    found = merged_options(None, {}, [f"key={text}"])[1].method_options["key"]
-    assert found == value
-    assert type(found) is type(value)
+@taking(Given)
+def greet(given: Given) -> None:
+    """Greet."""
+    typer.echo(repr(given))
 
 
-@pytest.mark.parametrize("setting", ["key", "=3", ""])
-def test_settings_are_pairs(setting: str) -> None:
-    with pytest.raises(OptionError, match="KEY=VALUE"):
-        merged_options(None, {}, [setting])
+@taking(Fewer, leave_out=("loud",))
+def whisper(given: Fewer) -> None:
+    """Whisper."""
+    typer.echo(repr(given))
 
 
-@pytest.mark.parametrize("text", ["- a\n", "solver: 3\n", "bogus: 1\n", "gap: [\n"])
-def test_a_file_that_holds_no_options_is_refused(tmp_path: Path, text: str) -> None:
-    config = tmp_path / "c.yaml"
-    config.write_text(text)
-    with pytest.raises(OptionError):
-        merged_options(config, {}, [])
+def test_a_command_takes_one_object_of_all_its_options() -> None:
+    assert invoke(greet, "Ann").output == f"{Given(name='Ann')!r}\n"
+    assert (
+        invoke(greet, "--many", 3, "--loud", "Ann").output == f"{Given(name='Ann', count=3, loud=True)!r}\n"
+    )
+    assert invoke(greet, "Ann", "--many", 0).exit_code == 2
+    assert invoke(greet).exit_code == 2
 
 
-def test_dask_and_its_scheduler_belong_together() -> None:
-    run = RunOptions(files=["x"], engine="dask", scheduler="tcp://here:1", jobs=2, kill_after=9.0)
-    batch = batch_options(run)
-    assert (batch.scheduler, batch.jobs, batch.kill_after_s) == ("tcp://here:1", 2, 9.0)
-    for alone in (
-        RunOptions(files=["x"], engine="dask"),
-        RunOptions(files=["x"], scheduler="tcp://here:1"),
-    ):
-        with pytest.raises(OptionError, match="belong together"):
-            batch_options(alone)
+def test_a_command_may_change_options_and_leave_some_out() -> None:
+    assert invoke(whisper, "Ann", "--few", 5).output == f"{Fewer(name='Ann', count=5)!r}\n"
+    assert invoke(whisper, "Ann", "--many", 5).exit_code == 2
+    assert invoke(whisper, "Ann", "--loud").exit_code == 2
+
+
+def test_help_lists_options_in_the_order_of_the_fields() -> None:
+    text = invoke(greet, "--help").output
+    places = [text.index(word) for word in ("Greet.", "Arguments:", "--many", "--loud")]
+    assert places == sorted(places)
+    assert "How many." in text
+
+
+def test_run_options_need_files_alone() -> None:
+    assert RunOptions(files=["a"]).jobs is None
+    with pytest.raises(TypeError):
+        RunOptions()  # type: ignore[call-arg]
+
+
+def test_text_is_written_or_appended_or_refused(tmp_path: Path) -> None:
+    write_text(tmp_path / "a", "1\n")
+    write_text(tmp_path / "a", "2\n", append=True)
+    assert (tmp_path / "a").read_text() == "1\n2\n"
+    write_text(tmp_path / "a", "3\n")
+    assert (tmp_path / "a").read_text() == "3\n"
+    with pytest.raises(OptionError, match="cannot be written"):
+        write_text(tmp_path / "none" / "a", "")
+
+
+def test_pairs() -> None:
+    """Names are different, and each has a number."""
+    assert pairs("a=1, b=2", "--limit", int) == {"a": 1, "b": 2}
+    for text, words in (("a", "write NAME=NUMBER"), ("a=x", "write NAME"), ("a=1,a=2", "a stands twice")):
+        with pytest.raises(OptionError, match=f"--limit .*{words}"):
+            pairs(text, "--limit", int)

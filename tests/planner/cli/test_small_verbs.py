@@ -11,12 +11,9 @@ from sample_documents import CONSOLIDATION, STAGING
 from verbs import invoke
 
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.planner.cli.doctor import doctor
-from clusterplan.planner.cli.export_model import export_model
+from clusterplan.planner.cli.instances.generate import validate
 from clusterplan.planner.cli.schema import schema
-from clusterplan.planner.cli.solvers import solvers
-from clusterplan.planner.cli.validate import validate
-from clusterplan.planner.doctor import Finding
+from clusterplan.planner.cli.solvers import Finding, doctor, export_model, solvers
 from clusterplan.solvers.registry import all_solvers
 
 
@@ -52,7 +49,7 @@ def test_schema_prints_json_and_refuses_what_is_no_document() -> None:
 def test_doctor_fails_for_what_is_needed(
     monkeypatch: pytest.MonkeyPatch, finding: Finding, code: int, word: str
 ) -> None:
-    monkeypatch.setattr("clusterplan.planner.cli.doctor.examine", lambda: [finding])
+    monkeypatch.setattr("clusterplan.planner.cli.solvers.examine", lambda: [finding])
     answer = invoke(doctor)
     assert answer.exit_code == code
     assert word in answer.stdout

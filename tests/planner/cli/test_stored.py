@@ -14,11 +14,8 @@ from verbs import invoke
 import clusterplan
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.errors import InstanceError, OptionError
-from clusterplan.planner.batch.journal_lines import sealed
-from clusterplan.planner.cli.plans.export import export_plan
-from clusterplan.planner.cli.report import page_of, report
-from clusterplan.planner.cli.verify import verify
-from clusterplan.planner.verification.stored import read_results
+from clusterplan.planner.cli.stored_results import export_plan, page_of, report, verify
+from clusterplan.planner.stored_results import read_results, sealed
 
 INSTANCE = clusterplan.parse_instance(STAGING)
 RESULT = clusterplan.solve(INSTANCE, "exact")

@@ -1,13 +1,21 @@
-"""What a plan of consolidation changes for jobs, servers and money."""
+"""What a plan of consolidation changes for jobs, servers and money.
+
+What a scenario changes in an instance of consolidation.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from sample_documents import CONSOLIDATION
+
+import clusterplan
 from clusterplan.formulations.consolidation.plan import entry_of
+from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.changes import Amount, Change
-from clusterplan.planner.consolidation.changes import changes, runs_now_as_plan
+from clusterplan.planner.consolidation.changes import changes, runs_now_as_plan, what_if
 
 
 def cluster(**changed: Any) -> ConsolidationInstance:
@@ -66,3 +74,79 @@ def test_a_job_that_keeps_running_need_not_say_on_which_devices() -> None:
     now = runs_now_as_plan(instance)
     named = now[0].model_copy(update={"devices": {"tasks": {"s-0": ({"gpu": ("2",)},)}}, "action": "keep"})
     assert changes(instance, None, [named]).stay == 1
+
+
+DEVICES = {"gpu": {"count": 2, "taken": [{"device": 0, "share": 500}]}}
+
+
+def changed(key: str, text: str, **document: Any) -> Any:
+    """Return the document after one change."""
+    instance = clusterplan.parse_instance({**CONSOLIDATION, **document})
+    return instance.replace(**what_if(instance)[key].fields(instance, text)).document()
+
+
+def test_draining_one_server_of_a_row_leaves_the_others_as_they_are() -> None:
+    servers = changed("drain", "n-1")["servers"]
+    assert [(s["name"], s.get("free")) for s in servers] == [("n-0", None), ("n-1", {"gpu": 0, "cpu": 0})]
+
+
+def test_draining_a_row_or_a_pattern_drains_all_of_it() -> None:
+    for text in ("n", "n-*"):
+        assert [s["free"]["gpu"] for s in changed("drain", text)["servers"]] == [0, 0]
+
+
+def test_a_job_on_a_drained_server_moves() -> None:
+    jobs = [{"name": "j", "tasks": 2, "task_demand": {"gpu": 1}, "current": {"n-0": 2}}]
+    instance = clusterplan.parse_instance(changed("drain", "n-0", jobs=jobs))
+    (entry,) = clusterplan.solve(instance).plan or ()
+    assert (entry.action, entry.used_servers) == ("move", {"n-1"})
+
+
+def test_devices_of_a_drained_server_are_taken() -> None:
+    servers = [{"name": "d", "capacity": {"cpu": 4}, "devices": DEVICES}]
+    (server,) = changed("drain", "d", servers=servers, jobs=[{"name": "j", "tasks": 1, "task_demand": {}}])[
+        "servers"
+    ]
+    assert server["free"] == {"cpu": 0, "gpu": 0}
+    assert "taken" not in server["devices"]["gpu"]
+
+
+def test_added_servers_are_empty_and_like_the_one_that_is_named() -> None:
+    servers = [{"name": "a", "rack": "r", "capacity": {"gpu": 4, "cpu": 8}, "free": {"gpu": 1}}]
+    found = changed("add", "2xa", servers=servers)["servers"]
+    assert [s["name"] for s in found] == ["a", "a-added-1", "a-added-2"]
+    assert found[0]["free"] == {"gpu": 1}
+    assert "free" not in found[1]
+    assert found[1]["capacity"] == {"gpu": 4, "cpu": 8}
+
+
+def test_a_row_that_was_taken_apart_can_still_be_added_to() -> None:
+    apart = changed("drain", "n-0")["servers"]
+    found = changed("add", "1xn", servers=apart)["servers"]
+    assert [(s["name"], "free" in s) for s in found] == [("n-0", True), ("n-1", False), ("n-added-1", False)]
+
+
+def test_added_servers_of_a_model_are_like_most_of_it() -> None:
+    servers = [
+        {"name": "a", "gpu_model": "H100", "capacity": {"gpu": 4, "cpu": 1}},
+        {"name": "b", "count": 3, "gpu_model": "H100", "capacity": {"gpu": 8, "cpu": 2}, "free": {"gpu": 1}},
+    ]
+    found = changed("add", "h100", servers=servers)["servers"][-1]
+    assert (found["name"], found["capacity"]["gpu"]) == ("b-added-1", 8)
+    assert not {"count", "free"} & found.keys()
+    with pytest.raises(OptionError, match="there are: models H100; a, b"):
+        changed("add", "a100", servers=servers)
+
+
+def test_devices_of_an_added_server_are_free() -> None:
+    servers = [{"name": "d", "capacity": {"cpu": 4}, "devices": DEVICES}]
+    jobs = [{"name": "j", "tasks": 1, "task_demand": {"cpu": 1}}]
+    assert changed("add", "1xd", servers=servers, jobs=jobs)["servers"][1]["devices"] == {"gpu": {"count": 2}}
+
+
+def test_jobs_are_removed_valued_and_demanded() -> None:
+    assert [job["name"] for job in changed("remove", "p")["jobs"]] == ["j"]
+    assert [job.get("value") for job in changed("value", "p:+3")["jobs"]] == [None, 5]
+    assert [job["must_place"] for job in changed("must-place", "j")["jobs"]] == [True, False]
+    with pytest.raises(OptionError, match="there is no job 'x'"):
+        changed("remove", "x")

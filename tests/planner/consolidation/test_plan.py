@@ -1,13 +1,45 @@
-"""A plan as a table, as data, and in numbers."""
+"""A plan as a table, as data, and in numbers.
+
+What has to be done on a running cluster.
+
+Single devices in tables, as data, and in the forms of cluster managers.
+"""
 
 from __future__ import annotations
+
+from collections import Counter
+from typing import Any
 
 from placements import job, placement, server
 
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
-from clusterplan.planner.consolidation.plan import as_data, columns, left_out, notes
-from clusterplan.planner.output.text import cells_of
+from clusterplan.instances.consolidation.devices import Ask, DeviceSlot
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.consolidation.job import Group
+from clusterplan.instances.consolidation.server import Server
+from clusterplan.instances.importers.slurm.jobs import SHARES
+from clusterplan.planner.changes import leading
+from clusterplan.planner.consolidation.kubernetes import kubernetes_lines
+from clusterplan.planner.consolidation.page import Servers, consolidation_parts
+from clusterplan.planner.consolidation.plan import (
+    actions,
+    as_data,
+    available_of,
+    beside,
+    capacity_of,
+    columns,
+    demand_of,
+    in_words,
+    left_out,
+    notes,
+    partitions,
+    runs_now,
+    to_carry_out,
+    total,
+)
+from clusterplan.planner.consolidation.slurm import slurm_lines, slurm_notes
+from clusterplan.planner.reports.text import cells_of
 
 INSTANCE = placement(
     ["value"], [server("n", gpu=2)], [job("a", 2, value=1, current={"n": 2}), job("b", 1), job("c", 1)]
@@ -48,3 +80,181 @@ def test_notes_count_actions_and_reasons() -> None:
     few = list(notes(result, 1))
     assert few[1] == "1 of 3 jobs are not placed"
     assert few[2].startswith("  1 × would be stopped where it runs now (n)")
+
+
+ACTIONS_INSTANCE = placement(
+    ["migrations"],
+    [server("n", gpu=4), server("m", gpu=4)],
+    [job("stays", 1, current={"n": 1}), job("moves", 2, current={"n": 2}), job("ends", 1, current={"m": 1})],
+)
+ACTIONS_PLAN = [
+    JobPlacement(job="stays", servers={"n": 1}, action="keep"),
+    JobPlacement(job="moves", servers={"n": 1, "m": 1}, action="move"),
+    JobPlacement(job="ends", placed=False, action="stop"),
+]
+
+
+def test_each_job_is_told_what_to_do() -> None:
+    """Those that stay are counted, the others named with their servers."""
+    assert list(actions(ACTIONS_INSTANCE, ACTIONS_PLAN)) == [
+        "1 job keeps running where it is",
+        "to stop: ends: runs on m 1",
+        "to move: moves: from n 1 to m 1",
+    ]
+
+
+def test_only_changes_are_carried_out() -> None:
+    """Unless every placed job is asked for."""
+    assert [entry.job for entry in to_carry_out(ACTIONS_PLAN, every=False)] == ["moves"]
+    assert [entry.job for entry in to_carry_out(ACTIONS_PLAN, every=True)] == ["stays", "moves"]
+
+
+def test_tasks_are_summed_over_groups() -> None:
+    """By server."""
+    assert total({"a": Counter(n=1), "b": Counter(n=2, m=1)}) == Counter(n=3, m=1)
+    assert runs_now(ACTIONS_INSTANCE)["moves"] == {"tasks": Counter(n=2)}
+
+
+def test_moves_between_devices_name_the_server() -> None:
+    """Where they count; nothing leaves it."""
+    entry = JobPlacement(job="moves", servers={"n": 2}, action="move")
+    assert list(actions(ACTIONS_INSTANCE, [entry])) == ["to move: moves: to other devices of n"]
+
+
+DOCUMENT: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "consolidation",
+    "name": "views",
+    "servers": [
+        {"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 4, "geometry": "a100-40"}}}
+    ],
+    "jobs": [
+        {"name": "w", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 2}},
+        {"name": "p", "tasks": 1, "task_demand": {"cpu": 1}, "profile": {"gpu": "4g.20gb"}, "value": 1},
+        {"name": "s", "tasks": 2, "task_demand": {"cpu": 1}, "share": {"gpu": 455}},
+    ],
+}
+DEVICES_PLAN = (
+    JobPlacement.model_validate(
+        {"job": "w", "servers": {"n": 1}, "devices": {"tasks": {"n": [{"gpu": [0, 1]}]}}}
+    ),
+    JobPlacement.model_validate(
+        {"job": "p", "servers": {"n": 1}, "devices": {"tasks": {"n": [{"gpu": {"device": 2, "slot": 0}}]}}}
+    ),
+)
+SHARED = JobPlacement.model_validate(
+    {"job": "s", "servers": {"n": 2}, "devices": {"tasks": {"n": [{"gpu": [3]}, {"gpu": [3]}]}}}
+)
+
+
+def _instance() -> ConsolidationInstance:
+    found = clusterplan.parse_instance(DOCUMENT)
+    assert isinstance(found, ConsolidationInstance)
+    return found
+
+
+def test_words() -> None:
+    """Several devices of a task, the slot of a partition, and not all of many tasks."""
+    assert in_words([{"gpu": (0, 1), "npu": (3,)}, {"gpu": DeviceSlot(device=2, slot=4)}]) == (
+        "gpu 0+1, npu 3; gpu 2 slot 4"
+    )
+    assert in_words([{"gpu": (0,)}] * 9) == "gpu 0; gpu 0; gpu 0; gpu 0; 5 more"
+    assert beside(None, "tasks", "n") == ""
+    asks = {"gpu": Ask(share=455), "npu": Ask(profile="half"), "tpu": Ask(whole=1)}
+    task = {"gpu": (0,), "npu": DeviceSlot(device=1, slot=4), "tpu": (2,)}
+    assert in_words([task], asks) == "gpu 0 (45.5 %), npu 1 slot 4 (half), tpu 2"
+
+
+def test_partitions_of_servers() -> None:
+    """Those that the entries need; other servers are not named."""
+    jobs = {job.name: job for job in _instance().jobs}
+    assert partitions([*DEVICES_PLAN, SHARED, DEVICES_PLAN[1]], jobs) == {"n": {"4g.20gb": 2}}
+
+
+def test_the_table_and_the_data_name_devices() -> None:
+    """Beside the server; the data has them as the plan has."""
+    assert [row[2] for row in cells_of(columns(DEVICES_PLAN), DEVICES_PLAN)] == [
+        "1×n (gpu 0+1)",
+        "1×n (gpu 2 slot 0)",
+    ]
+    data = as_data(_instance(), DEVICES_PLAN)
+    assert data["devices"]["p"] == {"tasks": {"n": ({"gpu": {"device": 2, "slot": 0}},)}}
+    assert "devices" not in as_data(_instance(), [JobPlacement(job="w", placed=False)])
+
+
+def test_the_page_shows_devices_as_amounts() -> None:
+    """A bar for the GPUs, of which 3.41 are in use, and the devices in the table of jobs."""
+    result = clusterplan.solve(_instance(), solver="exact")
+    parts = consolidation_parts(_instance(), result)
+    bars = {name: words for name, _, words in parts["bars"]}
+    assert bars["gpu"] == "3.41 of the 4 that were free"
+    assert "gpu" in str(parts["jobs"].rows)
+    # Ruled slots would be taken for devices.
+    assert parts["on_devices"]
+    assert parts["slots"](4.0) == 1
+
+
+def test_kubernetes_has_devices_as_comments() -> None:
+    """With the share or the profile of a task; affinity cannot choose them."""
+    lines = list(kubernetes_lines(_instance(), [*DEVICES_PLAN, SHARED]))
+    assert "# Devices on n: gpu 0+1. Affinity does not choose devices." in lines
+    assert "# Devices on n: gpu 2 slot 0 (4g.20gb). Affinity does not choose devices." in lines
+    assert "# Devices on n: gpu 3 (45.5 %); gpu 3 (45.5 %). Affinity does not choose devices." in lines
+
+
+def test_slurm_asks_for_devices_and_partitions() -> None:
+    """How many shards a share is, is not known; notes say so, and which partitions there have to be."""
+    whole, part, shared = slurm_lines(_instance(), [*DEVICES_PLAN, SHARED])
+    assert whole.endswith("--gres=gpu:2")
+    assert part.endswith("--ntasks-per-node=1 --gres=gpu:4g.20gb:1")
+    assert shared.endswith("--ntasks-per-node=2")
+    devices, shards, parts = slurm_notes(_instance(), [*DEVICES_PLAN, SHARED])
+    assert devices.startswith("Slurm chooses devices itself")
+    assert shards.startswith("1 job has a share of a GPU: in Slurm these are shards")
+    assert parts == "to have partitions: n 1 of 4g.20gb"
+
+
+def test_jobs_from_slurm_keep_their_tasks_and_types() -> None:
+    """What is placed of them are equal shares, whatever they ask for of GPUs."""
+    jobs = [{**job, "gpu_model": "a100"} for job in DOCUMENT["jobs"]]
+    servers = [{**server, "gpu_model": "a100"} for server in DOCUMENT["servers"]]
+    own = {**DOCUMENT, "assumptions": [f"{SHARES}: such."], "jobs": jobs, "servers": servers}
+    lines = list(slurm_lines(clusterplan.parse_instance(own), [*DEVICES_PLAN, SHARED]))
+    assert lines == [
+        "w --nodelist=n --nodes=1 --gres=gpu:a100:2",
+        "p --nodelist=n --nodes=1 --gres=gpu:a100_4g.20gb:1",
+        "s --nodelist=n --nodes=1",
+    ]
+    assert any(
+        "keep their own --ntasks" in note for note in slurm_notes(clusterplan.parse_instance(own), [SHARED])
+    )
+
+
+def test_devices_as_amounts() -> None:
+    """Of four devices others hold one, a quarter of another, and a partition of two slots of a third."""
+    taken = [{"device": 0}, {"device": 1, "share": 250}, {"device": 2, "profile": "2g.10gb", "slot": 0}]
+    devices = {"gpu": {"count": 4, "geometry": "a100-40", "taken": taken}}
+    made = Server.model_validate({"name": "n", "capacity": {"cpu": 8}, "devices": devices})
+    assert capacity_of(made) == {"cpu": 8.0, "gpu": 4.0}
+    assert available_of(made) == {"cpu": 8.0, "gpu": 0.75 + 0.75 + 1.0}
+    asks: dict[str, dict[str, Any]] = {"whole": {"devices": {"gpu": 2}}, "share": {"share": {"gpu": 300}}}
+    asks["part"] = {"profile": {"gpu": "3g.20gb"}}
+    sizes = {
+        name: demand_of(Group.model_validate({"tasks": 1, "demand": {"cpu": 1}, **ask}), made)["gpu"]
+        for name, ask in asks.items()
+    }
+    assert sizes == {"whole": 2.0, "share": 0.3, "part": 0.5}
+
+
+def test_gpus_lead_as_devices_and_beside_choices_of_servers() -> None:
+    """Words that stand for a choice of servers are no GPUs."""
+    devices = {"gpu": {"count": 4}}
+    capacity = {"cpu": 8, "toleration for taint nvidia.com/gpu:NoSchedule": 1}
+    servers = [{"name": "n", "capacity": capacity, "devices": devices}]
+    asking = {"name": "a", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 2}}
+    drawn = Servers(placement(["value"], servers, [asking]), ())
+    assert (drawn.resource, drawn.total["gpu"]) == ("gpu", [4.0, 0.0, 0.0])
+    # GPUs that no job asks for do not lead.
+    assert Servers(placement(["value"], servers, [job("a", 1, {"cpu": 1})]), ()).resource == "cpu"
+    assert leading(["cpu", "node with gpu=a", "amd.com/gpu"]) == "amd.com/gpu"
+    assert leading(["cpu", "nvidia.com/mig-1g.5gb"]) == "nvidia.com/mig-1g.5gb"

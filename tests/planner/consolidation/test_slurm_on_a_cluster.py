@@ -13,7 +13,7 @@ import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers.slurm.importer import import_slurm
-from clusterplan.planner.export_plan import export_plan
+from clusterplan.planner.publish import plan_text
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ class Planned:
         result = clusterplan.solve(made)
         assert result.plan is not None
         self.entries = {e.job.split()[0]: e for e in result.plan if isinstance(e, JobPlacement)}
-        (folder / "plan.sh").write_text(export_plan(made, result, "slurm"))
+        (folder / "plan.sh").write_text(plan_text(made, result, "slurm"))
 
     def script(self, *words: str) -> tuple[int, str]:
         """Run the script, and return its code and what it says."""

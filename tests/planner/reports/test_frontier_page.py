@@ -1,4 +1,7 @@
-"""What the pages of all frontiers share: points thinned evenly, and drawn."""
+"""What the pages of all frontiers share: points thinned evenly, and drawn.
+
+The knee of a frontier and its words.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,7 @@ import itertools
 
 import pytest
 
-from clusterplan.planner.reports.frontier_figure import Drawing
-from clusterplan.planner.reports.frontier_page import evenly
+from clusterplan.planner.reports.frontier_page import Drawing, evenly, knee, knee_words
 
 
 @pytest.mark.parametrize("count", [1, 7, 10])
@@ -30,3 +32,31 @@ def test_points_are_drawn_with_a_line_of_hover_text_for_each_figure() -> None:
     assert line["line"]["shape"] == "hv"
     assert drawing.ring((3, 4))["y"] == [40]
     assert drawing.star((1, 2), "today")["customdata"] == [["today", "a", "b"]]
+
+
+def test_the_knee_lies_farthest_below_the_line_between_the_ends() -> None:
+    assert knee([(100, 320), (95, 280), (84, 244), (72, 242), (63, 229)]) == 2
+    assert knee([(10, 100), (9, 20), (1, 10)]) == 1
+    assert knee([(8, 17), (5.2, 5), (3, 2), (2.17, 1.5), (1, 1)]) == 2
+
+
+@pytest.mark.parametrize(
+    "trades",
+    [
+        [],
+        [(1, 1)],
+        [(2, 2), (1, 1)],
+        [(3, 3), (2, 2), (1, 1)],
+        [(3, 9), (2, 8), (1, 1)],
+        [(9, 9), (8, 1), (1, 0)],
+    ],
+)
+def test_a_line_has_no_knee(trades: list[tuple[float, float]]) -> None:
+    """Nor has one that bends the other way, or of fewer than three points."""
+    assert knee(trades) is None
+
+
+def test_a_trade_is_told_in_per_cent_or_as_a_multiple() -> None:
+    assert knee_words(83.7 / 62.57, 244.2 / 228.66) == "34 % faster for 7 % more"
+    assert knee_words(3.25, 4) == "3.2 times as fast for 4.0 times the cost"
+    assert knee_words(1.5, 3.1) == "50 % faster for 3.1 times the cost"

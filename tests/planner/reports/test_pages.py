@@ -17,11 +17,11 @@ from sample_pages import HOSTILE, all_pages, sample_comparison
 import clusterplan
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
-from clusterplan.planner.output.files import write_file as write_page
-from clusterplan.planner.reports.comparison.files import write as write_comparison
-from clusterplan.planner.reports.comparison.page import comparison_page
-from clusterplan.planner.reports.frontier_files import write as write_frontier
-from clusterplan.planner.reports.plan_page import plan_page
+from clusterplan.planner.output import write_file as write_page
+from clusterplan.planner.reports.comparison_page import comparison_page
+from clusterplan.planner.reports.comparison_page import write as write_comparison
+from clusterplan.planner.reports.result_page import plan_page
+from clusterplan.planner.reports.result_page import write as write_frontier
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (

@@ -22,16 +22,14 @@ from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
-from clusterplan.planner.allocation.frontier_figure import lower_steps
-from clusterplan.planner.comparison.comparison import Comparison
-from clusterplan.planner.comparison.row import ComparisonRow
-from clusterplan.planner.output.files import write_file
-from clusterplan.planner.reports.comparison.markdown import comparison_markdown
-from clusterplan.planner.reports.comparison.page import comparison_page
-from clusterplan.planner.reports.frontier_files import frontier_page
-from clusterplan.planner.reports.frontier_files import write as write_frontier
+from clusterplan.planner.allocation.frontier_page import lower_steps
+from clusterplan.planner.batch.comparison import Comparison
+from clusterplan.planner.batch.comparison_rows import ComparisonRow
+from clusterplan.planner.output import write_file
+from clusterplan.planner.reports.comparison_page import comparison_markdown, comparison_page
 from clusterplan.planner.reports.page import to_json
-from clusterplan.planner.reports.plan_page import plan_page
+from clusterplan.planner.reports.result_page import frontier_page, plan_page
+from clusterplan.planner.reports.result_page import write as write_frontier
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterplan.planner.reports.tables import Cell, number, seconds, share, text
+from clusterplan.planner.reports.page import Cell, number, seconds, share, text
 from clusterplan.planner.reports.text import (
     STATUS,
     counted,

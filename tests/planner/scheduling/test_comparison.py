@@ -11,7 +11,7 @@ from clusterplan.formulations.scheduling.formulation import SchedulingFormulatio
 from clusterplan.instances.common.arrays import Floats, Ints
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.planner.comparison.row import ComparisonRow
+from clusterplan.planner.batch.comparison_rows import ComparisonRow
 from clusterplan.planner.scheduling import comparison
 from clusterplan.planner.scheduling.comparison import FAIRNESS, advice, measures
 from clusterplan.solvers.common.options import SolveOptions

@@ -1,15 +1,42 @@
-"""A schedule as a table, as plain data, in a sentence, and beside another one."""
+"""A schedule as a table, as plain data, in a sentence, and beside another one.
+
+How the page of a schedule begins.
+
+Why jobs waited: told apart on schedules that are small enough to see it.
+
+The page of a schedule: curves over time keep their peaks, and those who waited most come first.
+"""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from clusterplan.formulations.common.clock import Clock
+from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.formulations.scheduling.plan import Segment
+from clusterplan.formulations.scheduling.usage import usage_over_time
 from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.planner.api import solve
 from clusterplan.planner.changes import Amount, Change
 from clusterplan.planner.scheduling.changes import answer, changes
-from clusterplan.planner.scheduling.plan import as_data, columns
+from clusterplan.planner.scheduling.plan import (
+    MOST_POINTS,
+    Wait,
+    Waits,
+    as_data,
+    columns,
+    lead,
+    rounded_down,
+    scheduling_parts,
+    thinned,
+)
+from clusterplan.solvers.common.conclude import conclude
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.scheduling.methods import POLICIES
 
 INSTANCE = SchedulingInstance.model_validate(
     {
@@ -74,3 +101,142 @@ def test_nothing_says_what_runs_now() -> None:
     """So a plan alone changes nothing that is known."""
     with pytest.raises(OptionError, match="give two results"):
         changes(INSTANCE, None, IN_TURN)
+
+
+def test_it_names_the_distance_from_what_prices_prove() -> None:
+    instance = generate_scheduling(12, 4, load=3.0, seed=1)
+    result = solve(instance, "srsf")
+    said = lead(instance, result)
+    assert said.startswith("With srsf a job is done ")
+    assert "as far as the lengths of jobs alone can tell" in said
+    record = result.objectives[0]
+    assert record.value is not None
+    bound = 0.95 * record.value
+    proven = result.model_copy(
+        update={
+            "certificate": {"edges_s": [0.0], "prices": {}},
+            "objectives": (record.model_copy(update={"certified_bound": bound}),),
+        }
+    )
+    assert "(5.0 % away). Jobs wait " in lead(instance, proven)
+    best = record.model_copy(update={"certified_bound": record.value})
+    assert "no scheduler can be below that" in lead(
+        instance, result.model_copy(update={"objectives": (best,)})
+    )
+    none = record.model_copy(update={"certified_bound": None})
+    assert "no scheduler" not in lead(instance, result.model_copy(update={"objectives": (none,)}))
+
+
+def test_weights_and_the_makespan_have_words_of_their_own() -> None:
+    instance = generate_scheduling(6, 4, seed=1)
+    rows = [job.model_dump(exclude_none=True) for job in instance.jobs]
+    weighted = instance.replace(jobs=[{**row, "weight": k + 1} for k, row in enumerate(rows)])
+    assert "on weighted average" in lead(weighted, solve(weighted, "fifo"))
+    makespan = instance.replace(objective="makespan")
+    assert lead(makespan, solve(makespan, "fifo")).startswith("With fifo all jobs are done after ")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.0, 0.0), (1.23456, 1.234), (9999.9, 9999.0), (12345.0, 12340.0)]
+)
+def test_a_bound_is_rounded_down(value: float, shown: float) -> None:
+    assert rounded_down(value) == pytest.approx(shown)
+
+
+def waits_of(jobs: dict[str, tuple[float, int, float]], runs: list[tuple[str, float, float]]) -> Waits:
+    """Return the waits of jobs (arrival, GPUs, duration) on four GPUs that run at these times."""
+    rows = [
+        {"name": name, "arrival_s": at, "tasks": gpus, "demand": {"gpu": 1}, "duration_s": length}
+        for name, (at, gpus, length) in jobs.items()
+    ]
+    document = {"kind": "scheduling", "name": "t", "resources": {"gpu": 4}, "jobs": rows}
+    instance = SchedulingInstance.model_validate(document)
+    plan = [Segment(job=name, start_s=start, end_s=end) for name, start, end in runs]
+    formulation = SchedulingFormulation(instance)
+    assert not formulation.violations(plan)
+    segments = formulation.segments(plan)
+    return Waits(instance, segments, usage_over_time(instance, segments), 0)
+
+
+def test_a_queue_that_was_there_is_the_reason() -> None:
+    """Two jobs of an hour on all GPUs are before the third; one of them has run for half an hour."""
+    jobs = {"a": (0.0, 4, 3600.0), "b": (0.0, 4, 3600.0), "c": (1800.0, 1, 60.0)}
+    runs = [("a", 0.0, 3600.0), ("b", 3600.0, 7200.0), ("c", 7200.0, 7260.0)]
+    wait = waits_of(jobs, runs).of(2)
+    assert (wait.earlier, wait.earlier_hours, wait.later) == (2, pytest.approx(6.0), 0)
+    assert wait.in_use == pytest.approx(4.0)
+    assert wait.reason("gpu") == "wanted 1 of 4 gpu; came behind 2 jobs with 6 gpu-hours left"
+
+
+def test_later_jobs_that_overtake_are_the_reason() -> None:
+    """A wide job is stopped for two that come later, of which one has less work."""
+    jobs = {"wide": (0.0, 4, 100.0), "short": (10.0, 4, 20.0), "long": (20.0, 4, 300.0)}
+    runs = [("wide", 0.0, 10.0), ("short", 10.0, 30.0), ("long", 30.0, 330.0), ("wide", 330.0, 420.0)]
+    wait = waits_of(jobs, runs).of(0)
+    assert (wait.later, wait.later_less, wait.later_share) == (2, 1, 1.0)
+    assert "2 later jobs took 100 % of the gpu in use meanwhile, 1 of them with less work" in wait.reason(
+        "gpu"
+    )
+
+
+def test_what_was_idle_is_said() -> None:
+    """Where nothing else ran, too."""
+    jobs = {"a": (0.0, 2, 100.0), "b": (0.0, 1, 50.0)}
+    wait = waits_of(jobs, [("a", 0.0, 100.0), ("b", 100.0, 150.0)]).of(1)
+    assert wait.reason("gpu").endswith("2 gpu were idle on average")
+    lazy = waits_of({"a": (0.0, 2, 100.0)}, [("a", 50.0, 150.0)]).of(0)
+    assert lazy.in_use == 0.0
+    assert lazy.reason("gpu") == "wanted 2 of 4 gpu; 4 gpu were idle on average"
+    assert Wait(1.0, 100.0, 99.5, 0, 0, 0.0, 0, 0.0).reason("gpu") == "others used 99.50 of 100 gpu"
+
+
+def test_a_thinned_curve_keeps_its_peaks() -> None:
+    """Of many points few are left, in order, and the largest value is among them."""
+    at_s = np.sort(np.random.default_rng(1).uniform(0, 100, 20_000))
+    values = np.zeros(20_000)
+    values[7_777] = 5
+    times, kept = thinned(at_s, values)
+    assert len(times) <= MOST_POINTS
+    assert (np.diff(times) > 0).all()
+    assert kept.max() == 5
+    assert thinned(at_s[:9], values[:9])[0].tolist() == at_s[:9].tolist()
+
+
+def made() -> tuple[SchedulingFormulation, Result]:
+    """Return a trace and its result by first come, first served."""
+    formulation = SchedulingFormulation(generate_scheduling(40, 8, load=3.0, seed=2))
+    outcome = POLICIES[0].solve(formulation, SolveOptions(), Clock())
+    return formulation, conclude(formulation, "fifo", SolveOptions(), outcome, 0.1)
+
+
+def test_the_page_shows_the_queue_and_who_waited_most() -> None:
+    """The longest wait stands in the first row; at its peak the curve of the queue is the longest queue."""
+    formulation, result = made()
+    parts = scheduling_parts(formulation.instance, result)
+    assert set(parts["data"]["figures"]) == {"queue", "use", "times", "gantt"}
+    (queue,) = parts["data"]["figures"]["queue"]["data"]
+    assert max(queue["y"]) > 1
+    waits = [row[5].value for row in parts["waited"].rows]
+    assert waits == sorted(waits, reverse=True)
+    assert waits[0] > 0
+
+
+def test_without_a_plan_the_page_says_what_the_instance_is() -> None:
+    """And shows no curves."""
+    formulation, result = made()
+    parts = scheduling_parts(formulation.instance, result.model_copy(update={"plan": None}))
+    assert parts["data"] == {"figures": {}}
+    assert ("jobs", "40") in parts["about"]
+
+
+def test_prices_of_a_certificate_are_shown() -> None:
+    """Over the time of the schedule; a Gantt chart has a line for each job and a bar for each segment."""
+    formulation, result = made()
+    assert result.plan is not None
+    prices = {"edges_s": [0.0, 100.0, 200.0], "prices": {"gpu": [3.0, 1.5, 0.0]}}
+    priced = result.model_copy(update={"certificate": prices})
+    figures = scheduling_parts(formulation.instance, priced)["data"]["figures"]
+    assert figures["price"]["data"][0]["y"][:2] == [3.0, 1.5]
+    there, runs = figures["gantt"]["data"]
+    assert len(there["x"]) == 3 * 40
+    assert len(runs["x"]) == 3 * len(result.plan)

@@ -1,14 +1,21 @@
-"""What a plan of staging changes against another one."""
+"""What a plan of staging changes against another one.
+
+What a scenario changes in an instance of staging.
+"""
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from sample_documents import STAGING
+
+import clusterplan
 from clusterplan.formulations.staging.plan import Stage, stage_of
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.planner.changes import Amount, Change
-from clusterplan.planner.staging.changes import changes
+from clusterplan.planner.staging.changes import changes, what_if
 
 
 def test_stages_and_units_of_two_plans_are_compared() -> None:
@@ -31,3 +38,26 @@ def test_stages_and_units_of_two_plans_are_compared() -> None:
 def test_nothing_says_what_runs_now() -> None:
     with pytest.raises(OptionError, match="give two results"):
         changes(generate_staging(4, 2, seed=1), None, [])
+
+
+def changed(key: str, text: str) -> Any:
+    """Return the document after one change."""
+    instance = clusterplan.parse_instance(STAGING)
+    return instance.replace(**what_if(instance)[key].fields(instance, text)).document()
+
+
+def test_limits_and_prices_are_of_types() -> None:
+    assert [kind.get("limit") for kind in changed("limit", "A:+8")["types"]] == [12, 4]
+    assert [kind.get("limit") for kind in changed("limit", "B:none")["types"]] == [4, None]
+    assert [kind["price_usd_per_hour"] for kind in changed("price", "*:-50%")["types"]] == [0.5, 1.5]
+    with pytest.raises(OptionError, match="there is no type 'C'; there are: A, B"):
+        changed("limit", "C:1")
+
+
+def test_floor_and_budgets_are_of_the_plan() -> None:
+    assert changed("floor", "+10%")["throughput_floor_samples_per_s"] == pytest.approx(5.5)
+    assert "throughput_floor_samples_per_s" not in changed("floor", "none")
+    assert changed("cost", "7")["cost_limit_usd"] == 7
+    assert changed("budget", "7")["hourly_budget_usd"] == 7
+    with pytest.raises(OptionError, match="there is no limit now"):
+        changed("budget", "+7")

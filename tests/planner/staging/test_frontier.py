@@ -1,18 +1,27 @@
-"""The frontier of staging: found, checked, told and drawn."""
+"""The frontier of staging: found, checked, told and drawn.
+
+The plot of a staging frontier: names of other methods are readable.
+"""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from staging_instances import half_serial
 
 import clusterplan
+from clusterplan.planner.findings import Verification
 from clusterplan.planner.pareto import shown
-from clusterplan.planner.staging.frontier import StagingFrontierCheck
-from clusterplan.planner.staging.frontier_figure import Baseline, frontier_figure, near_limit
-from clusterplan.planner.staging.frontier_page import StagingFrontierPage
-from clusterplan.planner.verification.findings import Verification
+from clusterplan.planner.staging.frontier import (
+    Baseline,
+    StagingFrontierCheck,
+    StagingFrontierPage,
+    _names,
+    frontier_figure,
+    near_limit,
+)
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.staging.frontier import find_frontier
 from clusterplan.solvers.staging.frontier_result import Frontier
@@ -116,3 +125,16 @@ def test_the_page_tells_points_and_other_methods(frontier: Frontier) -> None:
     assert "3 plans, from 1.5 samples/s for 2 USD to 1 samples/s for 1 USD." in page
     assert "single-type" in page
     assert "on the frontier" in page
+
+
+def baseline(solver: str, throughput: float, cost_usd: float) -> Any:
+    """Return what the names of a plot need of a plan of another method."""
+    return SimpleNamespace(
+        solver=solver, point=SimpleNamespace(throughput_samples_per_s=throughput, cost_usd=cost_usd)
+    )
+
+
+def test_methods_whose_plans_nearly_coincide_share_a_label() -> None:
+    """Two labels at one place cannot be read; a plan as fast that costs more keeps its own."""
+    plans = [baseline("greedy", 100, 10), baseline("genetic", 101, 10.1), baseline("single-type", 100, 30)]
+    assert _names(plans, {"range": [0, 1000]}) == ["greedy, genetic", "", "single-type"]

@@ -1,4 +1,7 @@
-"""Plans of staging as tables, data and drawings."""
+"""Plans of staging as tables, data and drawings.
+
+What pages of staging say of the instance.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,19 @@ from staging_instances import half_serial, two_layers
 
 import clusterplan
 from clusterplan.formulations.staging.plan import Stage, stage_of
-from clusterplan.planner.output.text import cells_of
+from clusterplan.planner.reports.text import cells_of
 from clusterplan.planner.staging.kind import STAGING
-from clusterplan.planner.staging.page import staging_parts
-from clusterplan.planner.staging.plan import as_data, columns, layers_of
-from clusterplan.planner.staging.stages import PlanDrawing, in_short, limits_facts, types_table
+from clusterplan.planner.staging.plan import (
+    PlanDrawing,
+    as_data,
+    axis_of,
+    columns,
+    in_short,
+    layers_of,
+    limits_facts,
+    staging_parts,
+    types_table,
+)
 
 PLAN = (
     Stage(first_layer=0, last_layer=0, type="slow", units=2),
@@ -116,3 +127,25 @@ def test_a_plan_whose_stages_relay() -> None:
     assert [stage[-1] for stage in PlanDrawing(relayed).plan(plan)["stages"]] == [0.5, 1.0, 1.0, 1.0]
     said = dict(limits_facts(relayed))["computing and communicating"]
     assert said == "overlap; each stage hands on what crosses it"
+
+
+def test_a_graph_with_given_transfers_is_not_said_to_have_none() -> None:
+    """Nor is it said to keep layers together where all of them can be apart."""
+    said = dict(limits_facts(diamond()))
+    assert said["link"] == "seconds of transfers are given"
+    assert said["layers that can be apart"] == "4"
+    assert said["edges"] == "4"
+
+
+def test_one_sample_is_no_plural() -> None:
+    """Neither of the training nor of the probe batch."""
+    said = dict(limits_facts(diamond()))
+    assert said["training"] == "1 sample × 1"
+    assert said["layer times are of"] == "1 sample"
+    assert dict(limits_facts(diamond(probe_batch=2)))["layer times are of"] == "2 samples"
+
+
+def test_the_bars_of_a_graph_have_no_axis_of_layers() -> None:
+    """The layers of its stages are not consecutive."""
+    assert axis_of(diamond()) == "each stage is as wide as it has layers"
+    assert axis_of(two_layers()) == "layer"

@@ -13,7 +13,7 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.formulations.consolidation.traffic import limited
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.planner.verification.result import verify
+from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.options import SolveOptions
 
 

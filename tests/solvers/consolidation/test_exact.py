@@ -19,8 +19,8 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers.tiresias import import_tiresias
-from clusterplan.planner.output.results import notes
-from clusterplan.planner.verification.result import verify
+from clusterplan.planner.cli.solving import notes
+from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.common.result import Result

@@ -11,7 +11,7 @@ import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.planner.verification.result import verify
+from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.common.result import Result
 

@@ -13,7 +13,7 @@ from clusterplan.formulations.consolidation.check import certificate as check_ce
 from clusterplan.formulations.consolidation.check import server_prices
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.planner.verification.result import verify
+from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.common.result import Result
 from clusterplan.solvers.registry import find_solver

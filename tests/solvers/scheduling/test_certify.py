@@ -13,7 +13,7 @@ from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.common.objective import Diagnosis
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.scheduling.generate import generate_scheduling
-from clusterplan.planner.verification.stored import verify_stored
+from clusterplan.planner.stored_results import verify_stored
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.scheduling.certify import certify, diagnose

@@ -20,7 +20,7 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.importers import import_sailor
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
-from clusterplan.planner.verification.stored import verify_frontier
+from clusterplan.planner.stored_results import verify_frontier
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import solvers_for
 

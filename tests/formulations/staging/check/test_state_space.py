@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from clusterplan.formulations.staging.check import state_space
 from clusterplan.formulations.staging.check.network import Arcs, Network
 from clusterplan.formulations.staging.check.state_space import (
     countings,
@@ -95,3 +96,21 @@ def test_limits_without_a_price_are_not_counted() -> None:
     assert list(countings(network, np.zeros(3))) == []
     (counting,) = countings(network, np.array([0.0, 1.0, 0.0]))
     assert counting.places.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 4])
+def test_an_arc_is_only_left_out_beyond_the_margin_of_all_that_is_added_up(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here a quarter: of the value, of the cutoff and of what the limits are worth."""
+    monkeypatch.setattr(state_space, "MOST_CELLS", (7 * 6 * 3,))
+    monkeypatch.setattr(state_space, "MARGIN", 0.25)
+    network = random_network(seed)
+    every = list(countings(network, PRICES, 7 * 6 * 3))
+    spare = np.array([float(counting.prices @ network.capacity) for counting in every])
+    values = np.array([through(network, counting) for counting in every])
+    cutoffs = (0.75 * values / 1.25 - spare[:, None]).max(axis=0)
+    arc = int(np.argmax(np.where(np.isfinite(cutoffs), cutoffs, -np.inf)))
+    assert cutoffs[arc] > 0
+    rest, _ = surviving(network, PRICES, cutoffs[arc] * (1 + 1e-9))
+    assert len(rest) == np.isfinite(cutoffs).sum()

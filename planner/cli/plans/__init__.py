@@ -1,1 +1,0 @@
-"""The commands that show or write stored plans."""

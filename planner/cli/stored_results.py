@@ -1,0 +1,253 @@
+"""The commands on stored results: `report`, `verify`, `diff` and `export-plan`.
+
+Each reads the instance again, with the options that it was solved with, and verifies what is stored.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...instances.common.base import Instance
+from ...instances.common.errors import OptionError
+from ...instances.documents import load
+from ...solvers.common.result import Result
+from ..changes import CHANGE_COLUMNS, Changes, place_columns
+from ..exit_codes import NOT_VERIFIED, code_of_result, code_of_verification, worst
+from ..findings import Verification
+from ..output import say, write_file
+from ..publish import notes, verified_result
+from ..publish import plan_text as export
+from ..registry import KINDS
+from ..reports.result_page import frontier_page, plan_page
+from ..reports.text import cells_of, console, csv_text, first_rows
+from ..stored_results import (
+    is_frontier,
+    of_instance,
+    parse_frontier,
+    parse_result,
+    read_results,
+    verify_stored,
+)
+from .options import (
+    AllowOutside,
+    DeviceMoves,
+    Format,
+    HowToPrint,
+    InstanceFile,
+    MoveOptions,
+    ResultFile,
+    write_text,
+)
+
+
+def solved_instance(
+    instance_file: str, allow_outside: bool, device_moves: bool, stored: list[dict[str, Any]]
+) -> Instance:
+    """Load an instance as the last of the stored results says that it was solved.
+
+    The result only says which question it answers: everything else is derived from the instance.
+
+    Raises
+    ------
+    InstanceError
+        If the file is missing or wrong.
+    """
+    given = MoveOptions(device_moves=device_moves).changes()
+    instance = load(instance_file, allow_outside, given)
+    last = stored[-1] if stored else {}
+    said = last.get("instance_options") if last.get("kind") == instance.kind else None
+    if not isinstance(said, dict):
+        return instance
+    known = {name: said[name] for name in instance.chosen_with_solve if name in said} | given
+    if known.items() <= instance.chosen().items():
+        return instance
+    return instance.replace(**known)
+
+
+def report(
+    instance_file: Annotated[
+        str,
+        typer.Argument(metavar="INSTANCE", help="The instance that was solved, or example:NAME."),
+    ],
+    result_file: Annotated[
+        Path,
+        typer.Argument(metavar="RESULT", help="A stored result or frontier, or the journal of a batch."),
+    ],
+    output: Annotated[Path, typer.Option(help="HTML file to write.")],
+    allow_outside: AllowOutside = False,
+    device_moves: DeviceMoves = False,
+) -> None:
+    """Write a stored result or frontier as one HTML page that opens without a network.
+
+    Of a file with several results it takes the last one of the instance.
+    """
+    stored = read_results(result_file)
+    instance = solved_instance(instance_file, allow_outside, device_moves, stored)
+    page, checked = page_of(instance, stored, str(result_file))
+    write_file(output, page)
+    say(f"written: {output}")
+    if not checked.complete:
+        say(f"{result_file}: {checked.verdict}; the page says so")
+
+
+def page_of(instance: Instance, stored: list[dict[str, Any]], source: str) -> tuple[str, Verification]:
+    """Return the page of an instance's last result or frontier of those stored, and its verification.
+
+    Raises
+    ------
+    OptionError
+        If none is of this instance.
+    """
+    own = [data for data in stored if data["instance_sha256"] == instance.sha256()]
+    if not own:
+        raise OptionError(f"{source}: has no result of {instance.name}, or the instance was changed since")
+    last = own[-1]
+    checked = verify_stored(instance, last, source)
+    if not checked.ok:
+        raise OptionError(f"{source}: verification failed, so there is no page: {checked.faults[0]}")
+    if is_frontier(last):
+        return frontier_page(instance, parse_frontier(last, source), checked=checked), checked
+    return plan_page(instance, parse_result(last, source), checked), checked
+
+
+def verify(
+    instance_file: InstanceFile,
+    result_file: ResultFile,
+    accept_claimed: Annotated[
+        bool,
+        typer.Option("--accept-claimed", help="Exit code 0, not 8, for what is only claimed."),
+    ] = False,
+    format: HowToPrint = "table",
+    allow_outside: AllowOutside = False,
+    device_moves: DeviceMoves = False,
+) -> None:
+    """Check stored results: constraints, objective, bounds and everything else that can be derived again.
+
+    Three answers: verified (0); ONLY CLAIMED, where nothing is false, but a bound, a price or that no plan
+    exists rests on the solver's word (8); VERIFICATION FAILED (7).
+    """
+    if format == "csv":
+        raise OptionError("verify prints a table or JSON; --format csv is not for it")
+    results = read_results(result_file)
+    instance = solved_instance(instance_file, allow_outside, device_moves, results)
+    own = of_instance(instance, results)
+    if len(own) < len(results):
+        say(f"{result_file}: {len(results) - len(own)} results of other instances are left out")
+    found = [verify_stored(instance, data, str(result_file)) for data in own]
+    for verification in found:
+        if format == "json":
+            typer.echo(verification.model_dump_json())
+            continue
+        typer.echo(f"{verification.instance}: {verification.verdict}")
+        for line in verification.lines():
+            typer.echo(f"  {line}")
+    raise typer.Exit(worst(code_of_verification(verification, accept_claimed) for verification in found))
+
+
+def diff(
+    instance_file: InstanceFile,
+    results: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[BEFORE] RESULT", help="The result; before it one to compare with, else what runs now."
+        ),
+    ],
+    format: HowToPrint = "table",
+    allow_outside: AllowOutside = False,
+    device_moves: DeviceMoves = False,
+) -> None:
+    """Show what a plan changes, against what runs now or against another plan.
+
+    Both plans are verified first. JSON holds everything, CSV a line for each job or stage that changes.
+    """
+    if len(results) > 2:
+        raise OptionError(f"diff takes one result or two, not {len(results)}")
+    stored = [read_results(file) for file in results]
+    instance = solved_instance(instance_file, allow_outside, device_moves, stored[-1])
+    compare = KINDS[instance.kind].changes
+    if compare is None:
+        raise OptionError(f"diff does not know what a plan of {instance.kind} changes")
+    plans = [_verified(instance, *each).plan for each in zip(stored, results, strict=True)]
+    before = plans[0] if len(plans) > 1 else None
+    _print(compare(instance, before, plans[-1] or ()), format)
+
+
+def _verified(instance: Instance, stored: list[dict[str, Any]], file: Path) -> Result:
+    """Return a result with a plan; leave where it has none, or is wrong."""
+    result, checked = verified_result(instance, stored, str(file))
+    if result is None:
+        say(f"{file}: verification failed, so its plan is not compared")
+        for fault in checked.faults:
+            say(f"  wrong: {fault}")
+        raise typer.Exit(NOT_VERIFIED)
+    if result.plan is None:
+        say(f"{file}: holds no plan: {result.status}")
+        raise typer.Exit(code_of_result(result))
+    return result
+
+
+def _print(found: Changes, format: Format) -> None:
+    titles = [found.unit, *(title for title, _, _ in CHANGE_COLUMNS[1:])]
+    if format == "json":
+        typer.echo(json.dumps({"headline": found.headline(), **found.as_data()}, ensure_ascii=False))
+    elif format == "csv":
+        typer.echo(csv_text(titles, cells_of(CHANGE_COLUMNS, found.changes)), nl=False)
+    else:
+        out = console()
+        for line in (found.headline(), *found.sentences()):
+            out.print(line, markup=False)
+        columns = [(title, *column[1:]) for title, column in zip(titles, CHANGE_COLUMNS, strict=True)]
+        if found.changes:
+            out.print("")
+            out.print(first_rows(columns, found.changes))
+        if found.places:
+            out.print("")
+            out.print(first_rows(place_columns(found.place), found.places))
+
+
+def export_plan(
+    instance_file: InstanceFile,
+    result_file: ResultFile,
+    format: Annotated[
+        str,
+        typer.Option(
+            help="json: of every kind; slurm, kubernetes: a script to run; slurm-options, "
+            "kubernetes-affinity: what to add to the jobs by hand."
+        ),
+    ] = "json",
+    every: Annotated[
+        bool, typer.Option("--all", help="slurm, kubernetes: also jobs that keep running where they are.")
+    ] = False,
+    output: Annotated[Path | None, typer.Option(help="Where to write it; stdout if not given.")] = None,
+    allow_outside: AllowOutside = False,
+    device_moves: DeviceMoves = False,
+) -> None:
+    """Write a plan, once it is verified, for those who carry it out.
+
+    Where a bound is only claimed the plan is written all the same, and it is said on stderr and in the file.
+    """
+    stored = read_results(result_file)
+    instance = solved_instance(instance_file, allow_outside, device_moves, stored)
+    result, checked = verified_result(instance, stored, str(result_file))
+    if result is None:
+        typer.echo(f"{result_file}: verification failed, so the plan is not exported", err=True)
+        for fault in checked.faults:
+            typer.echo(f"  wrong: {fault}", err=True)
+        raise typer.Exit(NOT_VERIFIED)
+    if result.plan is None:
+        typer.echo(f"{result_file}: holds no plan: {result.status}", err=True)
+        raise typer.Exit(code_of_result(result))
+    text = export(instance, result, format, every, checked)
+    if output is not None:
+        write_text(output, text)
+    else:
+        sys.stdout.write(text)
+    if not checked.complete:
+        say(f"{result_file}: {checked.verdict}")
+    for note in notes(instance, result, format, every):
+        typer.echo(note, err=True)

@@ -1,0 +1,269 @@
+"""Migration steps from what runs now to a plan, in an order in which no server holds more than it has.
+
+A job is stopped and placed as a whole. Each job to be moved is stopped only when its new place is free
+beside what then still runs; where jobs wait for each other's places, the smallest is stopped first. The
+order knows no cluster manager; the functions of the shell that the scripts of both managers call are read
+here too.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from ...formulations.common.tolerance import within
+from ...formulations.consolidation.plan import Action, JobPlacement, Placement
+from ...instances.common.errors import TooLargeError
+from ...instances.consolidation.devices import WHOLE, Ask
+from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.job import PlacementJob
+from ...instances.consolidation.packing import Held, occupied, pack
+from ...instances.consolidation.server import Server
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step.
+
+    Parameters
+    ----------
+    do
+        `hold`: a job that waits must not start by itself; `stop`: a job that runs leaves its servers and is
+        held; `place`: a job that is held starts on these servers; `release`: a job that is held may start
+        wherever there is room.
+    tasks
+        Group → server → tasks: which ones a job leaves, or is placed on.
+    early
+        A job that is stopped although its new place is not free yet, because others wait for its old one.
+    """
+
+    do: Literal["hold", "stop", "place", "release"]
+    job: str
+    tasks: Placement = field(default_factory=dict)
+    early: bool = False
+
+    @property
+    def servers(self) -> list[str]:
+        """The servers that the tasks are on, each once."""
+        return list(dict.fromkeys(server for placed in self.tasks.values() for server in placed))
+
+
+def action_in(entry: JobPlacement) -> Action:
+    """Return what becomes of a job; where no job runs, it starts or waits."""
+    return entry.action or ("start" if entry.placed else "wait")
+
+
+def tasks_now(job: PlacementJob) -> Placement:
+    """Return group → server → tasks that run."""
+    return {group.name: dict(group.current) for group in job.task_groups if group.current}
+
+
+def steps(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> list[Step]:
+    """Return the steps to a plan; none if it changes nothing.
+
+    Parameters
+    ----------
+    entries
+        All entries of a plan that has been verified.
+
+    Raises
+    ------
+    ValueError
+        If the servers do not hold what the plan places.
+    """
+    by_action: dict[Action, list[JobPlacement]] = defaultdict(list)
+    for entry in entries:
+        by_action[action_in(entry)].append(entry)
+    waiting, stopped = by_action["wait"], by_action["stop"]
+    if not (by_action["start"] or by_action["move"] or stopped):
+        return []
+    order = _Order(instance, entries)
+    # Who is to wait must not take a place on which the plan counts either.
+    found = [Step("hold", entry.job) for entry in entries if action_in(entry) in ("start", "wait")]
+    found += [order.stop(entry.job) for entry in stopped]
+    found += order.placing()
+    return found + [Step("release", entry.job) for entry in (*stopped, *waiting)]
+
+
+class _Moment:
+    """What the servers hold at one moment.
+
+    Attributes
+    ----------
+    places
+        Job → where it is.
+    moved
+        Jobs that have been stopped: on which devices they are is no longer known.
+    unsettled
+        Jobs that run, and are to be stopped.
+    """
+
+    def __init__(self, instance: ConsolidationInstance) -> None:
+        self.jobs = {job.name: job for job in instance.jobs}
+        self.servers = {server.name: server for server in instance.expanded_servers}
+        self.places: dict[str, Placement] = {}
+        self.moved: set[str] = set()
+        self.unsettled: set[str] = set()
+        self._held: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
+        for job in instance.jobs:
+            self.put(job.name, tasks_now(job))
+
+    def put(self, job: str, tasks: Placement) -> None:
+        """Place a job."""
+        self.places[job] = tasks
+        for group, placed in tasks.items():
+            for server, count in placed.items():
+                self._held[server][job, group] = count
+
+    def take(self, job: str) -> Placement:
+        """Remove a job, and return where it was."""
+        tasks = self.places.pop(job, {})
+        for group, placed in tasks.items():
+            for server in placed:
+                del self._held[server][job, group]
+        return tasks
+
+    def in_the_way(self, servers: Iterable[str]) -> set[str]:
+        """Return who has tasks on these servers that are to leave them."""
+        return {job for server in servers for job, _ in self._held[server] if job in self.unsettled}
+
+    def without_room(self, job: str, tasks: Placement) -> str | None:
+        """Return a server that has no room for these tasks instead of those that the job has now."""
+        was_moved, now = job in self.moved, self.take(job)
+        self.moved.add(job)
+        self.put(job, tasks)
+        touched = dict.fromkeys(server for placed in tasks.values() for server in placed)
+        found = next((server for server in touched if not self._holds(self.servers[server])), None)
+        self.take(job)
+        self.put(job, now)
+        if not was_moved:
+            self.moved.discard(job)
+        return found
+
+    def _holds(self, server: Server) -> bool:
+        """Return whether a server has what is on it; of tasks on unknown devices, whether any have room."""
+        used: dict[str, list[float]] = defaultdict(list)
+        asked: dict[str, list[tuple[Ask, Held | None]]] = defaultdict(list)
+        for (job, name), count in self._held[server.name].items():
+            group = next(group for group in self.jobs[job].task_groups if group.name == name)
+            for resource, amount in group.demand.items():
+                used[resource].append(count * amount)
+            known = () if job in self.moved else (group.current_devices or {}).get(server.name, ())
+            for device, ask in group.asks.items():
+                # A cluster manager chooses the devices of what it starts.
+                places = [task.get(device) for task in known] or [None] * count
+                asked[device] += [(ask, place) for place in places]
+        if not all(within(math.fsum(each), server.available.get(name, 0.0)) for name, each in used.items()):
+            return False
+        try:
+            return all(_packs(server, name, tasks) for name, tasks in asked.items())
+        except (TooLargeError, RecursionError):
+            # The check of the plan has found room once all are in their places.
+            return self.unsettled.isdisjoint(job for job, _ in self._held[server.name])
+
+
+def _packs(server: Server, name: str, tasks: Sequence[tuple[Ask, Held | None]]) -> bool:
+    """Return whether the devices of one name have room for tasks, of which some hold known ones."""
+    devices = (server.devices or {}).get(name)
+    if devices is None:
+        return False
+    left = list(server.device_states[name])
+    for ask, place in tasks:
+        if place is not None:
+            after = occupied(left, devices.partitions, ask, place)
+            if after is None:
+                return False
+            left = after
+    return pack(left, devices.partitions, [ask for ask, place in tasks if place is None]) is not None
+
+
+class _Order:
+    """Finds the order of stops and places."""
+
+    def __init__(self, instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> None:
+        self.now = _Moment(instance)
+        self.rank = {entry.job: position for position, entry in enumerate(entries)}
+        self.targets = {e.job: e.tasks for e in entries if action_in(e) in ("start", "move")}
+        self.leaving = {e.job for e in entries if action_in(e) in ("move", "stop")}
+        # These are restarted only where others need the devices that they have now.
+        kept = (entry for entry in entries if action_in(entry) == "keep")
+        self.kept = {entry.job: entry.tasks for entry in kept if self._has_other_devices(entry)}
+        self.now.unsettled = self.leaving | self.kept.keys()
+
+    def _has_other_devices(self, entry: JobPlacement) -> bool:
+        groups = self.now.jobs[entry.job].task_groups
+        known = {group.name: group.current_devices for group in groups if group.current_devices}
+        return any((entry.devices or {}).get(name) != held for name, held in known.items())
+
+    def stop(self, job: str, early: bool = False) -> Step:
+        """Stop a job."""
+        self.leaving.discard(job)
+        self.now.unsettled.discard(job)
+        self.now.moved.add(job)
+        return Step("stop", job, self.now.take(job), early)
+
+    def placing(self) -> Iterator[Step]:
+        """Yield stops and places until every job is where it is to be.
+
+        Raises
+        ------
+        ValueError
+            If the servers do not hold what the plan places.
+        """
+        ready = [self._turn(job) for job in self.targets]
+        heapq.heapify(ready)
+        blocked: dict[str, list[str]] = {}
+        while self.targets:
+            if ready:
+                job = heapq.heappop(ready)[-1]
+                if job not in self.targets:
+                    continue
+                full = self.now.without_room(job, self.targets[job])
+                if full is not None:
+                    blocked.setdefault(full, []).append(job)
+                    continue
+                left = [self.stop(job)] if job in self.leaving else []
+                self.now.put(job, self.targets.pop(job))
+                yield from (*left, Step("place", job, self.now.places[job]))
+            else:
+                job = self._to_stop(blocked)
+                self.targets.setdefault(job, self.kept.pop(job, {}))
+                left = [self.stop(job, early=True)]
+                heapq.heappush(ready, self._turn(job))
+                yield from left
+            freed = {server for step in left for server in step.servers}
+            for server in freed & blocked.keys():
+                for name in blocked.pop(server):
+                    heapq.heappush(ready, self._turn(name))
+
+    def _turn(self, job: str) -> tuple[int, int, str]:
+        """Return when a job comes: first who is stopped, then who leaves a place to others, then the rest."""
+        first = 0 if job in self.now.moved else 1 if job in self.leaving else 2
+        return first, self.rank[job], job
+
+    def _to_stop(self, blocked: Iterable[str]) -> str:
+        """Return whom to stop on servers that others wait for: the fewest GPUs, and who is kept at last."""
+        able = self.now.in_the_way(blocked)
+        if not able:
+            raise ValueError(f"the servers do not hold what the plan places: {', '.join(blocked)}")
+        return min(able, key=lambda job: (job in self.kept, *self._size(job)))
+
+    def _size(self, job: str) -> tuple[float, int, int]:
+        groups = self.now.jobs[job].task_groups
+        gpus = sum(g.tasks * (g.demand.get("gpu", 0.0) + g.gpu_thousandths / WHOLE) for g in groups)
+        return gpus, sum(group.tasks for group in groups), self.rank[job]
+
+
+HERE = Path(__file__).parent
+
+
+def functions(manager: str) -> Iterator[str]:
+    """Return the lines of what both managers share, then of one of them: `slurm` or `kubernetes`."""
+    for name in ("steps", manager):
+        yield from (HERE / f"{name}.sh").read_text(encoding="utf-8").rstrip("\n").split("\n")
+        yield ""

@@ -1,0 +1,182 @@
+"""Output to terminals and files: control characters escaped, files written whole, long lists shortened.
+
+Names in instances, messages of plug-ins and names of files are untrusted. All that this package writes to
+stdout and stderr goes through `VisibleStream`, which writes control characters as escapes, since a
+terminal would obey them. Only rich writes past it, through `reports.text.console`, which escapes all text
+before rich adds its colours.
+
+Shortening takes points along a curve, so that a table still shows its shape, and the first lines of one
+sort. The command line loads this module when it starts, so that it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO, TypeVar, cast
+
+from ..instances.common.errors import OptionError
+from ..instances.common.printable import visible
+
+
+class VisibleStream:
+    """A text stream that writes unprintable characters as escapes.
+
+    Attributes
+    ----------
+    styled
+        The stream itself, for text that is clean already and has colours.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.styled = stream
+
+    def write(self, text: str) -> int:
+        """Write text, made visible."""
+        self.styled.write(visible(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write lines, made visible."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.styled, name)
+
+
+def as_visible(stream: TextIO) -> TextIO:
+    """Return a stream that escapes unprintable characters, and writes ? for letters it cannot encode."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")  # a name must not fail because the terminal lacks a letter
+    return cast(TextIO, VisibleStream(stream))
+
+
+@contextmanager
+def visible_output() -> Iterator[None]:
+    """Make stdout and stderr escape unprintable characters."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(as_visible, before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def below(stream: Any) -> TextIO:
+    """Return the stream below a `VisibleStream`; any other stream as it is."""
+    found: TextIO = stream.styled if isinstance(stream, VisibleStream) else stream
+    return found
+
+
+def say(text: str) -> None:
+    """Print a line for people on stderr."""
+    print(text, file=sys.stderr)
+
+
+def write_all(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write texts to files of these names in a folder, which is made if it is missing; return their paths.
+
+    A name that ends in ``.gz`` is packed.
+
+    Control characters are written as escapes, since files are also shown in terminals; not in pages, whose
+    content policy counts every character of their scripts.
+
+    Raises
+    ------
+    OptionError
+        If they cannot be written.
+    """
+    for name, text in texts.items():
+        shown = text if name.endswith(".html") else visible(text)
+        if name.endswith(".gz"):
+            _write_bytes(folder / name, gzip.compress(_encoded(shown), mtime=0))
+        else:
+            write_file(folder / name, shown)
+    return [folder / name for name in texts]
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a text as it is to a file, whose folder is made if it is missing.
+
+    Raises
+    ------
+    OptionError
+        If it cannot be written.
+    """
+    _write_bytes(path, _encoded(text))
+
+
+def _encoded(text: str) -> bytes:
+    # Names in an instance may hold half of a surrogate pair, which no encoding has.
+    return text.encode("utf-8", errors="backslashreplace")
+
+
+def _write_bytes(path: Path, raw: bytes) -> None:
+    """Write a file, whose folder is made if it is missing.
+
+    Raises
+    ------
+    OptionError
+        If it cannot be written.
+    """
+    special = path.exists() and not path.is_file()  # such as /dev/stdout, which nothing can stand in for
+    kept = path.resolve()  # a link stays a link
+    partial = path if special else kept.with_name(f".{kept.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(raw)
+        if not special:
+            os.replace(partial, kept)  # nobody shall find half a file
+    except OSError as error:
+        if not special:
+            with suppress(OSError):
+                partial.unlink()
+        where = path if error.filename in (None, str(partial)) else error.filename
+        raise OptionError(f"{where}: cannot be written: {error.strerror or error}") from None
+
+
+MOST_ROWS = 40
+MOST_NAMED = 20
+"""Lines of one sort that are written out."""
+
+PointT = TypeVar("PointT")
+
+
+def thinned(points: Sequence[PointT], figures: Callable[[PointT], tuple[float, float]]) -> list[PointT]:
+    """Return at most `MOST_ROWS` points, evenly along the curve as it looks on logarithmic axes.
+
+    Parameters
+    ----------
+    points
+        In the order of the curve, along which both figures rise or fall.
+    figures
+        The two figures of a point; one that is 0 does not count.
+    """
+    if len(points) <= MOST_ROWS:
+        return list(points)
+    first, last = figures(points[0]), figures(points[-1])
+    spans = [math.log(a / b) if a > 0 and b > 0 else 0.0 for a, b in zip(first, last, strict=True)]
+    axes = [axis for axis, span in enumerate(spans) if span]
+    chosen = {0: points[0], len(points) - 1: points[-1]}
+    for index, point in enumerate(points):
+        here = figures(point)
+        shares = [math.log(first[axis] / here[axis]) / spans[axis] for axis in axes if here[axis] > 0]
+        along = sum(shares) / len(shares) if shares else index / (len(points) - 1)
+        # The next point is taken once the curve has come as far as the points taken so far should reach.
+        if along * (MOST_ROWS - 1) >= len(chosen) - 1:
+            chosen[index] = point
+    return [chosen[index] for index in sorted(chosen)][:MOST_ROWS]
+
+
+def some_lines(lines: Sequence[str], more: str) -> Iterator[str]:
+    """Yield the first lines, and how many more there are, in words with a place for the number."""
+    yield from lines[:MOST_NAMED]
+    if len(lines) > MOST_NAMED:
+        yield more.format(len(lines) - MOST_NAMED)

@@ -1,1 +1,0 @@
-"""What is written to terminals and files."""

@@ -1,0 +1,488 @@
+"""The page of a comparison and its files: which solver is how good, how fast, and where it fails.
+
+Plots show the gap against seconds, performance profiles, and distributions of the measures that kinds
+define, overlaid. Beside the page there are a table in Markdown, one in CSV, and all data as JSON.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..batch.comparison import Comparison
+from ..batch.comparison_rows import ComparisonRow, Distribution, Measure, SolverSummary
+from ..output import write_all
+from .page import (
+    Cell,
+    CellColumn,
+    Column,
+    Facts,
+    Table,
+    number,
+    options_text,
+    render,
+    result_cell,
+    seconds,
+    share,
+    table_of,
+    text,
+    versions_text,
+)
+from .plot_style import MANY, Figure, axis, colour, dash, layout, line_at, log_axis, shown, size, symbol
+from .text import counted, csv_text, duration, escaped, percent, short, table_lines, unit_of_time
+
+LEAST_GAP = 1e-9
+"""Gaps below this are drawn as 0: they tell of rounding."""
+LEAST_S = 1e-3
+HOVER = (
+    "<b>%{customdata[0]}</b><br>%{customdata[1]}, %{customdata[2]}<br>%{customdata[3]}<br>"
+    "gap to the best bound: %{customdata[4]}<br>%{customdata[5]}<extra></extra>"
+)
+
+
+@dataclass(frozen=True)
+class GapScale:
+    """The logarithmic axis of gaps: whole powers of ten, with a rail below for 0 and one above for unknown.
+
+    Attributes
+    ----------
+    low, high
+        Powers of ten between which all known gaps lie that are not 0.
+    unknown
+        Whether there are unknown gaps, so that the upper rail is drawn.
+    """
+
+    low: int
+    high: int
+    unknown: bool
+
+    @classmethod
+    def of(cls, gaps: Sequence[float | None]) -> GapScale:
+        """Return the scale of these gaps; of none that is known and not 0 a usual one."""
+        drawn = [gap for gap in gaps if gap is not None and gap > LEAST_GAP]
+        low = math.floor(math.log10(min(drawn, default=1e-4)))
+        high = math.ceil(math.log10(max(drawn, default=1.0)))
+        return cls(low, max(high, low + 1), None in gaps)
+
+    def height(self, gap: float | None) -> float:
+        """Return where a gap is drawn."""
+        if gap is None:
+            return 10.0 ** (self.high + 1)
+        return gap if gap > LEAST_GAP else 10.0 ** (self.low - 1)
+
+    def axis(self) -> Figure:
+        """Return the axis, with at most some ten ticks and the names of the rails."""
+        powers = range(self.low, self.high + 1)
+        ticks = {10.0**power: _tick(power) for power in powers[:: max(1, len(powers) // 8)]}
+        ticks[self.height(0.0)] = "0"
+        if self.unknown:
+            ticks[self.height(None)] = "unknown"
+        top = self.high + (1.4 if self.unknown else 0.3)
+        return axis(
+            "gap to the best bound",
+            type="log",
+            range=[self.low - 1.4, top],
+            zeroline=False,
+            tickvals=[*ticks],
+            ticktext=[*ticks.values()],
+        )
+
+    def borders(self) -> list[Figure]:
+        """Return the lines that part the rails from the gaps."""
+        places = [self.low - 0.5, *([self.high + 0.5] if self.unknown else [])]
+        return [line_at("y", 10.0**place, "solid") for place in places]
+
+
+def gap_figure(comparison: Comparison) -> Figure:
+    """Return gap against seconds, one trace for each solver; gaps of 0, and unknown ones, have rails."""
+    rows = [row for row in comparison.rows if row.objective is not None]
+    scale = GapScale.of([row.gap_to_best_bound for row in rows])
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [max(row.runtime_s, LEAST_S) for row in own],
+            "y": [scale.height(row.gap_to_best_bound) for row in own],
+            "customdata": [_hover(row) for row in own],
+            "hovertemplate": HOVER,
+            "meta": {"key": index},
+            "marker": _marker(index, len(rows)),
+        }
+        for index, solver in enumerate(comparison.solvers)
+        for own in [[row for row in rows if row.solver == solver]]
+    ]
+    x = log_axis("seconds of the solve", [max(row.runtime_s, LEAST_S) for row in rows])
+    return {"data": traces, "layout": layout(x, scale.axis(), 480, shapes=scale.borders())}
+
+
+def _marker(index: int, points: int) -> Figure:
+    """Return the look of a solver's points; where there are many they are small and clear."""
+    many = points >= MANY
+    return {
+        "color": colour(index, 0.55 if many else 0.85),
+        "symbol": symbol(index),
+        "size": size(index, points),
+        "line": {"width": 0 if many else 1, "color": "@panel"},
+    }
+
+
+def _tick(power: int) -> str:
+    value = 100 * 10.0**power
+    return f"{value:g} %" if -5 <= power <= 4 else f"10<sup>{power + 2}</sup> %"
+
+
+def _hover(row: ComparisonRow) -> list[str]:
+    name = row.objective_name or "objective"
+    unit = f" {row.unit}" if row.unit and row.unit != name else ""
+    return [
+        shown(row.instance),
+        shown(row.solver),
+        row.status,
+        f"{shown(name)}: {short(row.objective, 7)}{shown(unit)}",
+        percent(row.gap_to_best_bound) if row.gap_to_best_bound is not None else "unknown",
+        duration(row.runtime_s),
+    ]
+
+
+def profile_figure(comparison: Comparison, within: float) -> Figure:
+    """Return the share of instances done against the ratio to the fastest solver's seconds."""
+    curves = comparison.profile(within).curves
+    last = max((curve.ratio[-1] for curve in curves if curve.ratio), default=1.0)
+    end = max(10.0, last * 1.5)
+    traces = []
+    for index, curve in enumerate(curves):
+        ratio, share = [*curve.ratio], [*curve.share]
+        if ratio:
+            ratio, share = [*ratio, end], [*share, share[-1]]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers" if len(ratio) <= 60 else "lines",
+                "x": ratio,
+                "y": [100 * part for part in share],
+                "line": {"shape": "hv", "color": colour(index), "dash": dash(index), "width": 2.2},
+                "marker": {"color": colour(index), "symbol": symbol(index), "size": 8},
+                "meta": {"key": index},
+                "hovertemplate": f"<b>{shown(curve.solver)}</b><br>%{{y:.3g}} % of the instances<br>"
+                "within %{x:.3g} times the fastest<extra></extra>",
+            }
+        )
+        if "%{" in curve.solver:  # would be read as a field
+            traces[-1]["hovertemplate"] = "%{y:.3g} % within %{x:.3g} times the fastest<extra></extra>"
+    x = log_axis("seconds, as a multiple of the fastest solver's", [1.0, end])
+    y = axis("instances done [%]", range=[-3, 103], dtick=20)
+    return {"data": traces, "layout": layout(x, y, 420)}
+
+
+def sentence(rows: Sequence[ComparisonRow]) -> str:
+    """Return a caption: how many plans the plot of gaps shows, and how many solves it leaves out."""
+    plans = [row for row in rows if row.objective is not None]
+    exact = sum(row.gap_to_best_bound is not None and row.gap_to_best_bound <= LEAST_GAP for row in plans)
+    unknown = sum(row.gap_to_best_bound is None for row in plans)
+    text = f"{len(plans):,} plans; {exact:,} of them have no gap and lie on the rail at 0"
+    if unknown:
+        text += f"; of {unknown:,} the gap is unknown, and they lie on the rail at the top"
+    missing = len(rows) - len(plans)
+    return text + (f"; {missing:,} solves without a plan are only in the table." if missing else ".")
+
+
+MOST_PLOTS = 6
+"""Instances whose distributions are drawn; the table and the JSON file have those of all."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Distributions of the plans of one instance.
+
+    Attributes
+    ----------
+    id
+        Of the figure on the page.
+    title, sentence
+        Over the plot and below it.
+    """
+
+    id: str
+    title: str
+    sentence: str
+    figure: Figure
+
+
+def measures_table(comparison: Comparison) -> Table | None:
+    """Return one row for each plan that has figures; None if there is none."""
+    rows = [row for row in comparison.rows if row.measures and row.measures.figures]
+    if not rows:
+        return None
+    colours = {solver: index for index, solver in enumerate(comparison.solvers)}
+    several = len(comparison.instances) > 1
+    instance: list[CellColumn[ComparisonRow]] = [(Column("instance"), lambda row: Cell(row.instance))]
+    names = dict.fromkeys(one.name for row in rows if row.measures for one in row.measures.figures)
+    columns: list[CellColumn[ComparisonRow]] = [
+        *(instance if several else []),
+        (Column("solver"), lambda row: Cell(row.solver, swatch=colours[row.solver])),
+        (Column("gap to best bound", True), lambda row: share(row.gap_to_best_bound)),
+        *(_column(name) for name in names),
+    ]
+    return table_of("measures", "What else can be said of each plan", rows, columns)
+
+
+def _column(name: str) -> CellColumn[ComparisonRow]:
+    return Column(name, True), lambda row: measure_cell(_named(row, name))
+
+
+def _named(row: ComparisonRow, name: str) -> Measure | None:
+    figures = row.measures.figures if row.measures else ()
+    return next((one for one in figures if one.name == name), None)
+
+
+def measure_cell(measure: Measure | None) -> Cell:
+    """Return the cell of a figure in its unit; a dash where there is none."""
+    if measure is None or measure.value is None:
+        return Cell("–")
+    if measure.unit == "s":
+        return seconds(measure.value)
+    if measure.unit == "share":
+        return Cell(f"{100 * measure.value:.1f} %", measure.value)
+    return number(measure.value, 4)
+
+
+def distribution_plots(comparison: Comparison) -> list[Plot]:
+    """Return a plot for each of the first instances whose plans have distributions."""
+    plots: list[Plot] = []
+    for name in comparison.instances:
+        rows = [row for row in comparison.rows if row.instance == name]
+        drawn = [(row.solver, row.measures.distribution) for row in rows if row.measures]
+        spread = [(solver, one) for solver, one in drawn if one is not None]
+        if spread and len(plots) < MOST_PLOTS:
+            of_all = spread[0][1]
+            title = f"{of_all.name.capitalize()} of the {of_all.of}"
+            if len(comparison.instances) > 1:
+                title += f": {name}"
+            sentence = (
+                f"Share of the {of_all.of} with at most this {of_all.name}; the higher a curve, the better. "
+                "Time is on a logarithmic axis."
+            )
+            figure = _overlaid(spread, comparison.solvers)
+            plots.append(Plot(f"distribution{len(plots)}", title, sentence, figure))
+    return plots
+
+
+def _overlaid(spread: Sequence[tuple[str, Distribution]], solvers: Sequence[str]) -> Figure:
+    """Return the distributions as steps over the logarithm of time."""
+    every = [value for _, one in spread for value in one.seconds if value > 0]
+    # The median and not the largest, so that minutes are not told in days.
+    unit, word = unit_of_time(sorted(every)[len(every) // 2]) if every else (1.0, "s")
+    traces = []
+    for solver, one in spread:
+        index = list(solvers).index(solver)
+        points = [pair for pair in zip(one.seconds, one.shares, strict=True) if pair[0] > 0]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": [float(f"{value / unit:.6g}") for value, _ in points],
+                "y": [round(100 * part, 3) for _, part in points],
+                "text": [duration(value) for value, _ in points],
+                "line": {"shape": "hv", "color": colour(index), "dash": dash(index), "width": 1.8},
+                "meta": {"key": index},
+                "name": shown(solver),
+                "hovertemplate": f"%{{y:.3g}} % of the {shown(one.of)} within %{{text}}",
+            }
+        )
+    of_all = spread[0][1]
+    x = log_axis(f"{of_all.name} [{word}]", [value / unit for value in every])
+    y = axis(f"share of the {of_all.of} [%]", range=[0, 102], dtick=20)
+    return {"data": traces, "layout": layout(x, y, 440)}
+
+
+WITHIN = 1e-3
+MOST_FAULTS = 4
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """Return the page of a comparison."""
+    rows = comparison.rows
+    failed = [row for row in rows if row.status in ("error", "unknown")]
+    figures = {}
+    if any(row.objective is not None for row in rows):
+        figures["gaps"] = gap_figure(comparison)
+    profile = comparison.profile(WITHIN)
+    if profile.instances:
+        figures["profile"] = profile_figure(comparison, WITHIN)
+    # What is said of many instances is a list, and no paragraph.
+    alone = comparison.advice if len(comparison.advice) == 1 else ()
+    measures, spread = measures_table(comparison), distribution_plots(comparison)
+    figures |= {plot.id: plot.figure for plot in spread}
+    sections = [("summary", "Summary"), ("plots", "Plots"), ("results", "All results")]
+    if comparison.faults:
+        sections.insert(0, ("faults", "Left out"))
+    if measures:
+        sections.insert(-2, ("plans", "Figures of the plans"))
+    if failed:
+        sections.insert(-1, ("failures", "Failures"))
+    return render(
+        "comparison.html.j2",
+        scripts=(),
+        data={"figures": figures},
+        title=title(comparison),
+        kicker="Comparison of solvers",
+        verdict=("interrupted", "bad") if comparison.interrupted else ("complete", "good"),
+        claimed=(),
+        lead=" ".join([*alone, _lead(comparison, len(failed))]),
+        advice=() if alone else comparison.advice,
+        measures=measures,
+        spread=spread,
+        sections=[pair for pair in sections if pair[0] != "plots" or figures],
+        figures=figures,
+        solvers=comparison.solvers,
+        faults=comparison.faults,
+        most_faults=MOST_FAULTS,
+        interrupted=comparison.interrupted,
+        sentence=sentence(rows),
+        profile=profile,
+        within=f"{100 * WITHIN:g} %",
+        summary=summary_table(comparison),
+        failures=_failures(failed),
+        results=results_tables(comparison),
+        footer=_footer(comparison),
+    )
+
+
+def title(comparison: Comparison) -> str:
+    """Return how many solvers and instances there are."""
+    solvers, instances = len(comparison.solvers), len(comparison.instances)
+    return f"{counted(solvers, 'solver')} on {counted(instances, 'instance')}"
+
+
+def _lead(comparison: Comparison, failed: int) -> str:
+    rows = comparison.rows
+    proven = sum(row.status == "optimal" and not row.only_claimed for row in rows)
+    claimed = sum(row.only_claimed for row in rows)
+    seconds = sum(row.runtime_s for row in rows)
+    said = f"{claimed:,} optimal as claimed, " if claimed else ""
+    text = f"{counted(len(rows), 'solve')}: {proven:,} proven optimal, {said}{failed:,} without an answer, "
+    return text + f"{duration(seconds)} in all."
+
+
+def _footer(comparison: Comparison) -> Facts:
+    facts = [("options", options_text(comparison.options)), ("versions", versions_text(comparison.versions))]
+    return [pair for pair in facts if pair[1]]
+
+
+def summary_table(comparison: Comparison) -> Table:
+    """Return one row for each solver."""
+    colours = _colours(comparison)
+    columns: list[CellColumn[SolverSummary]] = [
+        (Column("solver"), lambda one: Cell(one.solver, swatch=colours[one.solver])),
+        (Column("instances", True), lambda one: number(one.instances)),
+        (Column("optimal", True, "proven or claimed"), lambda one: Cell(one.optimal_text, one.optimal)),
+        (Column("plans", True), lambda one: number(one.plans)),
+        (
+            Column("failed", True),
+            lambda one: Cell(f"{one.failed:,}", one.failed, "bad" if one.failed else ""),
+        ),
+        (Column("best plan", True, "ties count for all"), lambda one: number(one.wins)),
+        (Column("seconds", True, "geometric mean"), lambda one: seconds(one.mean_runtime_s)),
+        (Column("gap to best bound", True, "geometric mean"), lambda one: share(one.mean_gap_to_best_bound)),
+        (Column("gap to best plan", True, "geometric mean"), lambda one: share(one.mean_gap_to_best_plan)),
+    ]
+    return table_of("solvers", "Each solver over all its instances", comparison.summary(), columns)
+
+
+def _colours(comparison: Comparison) -> dict[str, int]:
+    return {solver: index for index, solver in enumerate(comparison.solvers)}
+
+
+INSTANCE: CellColumn[ComparisonRow] = (Column("instance"), lambda row: Cell(row.instance))
+STATUS: CellColumn[ComparisonRow] = (Column("status"), result_cell)
+SECONDS: CellColumn[ComparisonRow] = (
+    Column("seconds", True),
+    lambda row: Cell(f"{row.runtime_s:,.3f}", row.runtime_s),
+)
+
+
+def results_tables(comparison: Comparison) -> list[Table]:
+    """Return one row for each solver on each instance, in a table for each objective."""
+    found = comparison.by_objective().items()
+    return [_results(comparison, place, title, rows) for place, (title, rows) in enumerate(found)]
+
+
+def _results(comparison: Comparison, place: int, title: str, rows: Sequence[ComparisonRow]) -> Table:
+    several, colours = len({row.kind for row in rows}) > 1, _colours(comparison)
+    kind: list[CellColumn[ComparisonRow]] = [(Column("kind"), lambda row: Cell(row.kind))] if several else []
+    columns: list[CellColumn[ComparisonRow]] = [
+        INSTANCE,
+        *kind,
+        (Column("solver"), lambda row: Cell(row.solver, swatch=colours[row.solver])),
+        STATUS,
+        (Column(title, True), lambda row: number(row.objective, 8)),
+        (Column("bound", True), lambda row: number(row.bound, 8)),
+        (Column("own gap", True), lambda row: share(row.gap)),
+        (Column("gap to best bound", True), lambda row: share(row.gap_to_best_bound)),
+        (Column("gap to best plan", True), _gap_to_best_plan),
+        SECONDS,
+        (Column("message", wide=True), lambda row: text(row.message)),
+    ]
+    caption = f"{title}: every solver on every instance; ★ marks plans that no other solver beats"
+    wanted = "Show rows with these words (instance, solver, status …)" if len(rows) > 12 else None
+    return table_of(f"every{place or ''}", caption, rows, columns, filter=wanted)
+
+
+def _gap_to_best_plan(row: ComparisonRow) -> Cell:
+    gap = share(row.gap_to_best_plan)
+    return replace(gap, text=f"★ {gap.text}") if row.best else gap
+
+
+def _failures(rows: list[ComparisonRow]) -> Table:
+    columns: list[CellColumn[ComparisonRow]] = [
+        INSTANCE,
+        (Column("solver"), lambda row: Cell(row.solver)),
+        STATUS,
+        SECONDS,
+        (Column("what it said", wide=True), lambda row: text(row.message)),
+    ]
+    return table_of("failed", "Solves that gave no answer, or a wrong one", rows, columns)
+
+
+def comparison_markdown(comparison: Comparison) -> str:
+    """Return the summary and the table of a comparison."""
+    parts = [f"# {title(comparison)}"]
+    if comparison.interrupted:
+        parts.append("**Interrupted: some pairs are missing.**")
+    parts += [escaped(said) for said in comparison.advice]
+    measures = measures_table(comparison)
+    tables = [summary_table(comparison), *([measures] if measures else []), *results_tables(comparison)]
+    parts += [_table(table) for table in tables]
+    if comparison.faults:
+        parts.append("Left out:")
+        parts.append("\n".join(f"- {escaped(fault)}" for fault in comparison.faults))
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(table: Table) -> str:
+    columns = [(column.title, column.numeric) for column in table.columns]
+    return "\n".join(table_lines(columns, ([cell.text for cell in row] for row in table.rows)))
+
+
+def to_csv(comparison: Comparison) -> str:
+    """Return one line for each row."""
+    return csv_text(*comparison.as_table())
+
+
+def write(comparison: Comparison, folder: Path) -> list[Path]:
+    """Write `comparison.html`, `.md`, `.csv` and `.json` into a folder, which is made if it is missing.
+
+    Raises
+    ------
+    OptionError
+        If they cannot be written.
+    """
+    texts = {
+        "comparison.html": comparison_page(comparison),
+        "comparison.md": comparison_markdown(comparison),
+        "comparison.csv": to_csv(comparison),
+        "comparison.json": comparison.to_json() + "\n",
+    }
+    return write_all(folder, texts)

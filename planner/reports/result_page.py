@@ -1,0 +1,167 @@
+"""The page of a result or frontier of any kind, and the files of a frontier: page, Markdown, CSV and JSON.
+
+The page of a plan shows objectives and bounds, the plan itself and advice; or why there is no plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...instances.common.base import Instance
+from ...solvers.common.frontier import AnyFrontier
+from ...solvers.common.result import Result
+from ..findings import Verification
+from ..kind import PlannerKind
+from ..output import write_all
+from ..pareto import shown
+from ..registry import KINDS, TRADED
+from .page import Facts, check_same, headline, instance_facts, objectives_table, provenance, render
+from .text import csv_text, duration, escaped, figure, table_lines
+
+
+def plan_page(instance: Instance, result: Result, checked: Verification | None = None) -> str:
+    """Return the page of a result, with a plan or without one.
+
+    Parameters
+    ----------
+    checked
+        What the check of a stored result found; the page shows what is only claimed.
+
+    Raises
+    ------
+    OptionError
+        If the result is of another instance.
+    """
+    check_same(instance, result.instance_sha256, "the result")
+    kind = KINDS[instance.kind]
+    parts = kind.page(instance, result)
+    sections = [*parts.pop("sections"), ("objectives", "How good it is"), ("about", "The instance")]
+    if result.diagnosis is not None:
+        sections.insert(0, ("why", "Why there is no plan"))
+    return render(
+        kind.template,
+        title=instance.name,
+        kicker=kind.title,
+        verdict=_verdict(result, checked),
+        claimed=checked.claimed if checked else (),
+        lead=f"{_answer(kind, instance, result)}By {result.solver} in {duration(result.runtime_s)}.",
+        sections=sections,
+        has_plan=result.plan is not None,
+        objectives=objectives_table(result),
+        notes=_notes(result),
+        diagnosis=result.diagnosis,
+        about=[*instance_facts(instance), *parts.pop("about")],
+        assumptions=instance.assumptions,
+        footer=[*provenance(result, result.solver, result.backend), *_seed(result)],
+        **parts,
+    )
+
+
+def _verdict(result: Result, checked: Verification | None) -> tuple[str, str]:
+    """Return the status in words; nobody reads `proven` where the solver alone says so."""
+    if checked is None and result.only_claimed:
+        return "optimal, as the solver says; not all is certified", "fair"
+    return headline(result.status, result.limit, checked)
+
+
+def _answer(kind: PlannerKind, instance: Instance, result: Result) -> str:
+    """Return what the plan does, with a blank after it; nothing where that is not known."""
+    if result.plan is None:
+        return ""
+    answer = kind.lead(instance, result) if kind.lead else kind.answer_of(instance, result.plan)
+    return f"{answer} " if answer else ""
+
+
+def _notes(result: Result) -> list[str]:
+    notes = [result.message] if result.message else []
+    if result.plan is not None:
+        notes.append(
+            "The plan was checked against the instance, apart from the solver, before it was returned."
+        )
+    return notes
+
+
+def _seed(result: Result) -> Facts:
+    facts = [] if result.seed is None else [("seed", str(result.seed))]
+    return facts + ([] if result.plan_sha256 is None else [("sha256 of the plan", result.plan_sha256)])
+
+
+def frontier_markdown(frontier: AnyFrontier) -> str:
+    """Return the points, thinned where they are many, and the proven error."""
+    table, notes = shown(frontier)
+    columns = [(str(column.header), column.justify == "right") for column in table.columns]
+    rows = list(zip(*([str(cell) for cell in column.cells] for column in table.columns), strict=True))
+    lines = [f"# Frontier of {escaped(frontier.instance)}", ""]
+    if rows:
+        lines += [*table_lines(columns, rows), ""]
+    lines += [f"- {escaped(line)}" for line in notes]
+    lines += ["", f"Found in {figure(frontier.runtime_s, 3)} s, {frontier.status}."]
+    return "\n".join(lines) + "\n"
+
+
+MOST_PLAIN = 2_000_000
+"""Characters of a document that is not packed."""
+
+
+def to_csv(frontier: AnyFrontier) -> str:
+    """Return the points as CSV."""
+    frame = frontier.to_frame()
+    return csv_text(list(frame.columns), frame.astype(object).to_numpy().tolist())
+
+
+def frontier_page(
+    instance: Instance,
+    frontier: AnyFrontier,
+    baselines: Sequence[Result] = (),
+    checked: Verification | None = None,
+) -> str:
+    """Return the page of a frontier.
+
+    Parameters
+    ----------
+    baselines
+        Results of solvers on the same instance, to be seen beside the frontier.
+    checked
+        What the check of a stored frontier found; the page shows what is only claimed.
+
+    Raises
+    ------
+    OptionError
+        If the frontier or a baseline is of another instance.
+    """
+    check_same(instance, frontier.instance_sha256, "the frontier")
+    for result in baselines:
+        check_same(instance, result.instance_sha256, f"the result of {result.solver}")
+    return TRADED[instance.kind].page(instance, frontier, baselines).html(checked)
+
+
+def write(
+    instance: Instance, frontier: AnyFrontier, folder: Path, baselines: Sequence[Result] = ()
+) -> list[Path]:
+    """Write `frontier.html`, `.md`, `.csv` and `.json` into a folder, which is made if it is missing.
+
+    A large document of thousands of plans is `frontier.json.gz` instead, which is read like the plain one.
+
+    Parameters
+    ----------
+    baselines
+        Results of solvers on the same staging instance, to be seen beside the frontier.
+
+    Raises
+    ------
+    OptionError
+        If they cannot be written.
+    """
+    everything = frontier.to_json() + "\n"
+    plain, packed = "frontier.json", "frontier.json.gz"
+    name, other = (packed, plain) if len(everything) > MOST_PLAIN else (plain, packed)
+    texts = {
+        "frontier.html": frontier_page(instance, frontier, baselines),
+        "frontier.md": frontier_markdown(frontier),
+        "frontier.csv": to_csv(frontier),
+        name: everything,
+    }
+    written = write_all(folder, texts)
+    (folder / other).unlink(missing_ok=True)  # of an earlier run, of which the other files are gone
+    return written

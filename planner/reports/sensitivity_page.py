@@ -1,0 +1,259 @@
+"""The pages of a sensitivity analysis: scenarios side by side, and plans at the ends of intervals.
+
+The page of scenarios has the answer, bars of the first objective, all objectives, and which jobs wait.
+The page of intervals has the answer, the regret of each plan at each end, and the intervals.
+"""
+
+from __future__ import annotations
+
+from ...instances.common.uncertainty import Uncertain
+from ..registry import KINDS
+from ..sensitivity import End, Regret, Robust, Row, Scenario, WhatIf, signed
+from .page import (
+    Cell,
+    CellColumn,
+    Column,
+    Facts,
+    Table,
+    instance_facts,
+    number,
+    provenance,
+    render,
+    result_cell,
+    seconds,
+    share,
+    table_of,
+    text,
+)
+from .plot_style import Figure, axis, colour, layout, line_at, shown
+from .text import percent, short
+
+
+def what_if_page(found: WhatIf) -> str:
+    """Return the page of a comparison of scenarios."""
+    instance, result = found.baseline.instance, found.baseline.result
+    proven = all(scenario.result.status in ("optimal", "infeasible") for scenario in found.all())
+    figure = _scenario_figure(found)
+    return render(
+        "what_if.html.j2",
+        scripts=(),
+        data={"figures": {"bars": figure} if figure else {}},
+        title=f"{instance.name}: what if?",
+        kicker=KINDS[instance.kind].title,
+        verdict=("all proven", "good") if proven else ("not all is proven", "fair"),
+        claimed=(),
+        lead=found.headline(),
+        sections=[("scenarios", "Scenarios"), ("objectives", "All objectives"), ("about", "The instance")],
+        height=figure["layout"]["height"] if figure else 0,
+        answers=_answers(found),
+        objectives=_objectives(found),
+        about=instance_facts(instance),
+        assumptions=instance.assumptions,
+        footer=provenance(result, result.solver, result.backend),
+    )
+
+
+def _answers(found: WhatIf) -> Table:
+    """Return what the plan of each scenario does, and whom it leaves out."""
+    before = found.baseline.left_out()
+
+    def waits(scenario: Scenario) -> Cell:
+        left_out = scenario.left_out()
+        names = [name if name in before else f"{name} (only here)" for name in left_out]
+        return text(", ".join(names[:6]) + (f" and {len(names) - 6:,} more" if len(names) > 6 else ""))
+
+    columns: list[CellColumn[Scenario]] = [
+        (Column("scenario"), lambda each: Cell(each.name)),
+        (Column("status"), lambda each: result_cell(each.result)),
+        (Column("what the plan does", wide=True), lambda each: Cell(each.answer())),
+    ]
+    if any(scenario.left_out() for scenario in found.all()):
+        columns.append((Column("left out", wide=True), waits))
+    columns.append((Column("time to solve", True), lambda each: seconds(each.result.runtime_s)))
+    return table_of("answers", "What is done in each scenario", found.all(), columns, sortable=False)
+
+
+def _objectives(found: WhatIf) -> Table:
+    columns: list[CellColumn[Row]] = [
+        (Column("scenario"), lambda row: Cell(row.scenario.name)),
+        (Column("objective"), lambda row: text(row.objective.name if row.objective else None)),
+        (Column("value", True), lambda row: number(row.objective.value if row.objective else None, 8)),
+        (
+            Column("difference", True, "of the plans"),
+            lambda row: Cell(signed(row.difference), row.difference),
+        ),
+        (Column("proven difference", True, "of the best possible"), lambda row: Cell(row.proven, row.least)),
+        (Column("bound", True), lambda row: number(row.objective.bound if row.objective else None, 8)),
+        (Column("gap", True), lambda row: share(row.objective.gap if row.objective else None)),
+        (
+            Column("certified bound", True),
+            lambda row: number(row.objective.certified_bound if row.objective else None, 8),
+        ),
+    ]
+    return table_of("goals", "Each objective beside what it is now", found.rows(), columns, sortable=False)
+
+
+def _scenario_figure(found: WhatIf) -> Figure | None:
+    """Return a bar for each scenario's first objective, with a line where it is now."""
+    known = [(each.name, each.first) for each in found.all()]
+    first = [(name, record.value) for name, record in known if record and record.value is not None]
+    now = found.baseline.first
+    if now is None or now.value is None or len(first) < 2:
+        return None
+    names, values = [shown(name) for name, _ in first], [value for _, value in first]
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "x": values,
+        "y": names,
+        "marker": {"color": ["@open" if k == 0 else colour(0) for k in range(len(first))]},
+        "hovertemplate": "%{y}: %{x:,.6~g}<extra></extra>",
+    }
+    unit = "" if now.unit == now.name else f" [{now.unit}]"
+    x = axis(f"{now.name.replace('_', ' ')}{unit}", rangemode="tozero", separatethousands=True)
+    y = axis("", autorange="reversed", type="category")
+    return {"data": [trace], "layout": layout(x, y, 110 + 36 * len(first), shapes=[line_at("x", now.value)])}
+
+
+FACTOR_DIGITS = 3
+
+
+def robust_page(found: Robust) -> str:
+    """Return the page of plans at the ends of intervals."""
+    proven = all(end.result.status in ("optimal", "infeasible") for end in found.ends)
+    complete = proven and len(found.ends) == found.asked
+    figure = _regret_figure(found)
+    return render(
+        "robust.html.j2",
+        scripts=(),
+        data={"figures": {"ends": figure} if figure else {}},
+        title=f"{found.instance.name}: how sure is the plan?",
+        kicker=KINDS[found.instance.kind].title,
+        verdict=("all proven", "good") if complete else ("not all is proven", "fair"),
+        claimed=(),
+        lead=found.headline(),
+        sections=[
+            ("regrets", "Regrets"),
+            ("plans", "Plans"),
+            ("intervals", "Intervals"),
+            ("about", "The instance"),
+        ],
+        height=figure["layout"]["height"] if figure else 0,
+        regrets=_regrets(found),
+        broken=[
+            f"The plan of the {one.plan} end is not allowed at the {one.end} end: {one.broken}"
+            for one in found.regrets
+            if one.broken
+        ],
+        plans=_plans(found),
+        intervals=_intervals(found),
+        about=instance_facts(found.instance),
+        assumptions=found.instance.assumptions,
+        footer=_footer(found),
+    )
+
+
+def _footer(found: Robust) -> Facts:
+    if not found.ends:
+        return []
+    result = found.ends[len(found.ends) // 2].result
+    return provenance(result, result.solver, result.backend)
+
+
+def _regrets(found: Robust) -> Table:
+    """Return a row for each plan, and for each end what it loses there."""
+    known = {(one.plan, one.end): one for one in found.regrets}
+    planned = [end for end in found.ends if end.result.plan is not None]
+
+    def lost(end: End) -> CellColumn[End]:
+        return Column(f"loses at the {end.name} end", True), lambda row: _lost(known[row.name, end.name])
+
+    best = found.best()
+    columns: list[CellColumn[End]] = [
+        (Column("plan of"), lambda row: Cell(row.name, mark="good" if row.name == best else "")),
+        *(lost(end) for end in found.ends),
+        (Column("at most"), lambda row: _worst(found, row)),
+    ]
+    caption = "What each plan loses against the best plan of each end"
+    return table_of("regret", caption, planned, columns, sortable=False)
+
+
+def _worst(found: Robust, end: End) -> Cell:
+    if any(one.broken for one in found.regrets if one.plan == end.name):
+        return Cell("not allowed everywhere", mark="bad")
+    worst = found.worst(end.name)
+    return text(None) if worst is None else Cell(percent(worst), mark="good" if worst == 0 else "fair")
+
+
+def _lost(one: Regret) -> Cell:
+    if one.broken:
+        return Cell("not allowed", mark="bad")
+    if one.least is None:
+        return text(None)
+    return Cell(
+        one.proven if one.share is None or not one.most else f"{one.proven} ({percent(one.share)})", one.most
+    )
+
+
+def _plans(found: Robust) -> Table:
+    """Return what the plan of each end does, and its value there."""
+    columns: list[CellColumn[End]] = [
+        (Column("end"), lambda end: Cell(end.name)),
+        (Column("status"), lambda end: result_cell(end.result)),
+        (Column("what its plan does", wide=True), lambda end: Cell(end.answer())),
+        (
+            Column(_objective(found), True, "there"),
+            lambda end: number(end.first.value if end.first else None, 8),
+        ),
+        (Column("bound", True), lambda end: number(end.first.bound if end.first else None, 8)),
+        (Column("time to solve", True), lambda end: seconds(end.result.runtime_s)),
+    ]
+    return table_of("ends-table", "The best plan of each end", found.ends, columns, sortable=False)
+
+
+def _objective(found: Robust) -> str:
+    first = next((end.first for end in found.ends if end.first is not None), None)
+    if first is None:
+        return "value"
+    return first.name if first.unit == first.name else f"{first.name} [{first.unit}]"
+
+
+def _intervals(found: Robust) -> Table:
+    """Return the intervals that the instance says."""
+    given = found.instance.uncertainty or ()
+    columns: list[CellColumn[Uncertain]] = [
+        (Column("figure", wide=True), lambda one: Cell(one.figure)),
+        (Column("low end", True, "times the figure"), lambda one: number(one.low, FACTOR_DIGITS)),
+        (Column("high end", True, "times the figure"), lambda one: number(one.high, FACTOR_DIGITS)),
+        (
+            Column("what was measured"),
+            lambda one: Cell("inside", mark="good") if one.inside else Cell("outside", mark="fair"),
+        ),
+        (Column("rests on", wide=True), lambda one: text(one.basis)),
+    ]
+    return table_of("given", "All figures go to the same end together", given, columns, sortable=False)
+
+
+def _regret_figure(found: Robust) -> Figure | None:
+    """Return the value of each plan at each end as groups of bars; one that is not allowed has no bar."""
+    planned = [end.name for end in found.ends if end.result.plan is not None]
+    if not planned or not any(one.value is not None for one in found.regrets):
+        return None
+    traces = []
+    for index, name in enumerate(planned):
+        own = [one for one in found.regrets if one.plan == name]
+        traces.append(
+            {
+                "type": "bar",
+                "name": f"plan of the {name} end",
+                "x": [f"{one.end} end" for one in own],
+                "y": [one.value for one in own],
+                "text": [short(one.value, 4) if one.value is not None else "" for one in own],
+                "marker": {"color": colour(index)},
+                "hovertemplate": f"plan of the {name} end at the %{{x}}: %{{y:,.6~g}}<extra></extra>",
+            }
+        )
+    y = axis(_objective(found), rangemode="tozero", separatethousands=True)
+    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+    drawn = layout(axis("", type="category"), y, 360, barmode="group", legend=legend)
+    return {"data": traces, "layout": {**drawn, "showlegend": True}}

@@ -1,0 +1,518 @@
+"""Sensitivity analysis: an instance solved under scenarios, and at the ends of its uncertainty intervals.
+
+Every scenario of a what-if question is solved and verified like any other instance.
+
+Robustness: the instance says which of its figures lie in which intervals. It is solved with all of them
+at their low ends, as they are, and at their high ends, and each plan is valued at each end: what it loses
+there against the best plan of that end is its regret (Savage 1951; Kouvelis & Yu 1997). The best possible
+value of an end lies between the value of its plan and its bound, so that regrets are proven too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..formulations.common.tolerance import agree
+from ..formulations.registry import formulate
+from ..instances.common.base import Instance
+from ..instances.common.builder import Builder
+from ..instances.common.errors import OptionError
+from ..solvers.common.options import SolveOptions
+from ..solvers.common.result import ObjectiveRecord, Result
+from .api import instance_of, solve
+from .changes import changed_instance
+from .registry import KINDS
+from .reports.text import TextColumn, figure, listed, percent, status_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+AS_IT_IS = "as it is"
+
+ValueT = TypeVar("ValueT")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One scenario; the one in which nothing changes is called `as it is`."""
+
+    name: str
+    instance: Instance
+    result: Result
+
+    def answer(self) -> str:
+        """Return what the plan does, in a sentence; why there is none, where there is none."""
+        if self.result.plan is None:
+            why = self.result.diagnosis.reasons[:1] if self.result.diagnosis else [self.result.message or ""]
+            return ": ".join(filter(None, ["no plan", status_words(self.result.status, "none"), *why])) + "."
+        return KINDS[self.instance.kind].answer_of(self.instance, self.result.plan)
+
+    @property
+    def first(self) -> ObjectiveRecord | None:
+        """What is known about the first objective."""
+        return next(iter(self.result.objectives), None)
+
+    def left_out(self) -> dict[str, str]:
+        """Return the jobs that the plan leaves out, with the reason."""
+        return dict(KINDS[self.instance.kind].left_out(self.result.plan or ()))
+
+    def rows(self) -> set[str]:
+        """Return the names of what plans have an entry for, such as jobs."""
+        return {row.name for row in getattr(self.instance, KINDS[self.instance.kind].rows_of_plan)}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One objective of one scenario beside the same objective as it is.
+
+    Attributes
+    ----------
+    difference
+        Of the values of both plans; None where either has none.
+    least, most
+        Between which the difference of the best possible values is proven to lie; of the first objective.
+    """
+
+    scenario: Scenario
+    objective: ObjectiveRecord | None
+    difference: float | None = None
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def proven(self) -> str:
+        """Return the proven difference as text: a number, or two with what lies between."""
+        if self.least is None or self.most is None:
+            return "–"
+        low, high = signed(self.least), signed(self.most)
+        return low if agree(self.least, self.most) else f"{low} … {high}"
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The scenarios that were solved, beside the instance as it is.
+
+    Attributes
+    ----------
+    asked
+        How many scenarios were asked for; an interruption leaves some out.
+    """
+
+    baseline: Scenario
+    scenarios: tuple[Scenario, ...]
+    asked: int
+
+    def all(self) -> tuple[Scenario, ...]:
+        """Return the baseline and the scenarios."""
+        return (self.baseline, *self.scenarios)
+
+    def rows(self) -> list[Row]:
+        """Return a row for each objective of each scenario."""
+        return [row for scenario in self.all() for row in self._rows_of(scenario)]
+
+    def _rows_of(self, scenario: Scenario) -> Iterator[Row]:
+        if not scenario.result.objectives:
+            yield Row(scenario, None)
+        now = {record.name: record for record in self.baseline.result.objectives}
+        for index, record in enumerate(scenario.result.objectives):
+            before = now.get(record.name)
+            if scenario is self.baseline or before is None:
+                yield Row(scenario, record)
+                continue
+            known = None if None in (record.value, before.value) else _of(record.value) - _of(before.value)
+            # What comes later is only the best given what comes before, which may differ.
+            least, most = _proven_difference(before, record) if index == 0 else (None, None)
+            yield Row(scenario, record, known, least, most)
+
+    def headline(self) -> str:
+        """Return the answer: the best scenario beside what there is.
+
+        Sums over other jobs do not compare: scenarios that have the same ones come first.
+        """
+        now, plans = self.baseline.first, [each for each in self.scenarios if _has_value(each.first)]
+        if now is None or now.value is None:
+            helped = (
+                f"There is one with {listed([each.name for each in plans])}." if plans else "None has one."
+            )
+            return f"As it is, there is no plan. {helped}" if self.scenarios else "There is no plan."
+        if not plans:
+            return "None of the scenarios has a plan." if self.scenarios else "No scenario was solved."
+        same = [each for each in plans if each.rows() == self.baseline.rows()]
+        sign = 1 if now.sense == "max" else -1
+        best = max(same or plans, key=lambda each: sign * _value(each))
+        told = f"{best.name}: {_beside(now, _value(best))}"
+        rows = KINDS[self.baseline.instance.kind].rows_of_plan
+        if not same:
+            return f"{told}; but its {rows} are others."
+        if len(self.scenarios) == 1:
+            return f"{told}."
+        with_same = "" if len(same) == len(plans) else f" with the same {rows}"
+        if not agree(_value(best), now.value) and sign * (_value(best) - now.value) > 0:
+            return f"The best scenario{with_same} is {told}."
+        return f"No scenario{with_same} is better than what there is; the best is {told}."
+
+    def sentences(self) -> Iterator[str]:
+        """Yield what each scenario's plan does, and which jobs wait only there, or no more."""
+        before, known = self.baseline.left_out(), self.baseline.rows()
+        for scenario in self.all():
+            yield f"{scenario.name}: {scenario.answer()}"
+            if scenario is self.baseline or None in (scenario.result.plan, self.baseline.result.plan):
+                continue
+            after = scenario.left_out()
+            waits = [f"{job} ({reason})" for job, reason in after.items() if job not in before]
+            placed = [job for job in before if job in scenario.rows() and job not in after]
+            gone = known - scenario.rows()
+            if waits:
+                yield f"{scenario.name}: left out only here: {listed(waits, 4)}"
+            if placed:
+                yield f"{scenario.name}: left out no more: {listed(placed)}"
+            if gone:
+                yield f"{scenario.name}: not in it: {listed(sorted(gone))}"
+        if len(self.scenarios) < self.asked:
+            yield f"interrupted: {len(self.scenarios)} of {self.asked} scenarios were solved"
+
+    def as_data(self) -> dict[str, Any]:
+        """Return all of it as plain data, with the results."""
+        found = []
+        for scenario in self.all():
+            rows = [row for row in self._rows_of(scenario) if row.objective is not None]
+            found.append(
+                {
+                    "scenario": scenario.name,
+                    "answer": scenario.answer(),
+                    "differences": {
+                        _of(row.objective).name: {
+                            "difference": row.difference,
+                            "proven_least": row.least,
+                            "proven_most": row.most,
+                        }
+                        for row in rows
+                        if scenario is not self.baseline
+                    },
+                    "result": scenario.result.model_dump(mode="json"),
+                }
+            )
+        head = {"instance": self.baseline.instance.name, "kind": self.baseline.instance.kind}
+        return {**head, "headline": self.headline(), "asked": self.asked, "scenarios": found}
+
+    def to_json(self) -> str:
+        """Return all of it as one line of JSON."""
+        return json.dumps(self.as_data(), ensure_ascii=False, allow_nan=False)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each objective of each scenario."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "scenario": row.scenario.name,
+                    "status": row.scenario.result.status,
+                    "objective": row.objective.name if row.objective else None,
+                    "value": row.objective.value if row.objective else None,
+                    "bound": row.objective.bound if row.objective else None,
+                    "difference": row.difference,
+                    "proven_least": row.least,
+                    "proven_most": row.most,
+                }
+                for row in self.rows()
+            ]
+        )
+
+    def __str__(self) -> str:
+        """Return the answer, and what each scenario does."""
+        return "\n".join([self.headline(), *self.sentences()])
+
+
+SCENARIO_COLUMNS: tuple[TextColumn[Row], ...] = (
+    ("scenario", False, lambda row: row.scenario.name),
+    ("status", False, lambda row: row.scenario.result.status),
+    ("objective", False, lambda row: row.objective.name + _unit(row.objective) if row.objective else "–"),
+    ("value", True, lambda row: figure(row.objective.value if row.objective else None)),
+    ("difference", True, lambda row: signed(row.difference)),
+    ("proven difference", True, lambda row: row.proven),
+    ("bound", True, lambda row: figure(row.objective.bound if row.objective else None)),
+    ("gap", True, lambda row: percent(row.objective.gap if row.objective else None)),
+    ("certified bound", True, lambda row: figure(row.objective.certified_bound if row.objective else None)),
+)
+"""Of the table of a comparison of scenarios."""
+
+
+def what_if(
+    instance: Instance | Builder[Any] | str | Path,
+    scenarios: Sequence[str],
+    solver: str = "auto",
+    options: SolveOptions | None = None,
+    during: Callable[[str], AbstractContextManager[Any]] = lambda _: nullcontext(),
+) -> WhatIf:
+    """Solve an instance as it is and with the changes of each scenario.
+
+    Parameters
+    ----------
+    instance
+        As for `solve`.
+    scenarios
+        Such as `drain=gpu-003` or `drain=gpu-003,add=2xh100`; the kind of the instance says what there is.
+    solver, options
+        As for `solve`; limits hold for each solve.
+    during
+        Of the name of a scenario, what is to be entered while it is solved.
+
+    Raises
+    ------
+    InstanceError
+        If the file is missing or wrong.
+    OptionError
+        If a scenario cannot be made; nothing is solved then.
+    """
+    instance = instance_of(instance, "what_if")
+    if isinstance(scenarios, str):
+        raise OptionError(f"what_if takes a list of scenarios; write [{scenarios!r}]")
+    known = KINDS[instance.kind].what_if(instance)
+    made = {AS_IT_IS: instance}
+    made |= {scenario: changed_instance(instance, scenario, known) for scenario in scenarios}
+    found: list[Scenario] = []
+    for name, changed in made.items():
+        with during(name):
+            found.append(Scenario(name, changed, solve(changed, solver, options)))
+        if found[-1].result.limit == "interrupt":
+            break
+    return WhatIf(found[0], tuple(found[1:]), len(made) - 1)
+
+
+def _proven_difference(before: ObjectiveRecord, after: ObjectiveRecord) -> tuple[float | None, float | None]:
+    """Return between which numbers the difference of two optima lies; each is between value and bound."""
+    figures = (before.value, before.bound, after.value, after.bound)
+    if None in figures:
+        return None, None
+    old, new = sorted(map(_of, figures[:2])), sorted(map(_of, figures[2:]))
+    return new[0] - old[1], new[1] - old[0]
+
+
+def signed(value: float | None) -> str:
+    """Return a difference with its sign."""
+    return figure(value) if not value else f"{'+' if value > 0 else '−'}{figure(abs(value))}"
+
+
+def _beside(now: ObjectiveRecord, value: float) -> str:
+    """Return a value beside what it is now, in words."""
+    before, unit = _of(now.value), "" if now.unit == now.name else f" {now.unit}"
+    if agree(value, before):
+        return f"{now.name} {figure(value)}{unit}, as it is"
+    share = 100 * abs(value - before) / abs(before) if before else None
+    more = "" if share is None else f" ({'+' if value > before else '−'}{share:.3g} %)"
+    return f"{now.name} {figure(value)}{unit} instead of {figure(before)}{unit}{more}"
+
+
+def _value(scenario: Scenario) -> float:
+    """Return the value of the first objective of a scenario that has one."""
+    return _of(_of(scenario.first).value)
+
+
+def _unit(record: ObjectiveRecord) -> str:
+    return "" if record.unit == record.name else f" [{record.unit}]"
+
+
+def _has_value(record: ObjectiveRecord | None) -> bool:
+    return record is not None and record.value is not None
+
+
+def _of(value: ValueT | None) -> ValueT:
+    """Return what is known to be there."""
+    assert value is not None
+    return value
+
+
+@dataclass(frozen=True)
+class End:
+    """The instance with all uncertain figures at one end, and its best plan."""
+
+    name: str
+    instance: Instance
+    result: Result
+
+    @property
+    def first(self) -> ObjectiveRecord | None:
+        """What is known about the first objective."""
+        return next(iter(self.result.objectives), None)
+
+    def answer(self) -> str:
+        """Return what the plan of this end does, or that there is none."""
+        if self.result.plan is None:
+            return f"no plan: {status_words(self.result.status, 'none')}."
+        return KINDS[self.instance.kind].answer_of(self.instance, self.result.plan)
+
+
+@dataclass(frozen=True)
+class Regret:
+    """A plan at an end.
+
+    Attributes
+    ----------
+    plan, end
+        The end for which the plan was made, and the one at which it is valued.
+    value
+        The first objective there; None where the plan is not allowed.
+    broken
+        Why it is not allowed there.
+    least, most
+        Between which its regret is proven to lie, 0 or more; None where that is not known.
+    share
+        The most, of the value of the plan that was found for that end.
+    """
+
+    plan: str
+    end: str
+    value: float | None
+    broken: str | None = None
+    least: float | None = None
+    most: float | None = None
+    share: float | None = None
+
+    @property
+    def proven(self) -> str:
+        """Return the regret as text: a number, or two with what lies between."""
+        if self.least is None or self.most is None:
+            return "not allowed" if self.broken else "–"
+        low, high = figure(self.least), figure(self.most)
+        return low if low == high else f"{low} … {high}"
+
+
+@dataclass(frozen=True)
+class Robust:
+    """The plans of all ends and their regrets.
+
+    Attributes
+    ----------
+    asked
+        How many ends there are; an interruption leaves some out.
+    """
+
+    instance: Instance
+    ends: tuple[End, ...]
+    regrets: tuple[Regret, ...]
+    asked: int = 3
+
+    def worst(self, plan: str) -> float | None:
+        """Return the largest share that a plan may lose at any end; None where it is not allowed at one."""
+        shares = [one.share for one in self.regrets if one.plan == plan]
+        known = [share for share in shares if share is not None]
+        return max(known) if known and len(known) == len(shares) else None
+
+    def best(self) -> str | None:
+        """Return the end whose plan loses least where it loses most; None if none is allowed everywhere."""
+        known = {one.name: worst for one in self.ends if (worst := self.worst(one.name)) is not None}
+        return min(known, key=lambda name: (known[name], name != "middle")) if known else None
+
+    def headline(self) -> str:
+        """Return the answer in a sentence."""
+        if len(self.ends) < self.asked:
+            return f"Interrupted: {len(self.ends)} of {self.asked} ends were solved."
+        plans = [end for end in self.ends if end.result.plan is not None]
+        if not plans:
+            return "There is no plan at any end."
+        best = self.best()
+        if best is None:
+            return "No plan is allowed at every end; the table says which limit it breaks."
+        worst = self.worst(best) or 0.0
+        if len(plans) == self.asked and all((self.worst(end.name) or 0.0) < 1e-9 for end in plans):
+            return "One plan is best at every end: the uncertainty does not matter here."
+        answer = next(end.answer() for end in plans if end.name == best)
+        safest = f"The plan of the {best} end is the safest: at no end it loses more than {percent(worst)}."
+        return f"{safest} It says: {answer}" if answer else safest
+
+    def sentences(self) -> list[str]:
+        """Return what the plan of each end does, what is not allowed, and what lies outside measurements."""
+        lines = [f"{end.name}: {end.answer()}" for end in self.ends]
+        lines += [
+            f"the plan of the {one.plan} end is not allowed at the {one.end} end: {one.broken}"
+            for one in self.regrets
+            if one.broken
+        ]
+        given = self.instance.uncertainty or ()
+        outside = sum(not one.inside for one in given)
+        return [*lines, f"{len(given)} intervals, {outside} of them outside what was measured"]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return all of it as plain data, with the results."""
+        regrets = [
+            {"plan": r.plan, "end": r.end, "value": r.value, "broken": r.broken}
+            | {"regret_least": r.least, "regret_most": r.most, "share": r.share}
+            for r in self.regrets
+        ]
+        ends = [{"end": end.name, "result": end.result.model_dump(mode="json")} for end in self.ends]
+        head = {"instance": self.instance.name, "kind": self.instance.kind, "headline": self.headline()}
+        return {**head, "safest": self.best(), "regrets": regrets, "ends": ends}
+
+    def to_json(self) -> str:
+        """Return all of it as one line of JSON."""
+        return json.dumps(self.as_data(), ensure_ascii=False, allow_nan=False)
+
+
+REGRET_COLUMNS: tuple[TextColumn[Regret], ...] = (
+    ("plan of", False, lambda one: one.plan),
+    ("at the end", False, lambda one: one.end),
+    ("value", True, lambda one: figure(one.value)),
+    ("regret", True, lambda one: one.proven),
+    ("at most", True, lambda one: percent(one.share)),
+)
+"""Of the table of regrets."""
+
+
+def robust(
+    instance: Instance,
+    solver: str = "auto",
+    options: SolveOptions | None = None,
+    during: Callable[[str], AbstractContextManager[Any]] = lambda _: nullcontext(),
+) -> Robust:
+    """Solve an instance at the ends of its intervals, and value each plan at each end.
+
+    Parameters
+    ----------
+    solver, options
+        As for `solve`; limits hold for each solve.
+    during
+        Of the name of an end, what is to be entered while it is solved.
+
+    Raises
+    ------
+    OptionError
+        If the instance says nothing of intervals.
+    InstanceError
+        If what it says is wrong.
+    """
+    found: list[End] = []
+    made = instance.at_ends()
+    for name, changed in made.items():
+        with during(name):
+            found.append(End(name, changed, solve(changed, solver, options)))
+        if found[-1].result.limit == "interrupt":
+            break
+    plans = [end for end in found if end.result.plan is not None]
+    regrets = [_regret(end.name, end.result.plan or (), other) for end in plans for other in found]
+    return Robust(instance, tuple(found), tuple(regrets), len(made))
+
+
+def _regret(plan: str, entries: Sequence[Any], end: End) -> Regret:
+    """Return a plan at an end; its value is derived there by the check, not by a solver."""
+    formulation = formulate(end.instance)
+    entries = formulation.choices(entries)
+    broken = formulation.violations(entries)
+    if broken:
+        return Regret(plan, end.name, None, str(broken[0]))
+    value = formulation.evaluate(entries)[0]
+    best = end.first
+    if best is None or best.value is None or best.bound is None:
+        return Regret(plan, end.name, value)
+    sign = 1.0 if best.sense == "min" else -1.0
+    least = max(0.0, sign * (value - best.value))
+    most = max(least, sign * (value - best.bound))
+    if not best.value:
+        return Regret(plan, end.name, value, None, least, most, None if most else 0.0)
+    return Regret(plan, end.name, value, None, least, most, most / abs(best.value))

@@ -1,0 +1,346 @@
+"""Stored results and frontiers: read from JSON and from the lines of a journal, and verified as they stand.
+
+The lines of a journal are JSON objects, each of which ends with a checksum of all that stands before it.
+The checksum finds what a faulty disk or an editor has altered. It is no signature: whoever writes a new
+one beside what was altered is found out only by `verify`, which derives every figure again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from ..formulations.registry import KINDS as FORMULATIONS
+from ..instances.common.base import Instance
+from ..instances.common.errors import Fault, Faults, InstanceError
+from ..instances.common.faults import validated
+from ..instances.common.printable import shown
+from ..instances.files.gzip_reading import PackingError, unpacked
+from ..instances.files.json_reading import TooMuchError, check_size, unique_keys
+from ..instances.files.reading import fail, read_bytes, text_of
+from ..solvers.common.frontier import AnyFrontier
+from ..solvers.common.result import Result
+from .findings import Verification, refused
+from .registry import KINDS, TRADED
+from .verification import verify
+
+log = logging.getLogger("clusterplan")
+
+STARTS = b'{"journal":', b'{"source":'
+"""How a journal, or some lines of one, begin, and no other file of results."""
+MOST_SHOWN = 100
+"""Characters shown of a name that nobody vouches for, and lines of a journal that are listed."""
+
+
+class Line(NamedTuple):
+    """A complete line of a journal.
+
+    Attributes
+    ----------
+    number
+        The first is 1, the head, which says what was asked.
+    offset
+        Bytes before it.
+    text
+        Its bytes, with the end of the line.
+    data
+        What it says; None if it is no JSON object.
+    intact
+        Whether its checksum matches.
+    """
+
+    number: int
+    offset: int
+    text: bytes
+    data: dict[str, Any] | None
+    intact: bool
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Return the source and the solver that it is about."""
+        source, solver = ((self.data or {}).get(key) for key in ("source", "solver"))
+        return source if isinstance(source, str) else "?", solver if isinstance(solver, str) else "?"
+
+    def shown(self) -> str:
+        """Return its number, source and solver for a message; names, which are untrusted, are cut."""
+        if self.data is None:
+            return f"line {self.number} (which cannot be read)"
+        source, solver = (name[:MOST_SHOWN] for name in self.pair)
+        return f"line {self.number} ({source!r}, {solver!r})"
+
+
+def sealed(text: str) -> bytes:
+    """Return a JSON object as a line that ends with its checksum."""
+    return _sealed(text.removesuffix("}").encode("utf-8", "backslashreplace"))
+
+
+def _sealed(body: bytes) -> bytes:
+    return b'%s, "sha256": "%s"}\n' % (body, hashlib.sha256(body).hexdigest().encode())
+
+
+_SEAL = len(_sealed(b""))
+
+
+def lines(file: Iterable[bytes]) -> Iterator[Line]:
+    """Yield the complete lines; a last line that a stop cut off is not one."""
+    offset = 0
+    for number, text in enumerate(file, 1):
+        if not text.endswith(b"\n"):
+            return
+        yield Line(number, offset, text, _decoded(text), _sealed(text[:-_SEAL]) == text)
+        offset += len(text)
+
+
+def _decoded(text: bytes) -> dict[str, Any] | None:
+    try:
+        data = json.loads(text, object_pairs_hook=unique_keys)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def not_of_a_journal(place: str, why: str = "") -> InstanceError:
+    """Return the error about a line that is true to its checksum, or the first one, and still is none."""
+    return fail(place, f"is not of a journal{why and f': {why}'}; give another --output")
+
+
+def stored_results(raw: bytes, source: str) -> list[Any]:
+    """Return the results in a journal, oldest first, and warn of lines that were altered.
+
+    An altered line is left out where a later intact one is of the same source and solver, which were
+    solved again.
+
+    Parameters
+    ----------
+    raw
+        The journal.
+    source
+        What to call it.
+    """
+    found: list[Any] = []
+    altered: list[str] = []
+    known: set[tuple[str, str]] = set()
+    # From the end, so that an altered line already knows whether a later one replaces it.
+    for line in reversed(list(lines(io.BytesIO(raw)))):
+        if line.intact and line.data is not None:
+            known.add(line.pair)
+        elif line.data is not None and line.pair in known:
+            continue
+        else:
+            altered.append(str(line.number))
+        if line.data is not None and "result" in line.data:
+            found.append(line.data["result"])
+    if altered:
+        more = f" and {len(altered) - MOST_SHOWN} more" if len(altered) > MOST_SHOWN else ""
+        what = "altered since they were written, or of an older version: their checksums do not match"
+        log.warning("%s: these lines are %s: %s%s", source, what, ", ".join(altered[::-1][:MOST_SHOWN]), more)
+    if not raw.endswith(b"\n"):
+        log.warning("%s: the last line was cut off, and is left out", source)
+    return found[::-1]
+
+
+_INK = re.compile(r"\S")
+
+
+def read_results(path: Path) -> list[dict[str, Any]]:
+    """Return the results of a file as plain data: one JSON object, one a line, or a batch's journal.
+
+    A file that ends in ``.gz`` is unpacked.
+
+    Raises
+    ------
+    InstanceError
+        If the file does not hold results.
+    """
+    source = str(path)
+    raw = read_bytes(path, source)
+    if path.suffix == ".gz":
+        try:
+            raw = unpacked(raw)
+        except PackingError as error:
+            raise fail(source, str(error)) from None
+    found = stored_results(raw, source) if raw.startswith(STARTS) else _results(text_of(raw, source), source)
+    if not found:
+        raise fail(source, "holds no result; give what 'clusterplan solve --format json' printed")
+    for data in found:
+        if not _is_result(data):
+            raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
+    return found
+
+
+def _is_result(data: Any) -> bool:
+    return isinstance(data, dict) and data.get("kind") in [*KINDS] and "instance_sha256" in data
+
+
+def _results(text: str, source: str) -> list[Any]:
+    """Return the JSON documents in a text; of a journal's line, its result."""
+    try:
+        check_size(text)
+    except TooMuchError as error:
+        raise fail(source, str(error)) from None
+    decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
+    found: list[Any] = []
+    at = _INK.search(text)
+    while at is not None:
+        try:
+            data, position = decoder.raw_decode(text, at.start())
+        except (ValueError, RecursionError) as error:
+            where = f"line {text.count(chr(10), 0, at.start()) + 1}: " if found else ""
+            raise fail(source, f"{where}is not JSON: {error}") from None
+        at = _INK.search(text, position)
+        # A journal that somebody formatted again is no longer one by its first bytes.
+        if isinstance(data, dict) and ("journal" in data or "source" in data):
+            if "result" not in data:
+                continue  # the head of a batch's journal, or a file that could not be read
+            data = data["result"]
+        found.append(data)
+    return found
+
+
+def parse_result(data: Any, source: str, most: int | None = None) -> Result:
+    """Return a stored result.
+
+    Parameters
+    ----------
+    most
+        Entries that a plan of its instance may have; None: any number.
+
+    Raises
+    ------
+    InstanceError
+        Naming each field, of the plan too, that has a value which is not allowed.
+    """
+    entry = FORMULATIONS[kind_of(data, source)].formulation.entry
+    plan = data.get("plan")
+    faults = Faults()
+    if plan is not None and not isinstance(plan, list):
+        raise fail(source, "is not a list of entries", "plan")
+    # Before entries are parsed: a hostile file may hold millions.
+    if most is not None and plan is not None and len(plan) > most:
+        raise fail(source, f"has {len(plan):,} entries; a plan of the instance has at most {most:,}", "plan")
+    for index, given in enumerate(plan or ()):
+        try:
+            validated(entry, given, source)
+        except InstanceError as error:
+            faults.add_all(error, f"plan[{index}]")
+            if faults.stop():
+                break
+    faults.refuse()
+    result = validated(Result, data, source)
+    _refuse_other_types(data, result, source)
+    return result
+
+
+def _refuse_other_types(given: Any, read: Any, source: str) -> None:
+    """Refuse text that was read as a number, and the like: another reader need not take it for one.
+
+    Raises
+    ------
+    InstanceError
+        Naming each of them.
+    """
+    faults = Faults()
+    for path, value, meant in _other_types(given, read, ""):
+        faults.add(Fault(source, path, f"is {shown(value)}, which is not a {meant}; write a plain {meant}"))
+        if faults.stop():
+            break
+    faults.refuse()
+
+
+def _other_types(given: Any, read: Any, path: str) -> Iterator[tuple[str, Any, str]]:
+    """Yield path and value of what was given as one type and read as another, and what it was read as."""
+    if given is read:
+        return
+    if isinstance(read, BaseModel):
+        for name, value in given.items():
+            yield from _other_types(value, getattr(read, name, value), f"{path}.{name}".removeprefix("."))
+    elif isinstance(read, Mapping):
+        for key, value in given.items():
+            yield from _other_types(value, read.get(key, value), f"{path}.{key}")
+    elif isinstance(read, tuple | list):
+        for index, (value, made) in enumerate(zip(given, read, strict=True)):
+            yield from _other_types(value, made, f"{path}[{index}]")
+    elif _type(given) != _type(read):
+        yield path, given, _type(read)
+
+
+def _type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "truth value"
+    return "number" if isinstance(value, int | float) else "text"
+
+
+def kind_of(data: Any, source: str) -> str:
+    """Return the kind of a stored result.
+
+    Raises
+    ------
+    InstanceError
+        If the data are no mapping, or do not name a kind.
+    """
+    if not isinstance(data, dict):
+        raise fail(source, "is not a mapping of fields")
+    if "kind" not in data:
+        raise fail(source, f"is missing; allowed: {', '.join(KINDS)}", "kind")
+    kind = data["kind"]
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise fail(source, f"is {repr(kind)[:60]}; allowed: {', '.join(KINDS)}", "kind")
+    return kind
+
+
+def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
+    """Check a result as it was read from a file; a field that is not allowed is a fault like any other."""
+    try:
+        kind = kind_of(data, source)
+        if kind != instance.kind:
+            return refused(
+                instance.name, f"the result is of kind {kind}; the instance is of kind {instance.kind}"
+            )
+        if is_frontier(data):
+            return verify_frontier(instance, parse_frontier(data, source))
+        shown = KINDS[kind]
+        most = instance.sizes()[shown.rows_of_plan] * shown.entries_of_row
+        return verify(instance, parse_result(data, source, most))
+    except InstanceError as error:
+        faults = (f"{fault.path}: {fault.what}".removeprefix(": ") for fault in error.faults)
+        return refused(instance.name, *faults)
+
+
+def verify_frontier(instance: Instance, frontier: AnyFrontier) -> Verification:
+    """Check a frontier of the instance's kind: every plan, every figure, and the error that it proves."""
+    return TRADED[instance.kind].check(instance, frontier).verification()
+
+
+def parse_frontier(data: Any, source: str) -> AnyFrontier:
+    """Return a stored frontier.
+
+    Raises
+    ------
+    InstanceError
+        Naming each field that has a value which is not allowed.
+    """
+    kind = kind_of(data, source)
+    if kind not in TRADED:
+        raise fail(source, f"is {kind!r}; frontiers are of {' or '.join(TRADED)}", "kind")
+    frontier = validated(TRADED[kind].model, data, source)
+    _refuse_other_types(data, frontier, source)
+    return frontier
+
+
+def is_frontier(data: Mapping[str, Any]) -> bool:
+    """Return whether stored data are a frontier and not a single result."""
+    return "points" in data
+
+
+def of_instance(instance: Instance, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the results of this instance; all of them if none is, so that each says why."""
+    digest = instance.sha256()
+    return [data for data in results if data["instance_sha256"] == digest] or results

@@ -1,0 +1,143 @@
+"""`solve --what-if`: what it prints and writes, and what it refuses.
+
+`solve --robust` on the command line.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from sample_documents import CONSOLIDATION, DOCUMENT
+from verbs import invoke
+
+import clusterplan
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.planner.cli.sensitivity import plan_at_ends
+from clusterplan.planner.cli.solve import solve
+from clusterplan.planner.cli.solving import RunOptions
+from clusterplan.planner.registry import KINDS
+from clusterplan.solvers.common.options import SolveOptions
+
+SCENARIOS = ("--what-if", "drain=n-0,drain=n-1", "--what-if", "add=2xn")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "c.yaml"
+    path.write_text(yaml.safe_dump(CONSOLIDATION))
+    return path
+
+
+def test_the_table_begins_with_the_answer(file: Path) -> None:
+    answer = invoke(solve, file, *SCENARIOS)
+    assert answer.exit_code == 0
+    assert answer.stdout.startswith("No scenario is better than what there is; the best is add=2xn")
+    assert "drain=n-0,drain=n-1: 2 jobs wait" in answer.stdout
+
+
+def test_programs_get_json_and_csv(file: Path) -> None:
+    data = json.loads(invoke(solve, file, *SCENARIOS, "--format", "json").stdout)
+    assert [each["scenario"] for each in data["scenarios"]] == ["as it is", SCENARIOS[1], "add=2xn"]
+    lines = invoke(solve, file, *SCENARIOS, "--format", "csv").stdout.splitlines()
+    assert lines[0].startswith("scenario,status,objective,value,difference")
+    assert len(lines) == 10
+
+
+def test_what_is_written_is_not_printed(file: Path, tmp_path: Path) -> None:
+    for name, begins in (("w.html", "<!DOCTYPE html>"), ("w.json", '{"instance": "c"')):
+        answer = invoke(solve, file, *SCENARIOS, "--output", tmp_path / name)
+        assert (answer.stdout, f"Written: {tmp_path / name}" in answer.stderr) == ("", True)
+        assert (tmp_path / name).read_text().lstrip().startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("--jobs", 2), "without the options of a batch"),
+        (("c.yaml",), "of one file"),
+        (("--output", "w.md"), "w.md: with --what-if a page"),
+        (("--what-if", "burn=n-0"), "'burn=n-0' is no change; there are: drain=SERVER"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(file: Path, words: tuple[object, ...], wanted: str) -> None:
+    assert wanted in invoke(solve, file, "--what-if", "add=n", *words, fails=OptionError)
+
+
+def test_the_help_shows_the_changes_of_every_kind() -> None:
+    told = RunOptions.__annotations__["what_if"]
+    for name, kind in KINDS.items():
+        instance = clusterplan.parse_instance(DOCUMENT[name])
+        resources = getattr(instance, "resources", ())
+        for change in kind.what_if(instance):
+            assert change in resources or f"{change}=" in told, (name, change)
+
+
+ENDS_DOCUMENT = {
+    **{
+        "schema_version": 1,
+        "kind": "staging",
+        "name": "one",
+        "training": {"samples": 3600},
+        "probe_batch": 1,
+    },
+    "types": [{"name": "a", "price_usd_per_hour": 1.0}, {"name": "b", "price_usd_per_hour": 1.0}],
+    "layers": [{"name": "only", "compute_s": {"a": 1.0, "b": 0.9}, "compute_parallel": 0.0}],
+    "uncertainty": [{"figure": "/layers/*/compute_s/b", "low": 0.5, "high": 2.0}],
+}
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> str:
+    path = tmp_path / "one.yaml"
+    path.write_text(yaml.safe_dump(ENDS_DOCUMENT))
+    return str(path)
+
+
+def test_a_table_of_regrets(instance: str) -> None:
+    done = invoke(solve, instance, "--robust")
+    assert done.exit_code == 0, done.output
+    assert "The plan of the middle end is the safest" in done.stdout
+    assert "plan of" in done.stdout
+
+
+def test_data_for_programs(instance: str, tmp_path: Path) -> None:
+    printed = json.loads(invoke(solve, instance, "--robust", "--format", "json").stdout)
+    assert printed["safest"] == "middle"
+    assert len(invoke(solve, instance, "--robust", "--format", "csv").stdout.splitlines()) == 10
+    output = tmp_path / "robust.json"
+    assert invoke(solve, instance, "--robust", "--output", str(output)).exit_code == 0
+    assert json.loads(output.read_text())["regrets"] == printed["regrets"]
+
+
+def test_a_page(instance: str, tmp_path: Path) -> None:
+    output = tmp_path / "robust.html"
+    assert invoke(solve, instance, "--robust", "--output", output).exit_code == 0
+    assert "The plan of the middle end is the safest" in output.read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        (["--jobs", "2"], "--robust takes one file"),
+        (["--what-if", "floor=1"], "--robust takes one file"),
+        (["--output", "x.csv"], "a page (.html) or everything (.json)"),
+    ],
+)
+def test_what_does_not_go_together(instance: str, more: list[str], what: str) -> None:
+    assert what in invoke(solve, instance, "--robust", *more, fails=OptionError)
+
+
+def test_an_instance_without_intervals() -> None:
+    assert "has no intervals" in invoke(solve, "example:heterps-ctr", "--robust", fails=OptionError)
+
+
+def test_the_worst_exit_code_is_returned(instance: str, tmp_path: Path) -> None:
+    run = RunOptions(files=[instance], output=tmp_path / "all.json", quiet=True)
+    assert plan_at_ends(run, False, "auto", SolveOptions()) == 0
+    path = tmp_path / "dear.yaml"
+    path.write_text(yaml.safe_dump({**ENDS_DOCUMENT, "cost_limit_usd": 0.6}))
+    dear = RunOptions(files=[str(path)], output=tmp_path / "dear.json", quiet=True)
+    assert plan_at_ends(dear, False, "auto", SolveOptions()) == 4
