@@ -95,9 +95,9 @@ if TYPE_CHECKING:
     from .instances.importers import import_slurm as import_slurm
     from .instances.importers import import_tiresias as import_tiresias
     from .instances.importers import import_trace as import_trace
-    from .instances.prediction.fill.predict import Prediction as Prediction
-    from .instances.prediction.fill.predict import predict as predict
     from .instances.prediction.models.torch_module import module_model as module_model
+    from .instances.prediction.provisioning.predict import Prediction as Prediction
+    from .instances.prediction.provisioning.predict import predict as predict
     from .instances.scheduling.builder import Scheduling as Scheduling
     from .instances.scheduling.instance import SchedulingInstance as SchedulingInstance
     from .instances.staging.builder import Staging as Staging
@@ -139,7 +139,7 @@ _HOMES = {
     "InstanceError": "instances.common.errors",
     "LossFit": "instances.allocation.fits",
     "OptionError": "instances.common.errors",
-    "Prediction": "instances.prediction.fill.predict",
+    "Prediction": "instances.prediction.provisioning.predict",
     "Record": "planner.batch.task",
     "RefusedError": "instances.common.errors",
     "Result": "solvers.common.result",
@@ -179,7 +179,7 @@ _HOMES = {
     "pareto": "planner.pareto",
     "parse_instance": "instances.documents",
     "plot": "planner.publish",
-    "predict": "instances.prediction.fill.predict",
+    "predict": "instances.prediction.provisioning.predict",
     "report": "planner.publish",
     "save": "instances.documents",
     "solve": "planner.api",

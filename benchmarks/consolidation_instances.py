@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from clusterplan.instances.consolidation.generate import RESOURCES, generate_consolidation
-from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
 from clusterplan.instances.consolidation.job import PlacementJob
-from clusterplan.instances.consolidation.server import Server
 
 GPUS = 8
 CAPACITY = (GPUS, 96, 768)

@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterplan.instances.importers import import_pipedream
-from clusterplan.instances.staging.edges import Edge
-from clusterplan.instances.staging.instance import Layer, StageType, StagingInstance
-from clusterplan.instances.staging.replicas import with_replicas
+from clusterplan.instances.staging.instance import Edge, Layer, StageType, StagingInstance, with_replicas
 
 ALL_REDUCE, TRANSFERS = 4.0, 2.0
 """How often the optimiser counts the bytes of weights, and of tensors: there and back."""

@@ -31,18 +31,22 @@ from clusters import data_folder
 from prediction_report import SORTS, report
 from scipy.spatial import cKDTree
 
-from clusterplan.instances.prediction.hardware import Gpu, gpu_named
+from clusterplan.instances.prediction.hardware import Gpu, gpu_named, sustained
 from clusterplan.instances.prediction.measurement_plan import plan_measurements, shares
 from clusterplan.instances.prediction.models import Setting
 from clusterplan.instances.prediction.models.load import load_model
 from clusterplan.instances.prediction.models.transformer import Transformer
+from clusterplan.instances.prediction.operator_times import (
+    FAMILIES,
+    FAMILY,
+    Coefficients,
+    DataSheetTimes,
+    FittedTimes,
+    Measurement,
+    logarithms,
+    pooled,
+)
 from clusterplan.instances.prediction.operators import Operator
-from clusterplan.instances.prediction.power import sustained
-from clusterplan.instances.prediction.times.coefficients import Coefficients, pooled
-from clusterplan.instances.prediction.times.data_sheet import DataSheetTimes
-from clusterplan.instances.prediction.times.families import FAMILIES, FAMILY, logarithms
-from clusterplan.instances.prediction.times.fitted import FittedTimes
-from clusterplan.instances.prediction.times.measurements import Measurement
 
 GPUS = {
     "NVIDIA A100-PCIE-40GB": "a100-pcie-40",

@@ -31,7 +31,7 @@ from clusterplan.instances.prediction.models.description import ModelDescription
 from clusterplan.instances.prediction.models.load import load_model
 from clusterplan.instances.prediction.models.transformer import Transformer
 from clusterplan.instances.prediction.models.transformer_config import config_of
-from clusterplan.instances.prediction.times import times_on
+from clusterplan.instances.prediction.operator_times import times_on
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("CLUSTERPLAN_DATA") or ROOT.parent / "shared" / "data")

@@ -29,12 +29,11 @@ import clusterplan
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.hardware import GIB
 from clusterplan.instances.documents import load_catalogue
-from clusterplan.instances.prediction.fill.forecast import LayerForecast, forecast
-from clusterplan.instances.prediction.fill.predict import CATALOGUE
-from clusterplan.instances.prediction.fill.rented import rented
-from clusterplan.instances.prediction.intervals.levels import spread_of_total
+from clusterplan.instances.prediction.calibration import spread_of_total
 from clusterplan.instances.prediction.models.description import Setting
 from clusterplan.instances.prediction.models.load import load_model
+from clusterplan.instances.prediction.provisioning.forecast import LayerForecast, forecast, rented
+from clusterplan.instances.prediction.provisioning.predict import CATALOGUE
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("CLUSTERPLAN_DATA") or ROOT.parent / "shared" / "data")

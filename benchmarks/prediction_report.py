@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from clusterplan.instances.common.arrays import Floats
-from clusterplan.instances.prediction.intervals.conformal import coverage, student_ends
-from clusterplan.instances.prediction.intervals.levels import LEAST_SCALE, OUTSIDE
+from clusterplan.instances.prediction.calibration import LEAST_SCALE, OUTSIDE, coverage, student_ends
 
 PUBLISHED = "NeuSight 8.1 % inference, 7.3 % training on unseen GPUs; roofline 32.2, 33.9; Habitat 376, 820"
 SORTS = ("plain", "compiled", "experts")

@@ -19,12 +19,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from clusterplan.instances.prediction.communication.link_fit import SyncTime, fit_links
+from clusterplan.instances.prediction.calibration import Estimate
+from clusterplan.instances.prediction.communication import SyncTime, fit_links
 from clusterplan.instances.prediction.epochs import EpochRecord, leave_one_out, predict_epochs
-from clusterplan.instances.prediction.estimate import Estimate
-from clusterplan.instances.prediction.steps.megatron import step_seconds
-from clusterplan.instances.prediction.steps.runs import Runs
-from clusterplan.instances.prediction.steps.step_intervals import StepIntervals, fit_with_intervals
+from clusterplan.instances.prediction.step_times import Runs, StepIntervals, fit_with_intervals, step_seconds
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("CLUSTERPLAN_DATA") or ROOT.parent / "shared" / "data")

@@ -20,9 +20,15 @@ from prediction import Row, rows
 from prediction_steps import mape, vtrain
 
 from clusterplan.instances.prediction.hardware import gpu_named
-from clusterplan.instances.prediction.steps.step_fit import fit_formula, fit_steps
-from clusterplan.instances.prediction.times.coefficients import fitted, platform
-from clusterplan.instances.prediction.times.families import FAMILIES, FAMILY, logarithms, parts
+from clusterplan.instances.prediction.operator_times import (
+    FAMILIES,
+    FAMILY,
+    fitted,
+    logarithms,
+    parts,
+    platform,
+)
+from clusterplan.instances.prediction.step_times import fit_formula, fit_steps
 
 RESULTS = Path(__file__).resolve().parent / "results" / "prediction-trees.md"
 SIZES, HELD = (20, 100, 400), 1000

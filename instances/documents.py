@@ -12,16 +12,21 @@ import yaml
 from pydantic import BaseModel
 
 from .common.base import Instance
-from .common.errors import Faults, InstanceError, OptionError
+from .common.errors import Faults, InstanceError, OptionError, shown
 from .common.faults import validated
 from .common.hardware import HardwareCatalogue
-from .common.printable import shown
-from .files.frames import frame_rows, is_frame
-from .files.limits import MOST_ENTRIES
-from .files.reading import DOCUMENT_SUFFIXES, MOST_YAML, TABLE_SUFFIXES, fail, is_stream
-from .files.references import Folder, read_file, read_list
-from .files.table_faults import TableFile, by_lines
-from .files.yaml_reading import add_resolvers
+from .files.columns import frame_rows, is_frame
+from .files.csv_tables import TableFile, by_lines
+from .files.reading import (
+    DOCUMENT_SUFFIXES,
+    MOST_ENTRIES,
+    MOST_YAML,
+    TABLE_SUFFIXES,
+    add_resolvers,
+    fail,
+    is_stream,
+)
+from .references import Folder, read_file, read_list
 from .registry import KINDS
 
 DOCUMENTS: dict[str, type[BaseModel]] = {

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..instances.common.base import Instance
-from ..instances.common.builder import Builder
 from ..instances.common.errors import OptionError
+from ..instances.common.kind import Builder
 from ..instances.documents import load
 from ..solvers.common.options import SolveOptions, parse_options
 from ..solvers.common.result import Result

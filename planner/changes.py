@@ -16,8 +16,7 @@ from typing import Any
 
 from ..formulations.common.tolerance import agree
 from ..instances.common.base import Instance
-from ..instances.common.errors import InstanceError, OptionError
-from ..instances.common.printable import shown
+from ..instances.common.errors import InstanceError, OptionError, shown
 from .reports.text import TextColumn, counted, figure, listed, short
 
 _TIMES = re.compile(r"(?:(\d{1,7})[x×])?(.+)", re.S)

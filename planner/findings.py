@@ -16,10 +16,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from ..formulations.common.tolerance import agree
-from ..instances.common.base import Instance
+from ..instances.common.base import Instance, card
 from ..instances.common.errors import MOST_FAULTS
 from ..instances.common.fields import Model
-from ..instances.common.html_summary import card
 from ..solvers.common.conclude import library_versions
 from ..solvers.common.frontier import AnyFrontier
 from ..solvers.common.result import Result

@@ -21,8 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO, TypeVar, cast
 
-from ..instances.common.errors import OptionError
-from ..instances.common.printable import visible
+from ..instances.common.errors import OptionError, visible
 
 
 class VisibleStream:

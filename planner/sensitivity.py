@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..formulations.common.tolerance import agree
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
-from ..instances.common.builder import Builder
 from ..instances.common.errors import OptionError
+from ..instances.common.kind import Builder
 from ..solvers.common.options import SolveOptions
 from ..solvers.common.result import ObjectiveRecord, Result
 from .api import instance_of, solve

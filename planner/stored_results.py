@@ -20,12 +20,18 @@ from pydantic import BaseModel
 
 from ..formulations.registry import KINDS as FORMULATIONS
 from ..instances.common.base import Instance
-from ..instances.common.errors import Fault, Faults, InstanceError
+from ..instances.common.errors import Fault, Faults, InstanceError, shown
 from ..instances.common.faults import validated
-from ..instances.common.printable import shown
-from ..instances.files.gzip_reading import PackingError, unpacked
-from ..instances.files.json_reading import TooMuchError, check_size, unique_keys
-from ..instances.files.reading import fail, read_bytes, text_of
+from ..instances.files.reading import (
+    PackingError,
+    TooMuchError,
+    check_size,
+    fail,
+    read_bytes,
+    text_of,
+    unique_keys,
+    unpacked,
+)
 from ..solvers.common.frontier import AnyFrontier
 from ..solvers.common.result import Result
 from .findings import Verification, refused

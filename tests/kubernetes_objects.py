@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from clusterplan.instances.importers.kubernetes.cluster import Cluster
-from clusterplan.instances.importers.kubernetes.objects import Node, Pod
-from clusterplan.instances.importers.kubernetes.options import KubernetesOptions
+from clusterplan.instances.importers.clusters.kubernetes_cluster import Cluster
+from clusterplan.instances.importers.clusters.kubernetes_objects import KubernetesOptions, Node, Pod
 
 
 def node(name: str, gpus: int = 4, labels: dict[str, str] | None = None, **spec: Any) -> Node:

@@ -14,7 +14,7 @@ from fuzz.consolidation_documents import document
 from fuzz.consolidation_truth import ConsolidationTruth, groups_of
 from fuzz.device_truth import BUILT_IN, FREE, Layout, asks_of, fits, states_of, taken
 
-from clusterplan.instances.common.geometries import GEOMETRIES
+from clusterplan.instances.common.hardware import GEOMETRIES
 from clusterplan.instances.documents import parse_instance
 
 A100 = BUILT_IN["a100-40"]

@@ -16,7 +16,7 @@ from clusterplan.instances.registry import KINDS as INSTANCES
 from clusterplan.planner.registry import KINDS as PLANNERS
 from clusterplan.solvers.registry import KINDS as SOLVERS
 
-MAKE_INSTANCES = ("instances/importers", "planner/cli/instances", "instances/prediction/fill")
+MAKE_INSTANCES = ("instances/importers", "planner/cli/instances", "instances/prediction/provisioning")
 """What reads or makes documents of one kind names that kind."""
 MOST_FILES = 20
 MOST_LATE_IMPORTS = 12

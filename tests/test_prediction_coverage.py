@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from clusterplan.instances.prediction.intervals.levels import SPREADS, TOTALS
+from clusterplan.instances.prediction.calibration import SPREADS, TOTALS
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 LEAST, MOST = 85.0, 97.0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows
-from ...instances.consolidation.server import Server
 from ..common.objective import Objective, Sense
 from .classes import restart_of
 from .fewest_servers import Shapes, fewest_servers, shape_of

@@ -18,9 +18,8 @@ from typing import Any
 
 from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.devices import Devices, DeviceSlot, Taken
-from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
-from ...instances.consolidation.server import Server
 from ..common.milp_model import MilpModel, ModelObjective
 from ..common.objective import Diagnosis, Sense, Violation
 from ..common.tolerance import within

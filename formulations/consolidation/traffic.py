@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import Group
-from ...instances.consolidation.server import Server
 from .classes import common_step, exact
 
 RESOURCE = ""

@@ -34,7 +34,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ...instances.common.base import ProblemKind
-from ...instances.common.printable import some
+from ...instances.common.errors import some
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.fields import Model, Name, NonNegative, PositiveCount
-from ...instances.scheduling.menus import Menus
+from ...instances.scheduling.configurations import Menus
 
 
 class Segment(Model):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
-from ...instances.scheduling.job_table import JobTable
+from ...instances.scheduling.jobs import JobTable
 from ..common.objective import Violation
 from ..common.tolerance import all_loosened
 from .plan import Segment

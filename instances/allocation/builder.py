@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from ..common.builder import Builder, Rows
+from ..common.kind import Builder, Rows
 from .fits import SpeedFit
 from .instance import AllocationInstance
+from .job import with_throughput
 from .kind import ALLOCATION
-from .throughput import with_throughput
 
 
 class Allocation(Builder[AllocationInstance]):

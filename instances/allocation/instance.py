@@ -24,9 +24,8 @@ from ..common.fields import (
     repeated,
     unknown_names,
 )
-from .job import Job
+from .job import DOUBTFUL, Job
 from .job_table import JobTable
-from .throughput import DOUBTFUL
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,15 +9,13 @@ from ..common.base import Instance
 from ..common.errors import OptionError
 from ..common.kind import InstanceKind, Tables
 from ..files.columns import Columns
-from ..files.references import Folder
-from ..files.tables import MANY_ROWS
-from ..files.writing import NO_COLUMN, can_be_columns
+from ..files.tables import MANY_ROWS, NO_COLUMN, can_be_columns
+from ..references import Folder
 from .generate import generate_allocation
 from .instance import AllocationInstance
-from .read_table import read_allocation
-from .throughput import with_throughput
-from .with_fits import with_fits
-from .write_table import write_jobs
+from .job import with_fits, with_throughput
+from .job_columns import read_allocation
+from .job_table import write_jobs
 
 
 def _resolved(data: dict[str, Any], source: str, folder: Folder) -> Instance | dict[str, Any]:

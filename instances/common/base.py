@@ -1,24 +1,134 @@
-"""What every planning instance has: a kind, a name, its assumptions, a canonical form and its hash."""
+"""Base class of all instances: kind, name, assumptions, canonical form, hash, uncertainty intervals.
+
+An instance may say between which ends some of its figures lie; it is scaled to the instance of either
+end. A notebook shows an object as a short HTML table, without scripts, in light and dark.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import ConfigDict
 
-from ..files.frames import frame_rows
+from ..files.columns import frame_rows
 from .errors import OptionError, refuse_faults
 from .faults import validated
-from .fields import Checked, Many, Name, SchemaVersion, Text, require
-from .html_summary import card
-from .uncertainty import ENDS, Uncertain, scaled
+from .fields import Checked, Complaint, Flag, Many, Model, Name, Positive, SchemaVersion, Text, require
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+ENDS = ("low", "middle", "high")
+"""The ends of all intervals together, and what the instance itself has."""
+EACH = "*"
+
+
+class Uncertain(Model):
+    """The interval of one figure, or of several that are too small or too large together.
+
+    Attributes
+    ----------
+    figure
+        Where it stands in the resolved document, as a JSON pointer (RFC 6901) such as
+        ``/layers/0/compute_s/h100``; ``*`` stands for all entries of a list or mapping.
+    low, high
+        What the figure is multiplied by at the low and the high end. Of a time `low` is below 1; of a speed,
+        which is large where times are small, above.
+    inside
+        Whether it was predicted inside what was measured.
+    basis
+        What the interval rests on.
+    """
+
+    figure: Name
+    low: Positive
+    high: Positive
+    inside: Flag = False
+    basis: Text | None = None
+
+
+def scaled(document: Any, pointer: str, factor: float) -> Iterator[Complaint]:
+    """Multiply the figures that a pointer names; yield what is wrong with it."""
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")]
+    if parts[0] or len(parts) < 2:
+        yield pointer, "is no pointer; write such as /layers/0/compute_s/h100"
+        return
+    places: list[tuple[Any, Any]] = [((document,), 0)]
+    for part in parts[1:]:
+        places = [(inner, key) for place, at in places for inner, key in _keys(place[at], part)]
+    if not places:
+        yield pointer, "names no figure of the instance"
+    for holder, key in places:
+        value = holder[key]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            yield pointer, f"names {type(value).__name__}, which is no number"
+            return
+        holder[key] = value * factor
+
+
+def _keys(holder: Any, part: str) -> list[tuple[Any, Any]]:
+    """Return the entries of a list or mapping that a part of a pointer names."""
+    if isinstance(holder, MutableMapping):
+        keys: list[Any] = list(holder) if part == EACH else [part] if part in holder else []
+    elif isinstance(holder, MutableSequence):
+        indices = range(len(holder))
+        keys = [index for index in indices if part in (EACH, str(index))]
+    else:
+        keys = []
+    return [(holder, key) for key in keys]
+
+
+MOST_ROWS = 12
+CELL = 'style="text-align:{align};padding:0.15em 0.8em 0.15em 0;border:none;background:none"'
+
+
+def figure(value: float | None) -> str:
+    """Return a number with at most seven digits; an unknown one is a dash."""
+    return "–" if value is None else f"{value:,.7g}"
+
+
+def percent(value: float | None) -> str:
+    """Return a share in per cent; an unknown one is a dash."""
+    return "–" if value is None else f"{100 * value:.3g} %"
+
+
+def card(
+    title: str, lines: Iterable[str], columns: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()
+) -> str:
+    """Return a fragment of HTML, everything in it escaped.
+
+    Parameters
+    ----------
+    title, lines
+        The heading and the sentences below it.
+    columns, rows
+        A table; the first column is text and the others are numbers. Of many rows the first are shown.
+    """
+    parts = [f"<div><strong>{escape(title)}</strong>"]
+    parts += [f"<div>{escape(line)}</div>" for line in lines if line]
+    if rows:
+        parts.append('<table style="border-collapse:collapse;font-variant-numeric:tabular-nums">')
+        parts += [_row("th", columns)] if columns else []
+        parts += [_row("td", row) for row in rows[:MOST_ROWS]]
+        parts.append("</table>")
+    if len(rows) > MOST_ROWS:
+        parts.append(f"<div>… and {len(rows) - MOST_ROWS:,} more</div>")
+    return "".join([*parts, "</div>"])
+
+
+def _row(tag: str, cells: Sequence[str]) -> str:
+    made = [
+        f"<{tag} {CELL.format(align='right' if index else 'left')}>{escape(cell)}</{tag}>"
+        for index, cell in enumerate(cells)
+    ]
+    return f"<tr>{''.join(made)}</tr>"
+
 
 TOLD_APART = 1e15
 """Doubles have 53 bits, about 16 decimal digits."""

@@ -1,7 +1,9 @@
-"""The field types and the base class that every document is built from.
+"""Field types and the base class of every document, with immutable mappings.
 
 Documents are untrusted: unknown keys, NaN, infinities, booleans where a number is meant and absurd
 magnitudes are faults. Text from a CSV cell (`Cell`) may stand for a number; any other text may not.
+
+Mappings cannot be changed, for instances are hashed, compared and shared between threads.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import itertools
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, NoReturn, Self, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -25,11 +27,42 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
-from .errors import MOST_FAULTS
-from .frozen import FrozenDict, frozen
-from .printable import shown, some
+from .errors import MOST_FAULTS, shown, some
+
+KeyT = TypeVar("KeyT")
+ItemT = TypeVar("ItemT")
+
+
+class FrozenDict(dict[KeyT, ItemT]):
+    """A dictionary that raises on every change; `dict(frozen)` and `frozen | other` are plain copies."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("instances cannot be changed; make another one with instance.replace(...)")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __hash__(self) -> int:  # type: ignore[override]  # a dict has None
+        return hash(frozenset(self.items()))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: Any) -> core_schema.CoreSchema:
+        # Asked for where one is the default of a field, which the JSON Schema writes as a plain object.
+        return core_schema.dict_schema()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By default pickle fills an empty one item by item.
+        return type(self), (dict(self),)
+
+
+def frozen(value: Any) -> Any:
+    """Return a dictionary as one that cannot be changed; leave any other value as it is."""
+    return FrozenDict(value) if type(value) is dict else value
+
 
 LARGEST = 1e15
 """No quantity may exceed this, so that products and sums stay well inside floating-point range."""
@@ -44,10 +77,6 @@ MOST_UNKNOWN_KEYS = 100
 """An object with so many keys more than it has fields is refused as a whole."""
 SLICE = 10
 """Entries of a list that are validated at a time; of a mapping ten times as many."""
-
-
-KeyT = TypeVar("KeyT")
-ItemT = TypeVar("ItemT")
 
 
 class Cell(str):

@@ -1,5 +1,6 @@
-"""The four speed models: how many training steps per second a job makes with p servers and w workers.
+"""Speed models and variants of training jobs: steps per second, demands, ranges, and their rules.
 
+A speed model says how many training steps per second a job makes with p parameter servers and w workers.
 Each model gives the time of one step, 1/f(p, w), in seconds: times add up, and none divides by zero.
 
 ============== ==============================================================================
@@ -10,21 +11,30 @@ Each model gives the time of one step, 1/f(p, w), in seconds: times add up, and 
 ============== ==============================================================================
 
 M is the global batch. All θ are non-negative and at least one is positive.
+
+A variant says what a worker and a parameter server take, how many there may be, and how fast they are.
+Each rule between its fields is written once, for one job and for columns of jobs alike. A rule function
+takes values of one job, or arrays with an entry for each job, and returns rules. Python's `&`, `|`, `^`,
+`<` and `==` mean the same for truth values and numbers as for arrays of them, so the condition of a rule
+is one expression for both. What a single field may hold stands in its type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from .arrays import Floats
+from .arrays import Flags, Floats
 from .fields import (
+    NONE_NAMED,
+    Amounts,
     Checked,
     Complaint,
     Model,
+    Name,
     NonNegative,
     Positive,
     PositiveTaskCount,
@@ -32,7 +42,61 @@ from .fields import (
     in_slices,
     repeated,
 )
-from .rules import complaints, theta_rules
+
+Rule = tuple[str, Any, str]
+"""Path of the field, whether the rule is broken (one truth value or an array), and what is wrong."""
+
+
+def range_rules(least: Any, most: Any) -> list[Rule]:
+    """Return the rules of a range of tasks; words for {least} and {most} are to be filled in."""
+    return [("max", most < least, "is {most}, below min {least}; max must be at least min")]
+
+
+def theta_rules(theta: Sequence[Any]) -> list[Rule]:
+    """Return the rules of non-negative coefficients θ."""
+    what = "all coefficients are 0, which means infinite speed; at least one must be positive"
+    return [("theta", sum(theta) == 0, what)]
+
+
+def variant_rules(
+    model: tuple[Any, Any, Any], workers: Any, least_workers: Any, ps: Any, least_ps: Any
+) -> list[Rule]:
+    """Return the rules of a variant; the word for {model} is to be filled in.
+
+    Parameters
+    ----------
+    model
+        Whether the speed is a table, `ring_allreduce`, and one of the models with parameter servers.
+    workers, ps
+        Whether the range is given.
+    least_workers, least_ps
+        Its lower end; any positive number where it is not given.
+    """
+    measured, ring, served = model
+    formula = ring | served
+    listed = "a table lists its configurations; leave this range out"
+    no_workers = "is missing; {model} needs a range such as {{min: 1, max: 16}}"
+    no_ps = "is missing; {model} needs a range such as {{min: 1, max: 8}}"
+    return [
+        ("workers", measured & workers, listed),
+        ("ps", measured & ps, listed),
+        ("workers", formula & (workers ^ True), no_workers),
+        ("workers.min", formula & (least_workers < 1), "is 0; a job that runs has at least 1 worker"),
+        ("ps", ring & ps, "ring_allreduce has no parameter servers; leave this range out"),
+        ("ps", served & (ps ^ True), no_ps),
+        ("ps.min", served & (least_ps < 1), "is 0; {model} needs at least 1 parameter server"),
+    ]
+
+
+def complaints(rules: Iterable[Rule], **words: Any) -> list[Complaint]:
+    """Return which rules one job, or a part of it, breaks."""
+    return [(path, what.format(**words)) for path, broken, what in rules if broken]
+
+
+def broken(rules: Iterable[Rule]) -> Flags:
+    """Return which jobs break a rule, of columns."""
+    found: Flags = np.logical_or.reduce([flags for _, flags, _ in rules])
+    return found
 
 
 def ps_sync_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
@@ -133,3 +197,40 @@ FORMULA_MODELS: dict[str, type[FormulaModel]] = {
 
 
 Speed = Annotated[PsSync | PsAsync | RingAllreduce | SpeedTable, Field(discriminator="model")]
+
+
+class Range(Checked):
+    """How many tasks of one sort a job may have, both ends included."""
+
+    min: TaskCount = 1
+    max: TaskCount
+
+    def _complaints(self) -> list[Complaint]:
+        return complaints(range_rules(self.min, self.max), least=self.min, most=self.max)
+
+
+class Variant(Checked):
+    """One way to run a job, for instance on one GPU model; a plan picks one variant.
+
+    Attributes
+    ----------
+    worker_demand, ps_demand
+        What one worker and one parameter server take of each resource (O and N of the paper).
+    workers, ps
+        Allowed numbers of tasks; a `table` lists its configurations and needs neither, and
+        `ring_allreduce` has no parameter servers.
+    """
+
+    name: Name
+    worker_demand: Amounts
+    ps_demand: Amounts = NONE_NAMED
+    workers: Range | None = None
+    ps: Range | None = None
+    speed: Speed
+
+    def _complaints(self) -> list[Complaint]:
+        model = self.speed.model
+        sort = (model == "table", model == "ring_allreduce", model in ("ps_sync", "ps_async"))
+        workers, ps = (1 if limits is None else limits.min for limits in (self.workers, self.ps))
+        rules = variant_rules(sort, self.workers is not None, workers, self.ps is not None, ps)
+        return complaints(rules, model=model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from ..common.builder import Builder, Rows
+from ..common.kind import Builder, Rows
 from .instance import ConsolidationInstance
 from .kind import CONSOLIDATION
 

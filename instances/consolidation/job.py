@@ -1,4 +1,7 @@
-"""Jobs of consolidation: groups of identical tasks, placed all or none, and the GPU models that will do."""
+"""Jobs of consolidation: groups of identical tasks, placed all or none, and the GPU models that will do.
+
+A job may name its workload, the object of a cluster manager with which a script stops and starts it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,27 @@ from .devices import (
     asks_of,
     current_faults,
 )
-from .workload import Workload
+
+ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+"""A name as Kubernetes has them."""
+Resource = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+"""Such as ``jobs.batch`` or ``pytorchjobs.kubeflow.org``: plural and group, as ``kubectl`` takes them."""
+
+
+class Workload(Model):
+    """An object of Kubernetes whose pods are the tasks of a job, or some of whose pods are.
+
+    Attributes
+    ----------
+    parts
+        Group of tasks → the part of the object with the template of its pods, such as a replica type.
+    """
+
+    resource: Resource
+    namespace: ObjectName
+    name: ObjectName
+    parts: dict[Name, Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][-A-Za-z0-9]*$")]] = {}
+
 
 Spread = Literal["required", "preferred", "free", "from_skew"]
 GpuModels = str | tuple[str, ...] | None

@@ -21,11 +21,10 @@ from ..common.errors import MOST_FAULTS, OptionError
 from ..common.fields import Model, Name, NonNegative
 from ..files import tables
 from ..files.columns import Columns
-from ..files.limits import MOST_ALIKE_CELLS
-from ..files.writing import NO_COLUMN, can_be_columns, write_table
-from .instance import ConsolidationInstance
+from ..files.reading import MOST_ALIKE_CELLS
+from ..files.tables import NO_COLUMN, can_be_columns, write_table
+from .instance import ConsolidationInstance, Server
 from .job import PlacementJob
-from .server import Server
 
 ModelT = TypeVar("ModelT", bound=Model)
 

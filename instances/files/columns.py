@@ -1,4 +1,7 @@
-"""Tables in columns, from which fields are read without an object for each row.
+"""Rows and columns of tables as fields of a document: the name of a column is the path of a field.
+
+Rows come from CSV files and from tables of pandas. From a table in columns, fields are read without an
+object for each row.
 
 Cells of a CSV file are text that a field may read as a number, as in `csv_tables.parse_table`; cells of a
 Parquet file are numbers, truth values or text by themselves.
@@ -6,6 +9,9 @@ Parquet file are numbers, truth values or text by themselves.
 
 from __future__ import annotations
 
+import math
+import sys
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +19,106 @@ import numpy as np
 
 from ..common.arrays import Flags, Floats, Ints
 from ..common.fields import NUMBER, WHOLE_NUMBER, Cell, unescaped
-from .limits import MOST_SMALL_CELLS, MOST_SMALL_ROWS
-from .reading import fail
-from .table_rows import nested_row
+from .reading import DEEPEST_COLUMN, MOST_COLUMNS, MOST_SMALL_CELLS, MOST_SMALL_ROWS, fail
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def _place(row: dict[Any, Any], path: list[str], cell: Cell) -> None:
+    """Put a cell where its column name, a path such as ``variants.0.speed.theta.2``, says."""
+    here: Any = row
+    for step in path[:-1]:
+        here = here.setdefault(step, {})
+        if not isinstance(here, dict):
+            raise KeyError(step)
+    here[path[-1]] = cell
+
+
+def _lists(value: Any) -> Any:
+    """Turn mappings whose keys are 0, 1, 2, … into lists."""
+    if not isinstance(value, dict):
+        return value
+    if value and set(value) == {str(index) for index in range(len(value))}:
+        return [_lists(value[str(index)]) for index in range(len(value))]
+    return {key: _lists(item) for key, item in value.items()}
+
+
+def check_header(header: list[str], source: str, where: str = "line 1") -> None:
+    """Make sure that columns have names of their own.
+
+    Raises
+    ------
+    InstanceError
+        If there are too many, one has no name or another one's, or a name leads down too many levels.
+    """
+    if len(header) > MOST_COLUMNS:
+        raise fail(source, f"has {len(header):,} columns; at most {MOST_COLUMNS:,} are read", where)
+    if max((name.count(".") for name in header), default=0) > DEEPEST_COLUMN:
+        raise fail(source, f"has a column name with more than {DEEPEST_COLUMN} dots", where)
+    if len(set(header)) < len(header) or "" in header:
+        raise fail(source, "has a column without a name, or two of the same name", where)
+
+
+def nested_row(
+    cells: Iterable[tuple[int, list[str], Any]], source: str, where: str = "line 1", lists: bool = True
+) -> dict[str, Any]:
+    """Return the filled cells of a row, each with its column's number and path, as a mapping of fields.
+
+    Parameters
+    ----------
+    lists
+        Whether a path may have a number in it, which is a place in a list.
+
+    Raises
+    ------
+    InstanceError
+        If a cell stands where another column has fields.
+    """
+    row: dict[Any, Any] = {}
+    for number, path, cell in cells:
+        try:
+            _place(row, path, cell)
+        except (KeyError, TypeError):
+            raise fail(source, f"column {number} clashes with another column", where) from None
+    nested: dict[str, Any] = _lists(row) if lists else row
+    return nested
+
+
+def is_frame(value: Any) -> bool:
+    """Return whether a value is a pandas table; pandas is not loaded to find out."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.DataFrame)
+
+
+def frame_rows(value: Any, source: str) -> Any:
+    """Return the rows of a pandas table as mappings of fields, and any other value as it is.
+
+    A cell that is None or NaN is a field that is not given.
+
+    Raises
+    ------
+    InstanceError
+        If two columns have one name, or one stands where another has fields.
+    """
+    if not is_frame(value):
+        return value
+    names = [str(name).strip() for name in value.columns]
+    check_header(names, source, "the table")
+    paths = [(number, name.split(".")) for number, name in enumerate(names, 1)]
+    columns = [value.iloc[:, position].tolist() for position in range(len(names))]
+    rows = []
+    for cells in zip(*columns, strict=True):
+        given = [(n, path, cell) for (n, path), cell in zip(paths, cells, strict=True) if not _missing(cell)]
+        rows.append(nested_row(given, source, "the table"))
+    return rows
+
+
+def _missing(cell: Any) -> bool:
+    """Return whether a cell holds nothing; pandas writes that as None, NaN or a value of its own."""
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(cell, float) and math.isnan(cell)
 
 
 class Columns:

@@ -1,20 +1,348 @@
-"""Reading untrusted files: bytes, text, and the plain data of YAML and JSON documents."""
+"""Reading untrusted files: bytes, text, gzip, JSON and YAML, within limits on size, depth and memory.
+
+The limits were measured: files of 50 MB made to be slow are answered within 5 s and 500 MB. The reference
+of documents lists them. A small file in gzip's format may hold more than fits into memory, so that it is
+unpacked up to a limit. The memory that JSON takes is known before it is parsed.
+
+YAML is plain data, with the numbers and truth values of YAML 1.2. The parser of PyYAML takes text apart
+into events; what becomes of them is decided here. So nesting is known before it is deep, where PyYAML's
+own loader runs for minutes and then out of the stack.
+"""
 
 from __future__ import annotations
 
 import codecs
 import json
+import re
 import sys
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 
-from ..common.errors import Fault, InstanceError
-from .gzip_reading import PackingError, unpacked
-from .json_reading import TooMuchError, parse_json
-from .limits import MOST_BYTES, MOST_YAML_BYTES, MOST_YAML_BYTES_SLOW
-from .yaml_reading import HAS_C, parse_yaml
+from ..common.errors import Fault, InstanceError, shown
+
+MOST_BYTES = 2**30
+"""Of any file."""
+MOST_UNPACKED_BYTES = 2**26
+"""That a compressed file may become."""
+MOST_YAML_BYTES = 2**21
+MOST_YAML_BYTES_SLOW = 2**17
+"""Of YAML where PyYAML comes without its C library."""
+DEEPEST = 100
+"""Lists and mappings inside each other."""
+MOST_VALUES = 1_000_000
+"""Of a document, aliases written out; larger ones keep their lists in tables."""
+MOST_MEMORY, PER_BYTE = 350_000_000, 7
+"""Bytes that a JSON text may become: so many, or so many for each of its own."""
+MOST_ENTRIES = 100_000
+"""Of a list of jobs, servers, layers or types that stands in a document, not in a table."""
+
+MOST_COLUMNS = 5_000
+DEEPEST_COLUMN = 20
+"""Dots in the name of a column."""
+LONGEST_ROW = 2**22
+"""Characters of one row of a CSV file."""
+MOST_ROWS, MOST_CELLS = 2_000_000, 100_000_000
+"""Of a table."""
+MOST_SMALL_ROWS, MOST_SMALL_CELLS = 500_000, 1_000_000
+"""Of a table that is read row by row; empty cells do not count."""
+MOST_ALIKE_CELLS = 20_000_000
+"""Filled cells of a table whose rows become one object each."""
+LONGEST_TEXT = 40_000
+"""Bytes of a cell of text; no field takes a longer one."""
+MOST_TABLE_BYTES = 2**29
+"""That a Parquet table may become."""
+
+
+class PackingError(ValueError):
+    """Bytes that cannot be unpacked; the text says why."""
+
+
+def unpacked(raw: bytes) -> bytes:
+    """Return what bytes in gzip's format hold.
+
+    Raises
+    ------
+    PackingError
+        If they are damaged, or hold too much.
+    """
+    reader = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        found = reader.decompress(raw, MOST_UNPACKED_BYTES)
+    except zlib.error:
+        raise PackingError("is not in gzip's format, or damaged") from None
+    if reader.unconsumed_tail:
+        raise PackingError(f"holds more than {MOST_UNPACKED_BYTES:,} bytes; unpack it")
+    if not reader.eof or reader.unused_data:
+        raise PackingError("is cut short, or holds more than one file; unpack it")
+    return found
+
+
+MANY_KEYS = 200_000
+"""Different keys from which on each is counted with the text that it is."""
+PER_VALUE, PER_OBJECT, PER_LIST, PER_NEW_KEY = 65, 65, 25, 170
+"""Bytes that Python takes: for each value, more for an object or list, and more for a key of its own."""
+# A text in quotes that is not closed ends with the file, so that the search never starts again inside it.
+_TEXT = re.compile(r'"((?:[^"\\]++|\\.)*+)(?:"(\s*+:)?|\\?\Z)', re.DOTALL)
+
+
+class TooMuchError(ValueError):
+    """A text that would take too much memory."""
+
+
+class _TwiceError(ValueError):
+    """A key that stands twice."""
+
+
+def parse_json(text: str, most_values: int | None = None) -> Any:
+    """Return the data of a JSON text.
+
+    Parameters
+    ----------
+    most_values
+        That it may hold; by default as many as fit into the memory for a text of its length.
+
+    Raises
+    ------
+    ValueError
+        If it is malformed, repeats a key, or holds too much; where it is malformed, a `JSONDecodeError`.
+    RecursionError
+        If it is nested too deeply.
+    """
+    check_size(text, most_values)
+    try:
+        return json.loads(text, object_pairs_hook=unique_keys)
+    except (_TwiceError, json.JSONDecodeError):
+        raise
+    except ValueError:  # a number with more digits than Python reads at once
+        return json.loads(text, object_pairs_hook=unique_keys, parse_int=whole)
+
+
+def whole(text: str) -> int | float:
+    """Return a whole number; one with absurdly many digits is infinite, which the field then refuses."""
+    return int(text) if len(text) < 400 else float("-inf" if text.startswith("-") else "inf")
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these pairs; Python's own reader would keep the last of two that share a key.
+
+    Raises
+    ------
+    ValueError
+        If a key stands twice.
+    """
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _TwiceError(f"the key {shown(key)} stands twice; each key may stand once")
+            seen.add(key)
+    return mapping
+
+
+def check_size(text: str, most_values: int | None = None) -> None:
+    """Make sure that what a JSON text says fits into memory, before anything is made of it.
+
+    Raises
+    ------
+    TooMuchError
+        If it does not.
+    """
+    # Every value but the first has a comma or a bracket before it; those inside of texts are counted too.
+    objects, lists = text.count("{"), text.count("[")
+    values = text.count(",") + objects + lists
+    if most_values is not None and values > most_values:
+        most = f"at most {most_values:,} are read from a document"
+        raise TooMuchError(f"holds about {values:,} values; {most}: put its lists into CSV or Parquet tables")
+    # What is left of the memory once the text itself is held.
+    room = max(MOST_MEMORY, PER_BYTE * len(text)) - (sys.getsizeof(text) - len(text))
+    room -= PER_VALUE * values + PER_OBJECT * objects + PER_LIST * lists
+    if room < 0 or (room < PER_NEW_KEY * text.count(":") and _has_many_keys(text)):
+        raise TooMuchError(f"holds about {values:,} values, more than are read from a file of this size")
+
+
+def _has_many_keys(text: str) -> bool:
+    keys: set[str] = set()
+    for match in _TEXT.finditer(text):
+        if match[2] is not None:
+            keys.add(match[1])
+            if len(keys) > MANY_KEYS:
+                return True
+    return False
+
+
+HAS_C = hasattr(yaml, "CSafeLoader")
+_Loader: Any = yaml.CSafeLoader if HAS_C else yaml.SafeLoader
+_TAG = "tag:yaml.org,2002:"
+TOO_DEEP = "maximum nesting depth"
+"""What the parser says of nesting that it does not follow."""
+
+RESOLVERS = (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]+", "-+0123456789"),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+."),
+    ("null", r"~|null|Null|NULL|", "~nN\0"),
+)
+"""What plain scalars mean: kind, pattern, first characters (\\0 stands for the empty scalar).
+
+1e-3 is a number, and `no`, `on` or 2024-01-01 are text, as YAML 1.2 has it.
+"""
+
+
+def add_resolvers(dumper: Any) -> None:
+    """Make a dumper quote text that stands for something else here."""
+    for kind, pattern, first in RESOLVERS:
+        firsts = ["" if character == "\0" else character for character in first]
+        dumper.add_implicit_resolver(f"{_TAG}{kind}", re.compile(rf"^(?:{pattern})$"), firsts)
+
+
+_MEANINGS: dict[str, Callable[[str], Any]] = {
+    "bool": lambda text: text.lower() == "true",
+    "int": whole,
+    "float": lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
+    "null": lambda _: None,
+    "str": str,
+}
+_BY_FIRST: dict[str, list[tuple[re.Pattern[str], Callable[[str], Any]]]] = {}
+for _kind, _pattern, _first in RESOLVERS:
+    for _character in _first:
+        _key = "" if _character == "\0" else _character
+        _BY_FIRST.setdefault(_key, []).append((re.compile(_pattern), _MEANINGS[_kind]))
+
+
+def parse_yaml(text: str) -> Any:
+    """Return the data of a YAML text that holds one document.
+
+    Raises
+    ------
+    yaml.YAMLError
+        If it is malformed, repeats a key, or has a tag or key that is no plain data.
+    RecursionError
+        If it is nested too deeply.
+    ValueError
+        If it holds too much once its aliases are written out, or an alias refers to itself.
+    """
+    events = yaml.parse(text, Loader=_Loader)
+    data: Any = None
+    found = 0
+    try:
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                found += 1
+                if found > 1:
+                    raise _error("holds a second document; each file holds one", event)
+                data = _Document(events).root()
+    except yaml.MarkedYAMLError as error:
+        # The parser looks ahead, and from libyaml 0.2.6 on it has a limit of its own, which is higher.
+        if TOO_DEEP in str(error.problem):
+            raise RecursionError from None
+        raise
+    return data
+
+
+def _error(problem: str, event: yaml.Event) -> yaml.MarkedYAMLError:
+    mark: Any = event.start_mark  # the C loader has marks of its own, which say the same
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+
+
+class _Document:
+    """The data of one document, made while its events come in.
+
+    Parameters
+    ----------
+    events
+        From the first of the document's root on.
+    """
+
+    def __init__(self, events: Iterator[yaml.Event]) -> None:
+        self._events = events
+        # Data and how many values it has; None while it is open.
+        self._anchors: dict[str, tuple[Any, int] | None] = {}
+        self._values = 0
+
+    def root(self) -> Any:
+        """Return what the document holds."""
+        return self._value(next(self._events), 0)
+
+    def _value(self, event: Any, depth: int) -> Any:
+        before = self._values
+        self._values += 1
+        if isinstance(event, yaml.ScalarEvent):
+            data = _scalar(event)
+        elif isinstance(event, yaml.AliasEvent):
+            return self._alias(event)
+        else:
+            if depth == DEEPEST:
+                raise RecursionError
+            if event.anchor is not None:
+                # Still open: an alias in it would refer to itself.
+                self._anchors[event.anchor] = None
+            sequence = isinstance(event, yaml.SequenceStartEvent)
+            data = (self._list if sequence else self._mapping)(event, depth + 1)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = data, self._values - before
+        if self._values > MOST_VALUES:
+            raise ValueError(f"holds more than {MOST_VALUES:,} values once its aliases are written out")
+        return data
+
+    def _alias(self, event: Any) -> Any:
+        if event.anchor not in self._anchors:
+            raise _error(f"found undefined alias {shown(event.anchor)}", event)
+        known = self._anchors[event.anchor]
+        if known is None:
+            raise ValueError("an alias refers to itself")
+        self._values += known[1] - 1
+        return known[0]
+
+    def _list(self, event: yaml.SequenceStartEvent, depth: int) -> list[Any]:
+        _check_tag(event, "seq")
+        found = []
+        while not isinstance(following := next(self._events), yaml.SequenceEndEvent):
+            found.append(self._value(following, depth))
+        return found
+
+    def _mapping(self, event: yaml.MappingStartEvent, depth: int) -> dict[Any, Any]:
+        _check_tag(event, "map")
+        found: dict[Any, Any] = {}
+        while not isinstance(following := next(self._events), yaml.MappingEndEvent):
+            key = self._value(following, depth)
+            if not isinstance(key, str | int | float | bool | None):
+                raise _error("a key is not plain text", following)
+            if key == "<<" and getattr(following, "implicit", (False,))[0]:
+                raise _error("merge keys (<<) are not read; write the fields out", following)
+            if key in found:
+                raise _error(f"the key {shown(key)} stands twice; each key may stand once", following)
+            found[key] = self._value(next(self._events), depth)
+        return found
+
+
+def _scalar(event: yaml.ScalarEvent) -> Any:
+    text: str = event.value
+    if event.tag is None or event.tag == "!":
+        if event.implicit[0]:
+            for pattern, meaning in _BY_FIRST.get(text[:1], ()):
+                if pattern.fullmatch(text):
+                    return meaning(text)
+        return text
+    kind = event.tag.removeprefix(_TAG)
+    if kind == "str":
+        return text
+    if not any(name == kind for name, _, _ in RESOLVERS):
+        raise _error(f"has the tag {shown(event.tag)}, which means nothing here", event)
+    if not any(name == kind and re.fullmatch(pattern, text) for name, pattern, _ in RESOLVERS):
+        raise _error("holds a value that does not fit its tag", event)
+    return _MEANINGS[kind](text)
+
+
+def _check_tag(event: yaml.CollectionStartEvent, kind: str) -> None:
+    if event.tag not in (None, "!", f"{_TAG}{kind}"):
+        raise _error(f"has the tag {shown(event.tag)}, which means nothing here", event)
+
 
 MOST_YAML = MOST_YAML_BYTES if HAS_C else MOST_YAML_BYTES_SLOW
 DOCUMENT_SUFFIXES = (".yaml", ".yml", ".json")

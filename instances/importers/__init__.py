@@ -9,27 +9,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from .either import either
-from .gavel.allocation import import_gavel as import_gavel
-from .gavel.consolidation import import_gavel_consolidation as import_gavel_consolidation
-from .importer import Importer
-from .kubernetes.importer import import_kubernetes as import_kubernetes
+from .clusters.kubernetes import import_kubernetes as import_kubernetes
+from .clusters.slurm import import_slurm as import_slurm
+from .importer import Importer, either
 from .layer_graphs.dnn_partitioning import import_dnn_partitioning as import_dnn_partitioning
 from .layer_graphs.pipedream import import_pipedream as import_pipedream
-from .openb import import_openb as import_openb
-from .philly import import_philly as import_philly
-from .pollux import import_pollux as import_pollux
-from .sailor.importer import import_sailor as import_sailor
-from .slurm.importer import import_slurm as import_slurm
-from .tiresias import import_tiresias as import_tiresias
+from .layer_graphs.sailor import import_sailor as import_sailor
+from .traces.gavel import import_gavel_consolidation as import_gavel_consolidation
 from .traces.gavel import import_gavel_trace as import_gavel_trace
-from .traces.muri import import_muri as import_muri
+from .traces.gavel_speeds import import_gavel as import_gavel
+from .traces.gpu_trace import import_trace as import_trace
+from .traces.openb import import_openb as import_openb
 from .traces.openb import import_openb_trace as import_openb_trace
+from .traces.philly import import_philly as import_philly
 from .traces.philly import import_philly_trace as import_philly_trace
+from .traces.pollux import import_pollux as import_pollux
 from .traces.pollux import import_pollux_trace as import_pollux_trace
 from .traces.sacct import import_sacct as import_sacct
+from .traces.tiresias import import_muri as import_muri
+from .traces.tiresias import import_tiresias as import_tiresias
 from .traces.tiresias import import_tiresias_trace as import_tiresias_trace
-from .traces.trace import import_trace as import_trace
 
 import_gavel_either = either(
     "Jobs with measured speeds on three GPU types (Gavel, OSDI'20).",

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..common.printable import some
+from ..common.errors import some
 
 LONGEST = 60
 """So long may the name of such a resource be."""

@@ -1,13 +1,16 @@
-"""Epochs: how often a training goes over its samples until a target is met, at a batch size.
+"""Epochs: how often a training goes over its samples until a target is met, from records by batch size.
+
+The work of a training is how much is to be trained, and by when.
 
 Up to a critical size, a larger batch needs as many epochs; beyond it more, for its steps are not so many
 times better: E(B) = a + b·B, with the critical batch a/b (McCandlish et al. 2018, equation 2.11, for
 E·B·steps). a and b are fitted to records of other batch sizes, with relative errors and b ≥ 0. Where the
-records do not show at the level of `SIGNIFICANCE` that b is above 0 (one-sided t-test), epochs are taken as
-constant, as they are for most fine-tuning: a slope that is only noise predicts worse than none.
+records do not show at the level of `SIGNIFICANCE` that b is above 0 (one-sided t-test), epochs are taken
+as constant, as they are for most fine-tuning: a slope that is only noise predicts worse than none.
 
-The interval is that of a new training at a batch size that was not recorded: each recorded batch size is held
-out in turn, and the errors of its trainings count how sizes differ and how seeds do (`student_ends`).
+The interval is that of a new training at a batch size that was not recorded: each recorded batch size is
+held out in turn, and the errors of its trainings count how sizes differ and how seeds do
+(`student_ends`).
 """
 
 from __future__ import annotations
@@ -15,13 +18,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 from scipy import special
 
 from ..common.arrays import Floats
-from ..common.errors import OptionError
-from .intervals.conformal import student_ends
+from ..common.errors import Fault, Faults, OptionError
+from ..files.csv_tables import numbered_rows
+from ..files.reading import fail, read_text
+from .calibration import Estimate, student_ends
 
 SIGNIFICANCE = 0.05
 FEWEST_SIZES = 3
@@ -168,3 +175,125 @@ def _interval(found: float, scores: tuple[list[float], list[float]]) -> tuple[fl
         return found / UNKNOWN, found * UNKNOWN
     low, high = student_ends(np.array(scores[0]), scores[1])
     return found * float(np.exp(min(low, -LEAST))), found * float(np.exp(max(high, LEAST)))
+
+
+COLUMNS = ("batch", "epochs")
+
+
+def read_records(path: str | Path) -> tuple[EpochRecord, ...]:
+    """Return the records of a CSV file; an empty cell of `epochs` says that the target was never met.
+
+    Raises
+    ------
+    InstanceError
+        If a column is missing, or a row wrong; faults name the lines.
+    """
+    source = str(path)
+    header, rows = numbered_rows(read_text(Path(path), source), source)
+    missing = [name for name in COLUMNS if name not in header]
+    if missing:
+        raise fail(source, f"has no column {' and no '.join(missing)}; it needs batch and epochs", "line 1")
+    found, faults = [], Faults()
+    for line, row in rows:
+        given = (row.get("epochs") or "").strip()
+        batch, epochs = _positive(row.get("batch")), _positive(given) if given else None
+        if batch is None or (given and epochs is None):
+            what = "batch and epochs must be numbers greater than 0 (no epochs: the target was never met)"
+            faults.add(Fault(source, f"line {line}", what))
+        else:
+            found.append(EpochRecord(batch, epochs))
+    faults.refuse()
+    return tuple(found)
+
+
+def _positive(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if 0 < value <= 1e12 else None
+
+
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an instance asks for.
+
+    Parameters
+    ----------
+    samples, epochs
+        M samples, E times over.
+    within_h
+        Hours until it has to be done; None: as cheap, or as soon, as can be.
+    microbatches
+        Batches of one GPU between two exchanges of gradients.
+    global_batch
+        Samples of all GPUs between two exchanges, in place of `microbatches`; they then share them out.
+    records
+        Trainings at other batch sizes, from which epochs are predicted in place of `epochs`.
+    parallel_share
+        Share of the computation that further units divide (Amdahl).
+
+    Raises
+    ------
+    OptionError
+        If a figure is not possible.
+    """
+
+    samples: float = 1e6
+    epochs: float = 1.0
+    within_h: float | None = None
+    microbatches: int = 8
+    parallel_share: float = 0.99
+    global_batch: int | None = None
+    records: tuple[EpochRecord, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("samples", "epochs", "within_h", "microbatches", "global_batch"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value <= 1e15:
+                raise OptionError(
+                    f"{name.removesuffix('_h')} {value:g}: must be greater than 0, at most 1e15"
+                )
+        if not 0 <= self.parallel_share <= 1:
+            raise OptionError(f"parallel_share {self.parallel_share:g}: must be from 0 to 1")
+
+    @property
+    def total(self) -> float:
+        """Samples of all epochs."""
+        return self.samples * self.epochs
+
+    @property
+    def floor_samples_per_s(self) -> float | None:
+        """Samples a second that are needed to be done in time."""
+        return None if self.within_h is None else self.total / (self.within_h * HOUR_S)
+
+    def batches(self, batch: int, replicas: int) -> int:
+        """Return the batches of each replica in a step."""
+        if self.global_batch is None:
+            return self.microbatches
+        return -(-self.global_batch // (batch * replicas))
+
+    def divides(self, batch: int, replicas: int) -> bool:
+        """Return whether each replica has a batch in every step."""
+        return self.global_batch is None or batch * replicas <= max(self.global_batch, batch)
+
+    def epochs_at(self, samples: int) -> Estimate:
+        """Return the epochs (in the field `seconds`) with so many samples in a step.
+
+        Raises
+        ------
+        OptionError
+            If the records say nothing.
+        """
+        if not self.records:
+            return Estimate(self.epochs, self.epochs, self.epochs, True, "given")
+        return _recorded(self.records, samples)
+
+
+@cache
+def _recorded(records: tuple[EpochRecord, ...], samples: int) -> Estimate:
+    found = predict_epochs(records, samples)
+    return Estimate(found.epochs, found.low, found.high, found.inside, found.basis)

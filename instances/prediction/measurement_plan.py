@@ -16,10 +16,8 @@ import numpy as np
 from ..common.arrays import Floats
 from ..common.errors import OptionError
 from .hardware import Gpu
+from .operator_times import COLUMNS, FAMILIES, FAMILY, by_family, logarithms, parts, platform, shape_text
 from .operators import Operator
-from .times.coefficients import by_family, platform
-from .times.families import FAMILIES, FAMILY, logarithms, parts
-from .times.measurements import COLUMNS, shape_text
 
 PER_FAMILY = 20
 """Shapes of each family that are chosen unless another number is given."""

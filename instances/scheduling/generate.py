@@ -8,8 +8,7 @@ import numpy as np
 
 from ..common.errors import OptionError
 from .instance import SchedulingInstance
-from .job import SchedulingJob
-from .job_table import JobTable
+from .jobs import JobTable, SchedulingJob
 
 MOST_JOBS = 1_000_000
 GPUS = (1, 2, 4, 8, 16, 32)

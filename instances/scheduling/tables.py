@@ -18,12 +18,10 @@ from ..common.errors import Faults, InstanceError, OptionError
 from ..common.faults import validated
 from ..common.fields import LARGEST
 from ..files.columns import Columns
-from ..files.references import Folder
-from ..files.tables import MANY_ROWS
-from ..files.writing import NO_COLUMN, can_be_columns, write_table
+from ..files.tables import MANY_ROWS, NO_COLUMN, can_be_columns, write_table
+from ..references import Folder
 from .instance import SchedulingInstance
-from .job import LONGEST_S, SchedulingJob
-from .job_table import JobTable, in_first_order
+from .jobs import LONGEST_S, JobTable, SchedulingJob, in_first_order
 
 DEMAND, SPEEDS = "demand.", "speeds."
 NUMBERS = {

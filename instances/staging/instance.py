@@ -1,17 +1,31 @@
-"""Staging instances: a chain or a graph of layers to be cut into stages on mixed hardware."""
+"""Staging instances: a chain or a graph of layers to be cut into stages on mixed hardware.
+
+Times of layers may be given as they are measured: a column TYPE_ms, TYPE_us or TYPE_s for each type of
+hardware.
+
+Stages may have several replicas that all-reduce their weights, as in PipeDream; each number of replicas
+is a type then. The all-reduce of m replicas grows with m, so that no share of a time that units divide
+can say it. One unit of the type `m x NAME` is a whole stage of m replicas instead, with times of its own,
+and an hourly budget limits all these types together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from ..common.base import Instance
+from ..common.errors import Fault, Faults, shown, some
 from ..common.fields import (
     NONE_NAMED,
+    NUMBER,
     TABLE_FILE,
+    Cell,
     Complaint,
     Flag,
     Model,
@@ -26,10 +40,53 @@ from ..common.fields import (
     unknown_names,
 )
 from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
-from .edges import MOST_EDGES, Edge, edge_complaints
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+MOST_EDGES = 200_000
+MOST_NAMED = 5
+"""Layers of a cycle that are listed by name."""
+
+
+class Edge(Model):
+    """The layer `source` hands its output to the layer `target`."""
+
+    source: Name
+    target: Name
+
+
+def edge_complaints(edges: Sequence[Edge], backward: Mapping[str, bool]) -> Iterator[Complaint]:
+    """Yield what is wrong with edges.
+
+    Parameters
+    ----------
+    backward
+        Of each layer by name, whether it is of the backward pass.
+    """
+    unknown = False
+    for index, edge in enumerate(edges):
+        for key in ("source", "target"):
+            for complaint in unknown_names([getattr(edge, key)], backward, "", "layer", "layers"):
+                unknown = True
+                yield f"edges[{index}].{key}", complaint[1]
+    if unknown:
+        return
+    for index, edge in enumerate(edges):
+        if backward[edge.source] and not backward[edge.target]:
+            yield f"edges[{index}]", f"leads from backward layer {edge.source!r} to a forward one"
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for edge in edges:
+        sorter.add(edge.target, edge.source)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        around = error.args[1][1:]
+        named = ", ".join(map(repr, around[:MOST_NAMED]))
+        more = f" and {len(around) - MOST_NAMED} more" if len(around) > MOST_NAMED else ""
+        yield "edges", f"have a cycle through {named}{more}"
+
 
 ONE_OR_BY_TYPE = Discriminator(lambda value: "(by type)" if isinstance(value, Mapping) else "(one number)")
 Shares = Annotated[
@@ -331,3 +388,137 @@ def _filled(data: Any) -> Any:
 
 def _lacks_share(row: Any) -> bool:
     return isinstance(row, Mapping) and "compute_parallel" not in row
+
+
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
+_COLUMN = re.compile(r"(.+)_(s|ms|us)", re.DOTALL)
+
+
+def with_seconds(data: dict[str, Any], source: str) -> dict[str, Any]:
+    """Return a document in which such times of its layers stand in `compute_s`, in seconds.
+
+    Raises
+    ------
+    InstanceError
+        If a column names no type, a time stands twice, or is no number.
+    """
+    layers, types = data.get("layers"), data.get("types")
+    if not isinstance(layers, list) or not isinstance(types, list):
+        return data
+    names = [str(row["name"]) for row in types if isinstance(row, Mapping) and "name" in row]
+    faults = Faults()
+    rows = []
+    for index, row in enumerate(layers):
+        timed = isinstance(row, Mapping) and [key for key in row if _is_time(key)]
+        rows.append(_row(row, timed, names, Place(source, index, faults)) if timed else row)
+        if faults.stop():
+            break
+    faults.refuse()
+    return {**data, "layers": rows}
+
+
+def _is_time(key: Any) -> bool:
+    return isinstance(key, str) and key not in Layer.model_fields and _COLUMN.fullmatch(key) is not None
+
+
+class Place:
+    """Where a layer stands, for its faults."""
+
+    def __init__(self, source: str, index: int, faults: Faults) -> None:
+        self._source = source
+        self._path = f"layers[{index}]"
+        self._faults = faults
+
+    def refuse(self, key: str, what: str) -> None:
+        """Note what is wrong with a field."""
+        self._faults.add(Fault(self._source, f"{self._path}.{key}", what))
+
+
+def _row(row: Mapping[str, Any], timed: list[str], names: list[str], place: Place) -> dict[str, Any]:
+    given = row.get("compute_s")
+    compute: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {}
+    for key in timed:
+        match = _COLUMN.fullmatch(key)
+        assert match is not None
+        # Hardware is called A100 here and a100 there; case decides only between names that differ by it.
+        near = [name for name in names if name.casefold() == match[1].casefold()]
+        name = match[1] if match[1] in near or not near else near[0]
+        if not near:
+            place.refuse(key, f"names no type {match[1]!r}; the types are: {some(names, 12)}")
+        elif name in compute:
+            place.refuse(key, f"is a second time on {name!r}; give one column for each type")
+        else:
+            compute[name] = _seconds(row[key], PER_SECOND[match[2]], key, place)
+    return {key: value for key, value in row.items() if key not in timed} | {"compute_s": compute}
+
+
+def _seconds(value: Any, per_second: int, key: str, place: Place) -> Any:
+    if isinstance(value, Cell) and NUMBER.fullmatch(value):
+        return float(value) / per_second
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value / per_second
+    place.refuse(key, f"is {shown(value)}, which is not a number; write a plain number")
+    return 1.0
+
+
+def with_replicas(
+    instance: StagingInstance, bytes_per_s: float, all_reduce: float = 2.0, transfers: float = 2.0
+) -> StagingInstance:
+    """Return a graph on one type with replicated stages in place of stages of several units.
+
+    A batch is one replica's, so that m replicas share the time of a layer of C seconds and W bytes of
+    weights, whose α is parallel: C (1 − α) + (C α + all_reduce (m − 1)/m W/bytes_per_s) / m. Times of
+    communication that layers have already are left out.
+
+    Parameters
+    ----------
+    instance
+        Its type has a limit and a price, and there is no hourly budget.
+    bytes_per_s
+        Speed of the link of each replica.
+    all_reduce
+        How often a ring moves the weights: once to add up gradients and once to hand out the sums.
+    transfers
+        How often a tensor crosses the link between two stages: as activations and as their gradients.
+
+    Raises
+    ------
+    ValueError
+        If the instance is another.
+    """
+    if not instance.is_graph or len(instance.types) != 1 or instance.hourly_budget_usd is not None:
+        raise ValueError("replicas need a graph on one type without an hourly budget")
+    kind = instance.types[0]
+    if kind.limit is None or not kind.price_usd_per_hour:
+        raise ValueError(f"replicas need a limit and a price of type {kind.name!r}")
+    sizes = {f"{m} x {kind.name}": m for m in range(1, kind.limit + 1)}
+
+    def type_of(name: str, m: int) -> StageType:
+        price = m * kind.price_usd_per_hour
+        return kind.model_copy(update={"name": name, "price_usd_per_hour": price, "limit": None})
+
+    def layer_of(layer: Layer) -> Layer:
+        share = layer.compute_parallel
+        alpha = share[kind.name] if isinstance(share, dict) else share
+        seconds, reduced = layer.compute_s[kind.name], all_reduce * layer.weight_bytes / bytes_per_s
+        sent = transfers * layer.output_bytes / bytes_per_s
+        return layer.model_copy(
+            update={
+                "compute_s": {
+                    name: seconds * (1 - alpha) + (seconds * alpha + reduced * (m - 1) / m) / m
+                    for name, m in sizes.items()
+                },
+                "compute_parallel": 0.0,
+                "communication_s": {},
+                "transfer_s": {name: sent / m for name, m in sizes.items()},
+            }
+        )
+
+    return instance.model_copy(
+        update={
+            "types": tuple(type_of(name, m) for name, m in sizes.items()),
+            "layers": tuple(map(layer_of, instance.layers)),
+            "hourly_budget_usd": kind.limit * kind.price_usd_per_hour,
+            "most_units_per_stage": 1,
+        }
+    )

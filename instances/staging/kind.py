@@ -2,8 +2,7 @@
 
 from ..common.kind import InstanceKind
 from .generate import generate_staging
-from .instance import StagingInstance
-from .layer_times import with_seconds
+from .instance import StagingInstance, with_seconds
 
 STAGING = InstanceKind(
     model=StagingInstance,

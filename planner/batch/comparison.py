@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 from ...formulations.common.objective import Objective
 from ...formulations.common.tolerance import agree
 from ...formulations.registry import formulate
-from ...instances.common.base import Instance
+from ...instances.common.base import Instance, card, percent
 from ...instances.common.errors import ClusterplanError, OptionError
 from ...instances.common.fields import Model
-from ...instances.common.html_summary import card, percent
 from ...instances.documents import load
 from ...solvers.common.conclude import CONTRADICTION, excess, library_versions
 from ...solvers.common.options import SolveOptions

@@ -21,8 +21,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ...instances.common.errors import ClusterplanError
-from ...instances.common.printable import one_line
+from ...instances.common.errors import ClusterplanError, one_line
 from ..exit_codes import FAILED, INTERRUPTED, SOLVED, code_of_error
 from ..output import say, visible_output
 

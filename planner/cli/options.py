@@ -18,8 +18,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
 
-from ...instances.common.errors import OptionError
-from ...instances.common.printable import some
+from ...instances.common.errors import OptionError, some
 
 PANEL = "Consolidation"
 NAMED = 5

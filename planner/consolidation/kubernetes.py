@@ -16,10 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...formulations.consolidation.plan import JobPlacement
-from ...instances.common.printable import one_line
+from ...instances.common.errors import one_line
 from ...instances.consolidation.instance import ConsolidationInstance
-from ...instances.consolidation.job import PlacementJob
-from ...instances.consolidation.workload import Workload
+from ...instances.consolidation.job import PlacementJob, Workload
 from ...instances.files.reading import fail
 from .migration_steps import Step, action_in, functions, steps
 from .plan import KUBERNETES_NODE, check_nodes, in_words, runs_now, to_carry_out, total

@@ -19,11 +19,9 @@ from typing import Literal
 from ...formulations.common.tolerance import within
 from ...formulations.consolidation.plan import Action, JobPlacement, Placement
 from ...instances.common.errors import TooLargeError
-from ...instances.consolidation.devices import WHOLE, Ask
-from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.devices import WHOLE, Ask, Held, occupied, pack
+from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
-from ...instances.consolidation.packing import Held, occupied, pack
-from ...instances.consolidation.server import Server
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from typing import Any, cast
 
 from ...formulations.consolidation.devices.pooled import pooled
 from ...formulations.consolidation.plan import JobPlacement
-from ...instances.consolidation.instance import ConsolidationInstance
-from ...instances.consolidation.server import Server
+from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...solvers.common.result import Result
 from ..changes import leading
 from ..reports.page import Cell, CellColumn, Column, Facts, Table, number, table_of

@@ -9,9 +9,8 @@ from typing import Any
 
 from ...formulations.consolidation.plan import Action, JobPlacement
 from ...instances.consolidation.devices import WHOLE, Ask, Device, Devices, DeviceSlot, TaskDevices
-from ...instances.consolidation.instance import ConsolidationInstance
+from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import Group, PlacementJob
-from ...instances.consolidation.server import Server
 from ...instances.files.reading import fail
 from ...solvers.common.result import Result
 from ..output import some_lines

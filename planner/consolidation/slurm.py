@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...formulations.consolidation.plan import JobPlacement, Placement
+from ...instances.common.errors import one_line, some
 from ...instances.common.hostlist import compress_hostlist
-from ...instances.common.printable import one_line, some
 from ...instances.consolidation.devices import Ask
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob
@@ -105,7 +105,7 @@ def _about_devices(placed: Sequence[JobPlacement], jobs: Mapping[str, PlacementJ
 
 def are_shares(instance: ConsolidationInstance) -> bool:
     """Return whether the tasks of jobs with GPUs are shares that the importer from Slurm has made."""
-    from ...instances.importers.slurm.jobs import SHARES  # this loads all importers
+    from ...instances.importers.clusters.slurm_jobs import SHARES  # this loads all importers
 
     return any(sentence.startswith(SHARES) for sentence in instance.assumptions)
 

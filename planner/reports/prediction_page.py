@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...instances.prediction.fill.answer import short as roughly
-from ...instances.prediction.fill.predict import Prediction
-from ...instances.prediction.training.refusals import OF_MEMORY
+from ...instances.prediction.provisioning.offers import OF_MEMORY
+from ...instances.prediction.provisioning.predict import Prediction
+from ...instances.prediction.provisioning.report import short as roughly
 from .page import Cell, CellColumn, Column, Facts, Table, number, render, table_of, text
 from .plot_style import Figure, axis, colour, layout, line_at, shown
 

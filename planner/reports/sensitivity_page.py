@@ -6,7 +6,7 @@ The page of intervals has the answer, the regret of each plan at each end, and t
 
 from __future__ import annotations
 
-from ...instances.common.uncertainty import Uncertain
+from ...instances.common.base import Uncertain
 from ..registry import KINDS
 from ..sensitivity import End, Regret, Robust, Row, Scenario, WhatIf, signed
 from .page import (

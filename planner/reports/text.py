@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from ...instances.common.printable import visible
+from ...instances.common.errors import visible
 from ...solvers.common.result import with_limit
 from ..output import below
 

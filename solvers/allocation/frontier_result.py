@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ...formulations.allocation.plan import JobAllocation
+from ...instances.common.base import figure
 from ...instances.common.fields import Amounts, Many, ManyNamed, Model, Positive
-from ...instances.common.html_summary import figure
 from ..common.frontier import AnyFrontier
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import Any
 
 from ...formulations.common.formulation import Formulation
 from ...formulations.common.objective import Diagnosis, Objective, Violation
+from ...instances.common.base import percent
 from ...instances.common.errors import OutOfTimeError
-from ...instances.common.html_summary import percent
 from .base import Clock, Outcome
 from .options import SolveOptions
 from .result import ObjectiveRecord, Result, Status, deciding_record, first_uncertified, plan_hash

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...formulations.common.objective import Diagnosis
+from ...instances.common.base import card, percent
 from ...instances.common.fields import Many, ManyNamed, Model
-from ...instances.common.html_summary import card, percent
 from .options import SolveOptions
 from .result import Limit
 

@@ -19,11 +19,9 @@ from pydantic import (
 from ...formulations.common.objective import Diagnosis, Sense
 from ...formulations.common.tolerance import TOLERANCE
 from ...formulations.registry import KINDS
-from ...instances.common.base import ProblemKind
-from ...instances.common.errors import ClusterplanError
+from ...instances.common.base import ProblemKind, card, figure, percent
+from ...instances.common.errors import ClusterplanError, visible
 from ...instances.common.fields import Many, Model, in_slices
-from ...instances.common.html_summary import card, figure, percent
-from ...instances.common.printable import visible
 from .options import SolveOptions
 
 if TYPE_CHECKING:

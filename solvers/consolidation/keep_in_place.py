@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, Placement, entry_of
+from ...instances.consolidation.instance import Server
 from ...instances.consolidation.job import PlacementJob
-from ...instances.consolidation.server import Server
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from .heuristics.best_fit import BestFit

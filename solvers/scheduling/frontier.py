@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...formulations.common.tolerance import TOLERANCE, loosened, within
-from ...instances.common.errors import OptionError
-from ...instances.common.printable import shown, some
+from ...instances.common.errors import OptionError, shown, some
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock
 from ..common.conclude import library_versions

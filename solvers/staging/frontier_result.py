@@ -8,8 +8,8 @@ from pydantic import Field
 
 from ...formulations.staging.certificate import MOST_INTERVALS
 from ...formulations.staging.plan import Stage
+from ...instances.common.base import figure
 from ...instances.common.fields import Many, Model, in_slices
-from ...instances.common.html_summary import figure
 from ..common.frontier import AnyFrontier
 
 if TYPE_CHECKING:

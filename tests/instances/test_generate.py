@@ -20,10 +20,9 @@ from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.hardware import HardwareCatalogue
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.documents import load_catalogue, to_text
-from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.instances.staging.generate import Parts, cheapest_path, generate_staging, used
 from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.instances.staging.instance import StagingInstance
-from clusterplan.instances.staging.reference_plan import Parts, cheapest_path, used
 
 MAKERS: list[Callable[[int], Instance]] = [
     lambda seed: generate_allocation(20, 4, 0.8, 0.2, seed),

@@ -23,9 +23,8 @@ from rich.text import Text
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 
 import clusterplan
-from clusterplan.instances.common.errors import Fault, OptionError
-from clusterplan.instances.common.printable import visible
-from clusterplan.instances.importers.slurm.jobs import SHARES
+from clusterplan.instances.common.errors import Fault, OptionError, visible
+from clusterplan.instances.importers.clusters.slurm_jobs import SHARES
 from clusterplan.planner import api
 from clusterplan.planner.batch import worker_process as guard
 from clusterplan.planner.cli import main as cli

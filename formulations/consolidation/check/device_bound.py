@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ....instances.common.geometries import Geometry
+from ....instances.common.hardware import Geometry
 from ....instances.consolidation.devices import WHOLE, Ask, Device
-from ....instances.consolidation.instance import ConsolidationInstance
+from ....instances.consolidation.instance import ConsolidationInstance, Server
 from ....instances.consolidation.job import Group, PlacementJob, allows
-from ....instances.consolidation.server import Server
 from ...common.clock import check_time
 from ...common.tolerance import loosened
 from ..classes import common_step, exact, worth_of

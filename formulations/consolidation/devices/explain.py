@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 
-from ....instances.consolidation.devices import Device
+from ....instances.consolidation.devices import Device, occupied
 from ....instances.consolidation.job import Group, PlacementJob
-from ....instances.consolidation.packing import occupied
 from ..cluster_data import ClusterData
 from ..explain import Reasons
 from ..fewest_servers import tasks_that_fit

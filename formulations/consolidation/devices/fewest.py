@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ....instances.common.errors import TooLargeError
-from ....instances.consolidation.devices import WHOLE, Ask, Device, Devices
+from ....instances.consolidation.devices import WHOLE, Ask, Device, Devices, pack
+from ....instances.consolidation.instance import Server
 from ....instances.consolidation.job import Group
-from ....instances.consolidation.packing import pack
-from ....instances.consolidation.server import Server
 from ...common.clock import check_time
 from ...common.tolerance import within
 from ..fewest_servers import tasks_that_fit

@@ -14,9 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from ....instances.common.errors import OptionError
-from ....instances.consolidation.instance import ConsolidationInstance
+from ....instances.consolidation.instance import ConsolidationInstance, Server
 from ....instances.consolidation.job import GpuModels, PlacementJob
-from ....instances.consolidation.server import Server
 from ...common.objective import Diagnosis, Violation
 from ..check.device_certificate import read_device_certificate, shape_bounds
 from ..classes import ClassTable

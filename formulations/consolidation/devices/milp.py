@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ....instances.consolidation.devices import WHOLE, Ask, Device, Devices, DeviceSlot
+from ....instances.consolidation.instance import Server
 from ....instances.consolidation.job import Group, PlacementJob
-from ....instances.consolidation.server import Server
 from ..plan import JobPlacement
 from .staying import Holding, holding
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....instances.common.errors import TooLargeError
-from ....instances.consolidation.devices import TaskDevices
+from ....instances.consolidation.devices import Held, TaskDevices, occupied, pack
+from ....instances.consolidation.instance import Server
 from ....instances.consolidation.job import Group, PlacementJob
-from ....instances.consolidation.packing import Held, occupied, pack
-from ....instances.consolidation.server import Server
 from ..plan import JobPlacement
 from .staying import staying
 

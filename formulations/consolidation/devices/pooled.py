@@ -11,9 +11,8 @@ import math
 from collections.abc import Iterable, Mapping
 
 from ....instances.consolidation.devices import WHOLE, Device, Devices
-from ....instances.consolidation.instance import ConsolidationInstance
+from ....instances.consolidation.instance import ConsolidationInstance, Server
 from ....instances.consolidation.job import Group
-from ....instances.consolidation.server import Server
 
 FINEST = 10**6
 """Parts of a device in which parts that have no decimals are rounded, so that more seems to fit."""

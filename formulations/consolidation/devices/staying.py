@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ....instances.consolidation.devices import DeviceSlot, TaskDevices
+from ....instances.consolidation.devices import DeviceSlot, Held, TaskDevices
 from ....instances.consolidation.job import Group
-from ....instances.consolidation.packing import Held
 from ..plan import JobPlacement
 
 Holding = frozenset[tuple[str, Held]]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from ....instances.consolidation.devices import WHOLE, Ask, Devices, DeviceSlot, form_fault
+from ....instances.consolidation.devices import WHOLE, Ask, Devices, DeviceSlot, Held, form_fault
+from ....instances.consolidation.instance import Server
 from ....instances.consolidation.job import Group, PlacementJob
-from ....instances.consolidation.packing import Held
-from ....instances.consolidation.server import Server
 from ...common.objective import Violation
 from ..plan import JobPlacement
 

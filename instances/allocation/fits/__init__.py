@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .loss import LossFit, fit_loss
 from .measurements import LossPoint, SpeedPoint
-from .speed import fit_speed
-from .speed_fit import SpeedFit
+from .speed import SpeedFit, fit_speed
 
 __all__ = ["LossFit", "LossPoint", "SpeedFit", "SpeedPoint", "fit_loss", "fit_speed"]

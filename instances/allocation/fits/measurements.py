@@ -11,10 +11,9 @@ from typing import Annotated, Generic, TypeVar
 from pydantic import Field
 
 from ... import examples
-from ...common.errors import MOST_FAULTS, Fault, InstanceError, refuse_faults
+from ...common.errors import MOST_FAULTS, Fault, InstanceError, refuse_faults, some
 from ...common.faults import LONGEST_KEY, validated_rows
 from ...common.fields import Model, NonNegative, Positive, PositiveCount, TaskCount
-from ...common.printable import some
 from ...files.csv_tables import numbered_rows
 from ...files.reading import fail, read_text
 

@@ -1,18 +1,22 @@
-"""Speed: from measured steps per second to the coefficients θ of a speed model.
+"""Fits of speed models: coefficients θ from measured steps per second, and their identifiability.
 
-The seconds of a step, 1/f(p, w), are linear in θ (see `instances.speed`). θ minimises the sum of squared
+The seconds of a step, 1/f(p, w), are linear in θ (see `common.speed`). θ minimises the sum of squared
 *relative* errors of the step time, Σ (x_i·θ / t_i − 1)² with t_i = 1/f_i measured, over θ ≥ 0: every
-equation is divided by its measured step time, and the problem is one of non-negative least squares (Lawson &
-Hanson 1974). All errors here are relative errors of the step time, on which a job's completion time depends.
+equation is divided by its measured step time, and the problem is one of non-negative least squares
+(Lawson & Hanson 1974). All errors here are relative errors of the step time, on which a job's completion
+time depends.
 
-Where the caller fixes no model, the candidate with the smallest leave-one-out error (Stone 1974) is taken.
-Measurements that leave coefficients undetermined (p = w throughout leaves 3 of 5 of `ps_sync`; one constant M
-leaves 3 of 4 of `ring_allreduce`) are refused unless the caller allows them; the fit then says that it holds
-only inside the measured range.
+Where the caller fixes no model, the candidate with the smallest leave-one-out error (Stone 1974) is
+taken. Measurements that leave coefficients undetermined (p = w throughout leaves 3 of 5 of `ps_sync`; one
+constant M leaves 3 of 4 of `ring_allreduce`) are refused unless the caller allows them; the fit then says
+that it holds only inside the measured range.
 
-Measurements with one batch for each GPU (weak scaling, Gustafson 1988) leave θ0 and θ1 undetermined, for M/w
-is the same everywhere. A job that keeps this batch needs only their sum, so that θ1 is set to 0. Its step is
-the batch of one GPU then, of which w workers make w at a time: the speed is w·f.
+Measurements with one batch for each GPU (weak scaling, Gustafson 1988) leave θ0 and θ1 undetermined, for
+M/w is the same everywhere. A job that keeps this batch needs only their sum, so that θ1 is set to 0. Its
+step is the batch of one GPU then, of which w workers make w at a time: the speed is w·f.
+
+Which coefficients the measured configurations determine, the numerical rank of the design matrix decides,
+by its singular values (Golub & Van Loan 2013, ch. 5).
 """
 
 from __future__ import annotations
@@ -21,28 +25,257 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy.optimize import nnls
 
 from ...common.arrays import Floats
 from ...common.errors import Fault, InstanceError, OptionError
-from ...common.fields import LARGEST
-from ...common.speed import FORMULAS
+from ...common.fields import LARGEST, Model
+from ...common.speed import FORMULA_MODELS, FORMULAS, FormulaModel, SpeedTable, ring_allreduce_step_s
 from ...files.reading import fail
-from .identifiability import Rank, column_lengths, design_matrix, explanation, rank_of, remedy
 from .measurements import Measurements, SpeedPoint, measurements
-from .speed_fit import (
-    NEEDS_BATCH,
-    Candidate,
-    FittedSpeed,
-    ModelName,
-    SpeedFit,
-    SpeedRange,
-    instant_alone,
-    span,
-)
+
+LEAST_SINGULAR_VALUE = 1e-9
+"""Singular values below this share of the largest count as 0, with columns scaled to length 1."""
+LEAST_COMPONENT = 1e-6
+"""A coefficient has a part in the null space if its component there is larger."""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The rank of a design matrix.
+
+    Parameters
+    ----------
+    rank
+        How many independent combinations of coefficients the measurements determine.
+    coefficients
+        How many coefficients there are.
+    undetermined
+        Indices of the coefficients that are not determined one by one.
+    """
+
+    rank: int
+    coefficients: int
+    undetermined: tuple[int, ...]
+
+    @property
+    def full(self) -> bool:
+        """Whether every coefficient is determined."""
+        return self.rank == self.coefficients
+
+
+def design_matrix(model: str, ps: Floats, workers: Floats, batch: Floats) -> Floats:
+    """Return the seconds of a step at each point with one coefficient 1 and the others 0.
+
+    The step time is linear in θ, so it is this matrix times θ; shape (points, coefficients).
+    """
+    number, step_s = FORMULAS[model]
+    columns = [step_s(unit, batch, ps, workers) for unit in np.eye(number)]
+    return np.column_stack([np.broadcast_to(column, workers.shape) for column in columns])
+
+
+def column_lengths(design: Floats) -> Floats:
+    """Return the length of each column, 1 for one that is 0 throughout."""
+    lengths = np.linalg.norm(design, axis=0)
+    return np.where(lengths > 0, lengths, 1.0)
+
+
+def rank_of(design: Floats) -> Rank:
+    """Return the rank, and the coefficients that have a part in the null space."""
+    number = design.shape[1]
+    # R of the QR factorisation has the singular values of the design, and few rows.
+    triangle = np.linalg.qr(design / column_lengths(design), mode="r")
+    _, values, directions = np.linalg.svd(triangle, full_matrices=True)
+    rank = int(np.sum(values > LEAST_SINGULAR_VALUE * values[0]))
+    free = np.abs(directions[rank:]).max(axis=0, initial=0.0) > LEAST_COMPONENT
+    return Rank(rank, number, tuple(np.flatnonzero(free).tolist()))
+
+
+def reasons(model: str, ps: Floats, workers: Floats, batch: Floats) -> list[str]:
+    """Return the common properties that hide coefficients, as endings of "all have …"."""
+    found = []
+    if np.ptp(workers) == 0:
+        found.append(f"workers = {workers[0]:g}")
+    if model == "ring_allreduce":
+        if np.ptp(batch) == 0:
+            found.append(f"batch = {batch[0]:g}")
+        elif np.allclose(batch * workers[0], batch[0] * workers, rtol=1e-9):
+            found.append("the same batch per worker")
+        return found
+    if np.ptp(ps) == 0:
+        found.append(f"ps = {ps[0]:g}")
+    elif np.all(ps == workers):
+        found.append("ps = workers")
+    elif np.allclose(ps * workers[0], ps[0] * workers, rtol=1e-9):
+        found.append("the same ratio of ps to workers")
+    if model == "ps_sync" and np.ptp(workers) > 0 and np.allclose(batch * workers[0], batch[0] * workers):
+        found.append("the same batch per worker")
+    return found
+
+
+def explanation(rank: Rank, model: str, ps: Floats, workers: Floats, batch: Floats) -> str:
+    """Return one clause: how many coefficients are determined, which are not, and why."""
+    names = ", ".join(f"θ{index}" for index in rank.undetermined)
+    number = f"only {rank.rank} of the {rank.coefficients} coefficients of {model} are determined"
+    text = f"{number} ({names} are not)"
+    common = reasons(model, ps, workers, batch)
+    if common:
+        return f"{text}: all have {' and '.join(common)}"
+    distinct = len(np.unique(np.column_stack([ps, workers, batch]), axis=0))
+    if distinct < rank.coefficients:
+        return f"{text}: there are {distinct} different configurations"
+    return f"{text}: these configurations do not tell them apart"
+
+
+def remedy(model: str, batch: Floats) -> str:
+    """Return what to measure so that every coefficient is determined."""
+    if model == "ring_allreduce":
+        if np.ptp(batch) == 0:
+            return "measure other numbers of workers with another batch too, in a column batch"
+        return "measure more combinations of workers and batch"
+    return "measure more combinations of ps and workers, not all in one ratio"
+
+
+ModelName = Literal["ps_sync", "ps_async", "ring_allreduce"]
+NEEDS_BATCH = ("ps_sync", "ring_allreduce")
+
+
+class Candidate(Model):
+    """How well one model explains the measurements.
+
+    Attributes
+    ----------
+    mape
+        Mean absolute relative error of the step time.
+    leave_one_out
+        The same, of each point predicted by a fit to all the others.
+    rank, coefficients
+        How many of the coefficients the measurements determine, and how many there are.
+    """
+
+    model: ModelName
+    mape: float
+    leave_one_out: float
+    rank: int
+    coefficients: int
+
+
+class SpeedRange(Model):
+    """The smallest and largest values that were measured."""
+
+    ps: tuple[int, int]
+    workers: tuple[int, int]
+    batch: tuple[float, float] | None
+
+    def words(self) -> str:
+        """Return the range as text."""
+        parts = [f"{span(*self.ps)} parameter servers"] if self.ps[1] else []
+        parts.append(f"{span(*self.workers)} workers")
+        if self.batch is not None:
+            parts.append(f"batch {span(*self.batch)}")
+        return ", ".join(parts)
+
+
+def instant_alone(model: str, theta: Sequence[float], batch: float | None, shortest_s: float) -> bool:
+    """Return whether a ring of one worker would take no time next to the shortest measured step."""
+    return model == "ring_allreduce" and theta[0] * (batch or 0.0) + theta[1] <= 1e-6 * shortest_s
+
+
+def span(low: float, high: float) -> str:
+    """Return a range as text; one number where both ends are the same."""
+    return f"{low:.10g}" if low == high else f"{low:.10g}–{high:.10g}"
+
+
+class FittedSpeed(Model):
+    """One measurement beside its fit; `error` is fitted/measured − 1."""
+
+    place: str
+    ps: int
+    workers: int
+    batch: float | None
+    step_s: float
+    fitted_step_s: float
+    error: float
+
+
+class SpeedFit(Model):
+    """Coefficients of a speed model, and how far to trust them.
+
+    Attributes
+    ----------
+    source
+        Name of the measurements.
+    model, theta, batch
+        A speed model of a job; `batch` is the job's global batch, None for `ps_async`.
+    batch_per_gpu
+        Where the job has one batch for each GPU: this batch, of which M is that of all workers.
+    points
+        How many measurements there are.
+    mape, leave_one_out, rank, coefficients
+        See `Candidate`.
+    range
+        What was measured; beyond it a prediction is an extrapolation.
+    candidates
+        Scores of every model that was tried, the chosen one among them.
+    warnings
+        Limits of the fit, a sentence each.
+    rows
+        Every measurement beside its fit.
+    """
+
+    source: str
+    model: ModelName
+    theta: tuple[float, ...]
+    batch: float | None
+    batch_per_gpu: float | None = None
+    points: int
+    mape: float
+    leave_one_out: float
+    rank: int
+    coefficients: int
+    range: SpeedRange
+    candidates: tuple[Candidate, ...]
+    warnings: tuple[str, ...]
+    rows: tuple[FittedSpeed, ...]
+
+    def speed(self) -> FormulaModel | SpeedTable:
+        """Return the fitted speed model, as a job's variant has it."""
+        if self.is_listed:
+            return SpeedTable.model_validate(self.fields())
+        return FORMULA_MODELS[self.model].model_validate(self.fields())
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the speed has no formula of one global batch, so that `fields` lists it."""
+        return self.batch_per_gpu is not None and self.model == "ring_allreduce"
+
+    @property
+    def instant_alone(self) -> bool:
+        """Whether a step of one worker would take no time, so that the fit needs 2 or more."""
+        batch = self.batch or self.batch_per_gpu
+        return instant_alone(self.model, self.theta, batch, min(row.step_s for row in self.rows))
+
+    def fields(self, workers: tuple[int, int] | None = None) -> dict[str, Any]:
+        """Return the fitted speed model as a document has it.
+
+        Parameters
+        ----------
+        workers
+            The fewest and the most workers of a speed that is listed; by default those measured.
+        """
+        if self.is_listed and self.batch_per_gpu is not None:
+            low, high = workers or self.range.workers
+            counts = np.arange(low, high + 1)
+            step_s = ring_allreduce_step_s(self.theta, self.batch_per_gpu * counts, 0, counts)
+            speeds = (counts / step_s).tolist()
+            rows = [{"workers": w, "steps_per_s": f} for w, f in zip(counts.tolist(), speeds, strict=True)]
+            return {"model": "table", "rows": rows}
+        named: dict[str, Any] = {"model": self.model, "theta": list(self.theta)}
+        return named if self.batch is None else named | {"batch": self.batch}
+
 
 RING: ModelName = "ring_allreduce"
 

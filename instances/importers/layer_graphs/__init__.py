@@ -1,1 +1,3 @@
-"""Layer graphs that other planners published."""
+"""Layer graphs and measured times of layers that other planners published, as staging instances."""
+
+from __future__ import annotations

@@ -34,9 +34,16 @@ from ...common.hardware import GIB
 from ...files.reading import fail, read_mapping
 from ...staging.instance import StagingInstance
 from ..importer import Importer, Option
-from .as_graph import TRANSFERS, GraphLayer, StageCost, branches, graph_instance
-from .graph import LayerGraph, Node, chain_of, check_size, in_order
-from .instance import GraphOptions, staging_instance
+from .chain import LayerGraph, Node, chain_of, check_size, in_order
+from .graph_instance import (
+    TRANSFERS,
+    GraphLayer,
+    GraphOptions,
+    StageCost,
+    branches,
+    graph_instance,
+    staging_instance,
+)
 
 SOURCE = "msr-fiddle/dnn-partitioning (commit b207b6a, MIT)"
 ACCELERATOR, CPU = "accelerator", "cpu"

@@ -21,9 +21,16 @@ from ...common.fields import Cell, Model, Name, NonNegative, Positive, PositiveC
 from ...files.reading import fail, read_text
 from ...staging.instance import StagingInstance
 from ..importer import Importer, Option
-from .as_graph import TRANSFERS, GraphLayer, StageCost, branches, graph_instance
-from .graph import LayerGraph, Node, chain_of, check_size
-from .instance import GraphOptions, staging_instance
+from .chain import LayerGraph, Node, chain_of, check_size
+from .graph_instance import (
+    TRANSFERS,
+    GraphLayer,
+    GraphOptions,
+    StageCost,
+    branches,
+    graph_instance,
+    staging_instance,
+)
 
 SOURCE = "msr-fiddle/pipedream (commit 7db6a1c, MIT)"
 DEVICE = "profiled"

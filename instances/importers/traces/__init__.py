@@ -1,1 +1,3 @@
-"""Importers of traces: jobs that come to a cluster one after the other, as scheduling instances."""
+"""Published traces and measurements of clusters, and traces of one's own, as instances of several kinds."""
+
+from __future__ import annotations

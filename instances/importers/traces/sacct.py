@@ -1,21 +1,340 @@
-"""Slurm's accounting as a trace: which jobs were submitted when, what they had, and how long they ran."""
+"""Slurm's accounting as a trace: which jobs were submitted when, what they had, and how long they ran.
+
+The fields of each job, its times and amounts are read from what ``sacct --json`` or ``sacct --parsable2``
+prints.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from ...common.fields import PositiveCount
-from ...common.printable import some
-from ...files.reading import fail, parse_document, read_text
+from pydantic import AfterValidator, BeforeValidator, model_validator
+
+from ...common.errors import some
+from ...common.faults import validated
+from ...common.fields import Many, Name, Part, PositiveCount
+from ...files.reading import MOST_SMALL_ROWS, fail, parse_document, read_text
 from ...scheduling.instance import SchedulingInstance
+from ..clusters.slurm_jobs import Number, States, Tres
 from ..importer import Importer, ImportOptions, Option
-from ..left_out import LeftOut, valid_entries
 from ..node_restrictions import counted, numbered
+from ..rejected_entries import Entry, LeftOut, valid_entries
 from .gpu_trace import FREE, Origin, gpu_trace
-from .sacct_job import JobOfAccounting, whole_jobs
-from .sacct_records import entries_of_document, entries_of_table
+
+MINUTE_S = 60.0
+NEEDED = ("JobID", "Submit", "State")
+FREE_TEXT = (
+    "JobName",
+    "Comment",
+    "AdminComment",
+    "SystemComment",
+    "SubmitLine",
+    "WorkDir",
+    "Reason",
+    "Extra",
+)
+"""Columns in which users may have written the sign that stands between columns."""
+NO_VALUE = 4_294_967_294
+"""From this number on Slurm means none, or no limit."""
+_PART = re.compile(r"([0-9]+)\+[0-9]+")
+_WHOLE = re.compile(r"[0-9]{1,18}")
+
+
+def entries_of_table(text: str, source: str) -> Iterator[Entry]:
+    """Yield the jobs of what ``sacct --parsable2`` prints; steps of jobs are left out.
+
+    Raises
+    ------
+    InstanceError
+        If it has no header with the columns that are needed, or too many lines.
+    """
+    if text.count("\n") > MOST_SMALL_ROWS:
+        raise fail(
+            source,
+            f"has more than {MOST_SMALL_ROWS:,} lines; split it, or leave steps out with sacct --allocations",
+        )
+    # Names may hold what splitlines() takes for the end of a line.
+    lines = ((number, line.rstrip("\r")) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+    number, first = next(lines)
+    header = [name.strip() for name in first.split("|")]
+    _check_header(header, f"line {number}", source)
+    free = [name for name in FREE_TEXT if name in header]
+    at = header.index(free[0]) if len(free) == 1 else None
+    for number, line in lines:
+        cells = line.split("|")
+        surplus = len(cells) - len(header)
+        if surplus > 0 and at is not None:
+            cells[at : at + surplus + 1] = ["|".join(cells[at : at + surplus + 1])]
+        row = dict(zip(header, cells, strict=False))
+        job, place = row.get("JobID", ""), f"line {number}"
+        if "." in job or line == first:  # a step of a job, or the header again, of another file
+            continue
+        if len(cells) == len(header):
+            yield place, f"{place}, job {job}" if job else place, {"place": place, **_of_cells(row)}
+        else:
+            what = f"has {len(cells)} cells; the header has {len(header)}"
+            yield place, place, what + (f"; leave {', '.join(free)} out" if surplus > 0 and free else "")
+
+
+def _check_header(header: list[str], place: str, source: str) -> None:
+    """Make sure that the columns are there that are needed.
+
+    Raises
+    ------
+    InstanceError
+        If one is not.
+    """
+    missing = [name for name in NEEDED if name not in header]
+    missing += [] if {"AllocTRES", "ReqTRES"} & set(header) else ["AllocTRES or ReqTRES"]
+    missing += [] if {"Elapsed", "ElapsedRaw"} & set(header) else ["Elapsed"]
+    if missing:
+        what = f"has no column {', '.join(missing)}; print it with sacct --parsable2 --format="
+        columns = "JobID,User,Account,Partition,Submit,Elapsed,Timelimit,AllocTRES,State"
+        raise fail(source, what + columns, place)
+
+
+def _of_cells(cells: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a job from the cells of its line."""
+    raw = cells.get("TimelimitRaw", "")
+    elapsed = cells.get("ElapsedRaw", "")
+    part = _PART.fullmatch(cells["JobID"])
+    return {
+        "id": cells["JobID"],
+        "submit_s": cells["Submit"],
+        "eligible_s": cells.get("Eligible", ""),
+        "elapsed_s": float(elapsed) if _WHOLE.fullmatch(elapsed) else cells.get("Elapsed", elapsed),
+        "limit_s": MINUTE_S * float(raw) if _WHOLE.fullmatch(raw) else cells.get("Timelimit", ""),
+        "state": cells["State"].split(" ")[0],
+        **{name.lower(): cells.get(name) or None for name in ("Account", "User", "Partition")},
+        "tres": cells.get("AllocTRES") or cells.get("ReqTRES", ""),
+        "heterogeneous": part and part[1],
+    }
+
+
+class _Jobs(Part):
+    jobs: Many[Any]
+
+
+def entries_of_document(data: Mapping[str, Any], source: str) -> Iterator[Entry]:
+    """Yield the jobs of what ``sacct --json`` prints.
+
+    Raises
+    ------
+    InstanceError
+        If it has no list of jobs.
+    """
+    if "jobs" not in data:
+        raise fail(source, "has no 'jobs'; give what sacct --json or sacct --parsable2 prints")
+    for index, item in enumerate(validated(_Jobs, {"jobs": data["jobs"]}, source).jobs):
+        fields = _of_item(item)
+        place = f"jobs[{index}]"
+        name = f"{place}, job {fields['id']}" if fields["id"] else place
+        yield place, name, {"place": place, **fields}
+
+
+def _of_item(item: Any) -> dict[str, Any]:
+    """Return the fields of a job from an entry of the document."""
+    array, task = _plain(_at(item, "array", "job_id")), _plain(_at(item, "array", "task_id"))
+    number, whole = _plain(_at(item, "job_id")), _plain(_at(item, "het", "job_id"))
+    if array and task is not None:
+        name = f"{array:.0f}_{task:.0f}"
+    else:
+        name = "" if number is None else f"{number:.0f}"
+    limit = _plain(_at(item, "time", "limit"))
+    return {
+        "id": name,
+        # 0 is a moment that is not known.
+        "submit_s": _plain(_at(item, "time", "submission")) or None,
+        "eligible_s": _plain(_at(item, "time", "eligible")) or None,
+        "elapsed_s": _plain(_at(item, "time", "elapsed")),
+        "limit_s": None if limit is None else MINUTE_S * limit,
+        "state": _at(item, "state", "current"),
+        **{
+            name: _at(item, name) or _at(item, "association", name) or None
+            for name in ("account", "user", "partition")
+        },
+        "tres": _tres(_at(item, "tres", "allocated")) or _tres(_at(item, "tres", "requested")),
+        "heterogeneous": f"{whole:.0f}" if whole else None,
+    }
+
+
+def _at(item: Any, *path: str) -> Any:
+    for step in path:
+        item = item.get(step) if isinstance(item, Mapping) else None
+    return item
+
+
+def _plain(value: Any) -> float | None:
+    """Return a number that may be plain or ``{"set": …, "infinite": …, "number": …}``; None if it is none."""
+    if isinstance(value, Mapping):
+        value = value.get("number") if value.get("set") is True and not value.get("infinite") else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < NO_VALUE:
+        return None
+    return float(value)
+
+
+def _tres(listed: Any) -> dict[str, float]:
+    """Return amounts by name, as ``--parsable2`` names them."""
+    found: dict[str, float] = {}
+    for entry in listed if isinstance(listed, list) else ():
+        kind, name, count = (_at(entry, key) for key in ("type", "name", "count"))
+        amount = _plain(count)
+        if isinstance(kind, str) and amount:
+            found[f"{kind}/{name}" if kind == "gres" else kind] = amount
+    return found
+
+
+UNIX = datetime(1970, 1, 1)
+LONGEST_S = 1e9
+"""What Slurm says lasts longer than thirty years is none of its durations."""
+_DURATION = re.compile(r"(?:([0-9]{1,7})-)?(?:([0-9]{1,4}):)?([0-9]{1,4}):([0-9]{2})(?:\.[0-9]+)?")
+_GOING_ON = {"PENDING", "RUNNING", "SUSPENDED", "RESIZING", "COMPLETING", "CONFIGURING"}
+_NONE = ("", "Unknown", "None", "N/A", "INVALID", "UNLIMITED", "Partition_Limit", "Partition Limit")
+_EPOCH = re.compile(r"[0-9]{1,11}")
+
+
+def seconds_of(text: str) -> float | None:
+    """Return the seconds of a duration such as ``1-02:03:04`` or ``03:04``; None where it says none.
+
+    Raises
+    ------
+    ValueError
+        If it is no duration.
+    """
+    if text in _NONE:
+        return None
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text[:30]!r} is no duration; sacct writes [days-][hours:]minutes:seconds")
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def moment_of(text: str) -> float | None:
+    """Return the seconds since 1970 of a time as sacct prints it, or as ``SLURM_TIME_FORMAT=%s`` makes it.
+
+    Raises
+    ------
+    ValueError
+        If it is no time.
+    """
+    if text in _NONE:
+        return None
+    if _EPOCH.fullmatch(text):
+        return float(text)
+    try:
+        at = datetime.fromisoformat(text)
+        return (at - UNIX).total_seconds() if at.tzinfo is None else at.timestamp()
+    except ValueError:
+        what = f"{text[:30]!r} is no time; sacct writes 2024-05-01T12:00:00"
+        raise ValueError(f"{what} unless SLURM_TIME_FORMAT is set") from None
+
+
+def _read(reader: Any) -> BeforeValidator:
+    return BeforeValidator(lambda value: reader(value) if isinstance(value, str) else value)
+
+
+def _not_beyond(seconds: float | None) -> float | None:
+    if seconds is not None and seconds > LONGEST_S:
+        raise ValueError(f"is {seconds:g} s, but must be at most {LONGEST_S:g}")
+    return seconds
+
+
+Moment = Annotated[float | None, _read(moment_of)]
+Length = Annotated[Number, _read(seconds_of), AfterValidator(_not_beyond)]
+
+
+class JobOfAccounting(Part):
+    """A job that Slurm has accounted for.
+
+    Attributes
+    ----------
+    place
+        Where it stands in the file.
+    submit_s, eligible_s
+        When it was submitted, and when nothing but resources kept it from running; seconds since 1970.
+    elapsed_s, limit_s
+        How long it ran, and how long it was allowed to.
+    tres
+        What it was given, or asked for; GPUs of all types count as `gpu`.
+    heterogeneous
+        The number of the heterogeneous job of which it is a part.
+    """
+
+    place: str = ""
+    id: Name
+    submit_s: Moment = None
+    eligible_s: Moment = None
+    elapsed_s: Length = None
+    limit_s: Length = None
+    state: States = ()
+    account: Name | None = None
+    user: Name | None = None
+    partition: Name | None = None
+    tres: Tres = {}
+    heterogeneous: Name | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fits(cls, data: Any) -> Any:
+        """Refuse what stands for a line that has no such cells; it is the complaint."""
+        if isinstance(data, str):
+            raise ValueError(data)
+        return data
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended; what was requeued has, and may have run again since."""
+        return _GOING_ON.isdisjoint(self.state)
+
+    @property
+    def gpus(self) -> float:
+        """How many GPUs it had; where types are listed beside the sum, the sum counts."""
+        typed = sum(amount for name, amount in self.tres.items() if name.startswith("gres/gpu:"))
+        return self.tres.get("gres/gpu", typed)
+
+    @property
+    def types(self) -> set[str]:
+        """The types of its GPUs, as far as they are listed."""
+        return {name.removeprefix("gres/gpu:") for name in self.tres if name.startswith("gres/gpu:")}
+
+    @property
+    def cpus(self) -> float:
+        """How many CPUs it had."""
+        return self.tres.get("cpu", 0.0)
+
+    @property
+    def run(self) -> tuple[object, ...]:
+        """What two records of the same run have in common; a job that was requeued has several runs."""
+        return (self.id, self.submit_s, self.elapsed_s, self.state)
+
+
+def whole_jobs(listed: Iterable[JobOfAccounting]) -> list[JobOfAccounting]:
+    """Return the jobs with the parts of each heterogeneous job as one, which has what they have together."""
+    found: dict[object, JobOfAccounting] = {}
+    for number, job in enumerate(listed):
+        key = number if job.heterogeneous is None else (job.heterogeneous, job.submit_s)
+        found[key] = _joined(found[key], job) if key in found else job
+    return list(found.values())
+
+
+def _joined(job: JobOfAccounting, part: JobOfAccounting) -> JobOfAccounting:
+    """Return a job with one more part, which starts with it; it runs until the last part ends."""
+    return job.model_copy(
+        update={
+            "id": job.heterogeneous,
+            "elapsed_s": max(job.elapsed_s or 0.0, part.elapsed_s or 0.0),
+            "limit_s": max(job.limit_s or 0.0, part.limit_s or 0.0),
+            "state": (*job.state, *part.state),
+            # What a part has as one sum and another by type would be counted twice by name.
+            "tres": {"gres/gpu": job.gpus + part.gpus, "cpu": job.cpus + part.cpus}
+            | dict.fromkeys((f"gres/gpu:{kind}" for kind in job.types | part.types), 0.0),
+        }
+    )
 
 
 class SacctOptions(ImportOptions):

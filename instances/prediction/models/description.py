@@ -1,14 +1,28 @@
-"""Descriptions of models: layers of operators for a batch, a precision and a tensor-parallel degree."""
+"""Descriptions of models: layers of operators, tables of layers, and the memory of one device.
+
+Layers are those for a batch, a precision and a tensor-parallel degree. A model that is a list of layers
+has what a sample of each layer asks for, multiplied by the batch. A CSV or YAML file may list them, with
+one row for each operator of one sample.
+
+The memory of one device holds parameters, gradients, optimiser and activations. ZeRO (Rajbhandari et al.
+2020) divides the optimiser's numbers (stage 1), gradients (2) and parameters (3) among the devices of a
+data-parallel group. Recomputation (Chen et al. 2016) keeps only the input of each layer and computes the
+rest again.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
+from typing import Any
 
-from ...common.errors import OptionError
-from ..operators import PRECISION_BYTES, Operator
+from ...common.errors import Fault, Faults, OptionError
+from ...files.csv_tables import numbered_rows
+from ...files.reading import fail, read_text
+from ..operators import PRECISION_BYTES, SHAPES, Operator
 
 LARGEST = 10**7
 """No batch, sequence or group is larger."""
@@ -161,3 +175,259 @@ def merged(operators: Sequence[Operator]) -> tuple[Operator, ...]:
         plain = replace(operator, count=1, parameters=0, saved=0)
         counts[plain] = counts.get(plain, 0) + operator.count
     return tuple(operator.times(count) for operator, count in counts.items())
+
+
+GROWS: Mapping[str, str] = {
+    **dict.fromkeys(SHAPES, "rows"),
+    **dict.fromkeys(("bmm", "conv", "pool"), "batch"),
+}
+"""Kind of operator → the size that grows with the batch."""
+
+
+@dataclass(frozen=True)
+class LayerModel(ModelDescription):
+    """A model given as layers of one sample; its tensors cannot be shared.
+
+    Parameters
+    ----------
+    one_sample
+        The layers for a batch of 1.
+    alike
+        Indices of a layer and of an operator of it that works on weights alone, whatever the batch.
+    """
+
+    one_sample: tuple[Layer, ...] = ()
+    alike: frozenset[tuple[int, int]] = frozenset()
+
+    def layers(self, setting: Setting) -> tuple[Layer, ...]:
+        """Return the layers for a batch."""
+        if setting.tensor_parallel > 1:
+            raise OptionError(
+                f"{self.name}: tensor_parallel {setting.tensor_parallel}: only transformers share tensors"
+            )
+        if setting.sequence is not None:
+            raise OptionError(f"{self.name}: has no sequence; leave it out")
+        return tuple(
+            replace(
+                layer,
+                operators=tuple(
+                    replace(operator, precision=setting.precision)
+                    if (index, number) in self.alike
+                    else _for_batch(operator, setting)
+                    for number, operator in enumerate(layer.operators)
+                ),
+                output=layer.output * setting.batch,
+            )
+            for index, layer in enumerate(self.one_sample)
+        )
+
+
+def _for_batch(operator: Operator, setting: Setting) -> Operator:
+    index = SHAPES[operator.kind].index(GROWS[operator.kind])
+    shape = list(operator.shape)
+    shape[index] *= setting.batch
+    saved = None if operator.saved is None else operator.saved * setting.batch
+    return replace(operator, shape=tuple(shape), precision=setting.precision, saved=saved)
+
+
+COLUMNS = ("layer", "kind", "shape", "count", "parameters", "saved")
+"""A layer's name, an operator of it and its shape for one sample; the others may be left out."""
+NEEDED = 3
+MOST = 100_000
+_MOST_DIGITS = 15
+
+
+def table_model(path: Path, source: str) -> LayerModel:
+    """Return the model of a CSV table.
+
+    Raises
+    ------
+    InstanceError
+        If a column is missing or a row wrong; faults name the lines.
+    """
+    header, rows = numbered_rows(read_text(path, source), source)
+    missing = [name for name in COLUMNS[:NEEDED] if name not in header]
+    if missing:
+        raise fail(
+            source, f"has no column {', '.join(missing)}; the columns are {', '.join(COLUMNS)}", "line 1"
+        )
+    try:
+        _refuse_others(header)
+    except ValueError as error:
+        raise fail(source, str(error), "line 1") from None
+    return model_of_rows([(f"line {line}", row) for line, row in rows], path.stem, source)
+
+
+def model_of_rows(rows: Sequence[tuple[str, Any]], name: str, source: str) -> LayerModel:
+    """Return the model of rows, each with what faults call it.
+
+    Raises
+    ------
+    InstanceError
+        If there are none, too many, or one is wrong.
+    """
+    if not 1 <= len(rows) <= MOST:
+        raise fail(source, f"has {len(rows):,} layers; there must be from 1 to {MOST:,}")
+    layers: dict[str, list[Operator]] = {}
+    faults = Faults()
+    last = None
+    for place, row in rows:
+        try:
+            operator, layer = _operator(row), str(row["layer"])[:200]
+            if layer != last and layer in layers:
+                raise ValueError(f"layer {layer!r:.60} began above; its rows must follow one another")
+            layers.setdefault(layer, []).append(operator)
+            last = layer
+        except (OptionError, ValueError) as error:
+            faults.add(Fault(source, place, str(error)))
+    faults.refuse()
+    found = tuple(Layer(key, tuple(ops), ops[-1].outputs) for key, ops in layers.items())
+    held = any(layer.parameters for layer in found)
+    said = () if held else ("The table says no parameters: none is held, exchanged or updated.",)
+    return LayerModel(name, source, one_sample=found, assumptions=said)
+
+
+def _operator(row: Any) -> Operator:
+    if not isinstance(row, Mapping):
+        raise ValueError(f"is no mapping; the fields are {', '.join(COLUMNS)}")
+    _refuse_others([str(name) for name in row])
+    absent = [name for name in COLUMNS[:NEEDED] if row.get(name) in (None, "")]
+    if absent:
+        raise ValueError(f"has no {' and no '.join(absent)}")
+    if not isinstance(row["layer"], str | int):
+        raise ValueError(f"layer is a {type(row['layer']).__name__}; it must be a name")
+    kind = str(row["kind"])
+    if kind not in SHAPES:
+        raise OptionError(f"layer kind {kind!r:.60}: unknown; there are {', '.join(SHAPES)}")
+    given = row["shape"]
+    texts = given if isinstance(given, list) else str(given).replace("×", "x").split("x")
+    shape = tuple(_whole(text, "shape") for text in texts)
+    numbers = {name: _whole(row[name], name) for name in COLUMNS[NEEDED:] if row.get(name) not in (None, "")}
+    return Operator(
+        kind,
+        shape,
+        numbers.get("count", 1),
+        parameters=numbers.get("parameters", 0),
+        saved=numbers.get("saved"),
+    )
+
+
+def _refuse_others(names: Sequence[str]) -> None:
+    """Refuse fields that mean nothing here, such as misspelt ones.
+
+    Raises
+    ------
+    ValueError
+        If there is one.
+    """
+    others = [name for name in names if name not in COLUMNS]
+    if others:
+        raise ValueError(f"{others[0]!r:.60} means nothing here; the fields are {', '.join(COLUMNS)}")
+
+
+def _whole(given: Any, what: str) -> int:
+    text = str(given).strip()
+    if not text.isdecimal() or len(text) > _MOST_DIGITS:
+        raise ValueError(
+            f"{what} is {text!r:.60}; it must be made of whole numbers, of at most {_MOST_DIGITS} digits"
+        )
+    return int(text)
+
+
+OPTIMISER_NUMBERS: Mapping[str, int] = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
+"""Optimiser → single-precision numbers that it keeps of each parameter."""
+MASTER_BYTES = 4
+STAGES = range(4)
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """Bytes on one device."""
+
+    parameters: float
+    gradients: float
+    optimiser: float
+    activations: float
+
+    @property
+    def total(self) -> float:
+        """All together; what the framework itself takes is not in it."""
+        return self.parameters + self.gradients + self.optimiser + self.activations
+
+
+def device_memory(
+    model: ModelDescription | Sequence[Layer],
+    setting: Setting,
+    optimiser: str = "adam",
+    zero_stage: int = 0,
+    data_parallel: int = 1,
+    recompute: bool = False,
+    microbatches: int = 1,
+) -> DeviceMemory:
+    """Return the bytes that layers need on one device.
+
+    Parameters
+    ----------
+    model
+        The whole model, or the layers of a pipeline stage for this setting.
+    microbatches
+        Of a pipeline whose activations wait at the same time.
+
+    Raises
+    ------
+    OptionError
+        If an argument is not known or below its least value.
+    """
+    _known(optimiser)
+    if zero_stage not in STAGES:
+        raise OptionError(f"zero_stage {zero_stage}: must be 0, 1, 2 or 3")
+    for name, value in (("data_parallel", data_parallel), ("microbatches", microbatches)):
+        if value < 1:
+            raise OptionError(f"{name} {value}: must be at least 1")
+    layers = model.layers(setting) if isinstance(model, ModelDescription) else model
+    width = PRECISION_BYTES[setting.precision]
+    numbers = sum(layer.parameters for layer in layers)
+    if not setting.training:
+        largest = max((op.inputs + op.outputs for layer in layers for op in layer.operators), default=0)
+        shared = data_parallel if zero_stage == max(STAGES) else 1
+        return DeviceMemory(numbers * width / shared, 0.0, 0.0, float(largest * width))
+    held = held_bytes(numbers, width, optimiser, zero_stage, data_parallel)
+    return DeviceMemory(*held, activations=float(_activations(layers, recompute, microbatches) * width))
+
+
+def held_bytes(
+    parameters: int, width: int, optimiser: str = "adam", zero_stage: int = 0, data_parallel: int = 1
+) -> tuple[float, float, float]:
+    """Return the bytes of parameters, gradients and the optimiser on one device.
+
+    Parameters
+    ----------
+    width
+        Bytes of an element of the arithmetic.
+
+    Raises
+    ------
+    OptionError
+        If the optimiser is not known.
+    """
+    _known(optimiser)
+    of_parameters, of_gradients, of_optimiser = (
+        data_parallel if zero_stage >= stage else 1 for stage in (3, 2, 1)
+    )
+    # Training in half precision keeps a copy of the parameters in single precision.
+    master = MASTER_BYTES if width < MASTER_BYTES else 0
+    numbers = parameters * (OPTIMISER_NUMBERS[optimiser] * MASTER_BYTES + master)
+    return parameters * width / of_parameters, parameters * width / of_gradients, numbers / of_optimiser
+
+
+def _known(optimiser: str) -> None:
+    if optimiser not in OPTIMISER_NUMBERS:
+        raise OptionError(f"optimiser {optimiser!r:.60}: unknown; there are {', '.join(OPTIMISER_NUMBERS)}")
+
+
+def _activations(layers: Sequence[Layer], recompute: bool, microbatches: int) -> int:
+    """Return the elements that wait for the backward pass."""
+    if not recompute:
+        return sum(layer.activations for layer in layers) * microbatches
+    kept = sum(layer.output for layer in layers) * microbatches
+    return kept + max((layer.activations for layer in layers), default=0)

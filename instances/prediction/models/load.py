@@ -11,14 +11,11 @@ from typing import Any
 import yaml
 
 from ...common.errors import InstanceError
-from ...files.reading import fail, read_text
-from ...files.yaml_reading import parse_yaml
-from .description import ModelDescription
-from .encoder_decoder import encoder_decoder_of
-from .encoder_decoder_config import STYLES, encoder_decoder_config_of
-from .layer_table import model_of_rows, table_model
+from ...files.reading import fail, parse_yaml, read_text
+from .convolutional_networks import NETWORKS
+from .description import ModelDescription, model_of_rows, table_model
+from .encoder_decoder import STYLES, encoder_decoder_config_of, encoder_decoder_of
 from .onnx_file import onnx_model
-from .pictures import NETWORKS
 from .transformer import transformer_of
 from .transformer_config import config_of
 

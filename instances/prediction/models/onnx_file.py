@@ -10,9 +10,8 @@ from typing import Any
 from ...common.errors import UnavailableError
 from ...files.reading import checked_file, fail
 from ..operators import Operator
-from .description import Layer
-from .layer_model import LayerModel
-from .torch_operators import Sizes, convolution, placed, pooling
+from .description import Layer, LayerModel
+from .torch_module import Sizes, convolution, placed, pooling
 
 ELEMENTWISE: Mapping[str, str] = {
     **{"Relu": "relu", "Gelu": "gelu", "Tanh": "tanh", "Sigmoid": "tanh", "Erf": "tanh", "Mish": "silu"},

@@ -1,26 +1,116 @@
 """Transformers: the kernels of each block as PyTorch runs them one by one, without fused attention.
 
 The blocks are those of the families' published implementations: BERT (Devlin et al. 2019; normalisation
-after the residual), GPT-2 and GPT-3 (Radford et al. 2019; before it), OPT (Zhang et al. 2022), Llama (Touvron
-et al. 2023; gated, rotary positions, RMS norms; Mistral, Qwen and DeepSeek like it). How the blocks of others
-differ from these says `transformer_styles`. Tensors are shared as in Megatron-LM (Shoeybi et al. 2019): heads
-and the inner width of a block are divided, the residual stream is whole on every device.
+after the residual), GPT-2 and GPT-3 (Radford et al. 2019; before it), OPT (Zhang et al. 2022), Llama
+(Touvron et al. 2023; gated, rotary positions, RMS norms; Mistral, Qwen and DeepSeek like it). How the
+blocks of others differ from these says `transformer_config`. Tensors are shared as in Megatron-LM
+(Shoeybi et al. 2019): heads and the inner width of a block are divided, the residual stream is whole on
+every device.
 
 What waits for the backward pass is as in Korthikanti et al. 2023, section 4.
+
+A mixture of experts (Shazeer et al. 2017) is a router, the experts' layers, and the sum. Tokens are taken
+to be spread evenly, as the losses of all these models ask for. Each expert gathers its tokens, and adds
+what it made of them to the stream.
+
+The projections of multi-head latent attention are as training runs them (DeepSeek-AI 2024, section 2.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ...common.errors import OptionError
 from ..operators import Operator, linear
 from .description import Layer, ModelDescription, Setting
-from .experts import expert_operators, spread
-from .experts_config import Experts
-from .latent_attention import latent_projections
-from .transformer_config import Patches, TransformerConfig
+from .transformer_config import Experts, LatentAttention, Patches, TransformerConfig
+
+Inner = Callable[[int, int, int], list[Operator]]
+"""Rows, inner width, count → the operators of an inner layer."""
+
+
+def expert_operators(
+    experts: Experts, batch: int, sequence: int, hidden: int, inner: Inner, shares: int
+) -> list[Operator]:
+    """Return the operators of a block's experts on one device.
+
+    Parameters
+    ----------
+    batch, sequence
+        Samples, and tokens of each.
+    hidden
+        Width of the residual stream.
+    inner
+        What makes the layers of one expert.
+    shares
+        Devices that divide the width of each expert; the router is whole on every device.
+    """
+    rows = batch * sequence
+    number = experts.number
+    router = linear(rows, hidden, number, bias=experts.router_bias)
+    operators = [router, Operator("softmax", (rows, number)), Operator("copy", (rows, number))]  # the largest
+    reached, tokens = _load(experts, batch, sequence)
+    layers = inner(tokens, experts.width // shares, reached)
+    held = sum(op.parameters * op.count for op in layers) // reached
+    gather = Operator("copy", (tokens, hidden), reached, saved=tokens * hidden)
+    if reached < number:
+        # Experts that no token reaches are held too.
+        operators.append(Operator("copy", (1, number), parameters=held * (number - reached), saved=0))
+    operators += [gather, *layers, Operator("scale", (tokens, hidden), reached)]
+    operators.append(Operator("add", (tokens, hidden), reached, saved=0))
+    if not experts.shared_width:
+        return operators
+    shared = inner(rows, experts.shared_width // shares, 1)
+    gate = [
+        linear(rows, hidden, 1, bias=False),
+        Operator("tanh", (rows, 1)),
+        Operator("scale", (rows, hidden)),
+    ]
+    return [*operators, *shared, *(gate if experts.gated else []), Operator("add", (rows, hidden), saved=0)]
+
+
+def _load(experts: Experts, batch: int, sequence: int) -> tuple[int, int]:
+    """Return how many experts receive tokens, and how many each of them."""
+    calls = batch * sequence * experts.per_token
+    reached = min(experts.number, calls)
+    tokens = -(-calls // reached)
+    if experts.capacity is not None:
+        tokens = min(tokens, batch * experts.capacity)
+    return reached, tokens
+
+
+def spread(experts: Experts) -> tuple[str, ...]:
+    """Return what is assumed of experts, a sentence each."""
+    taken = "" if experts.capacity is None else f", which take at most {experts.capacity} of a sample"
+    return (
+        f"Tokens spread evenly over the {experts.number} experts, {experts.per_token} for each{taken}.",
+        "Every device holds a share of all experts; they are not put on devices of their own.",
+    )
+
+
+def latent_projections(latent: LatentAttention, rows: int, hidden: int, heads: int) -> list[Operator]:
+    """Return what makes queries, keys and values of `heads` heads from the residual stream.
+
+    The narrow vectors are computed whole on every device, heads are shared.
+    """
+    queries = heads * (latent.plain + latent.rotary)
+    operators = _through(rows, hidden, latent.query_rank, queries)
+    narrow = linear(rows, hidden, latent.rank + latent.rotary, bias=False)
+    both = linear(rows, latent.rank, heads * (latent.plain + latent.value), bias=False)
+    return [*operators, narrow, _norm(rows, latent.rank), both]
+
+
+def _through(rows: int, inputs: int, rank: int | None, outputs: int) -> list[Operator]:
+    if rank is None:
+        return [linear(rows, inputs, outputs, bias=False)]
+    down, up = linear(rows, inputs, rank, bias=False), linear(rows, rank, outputs, bias=False)
+    return [down, _norm(rows, rank), up]
+
+
+def _norm(rows: int, width: int) -> Operator:
+    return Operator("rms_norm", (rows, width), parameters=width)
+
 
 ACTIVATIONS: dict[str, tuple[str, ...]] = {
     "gelu": ("gelu",),

@@ -1,17 +1,349 @@
-"""What is known of a transformer: the fields of a Hugging Face ``config.json`` under one set of names."""
+"""Fields of a Hugging Face ``config.json``: transformers, mixtures of experts, and block styles.
+
+Fields have one set of names here; the first name that is there is taken, and faults are in the words of
+the file. Mixtures of experts and latent attention are those of Mixtral, Qwen, DeepSeek and Switch. Styles
+say how the blocks of published transformers are made: what a ``config.json`` leaves to its `model_type`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
+from ...common.errors import InstanceError
+from ...common.faults import validated
 from ...common.fields import Model
 from ...files.reading import fail
-from .config_fields import SAYS_HEAD, checked, picked
-from .experts_config import Experts, LatentAttention, experts_of, latent_of
-from .transformer_styles import PICTURES, style_of, with_attention
+
+ModelT = TypeVar("ModelT", bound=Model)
+Names = Mapping[str, tuple[str, ...]]
+"""Field → what files call it."""
+SAYS_HEAD = ("LMHead", "ForCausalLM", "ForMaskedLM", "ForPreTraining", "ForConditionalGeneration", "MTModel")
+"""Parts of the names of architectures that give a probability of every word."""
+
+
+def picked(data: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    """Return the fields that a file has; null counts as absent."""
+    found = {}
+    for field, called in names.items():
+        given = next((data[name] for name in called if data.get(name) is not None), None)
+        if given is not None:
+            found[field] = given
+    return found
+
+
+def checked(model: type[ModelT], fields: Mapping[str, Any], names: Names, source: str) -> ModelT:
+    """Return a model of the fields.
+
+    Raises
+    ------
+    InstanceError
+        If one is missing or impossible; faults call it what files call it.
+    """
+    try:
+        return validated(model, dict(fields), source)
+    except InstanceError as error:
+        faults = [
+            replace(fault, path=" or ".join(names.get(fault.path, (fault.path,)))) for fault in error.faults
+        ]
+        raise InstanceError(faults) from None
+
+
+_EXPERTS = {
+    "number": ("num_local_experts", "n_routed_experts", "num_experts"),
+    "per_token": ("num_experts_per_tok", "num_experts_per_token"),
+    "width": ("moe_intermediate_size", "intermediate_size", "d_ff", "ffn_dim"),
+    "capacity": ("expert_capacity",),
+    "router_bias": ("router_bias",),
+    "first_dense": ("first_k_dense_replace",),
+    "dense_blocks": ("mlp_only_layers",),
+}
+_LATENT = {
+    "query_rank": ("q_lora_rank",),
+    "rank": ("kv_lora_rank",),
+    "plain": ("qk_nope_head_dim",),
+    "rotary": ("qk_rope_head_dim",),
+    "value": ("v_head_dim",),
+}
+_EVERY = ("decoder_sparse_step", "moe_layer_freq")
+_SHARED = ("n_shared_experts", "shared_expert_intermediate_size")
+
+
+class Experts(Model):
+    """Experts of a block: inner layers of which a router gives each token a few.
+
+    Attributes
+    ----------
+    number
+        Experts of a block.
+    per_token
+        Experts that a token goes through.
+    width
+        Inner width of an expert.
+    shared_width
+        Inner width of what every token goes through beside its experts; 0: nothing.
+    gated
+        Whether a gate of its own weighs the shared part.
+    router_bias
+        Whether the router has a bias.
+    capacity
+        Tokens of a sample that an expert takes at most; others pass it by.
+    first_dense, dense_blocks
+        The first blocks, and further ones (from 0), that have a dense inner layer instead.
+    every, phase
+        Blocks with experts have an index (from 0) of `phase` modulo `every`.
+    """
+
+    number: int = Field(ge=1, le=10**5)
+    per_token: int = Field(default=1, ge=1, le=10**5)
+    width: int = Field(ge=1, le=10**7)
+    shared_width: int = Field(default=0, ge=0, le=10**7)
+    gated: bool = False
+    router_bias: bool = False
+    capacity: int | None = Field(default=None, ge=1, le=10**7)
+    first_dense: int = Field(default=0, ge=0, le=10_000)
+    dense_blocks: tuple[int, ...] = ()
+    every: int = Field(default=1, ge=1, le=10_000)
+    phase: int = 0
+
+    def are_in(self, block: int) -> bool:
+        """Return whether a block, counted from 0, has experts."""
+        dense = block < self.first_dense or block in self.dense_blocks
+        return not dense and block % self.every == self.phase
+
+
+class LatentAttention(Model):
+    """Attention whose keys and values come from one narrow vector a token (DeepSeek-AI 2024, section 2.1).
+
+    Attributes
+    ----------
+    query_rank
+        Width of the vector that queries come from; None: they come from the residual stream.
+    rank
+        Width of the vector that keys and values come from.
+    plain, rotary
+        Widths of a head of queries and keys without positions, and with them; all heads share the latter
+        part of the keys.
+    value
+        Width of a head of values.
+    """
+
+    query_rank: int | None = Field(default=None, ge=1, le=10**7)
+    rank: int = Field(ge=1, le=10**7)
+    plain: int = Field(ge=1, le=10**6)
+    rotary: int = Field(ge=1, le=10**6)
+    value: int = Field(ge=1, le=10**6)
+
+
+def experts_of(data: Mapping[str, Any], source: str) -> Experts | None:
+    """Return the experts of a configuration; None if it has none, or a single one.
+
+    Raises
+    ------
+    InstanceError
+        If a size is missing or impossible.
+    """
+    fields = picked(data, _EXPERTS)
+    if fields.get("number", 1) == 1:
+        return None
+    switch = data.get("model_type") == "switch_transformers"
+    fields.setdefault("router_bias", data.get("model_type") == "gpt_oss")
+    every = next((data[name] for name in _EVERY if data.get(name) is not None), 1)
+    width = fields.get("width")
+    number = data.get(_SHARED[0])
+    if number is not None and isinstance(width, int):
+        fields["shared_width"] = number * width if isinstance(number, int) else number
+    elif data.get(_SHARED[1]):
+        fields |= {"shared_width": data[_SHARED[1]], "gated": True}
+    if isinstance(every, int):
+        # DeepSeek counts from 0, Qwen from 1, Switch begins with a dense block.
+        start = 0 if "moe_layer_freq" in data else min(1, every - 1) if switch else every - 1
+        fields["phase"] = max(start, 0)
+    names = {**_EXPERTS, "every": _EVERY, "shared_width": _SHARED}
+    experts = checked(Experts, {**fields, "every": every}, names, source)
+    if experts.per_token > experts.number:
+        what = f"is {experts.per_token}, more than the {experts.number} experts"
+        raise fail(source, what, _EXPERTS["per_token"][0])
+    return experts
+
+
+def latent_of(data: Mapping[str, Any], source: str) -> LatentAttention | None:
+    """Return the latent attention of a configuration; None if it has none.
+
+    Raises
+    ------
+    InstanceError
+        If a size is missing or impossible.
+    """
+    fields = picked(data, _LATENT)
+    return checked(LatentAttention, fields, _LATENT, source) if "rank" in fields else None
+
+
+Style = Mapping[str, Any]
+"""Fields of `TransformerConfig` that hold unless the file says otherwise."""
+_BERT: Style = {
+    "family": "bert", "norms": "after", "places": "learned", "attention_bias": True, "inner_bias": True,
+    "tied": True, "activation": "gelu",
+}  # fmt: skip
+_GPT2: Style = {**_BERT, "family": "gpt2", "norms": "before", "activation": "gelu_new", "fused": True}
+_VIT: Style = {**_GPT2, "output_bias": True, "activation": "gelu", "fused": False, "pooler": True}
+_OPT: Style = {**_GPT2, "family": "opt", "activation": "relu", "fused": False, "spare_positions": 2}
+_LLAMA: Style = {
+    "family": "llama", "norms": "before", "norm": "rms_norm", "norm_vectors": 1, "places": "rotary",
+    "attention_bias": False, "inner_bias": False, "gated": True, "tied": False, "activation": "silu",
+}  # fmt: skip
+_QWEN2: Style = {**_LLAMA, "attention_bias": True, "output_bias": False}
+_GEMMA: Style = {
+    **_LLAMA,
+    "tied": True,
+    "activation": "gelu_pytorch_tanh",
+    "embedding_scaled": True,
+    "head_width": 256,
+}
+_GEMMA2: Style = {**_GEMMA, "norms": "around"}
+_PLAIN: Style = {
+    **_LLAMA, "norm": "layer_norm", "norm_vectors": 2, "gated": False, "attention_bias": True,
+    "inner_bias": True, "activation": "gelu",
+}  # fmt: skip
+_ROBERTA: Style = {**_BERT, "pooler": True, "spare_positions": 2}
+_FUSED: Style = {**_LLAMA, "fused": True}
+_QWEN3: Style = {**_LLAMA, "head_norms": "each head"}
+_OLMO2: Style = {**_LLAMA, "norms": "branch", "head_norms": "all heads"}
+PICTURES = ("vit", "deit")
+STYLES: Mapping[str, Style] = {
+    "bert": {**_BERT, "pooler": True},
+    # The first two rows of the table of positions are never used.
+    **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), _ROBERTA),
+    "distilbert": _BERT,
+    # Its pretraining finds out words that were replaced.
+    "electra": {**_BERT, "heads_of_words": ("ForMaskedLM", "ForCausalLM")},
+    "albert": {**_BERT, "pooler": True, "activation": "gelu_new", "different_blocks": 1},
+    **dict.fromkeys(("gpt2", "gpt3", "megatron"), _GPT2),
+    **dict.fromkeys(PICTURES, _VIT),
+    "gpt_neo": {**_GPT2, "fused": False, "attention_bias": False, "output_bias": True},
+    "gpt_bigcode": {**_GPT2, "activation": "gelu_pytorch_tanh", "multi_query": True},
+    "opt": _OPT,
+    **dict.fromkeys(("llama", "mistral", "mixtral", "granite"), _LLAMA),
+    **dict.fromkeys(("deepseek", "deepseek_v2", "deepseek_v3", "kimi_k2"), _LLAMA),
+    **dict.fromkeys(("phi3", "internlm2"), _FUSED),
+    **dict.fromkeys(("qwen2", "qwen2_moe"), _QWEN2),
+    **dict.fromkeys(("qwen3", "qwen3_moe"), _QWEN3),
+    "gemma": _GEMMA,
+    "gemma2": _GEMMA2,
+    "gemma3_text": {**_GEMMA2, "head_norms": "each head"},
+    "olmo": {**_LLAMA, "norm": "layer_norm", "norm_vectors": 0},
+    "olmo2": _OLMO2,
+    "olmo3": _OLMO2,
+    "olmoe": {**_LLAMA, "head_norms": "all heads"},
+    "gpt_oss": {**_LLAMA, "attention_bias": True, "inner_bias": True, "sinks": True},
+    "cohere": {**_LLAMA, "norm": "layer_norm", "parallel": 1, "tied": True},
+    "stablelm": {**_LLAMA, "norm": "layer_norm", "norm_vectors": 2, "output_bias": False},
+    "starcoder2": {**_PLAIN, "tied": True, "activation": "gelu_pytorch_tanh"},
+    "phi": {**_PLAIN, "parallel": 1, "head_bias": True, "activation": "gelu_new"},
+    "gpt_neox": {**_PLAIN, "fused": True, "parallel": 2},
+    "gptj": {**_PLAIN, "parallel": 1, "attention_bias": False, "head_bias": True, "activation": "gelu_new"},
+    "falcon": {
+        **_PLAIN, "fused": True, "parallel": 1, "attention_bias": False, "inner_bias": False, "tied": True,
+        "multi_query": True,
+    },
+    "bloom": {
+        **_PLAIN, "fused": True, "places": "slopes", "tied": True, "embedding_norm": True,
+        "activation": "gelu_new",
+    },
+    "mpt": {
+        **_PLAIN, "fused": True, "places": "slopes", "tied": True, "attention_bias": False,
+        "inner_bias": False, "norm_vectors": 1,
+    },
+}  # fmt: skip
+"""`model_type` of a file → its style."""
+_HEADS = ("qk_layernorm", "use_qk_norm", "qk_ln")
+_NOT_KNOWN: Mapping[str, tuple[object, ...]] = {
+    **dict.fromkeys((*_HEADS, "rope", "add_cross_attention"), (True,)),
+    "position_embedding_type": ("relative_key", "relative_key_query"),
+}
+"""Field of a file → values that change blocks in a way that is not known."""
+_ATTENTION = ("full_attention", "sliding_attention", "chunked_attention")
+
+
+def style_of(data: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return the fields that follow from the type of a model and from the switches of its file.
+
+    Raises
+    ------
+    InstanceError
+        If the type is not known, or a switch asks for what is not.
+    """
+    kind = data.get("model_type")
+    if not isinstance(kind, str) or kind not in STYLES:
+        inner = data.get("text_config")
+        within = isinstance(inner, Mapping) and str(inner.get("model_type")) in STYLES
+        hint = " its text_config may be given in a file of its own;" if within else ""
+        raise fail(source, f"is {kind!r:.60};{hint} known are {', '.join(STYLES)}", "model_type")
+    data = with_attention(data)
+    style = STYLES[kind]
+    for name, values in _NOT_KNOWN.items():
+        fits = name in _HEADS and "head_norms" in style
+        if data.get(name) in values and not fits:
+            raise fail(source, f"is {data[name]!r:.60}, which is not known of {kind}", name)
+    layers = data.get("layer_types")
+    for layer in layers if isinstance(layers, list) else []:
+        if layer not in _ATTENTION:
+            raise fail(source, f"has {layer!r:.60}; known are {', '.join(_ATTENTION)}", "layer_types")
+    return {**style, **_biases(data, source), **_blocks(data, style, source)}
+
+
+def with_attention(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a file's fields with those of its attention, which MPT keeps apart."""
+    own = data.get("attn_config")
+    return {**data, **own} if isinstance(own, Mapping) else data
+
+
+def _switch(data: Mapping[str, Any], name: str, source: str) -> bool | None:
+    """Return what a switch of a file says; None if it is not there."""
+    said = data.get(name)
+    if said is not None and not isinstance(said, bool):
+        raise fail(source, f"is {said!r:.60}; it must be true or false", name)
+    return said
+
+
+def _biases(data: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return where biases are, if the file says it of all linear layers."""
+    without = _switch(data, "no_bias", source)
+    if without is not None:
+        return {"attention_bias": not without, "inner_bias": not without, "norm_vectors": 1 if without else 2}
+    for name in ("use_bias", "bias"):
+        said = _switch(data, name, source)
+        if said is not None:
+            return {"attention_bias": said, "inner_bias": said}
+    return {}
+
+
+def _blocks(data: Mapping[str, Any], style: Style, source: str) -> dict[str, Any]:
+    """Return what the switches of a file say of heads, positions and branches of a block."""
+    found: dict[str, Any] = {}
+    # Falcon's later models have groups of heads and two norms, whatever the other switches say.
+    grouped = _switch(data, "new_decoder_architecture", source) is True
+    one = _switch(data, "multi_query", source)
+    if grouped:
+        found |= {"multi_query": None, "parallel": 2}
+    elif one is not None:
+        found["multi_query"] = one
+    if _switch(data, "do_layer_norm_before", source) is False:
+        found["norms"] = "after"
+    slopes = _switch(data, "alibi", source)
+    if slopes is not None:
+        found["places"] = (
+            "slopes" if slopes else "learned" if style["places"] == "slopes" else style["places"]
+        )
+    for name in ("parallel_attn", "use_parallel_residual"):
+        beside = _switch(data, name, source)
+        if beside is not None and not (beside and grouped):
+            found["parallel"] = (style.get("parallel") or 1) if beside else 0
+    return found
+
 
 Family = Literal["bert", "gpt2", "opt", "llama"]
 _NAMES = {

@@ -15,7 +15,7 @@ from ...reports.text import TextColumn, console, figure, first_rows, percent, ta
 if TYPE_CHECKING:
     from ....instances.allocation.fits import LossFit, SpeedFit
     from ....instances.allocation.fits.loss import FittedLoss
-    from ....instances.allocation.fits.speed_fit import Candidate, FittedSpeed
+    from ....instances.allocation.fits.speed import Candidate, FittedSpeed
 
 FitT = TypeVar("FitT", "LossFit", "SpeedFit")
 

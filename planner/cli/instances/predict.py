@@ -14,9 +14,9 @@ import typer
 
 from ....instances.common.errors import OptionError
 from ....instances.documents import save
-from ....instances.prediction.fill.answer import short
-from ....instances.prediction.fill.predict import CATALOGUE, Prediction
-from ....instances.prediction.fill.predict import predict as predicted
+from ....instances.prediction.provisioning.predict import CATALOGUE, Prediction
+from ....instances.prediction.provisioning.predict import predict as predicted
+from ....instances.prediction.provisioning.report import short
 from ...api import solve
 from ...exit_codes import INFEASIBLE, SOLVED, code_of_result
 from ...output import say, write_file

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....instances.common.geometries import Geometry
-from ....instances.consolidation.devices import WHOLE, Ask, Device, DeviceSlot
-from ....instances.consolidation.packing import Held
+from ....instances.common.hardware import Geometry
+from ....instances.consolidation.devices import WHOLE, Ask, Device, DeviceSlot, Held
 
 FREE, TAKEN, SHARED, PARTED = range(4)
 MODES = {"free": FREE, "whole": TAKEN, "shared": SHARED, "parted": PARTED}

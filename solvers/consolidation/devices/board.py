@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ....formulations.consolidation.plan import JobPlacement, entry_of
-from ....instances.consolidation.devices import WHOLE
+from ....instances.consolidation.devices import WHOLE, Held
 from ....instances.consolidation.job import ONLY_GROUP
-from ....instances.consolidation.packing import Held
 from .bank import Bank
 from .cluster import Cluster, TaskKind
 

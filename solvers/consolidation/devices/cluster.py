@@ -17,8 +17,8 @@ from ....formulations.consolidation.devices.fewest import instances_of
 from ....formulations.consolidation.devices.formulation import DeviceFormulation
 from ....instances.common.arrays import Ints
 from ....instances.consolidation.devices import Ask
+from ....instances.consolidation.instance import Server
 from ....instances.consolidation.job import GpuModels, PlacementJob, allows
-from ....instances.consolidation.server import Server
 
 LARGEST = 2**40
 """Units of a resource on a server at most; finer amounts are rounded, demands up and what is free down."""

@@ -18,9 +18,8 @@ import numpy as np
 from ....formulations.consolidation.devices.staying import staying
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.arrays import Floats
-from ....instances.consolidation.devices import WHOLE
+from ....instances.consolidation.devices import WHOLE, Held
 from ....instances.consolidation.job import PlacementJob
-from ....instances.consolidation.packing import Held
 from ...common.base import Clock
 from .board import Board, Taste
 from .cluster import Cluster, JobsAlike

@@ -23,7 +23,7 @@ import numpy as np
 
 from ....formulations.consolidation.certificate import LARGEST
 from ....instances.common.arrays import Floats, Ints
-from ....instances.common.geometries import Geometry
+from ....instances.common.hardware import Geometry
 from ....instances.consolidation.devices import WHOLE, Ask, Device
 from ...backends.base import BackendError
 from ...backends.highs_mip import linear_program, solver_with

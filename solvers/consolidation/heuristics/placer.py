@@ -16,8 +16,8 @@ from ....formulations.common.tolerance import TOLERANCE
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement, Placement, entry_of
 from ....instances.common.errors import OutOfTimeError
+from ....instances.consolidation.instance import Server
 from ....instances.consolidation.job import GpuModels, PlacementJob
-from ....instances.consolidation.server import Server
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
 from ...common.result import Limit

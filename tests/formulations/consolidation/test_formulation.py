@@ -13,9 +13,8 @@ import clusterplan
 from clusterplan.formulations.consolidation.fewest_servers import Shapes, fewest_servers, shape_of
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.consolidation.plan import JobPlacement
-from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
 from clusterplan.instances.consolidation.job import Group
-from clusterplan.instances.consolidation.server import Server
 
 AMOUNTS = st.fixed_dictionaries({"gpu": st.integers(0, 4), "cpu": st.integers(0, 4)})
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from clusterplan.instances.consolidation.kind import CONSOLIDATION
-from clusterplan.instances.files.references import Folder
 from clusterplan.instances.files.tables import read_table
+from clusterplan.instances.references import Folder
 
 
 def test_lists_that_are_no_tables_stay(tmp_path: Path) -> None:

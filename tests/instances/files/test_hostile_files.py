@@ -23,17 +23,15 @@ from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 import clusterplan
 from clusterplan.instances.allocation.fits import fit_speed
 from clusterplan.instances.allocation.generate import generate_allocation
-from clusterplan.instances.common.errors import MOST_FAULTS, Fault, InstanceError, OptionError
-from clusterplan.instances.common.printable import shown
+from clusterplan.instances.common.errors import MOST_FAULTS, Fault, InstanceError, OptionError, shown
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.documents import load, parse_instance, save
-from clusterplan.instances.files import csv_tables, json_reading, limits, parquet_reading, reading
-from clusterplan.instances.files.json_reading import TooMuchError, check_size, parse_json
-from clusterplan.instances.files.reading import parse_document
-from clusterplan.instances.importers.gavel.files import read_table, read_trace, speeds_of
+from clusterplan.instances.files import csv_tables, reading, tables
+from clusterplan.instances.files.reading import TooMuchError, check_size, parse_document, parse_json
 from clusterplan.instances.importers.layer_graphs.pipedream import read_pipedream
-from clusterplan.instances.importers.pollux import import_pollux
-from clusterplan.instances.importers.tiresias import import_tiresias
+from clusterplan.instances.importers.traces.gavel import read_table, read_trace, speeds_of
+from clusterplan.instances.importers.traces.pollux import import_pollux
+from clusterplan.instances.importers.traces.tiresias import import_tiresias
 from clusterplan.planner.stored_results import read_results, verify_stored
 from clusterplan.planner.verification import Verification
 
@@ -152,8 +150,8 @@ def test_a_list_in_a_document_has_a_greatest_length(tmp_path: Path) -> None:
 
 def test_json_that_would_outgrow_the_memory_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight bytes for each of its own; keys that all differ count twice."""
-    monkeypatch.setattr(json_reading, "MOST_MEMORY", 100_000)
-    monkeypatch.setattr(json_reading, "MANY_KEYS", 500)
+    monkeypatch.setattr(reading, "MOST_MEMORY", 100_000)
+    monkeypatch.setattr(reading, "MANY_KEYS", 500)
     check_size(json.dumps({"a": "x" * 10**6}))
     for hostile in ([[]] * 20_000, [{}] * 20_000, [1] * 50_000, ["\U0001f600"] + ["123456789"] * 10_000):
         with pytest.raises(TooMuchError):
@@ -167,7 +165,7 @@ def test_json_that_would_outgrow_the_memory_is_not_parsed(monkeypatch: pytest.Mo
 
 def test_keys_are_told_from_texts_that_look_like_them() -> None:
     """Escaped quotes hide no key and make none, and a text that never ends is searched once."""
-    many = json_reading._has_many_keys
+    many = reading._has_many_keys
     assert not many(json.dumps(['"a":' * 300_000, {'b"': 1, "c\\": 2}]))
     assert many(json.dumps({f'k"{number}"': 1 for number in range(250_000)}))
     began = time.perf_counter()
@@ -187,7 +185,7 @@ def test_numbers_of_thousands_of_digits_are_not_finite() -> None:
 def test_large_yaml_is_refused_before_it_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says what to write instead."""
     monkeypatch.setattr(reading, "parse_yaml", None)
-    said = refused(tmp_path, "a: " + "x" * limits.MOST_YAML_BYTES, "yaml")
+    said = refused(tmp_path, "a: " + "x" * reading.MOST_YAML_BYTES, "yaml")
     assert "at most 2,097,152 are read: write it as JSON, or move its lists to CSV or Parquet tables" in said
 
 
@@ -195,8 +193,8 @@ def test_without_its_c_library_yaml_has_a_lower_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PyYAML alone is ten times as slow."""
-    assert limits.MOST_YAML_BYTES_SLOW < limits.MOST_YAML_BYTES
-    monkeypatch.setattr(reading, "MOST_YAML", limits.MOST_YAML_BYTES_SLOW)
+    assert reading.MOST_YAML_BYTES_SLOW < reading.MOST_YAML_BYTES
+    monkeypatch.setattr(reading, "MOST_YAML", reading.MOST_YAML_BYTES_SLOW)
     assert "at most 131,072 are read" in refused(tmp_path, "a: " + "x" * 150_000, "yaml")
 
 
@@ -208,7 +206,7 @@ def test_deep_yaml_ends_neither_the_process_nor_the_day(tmp_path: Path, text: st
 
 def test_nesting_up_to_the_limit_is_read() -> None:
     """A hundred levels, and not one more."""
-    text = "[" * limits.DEEPEST + "]" * limits.DEEPEST
+    text = "[" * reading.DEEPEST + "]" * reading.DEEPEST
     assert parse_document(text, "d", ".yaml") == json.loads(text)
     assert "too deeply" in str(refusal(lambda: parse_document(f"[{text}]", "d", ".yaml")))
 
@@ -402,7 +400,7 @@ def test_parquet_is_refused_by_what_it_says_of_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file of kilobytes that becomes gigabytes is not opened any further."""
-    monkeypatch.setattr(parquet_reading, "_read_whole", None)
+    monkeypatch.setattr(tables, "_read_whole", None)
     path = tmp_path / "t.parquet"
     document = tmp_path / "d.json"
     document.write_text(json.dumps({**ALLOCATION, "jobs": "t.parquet"}))
@@ -427,7 +425,7 @@ def test_a_text_beside_a_null_in_a_dictionary_is_not_written_out(tmp_path: Path)
     codes = pa.array([0, 1] * 100_000, pa.int32())
     words = pa.array(["a" * 30_000, None])
     column = pa.DictionaryArray.from_arrays(codes, words)
-    plain = parquet_reading._plain(pa.chunked_array([column]), "name", "t")
+    plain = tables._plain(pa.chunked_array([column]), "name", "t")
     assert plain.nbytes < 2_000_000
     assert plain.null_count == 100_000
     assert plain[0].as_py() == "a" * 30_000
@@ -575,6 +573,6 @@ def test_the_reference_lists_the_limits() -> None:
         "MOST_SMALL_CELLS",
         "LONGEST_TEXT",
     ):
-        assert re.search(rf"\b{getattr(limits, name):,}\b", section), name
-    assert f"{limits.MOST_MEMORY // 10**6} MB" in section
-    assert f"{limits.MOST_TABLE_BYTES // 2**20} MiB" in section
+        assert re.search(rf"\b{getattr(reading, name):,}\b", section), name
+    assert f"{reading.MOST_MEMORY // 10**6} MB" in section
+    assert f"{reading.MOST_TABLE_BYTES // 2**20} MiB" in section

@@ -1,13 +1,22 @@
-"""Files of importers that hold one mapping."""
+"""Files of importers that hold one mapping.
+
+Reading text that is packed by gzip, within limits.
+
+YAML 1.2 as plain data.
+"""
 
 from __future__ import annotations
 
+import gzip
+import math
 from pathlib import Path
 
 import pytest
+import yaml
 
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.files.reading import read_mapping, read_text
+from clusterplan.instances.files import reading
+from clusterplan.instances.files.reading import parse_yaml, read_mapping, read_text
 
 
 def test_a_file_that_holds_a_mapping(tmp_path: Path) -> None:
@@ -37,3 +46,75 @@ def test_text_in_another_encoding(tmp_path: Path, raw: bytes, fault: str) -> Non
     assert str(caught.value) == f"{file}: {fault}"
     if fault.startswith("line"):
         assert read_text(file, errors="replace") == "a\nb\n\ufffd"
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def test_a_packed_text_is_unpacked(tmp_path: Path) -> None:
+    """Only the ending of its name decides."""
+    assert read_text(write(tmp_path / "a.csv.gz", gzip.compress("a,ü\n".encode()))) == "a,ü\n"
+    assert read_text(write(tmp_path / "a.csv", b"a,b\n")) == "a,b\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"a,b\n", "is not in gzip's format, or damaged"),
+        (gzip.compress(b"a,b\n", mtime=0)[:-9], "is cut short, or holds more than one file"),
+        (
+            gzip.compress(b"a", mtime=0) + gzip.compress(b"b", mtime=0),
+            "is cut short, or holds more than one file",
+        ),
+        (gzip.compress(b"a" * 101, mtime=0), "holds more than 100 bytes; unpack it"),
+        (gzip.compress(b"", mtime=0), "is empty"),
+        (gzip.compress(b"\xff", mtime=0), "is not text"),
+    ],
+)
+def test_what_cannot_be_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, what: str
+) -> None:
+    """Damaged, cut, joined and too large ones are refused."""
+    monkeypatch.setattr(reading, "MOST_UNPACKED_BYTES", 100)
+    with pytest.raises(InstanceError, match=what):
+        read_text(write(tmp_path / "a.csv.gz", content))
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("1e-3", 1e-3),
+        ("no", "no"),
+        ("2024-01-01", "2024-01-01"),
+        ("'1'", "1"),
+        ("!!str 1", "1"),
+        ("~", None),
+        ("-.inf", -math.inf),
+        ("[1, true, x]", [1, True, "x"]),
+        ("a: &x [1]\nb: *x", {"a": [1], "b": [1]}),
+        ("", None),
+    ],
+)
+def test_plain_data(text: str, data: object) -> None:
+    """Scalars have the meaning of YAML 1.2, and aliases are written out."""
+    assert parse_yaml(text) == data
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("a: 1\na: 2", yaml.YAMLError),
+        ("!!python/object:x {}", yaml.YAMLError),
+        ("a\n---\nb", yaml.YAMLError),
+        ("<<: {a: 1}", yaml.YAMLError),
+        ("*x", yaml.YAMLError),
+        ("&a [*a]", ValueError),
+        ("[" * 200 + "]" * 200, RecursionError),
+    ],
+)
+def test_what_is_refused(text: str, error: type[Exception]) -> None:
+    """Repeated keys, tags that make objects, second documents, loops and depth."""
+    with pytest.raises(error):
+        parse_yaml(text)

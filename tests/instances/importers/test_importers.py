@@ -17,7 +17,7 @@ from clusterplan.instances.common.speed import RingAllreduce, SpeedTable
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers import import_gavel, import_pollux, import_sailor, import_tiresias
-from clusterplan.instances.importers.tiresias import TENSORS_MB
+from clusterplan.instances.importers.traces.tiresias import TENSORS_MB
 from clusterplan.instances.staging.instance import StagingInstance
 
 GPUS = {"v100": 36, "p100": 36, "k80": 36}

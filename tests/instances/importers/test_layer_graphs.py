@@ -16,8 +16,8 @@ import yaml
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
+from clusterplan.instances.importers.layer_graphs.chain import LayerGraph, Node, chain_of, in_order
 from clusterplan.instances.importers.layer_graphs.dnn_partitioning import folded, read
-from clusterplan.instances.importers.layer_graphs.graph import LayerGraph, Node, chain_of, in_order
 from clusterplan.instances.importers.layer_graphs.pipedream import FIGURE, read_pipedream
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.planner.cli import main as cli

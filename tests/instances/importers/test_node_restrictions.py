@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterplan.instances.common.printable import some
+from clusterplan.instances.common.errors import some
 from clusterplan.instances.importers.node_restrictions import (
     LONGEST,
     Choice,

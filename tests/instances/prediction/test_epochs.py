@@ -1,4 +1,9 @@
-"""Epochs until a target, and Zeus's records with each batch size held out."""
+"""Epochs until a target, and Zeus's records with each batch size held out.
+
+Records of epochs at other batch sizes.
+
+How much is trained, and by when.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from clusterplan.instances.common.errors import OptionError
-from clusterplan.instances.prediction.epochs import EpochRecord, leave_one_out, predict_epochs
+from clusterplan.instances.common.errors import InstanceError, OptionError
+from clusterplan.instances.prediction.epochs import (
+    EpochRecord,
+    Work,
+    leave_one_out,
+    predict_epochs,
+    read_records,
+)
 
 
 def _records(*pairs: tuple[float, float | None]) -> list[EpochRecord]:
@@ -90,3 +101,38 @@ def test_zeus_with_each_batch_size_left_out(
     assert error <= _constant(epochs) + 1e-12
     # The seeds of ImageNet alone differ by half at one batch size.
     assert most is None or error <= most + 1e-12
+
+
+def test_an_empty_cell_never_met_the_target(tmp_path: Path) -> None:
+    path = tmp_path / "records.csv"
+    path.write_text("batch,epochs,seed\n16,3,1\n32,,1\n")
+    assert read_records(path) == (EpochRecord(16, 3), EpochRecord(32, None))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("batch\n16\n", "has no column epochs"),
+        ("batch,epochs\n", "but no rows"),
+        ("batch,epochs\n16,three\n", "line 2"),
+        ("batch,epochs\n-1,3\n", "line 2"),
+        ("batch,epochs\n,3\n", "line 2"),
+        ("batch,epochs\nnan,3\n", "line 2"),
+    ],
+)
+def test_faults_name_the_line(tmp_path: Path, text: str, what: str) -> None:
+    path = tmp_path / "records.csv"
+    path.write_text(text)
+    with pytest.raises(InstanceError, match=what):
+        read_records(path)
+
+
+def test_a_deadline_is_a_floor() -> None:
+    assert Work(7200, 2, within_h=2).floor_samples_per_s == pytest.approx(2.0)
+    assert Work().floor_samples_per_s is None
+
+
+@pytest.mark.parametrize("wrong", [{"samples": 0}, {"within_h": -1}, {"parallel_share": 1.1}])
+def test_what_cannot_be_of_work(wrong: dict[str, float]) -> None:
+    with pytest.raises(OptionError, match="must be"):
+        Work(**wrong)

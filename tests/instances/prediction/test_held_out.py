@@ -15,10 +15,8 @@ from clusterplan.instances.prediction.measurement_plan import plan_measurements
 from clusterplan.instances.prediction.models import Setting
 from clusterplan.instances.prediction.models.transformer import Transformer
 from clusterplan.instances.prediction.models.transformer_config import config_of
+from clusterplan.instances.prediction.operator_times import DataSheetTimes, FittedTimes, Measurement
 from clusterplan.instances.prediction.operators import Operator
-from clusterplan.instances.prediction.times.data_sheet import DataSheetTimes
-from clusterplan.instances.prediction.times.fitted import FittedTimes
-from clusterplan.instances.prediction.times.measurements import Measurement
 
 NAME = "Tesla V100-PCIE-32GB"
 ROW_KINDS = {

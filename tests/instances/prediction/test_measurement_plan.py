@@ -16,8 +16,8 @@ from clusterplan.instances.prediction.measurement_plan import (
     shares,
 )
 from clusterplan.instances.prediction.models import Setting, load_model
+from clusterplan.instances.prediction.operator_times import FAMILY
 from clusterplan.instances.prediction.operators import SHAPES, Operator
-from clusterplan.instances.prediction.times.families import FAMILY
 
 L4 = gpu_named("l4")
 

@@ -7,7 +7,7 @@ import pytest
 
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.scheduling.generate import generate_scheduling
-from clusterplan.instances.scheduling.job_table import JobTable
+from clusterplan.instances.scheduling.jobs import JobTable
 
 
 def test_the_load_is_what_was_asked_for() -> None:

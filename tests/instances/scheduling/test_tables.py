@@ -9,10 +9,10 @@ import pytest
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.files import tables as files
 from clusterplan.instances.files.columns import Columns
-from clusterplan.instances.files.references import Folder
+from clusterplan.instances.references import Folder
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.instances.scheduling.job_table import JobTable
+from clusterplan.instances.scheduling.jobs import JobTable
 from clusterplan.instances.scheduling.tables import read_jobs, resolved, wants_table, write_jobs
 
 CSV = "name,arrival_s,duration_s,demand.gpu,tasks,tenant\n"

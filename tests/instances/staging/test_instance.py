@@ -1,18 +1,35 @@
-"""Documents of staging: memory of a layer, one number or one per type."""
+"""Documents of staging: memory of a layer, one number or one per type.
+
+Edges of a graph of layers: what is refused, and that chains keep their form.
+
+Times of layers in columns with a unit.
+
+Replicated stages as types.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from sample_documents import STAGING
 from staging_graphs import diamond
-from staging_instances import two_layers
+from staging_instances import half_serial, two_layers
 
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.documents import parse_instance, to_text
+from clusterplan.instances.documents import load, parse_instance, to_text
 from clusterplan.instances.files.reading import parse_document
 from clusterplan.instances.staging.generate import generate_staging
-from clusterplan.instances.staging.instance import Layer
+from clusterplan.instances.staging.instance import (
+    Edge,
+    Layer,
+    StagingInstance,
+    edge_complaints,
+    with_replicas,
+    with_seconds,
+)
 
 SECONDS = {"compute_s": {"slow": 4, "fast": 1}, "compute_parallel": 0.5}
 
@@ -68,3 +85,159 @@ def test_a_training_whose_cost_no_double_holds_is_refused() -> None:
     assert parse_instance(document | {"probe_batch": 1e-100})
     with pytest.raises(InstanceError, match=r"takes inf probe batches, .* exceed 1e\+200"):
         parse_instance(document | {"probe_batch": 5e-324})
+
+
+FORWARD = {"a": False, "b": False, "c": True}
+
+
+def complaints(*pairs: str) -> list[tuple[str, str]]:
+    return list(edge_complaints([Edge(source=pair[0], target=pair[1]) for pair in pairs], FORWARD))
+
+
+def test_what_is_wrong_with_edges() -> None:
+    """Unknown layers, cycles, and edges from the backward pass to the forward one."""
+    assert complaints("ab", "bc") == []
+    assert complaints("ax") == [("edges[0].target", "unknown layer 'x'; the layers are: a, b, c")]
+    assert complaints("ab", "ca") == [("edges[1]", "leads from backward layer 'c' to a forward one")]
+    (place, what), *_ = complaints("ab", "ba")
+    assert (place, what.split()[:4]) == ("edges", ["have", "a", "cycle", "through"])
+
+
+def test_a_chain_has_none_of_the_fields_of_graphs() -> None:
+    """So its document, and its hash, are what they were before there were graphs."""
+    chain = half_serial()
+    assert not chain.is_graph
+    assert not {"edges", "stage_cost", "most_units_per_stage"} & set(chain.document())
+    assert not {"transfer_s", "colour", "backward"} & set(chain.document()["layers"][0])
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"stage_rule": "maximal_runs"}, "stage_rule: is maximal_runs; stages of a graph have no neighbours"),
+        ({"edges": None}, "stage_cost: is for graphs, and there are no edges"),
+    ],
+)
+def test_rules_between_the_fields(fields: dict[str, object], expected: str) -> None:
+    """Each fault has one line."""
+    with pytest.raises(InstanceError, match=expected.replace("(", "[(]")):
+        diamond(**fields)
+
+
+TYPES = [{"name": "A100"}, {"name": "cpu_s"}]
+
+
+def seconds(**row: Any) -> Any:
+    """Return compute_s of one layer."""
+    return with_seconds({"types": TYPES, "layers": [row]}, "d")["layers"][0]
+
+
+def test_units_become_seconds() -> None:
+    """The case of a type does not matter, and its name may end as a unit does."""
+    assert seconds(name="l", a100_ms=35, cpu_s_us=2_000_000) == {
+        "name": "l",
+        "compute_s": {"A100": 0.035, "cpu_s": 2.0},
+    }
+    assert seconds(A100_s=3)["compute_s"] == {"A100": 3.0}
+
+
+def test_fields_of_a_layer_are_no_times() -> None:
+    row = {"name": "l", "compute_s": {"A100": 1}, "communication_s": {}, "transfer_s": None, "memory_gib": 3}
+    assert seconds(**row) == row
+
+
+def test_a_column_beside_seconds_of_another_type_is_added() -> None:
+    assert seconds(compute_s={"cpu_s": 1}, a100_ms=1)["compute_s"] == {"cpu_s": 1, "A100": 0.001}
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"t4_ms": 1}, "layers[0].t4_ms: names no type 't4'; the types are: A100, cpu_s"),
+        ({"a100_ms": 1, "A100_us": 1}, "layers[0].A100_us: is a second time on 'A100'"),
+        ({"a100_ms": 1, "compute_s": {"A100": 1}}, "is a second time on 'A100'"),
+        ({"a100_ms": "fast"}, "layers[0].a100_ms: is 'fast', which is not a number"),
+        ({"a100_ms": True}, "is True, which is not a number"),
+    ],
+)
+def test_wrong_times_are_named(row: dict[str, Any], said: str) -> None:
+    with pytest.raises(InstanceError) as caught:
+        seconds(**row)
+    assert said in str(caught.value)
+
+
+def test_a_csv_of_milliseconds_is_the_same_instance(tmp_path: Path) -> None:
+    """As the document in seconds, by its hash; a line is named where a cell is wrong."""
+    (tmp_path / "d.yaml").write_text(yaml.safe_dump({**STAGING, "layers": "l.csv"}))
+    (tmp_path / "e.yaml").write_text(yaml.safe_dump(STAGING))
+    (tmp_path / "l.csv").write_text(
+        "name,A_ms,B_us,compute_parallel\nl0,1000,500000,0.9\nl1,2000,300000,0.9\n"
+    )
+    assert load(tmp_path / "d.yaml").sha256() == load(tmp_path / "e.yaml").sha256()
+    (tmp_path / "l.csv").write_text("name,A_ms,B_us,compute_parallel\nl0,1000,x,0.9\nl1,2000,300000,0.9\n")
+    with pytest.raises(InstanceError, match=r"l.csv: line 2: B_us: is 'x', which is not a number"):
+        load(tmp_path / "d.yaml")
+
+
+def test_times_that_look_like_milliseconds_are_pointed_out(tmp_path: Path) -> None:
+    layers = [{"name": f"l{k}", "compute_s": {"A": 30 + k}, "compute_parallel": 0.9} for k in range(4)]
+    (tmp_path / "d.yaml").write_text(yaml.safe_dump({**STAGING, "layers": layers}))
+    (note,) = load(tmp_path / "d.yaml").figure_notes()
+    assert "from 31.5 s on" in note
+    assert "A_ms" in note
+    for layer in layers:
+        layer["compute_s"]["A"] /= 1000
+    (tmp_path / "d.yaml").write_text(yaml.safe_dump({**STAGING, "layers": layers}))
+    assert load(tmp_path / "d.yaml").figure_notes() == []
+
+
+def four_gpus(**fields: Any) -> StagingInstance:
+    """Return the diamond on four GPUs, its layers with 6 bytes of weights and 8 of output."""
+    layers = [
+        layer.model_dump(exclude_none=True)
+        | {"weight_bytes": 6.0, "output_bytes": 8.0, "compute_parallel": 1}
+        for layer in diamond().layers
+    ]
+    return diamond(4, layers=layers, **fields)
+
+
+def test_times_of_replicas() -> None:
+    """Layer c takes 3 s alone; two replicas add 2 · 6/2 bytes, at 2 bytes/s, and share all of it."""
+    made = with_replicas(four_gpus(), 2.0)
+    assert [one.name for one in made.types] == ["1 x gpu", "2 x gpu", "3 x gpu", "4 x gpu"]
+    assert [one.price_usd_per_hour for one in made.types] == [1, 2, 3, 4]
+    assert (made.hourly_budget_usd, made.most_units_per_stage) == (4, 1)
+    layer = made.layers[2]
+    assert layer.compute_s["1 x gpu"] == 3
+    assert layer.compute_s["2 x gpu"] == pytest.approx((3 + 3) / 2)
+    assert layer.compute_s["3 x gpu"] == pytest.approx((3 + 4) / 3)
+    assert layer.transfer_s == pytest.approx({f"{m} x gpu": 8 / m for m in range(1, 5)})
+
+
+def test_what_is_not_shared() -> None:
+    """A serial share stays; neither weights nor tensors need be moved."""
+    layers = [layer.model_copy(update={"compute_parallel": {"gpu": 0.5}}) for layer in four_gpus().layers]
+    made = with_replicas(four_gpus().model_copy(update={"layers": layers}), 2.0, 0.0, 0.0)
+    assert made.layers[2].compute_s["3 x gpu"] == pytest.approx(1.5 + 0.5)
+    assert made.layers[2].transfer_s == dict.fromkeys(made.layers[2].compute_s, 0.0)
+
+
+def test_it_is_still_an_instance() -> None:
+    """Its document can be read again."""
+    made = with_replicas(four_gpus(), 2.0)
+    assert StagingInstance.model_validate(made.model_dump(exclude_none=True)) == made
+
+
+@pytest.mark.parametrize(
+    "instance",
+    [
+        two_layers(),
+        diamond(hourly_budget_usd=3),
+        diamond(types=[{"name": "gpu", "price_usd_per_hour": 0, "limit": 2}]),
+        diamond(types=[{"name": "gpu", "price_usd_per_hour": 1}]),
+    ],
+)
+def test_other_instances_are_refused(instance: StagingInstance) -> None:
+    """A chain, one with a budget, without prices, or without a limit."""
+    with pytest.raises(ValueError, match="replicas need"):
+        with_replicas(instance, 1.0)

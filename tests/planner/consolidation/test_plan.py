@@ -15,10 +15,9 @@ from placements import job, placement, server
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.devices import Ask, DeviceSlot
-from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
 from clusterplan.instances.consolidation.job import Group
-from clusterplan.instances.consolidation.server import Server
-from clusterplan.instances.importers.slurm.jobs import SHARES
+from clusterplan.instances.importers.clusters.slurm_jobs import SHARES
 from clusterplan.planner.changes import leading
 from clusterplan.planner.consolidation.kubernetes import kubernetes_lines
 from clusterplan.planner.consolidation.page import Servers, consolidation_parts

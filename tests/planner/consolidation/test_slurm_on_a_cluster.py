@@ -12,7 +12,7 @@ from slurm_cluster import SlurmCluster, slurm_cluster
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.instances.importers.slurm.importer import import_slurm
+from clusterplan.instances.importers.clusters.slurm import import_slurm
 from clusterplan.planner.publish import plan_text
 
 pytestmark = pytest.mark.slow

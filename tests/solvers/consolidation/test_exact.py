@@ -18,7 +18,7 @@ from clusterplan.formulations.consolidation import build_classes as consolidatio
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.instances.importers.tiresias import import_tiresias
+from clusterplan.instances.importers.traces.tiresias import import_tiresias
 from clusterplan.planner.cli.solving import notes
 from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.base import Clock

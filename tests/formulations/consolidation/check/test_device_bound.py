@@ -23,7 +23,7 @@ from clusterplan.formulations.consolidation.check.device_bound import (
 from clusterplan.formulations.consolidation.check.device_certificate import shape_bounds
 from clusterplan.formulations.consolidation.devices.device_prices import DevicePrices, PricedGoal
 from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
-from clusterplan.instances.common.geometries import GEOMETRIES
+from clusterplan.instances.common.hardware import GEOMETRIES
 from clusterplan.instances.consolidation.devices import Device
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 

@@ -9,8 +9,8 @@ import pytest
 
 from clusterplan.formulations.consolidation.check.fewest_servers import fewest_again
 from clusterplan.formulations.consolidation.fewest_servers import Shapes, fewest_servers
+from clusterplan.instances.consolidation.instance import Server
 from clusterplan.instances.consolidation.job import Group
-from clusterplan.instances.consolidation.server import Server
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3])

@@ -9,8 +9,8 @@ import pytest
 from clusterplan.formulations.consolidation.devices import fewest
 from clusterplan.formulations.consolidation.devices.fewest import alike, fewest_on_devices, tasks_on
 from clusterplan.instances.common.errors import TooLargeError
+from clusterplan.instances.consolidation.instance import Server
 from clusterplan.instances.consolidation.job import Group
-from clusterplan.instances.consolidation.server import Server
 
 
 def _servers(*counts: int, geometry: str | None = "a100-40", **fields: Any) -> list[Server]:

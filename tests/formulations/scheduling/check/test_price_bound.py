@@ -16,7 +16,7 @@ from clusterplan.formulations.scheduling.check.price_bound import price_bound, p
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.formulations.scheduling.plan import Segment
 from clusterplan.formulations.scheduling.price_grid import PriceGrid
-from clusterplan.instances.importers.traces.muri import import_muri
+from clusterplan.instances.importers.traces.tiresias import import_muri
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.options import SolveOptions

@@ -1,14 +1,24 @@
-"""Gavel's jobs as a trace."""
+"""Gavel's jobs as a trace.
+
+Gavel's traces for consolidation: measured slowdowns, what is assumed, and broken options.
+"""
 
 from __future__ import annotations
 
+import ast
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.importers.traces.gavel import import_gavel_trace
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.documents import parse_instance, to_text
+from clusterplan.instances.importers.traces.gavel import import_gavel_consolidation, import_gavel_trace
+from clusterplan.planner.api import solve
 
 
 def files(folder: Path) -> tuple[Path, Path]:
@@ -38,3 +48,141 @@ def test_the_real_trace(shared_data: Path) -> None:
     folder = shared_data / "gavel"
     files = (folder / "simulation_throughputs.json", folder / "msr-seed0-e13805.trace")
     assert len(import_gavel_trace(*files, "v100", 64).jobs) == 504
+
+
+THROUGHPUTS = {
+    "v100": {
+        "('A3C', 1)": {"null": 2.0},
+        "('LM', 2)": {"null": 4.0},
+        "('LM', 4)": {"null": 8.0},
+        "('Net', 2)": {"null": 2.0},
+        "('Zero', 2)": {"null": 0.0},
+    },
+    "v100_unconsolidated": {
+        "('A3C', 1)": {"null": 2.0},
+        "('LM', 2)": {"null": 1.0},
+        "('LM', 4)": {"null": 4.0},
+        "('Net', 2)": {"null": 2.5},
+        "('Zero', 2)": {"null": 1.0},
+    },
+    "k80": {"('A3C', 1)": {"null": 1.0}},
+}
+
+
+def line(model: str, gpus: int, priority: str = "1") -> str:
+    return "\t".join([model, "c", ".", "--steps", "1", "100", str(gpus), priority, "-1.0", "0"])
+
+
+TRACE = (line("A3C", 1), line("LM", 2), line("LM", 4), line("Net", 2), line("Zero", 2), line("New", 8))
+
+
+def small(folder: Path, trace: tuple[str, ...] = TRACE, **options: Any) -> ConsolidationInstance:
+    (folder / "speeds.json").write_text(json.dumps(options.pop("throughputs", THROUGHPUTS)))
+    (folder / "small.trace").write_text("\n".join(trace))
+    chosen = {"gpu_type": "v100", "servers": 4, "gpus_per_server": 2, **options}
+    return import_gavel_consolidation(folder / "speeds.json", folder / "small.trace", **chosen)
+
+
+def faults(call: Callable[[], Any]) -> list[str]:
+    with pytest.raises(InstanceError) as caught:
+        call()
+    return str(caught.value).split("\n")
+
+
+def real(shared_data: Path, trace: str = "max_min_fairness.trace", **options: Any) -> ConsolidationInstance:
+    folder = shared_data / "gavel"
+    chosen = {"gpu_type": "v100", "servers": 20, "gpus_per_server": 8, **options}
+    return import_gavel_consolidation(folder / "simulation_throughputs.json", folder / trace, **chosen)
+
+
+def test_real_trace(shared_data: Path) -> None:
+    """The 96 jobs ask 169 GPUs; each of several GPUs has the measured ratio of its speeds."""
+    instance = real(shared_data)
+    assert len(instance.jobs) == 96
+    assert sum(job.worth for job in instance.jobs) == 169
+    assert instance.objectives == ("value", "slowdown", "servers")
+    raw = json.loads((shared_data / "gavel" / "simulation_throughputs.json").read_text())
+    for job in instance.jobs:
+        key = f"('{job.name.split(' ', 1)[1]}', {job.tasks})"
+        ratio = raw["v100_unconsolidated"][key]["null"] / raw["v100"][key]["null"]
+        assert job.relative_speed(1) == 1
+        assert job.relative_speed(2) == job.relative_speed(7) == pytest.approx(ratio)
+    assert parse_instance(yaml.safe_load(to_text(instance))) == instance
+
+
+def test_eight_entries_are_faster_spread(shared_data: Path, tmp_path: Path) -> None:
+    """A trace with one job for each entry of the V100's table has eight negative slowdowns."""
+    table = shared_data / "gavel" / "simulation_throughputs.json"
+    keys = [ast.literal_eval(key) for key in json.loads(table.read_text())["v100"]]
+    trace = tmp_path / "all.trace"
+    trace.write_text("\n".join(line(model, gpus) for model, gpus in keys))
+    instance = import_gavel_consolidation(table, trace, "v100", 10, 8)
+    assert sum(job.relative_speed(2) > 1 for job in instance.jobs) == 8
+    assert "8 jobs were measured faster when spread; their slowdown is negative." in instance.assumptions
+
+
+def test_jobs_without_measured_speeds(shared_data: Path) -> None:
+    """In this trace 103 jobs have a model or number of GPUs that the table lacks; they stay in."""
+    instance = real(shared_data, "msr-seed0-e13805.trace")
+    assert len(instance.jobs) == 607
+    assert "103 jobs stay in without measured speeds" in " ".join(instance.assumptions)
+
+
+def test_speeds_of_each_job(tmp_path: Path) -> None:
+    """One server has the consolidated speed, more the other; what was not measured is not there."""
+    instance = small(tmp_path)
+    assert [job.speed_by_servers for job in instance.jobs] == [
+        {},
+        {1: 1.0, 2: 0.25},
+        {1: 1.0, 2: 0.5},
+        {1: 1.0, 2: 1.25},
+        {},
+        {},
+    ]
+    said = " ".join(instance.assumptions)
+    assert "the source does not say over how many it spread a job" in said
+    assert "2 jobs ask more GPUs than a server has" in said
+    assert "1 jobs were measured faster when spread" in said
+    assert "2 jobs stay in without measured speeds of their model on as many GPUs" in said
+    assert "Zero on 2, New on 8" in said
+    assert "1 measured speeds are 0 and left out as missing: ('Zero', 2) on v100." in said
+
+
+def test_the_plan_spreads_what_gains_by_it(tmp_path: Path) -> None:
+    """Slowdown keeps the job together that loses by being spread, and spreads the one that gains."""
+    instance = small(tmp_path, (line("LM", 2), line("Net", 2)), servers=2)
+    result = solve(instance)  # two servers of two GPUs: both jobs together lose 0, both spread 1.5 - 0.5
+    assert [record.value for record in result.objectives[:2]] == [4, 0]
+    alone = solve(small(tmp_path, (line("Net", 2),), servers=2))
+    assert alone.objectives[1].value == pytest.approx(-0.5)
+
+
+def test_first_jobs_and_priorities(tmp_path: Path) -> None:
+    """`first` keeps the start of the trace; priorities that differ from 1 are said to be unused."""
+    said = small(tmp_path, (line("LM", 2, "3"), line("LM", 4)), first=1).assumptions
+    assert said[0] == "Only the first 1 of the 2 jobs of the trace are considered."
+    assert "Priorities of the trace are not used." in said
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"gpu_type": "k80"}, "options: gpu_type: 'k80' has not both consolidated and unconsolidated speeds"),
+        ({"gpu_type": "h100"}, "allowed: v100"),
+        ({"gpu_type": "v100_unconsolidated"}, "allowed: v100"),
+        ({"servers": 0}, "options: servers: is 0, but must be at least 1"),
+        ({"gpus_per_server": -1}, "options: gpus_per_server: is -1, but must be at least 1"),
+        ({"first": 0}, "options: first: is 0, but must be at least 1"),
+        ({"trace": ("x",)}, "small.trace: line 1: has 1 columns"),
+        ({"trace": (line("LM", 2_000_000),)}, "jobs[0].tasks: is 2000000, but must be at most 1e+06"),
+        ({"throughputs": []}, "speeds.json: is not a mapping of GPU types"),
+        (
+            {"throughputs": {"v100": {}, "v100_unconsolidated": {"('LM', 2)": {}}}},
+            "v100_unconsolidated.('LM', 2): has no 'null'",
+        ),
+    ],
+)
+def test_bad_options_and_files(tmp_path: Path, options: dict[str, Any], expected: str) -> None:
+    """A wrong option or file is one line with what is allowed."""
+    (fault,) = faults(lambda: small(tmp_path, **options))
+    assert expected in fault

@@ -1,14 +1,34 @@
-"""Jobs of traces that ask for GPUs."""
+"""Jobs of traces that ask for GPUs.
+
+The unit of a column of times, from an option or its name.
+
+Entries of documents whose jobs ask for GPUs alone.
+
+The importer of plain CSV traces, and what it says about broken ones.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import run_here
 
-from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.importers.traces.gpu_trace import ASSUMED, Origin, gpu_row, gpu_trace
+from clusterplan.instances.common.errors import InstanceError, OptionError
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.instances.importers.traces.gpu_trace import (
+    ASSUMED,
+    ColumnUnit,
+    Origin,
+    gpu_job,
+    gpu_row,
+    gpu_servers,
+    gpu_trace,
+    import_trace,
+    unit_of_name,
+)
+from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.planner.exit_codes import BAD_INSTANCE
 
 
@@ -79,3 +99,152 @@ def test_importers_name_the_line(tmp_path: Path, importer: str, duration: str, g
     assert done.returncode == BAD_INSTANCE
     assert line.startswith("jobs.csv: line 4: ")
     assert fault in line
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("runtime_min", "min"),
+        ("runtime_h", "h"),
+        ("duration_ms", "ms"),
+        ("wait_s", "s"),
+        ("DurationMs", "ms"),
+        ("run time [hours]", "h"),
+        ("elapsed (µs)", "us"),
+        ("RUNTIME_MIN", "min"),
+        ("days", "d"),
+        ("duration", None),
+        ("minimum", None),
+        ("length_m", None),
+        ("min_runtime", None),
+        ("time_s_total", None),
+        ("7", None),
+    ],
+)
+def test_the_last_word_of_a_name_is_its_unit(name: str, unit: str | None) -> None:
+    assert unit_of_name(name) == unit
+
+
+def test_a_number_is_turned_into_seconds() -> None:
+    """An option wins over the name; without either it is seconds."""
+    assert ColumnUnit.of("run_min", None, "--duration-unit").in_seconds(1.5) == 90
+    assert ColumnUnit.of("run_min", "h", "--duration-unit").in_seconds(1.5) == 5400
+    assert ColumnUnit.of("run", None, "--duration-unit").in_seconds(1.5) == 1.5
+    values = [ColumnUnit.of("run", unit, "").in_seconds(7) for unit in ("us", "ms", "d")]
+    assert values == [7e-6, 0.007, 604_800]
+
+
+def test_they_make_an_instance() -> None:
+    """A job is one task for each GPU; servers are one row."""
+    instance = ConsolidationInstance.model_validate(
+        {
+            "name": "x",
+            "servers": gpu_servers(3, 8),
+            "jobs": [gpu_job("a", 4, "free"), gpu_job("b", 2, "from_skew", skew=0.5)],
+        }
+    )
+    assert [server.capacity for server in instance.expanded_servers] == [{"gpu": 8.0}] * 3
+    assert [(job.name, job.tasks, job.worth, job.skew) for job in instance.jobs] == [
+        ("a", 4, 4.0, None),
+        ("b", 2, 2.0, 0.5),
+    ]
+    assert gpu_servers(1, 4, "v100")[0]["gpu_model"] == "v100"
+
+
+def imported(folder: Path, *rows: str, header: str = "submit,num_gpu,run_s,who", **options: Any) -> Any:
+    """Return what becomes of a CSV file."""
+    file = folder / "jobs.csv"
+    file.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    named = {"arrival": "submit", "gpus_column": "num_gpu", "duration": "run_s", "gpus": 8}
+    return import_trace(file, **{**named, **options})
+
+
+def test_columns_are_those_that_are_named(tmp_path: Path) -> None:
+    """Jobs are numbered where there is no column of names; any order of arrivals is fine."""
+    found = imported(tmp_path, "30,2,5.5,a", "10,1,7,b", tenant="who")
+    assert isinstance(found, SchedulingInstance)
+    table = found.table()
+    assert list(table.names) == ["job-1", "job-2"]
+    assert table.arrival_s.tolist() == [30, 10]
+    assert table.tasks.tolist() == [2, 1]
+    assert table.duration_s.tolist() == [5.5, 7]
+    assert table.tenants == ("a", "b")
+    assert found.pool == {"gpu": 8}
+
+
+@pytest.mark.parametrize("zone", ["", "+02:00"])
+def test_dates_count_from_the_first(tmp_path: Path, zone: str) -> None:
+    """All with a time zone, or all without."""
+    found = imported(tmp_path, f"2020-01-01 12:00:30{zone},1,5,a", f"2020-01-01 12:00:00{zone},1,5,a")
+    assert found.table().arrival_s.tolist() == [30, 0]
+
+
+def test_jobs_without_a_duration_may_be_left_out(tmp_path: Path) -> None:
+    """And it is said how many."""
+    found = imported(tmp_path, "0,1,0,a", "0,1,5,a", drop_zero=True)
+    assert list(found.table().names) == ["job-2"]
+    assert "Left out: 1 job with a duration of 0." in found.assumptions
+
+
+def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
+    """With those that there are."""
+    with pytest.raises(InstanceError, match="has no column 'start'; there are: submit, num_gpu, run_s, who"):
+        imported(tmp_path, "0,1,5,a", arrival="start")
+
+
+def test_seconds_since_1970_count_from_the_first(tmp_path: Path) -> None:
+    """And it is said when that was."""
+    found = imported(tmp_path, "1577880030,1,5,a", "1577880000,1,5,a")
+    assert found.table().arrival_s.tolist() == [30, 0]
+    assert "Time 0 is the first arrival, 2020-01-01 12:00:00+00:00." in found.assumptions
+
+
+def test_zones_may_differ(tmp_path: Path) -> None:
+    """They are counted with."""
+    found = imported(tmp_path, "2020-01-01 12:00:00Z,1,5,a", "2020-01-01T14:00:30+02:00,1,5,a")
+    assert found.table().arrival_s.tolist() == [0, 30]
+
+
+def test_units_in_names_of_columns_are_taken_and_said(tmp_path: Path) -> None:
+    """A column of minutes must not be read as seconds without a word."""
+    named = {"arrival": "at_ms", "duration": "runtime_min", "estimate": "wall_h"}
+    found = imported(tmp_path, "0,1,5,1", "60,1,10,0.5", header="at_ms,num_gpu,runtime_min,wall_h", **named)
+    table = found.table()
+    assert table.arrival_s.tolist() == [0, 0.06]
+    assert table.duration_s.tolist() == [300, 600]
+    assert table.estimate_s.tolist() == [3600, 1800]
+    assert [line for line in found.assumptions if "Column" in line] == [
+        "Column 'at_ms' is in milliseconds, as its name says; --arrival-unit takes another.",
+        "Column 'runtime_min' is in minutes, as its name says; --duration-unit takes another.",
+        "Column 'wall_h' is in hours, as its name says; --estimate-unit takes another.",
+    ]
+
+
+def test_an_option_says_the_unit_of_a_column(tmp_path: Path) -> None:
+    """Against its name too; without a unit a column counts in seconds, and that is said."""
+    units = {"arrival_unit": "h", "duration_unit": "min"}
+    found = imported(tmp_path, "0,1,5,a", "2,1,10,b", **units)
+    assert found.table().arrival_s.tolist() == [0, 7200]
+    assert found.table().duration_s.tolist() == [300, 600]
+    assert found.assumptions[:2] == (
+        "Column 'submit' is in hours, by --arrival-unit.",
+        "Column 'run_s' is in minutes, by --duration-unit.",
+    )
+    plain = imported(tmp_path, "0,1,5,a").assumptions[0]
+    assert plain == "Column 'submit' is in seconds; its name has no unit, and --arrival-unit takes another."
+
+
+def test_milliseconds_since_1970_are_a_date_once_their_unit_is_said(tmp_path: Path) -> None:
+    rows = ("1510000000900,1,5,a", "1510000000000,1,5,b")
+    found = imported(tmp_path, *rows, arrival_unit="ms")
+    assert found.table().arrival_s.tolist() == pytest.approx([0.9, 0])
+    assert "Time 0 is the first arrival, 2017-11-06 20:26:40+00:00." in found.assumptions
+    with pytest.raises(InstanceError, match=r"line 2: submit: .*are these milliseconds"):
+        imported(tmp_path, *rows)
+
+
+def test_a_unit_needs_a_column_of_numbers(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="'submit' holds dates; leave it out"):
+        imported(tmp_path, "2020-01-01 12:00:00,1,5,a", arrival_unit="h")
+    with pytest.raises(OptionError, match="name the column with --estimate"):
+        imported(tmp_path, "0,1,5,a", estimate_unit="h")

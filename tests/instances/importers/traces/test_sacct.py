@@ -1,4 +1,9 @@
-"""Slurm's accounting as a trace. The jobs here are synthetic, in the format of `man sacct` (Slurm 22.05)."""
+"""Slurm's accounting as a trace. The jobs here are synthetic, in the format of `man sacct` (Slurm 22.05).
+
+The entries of what sacct prints; SYNTHETIC.
+
+A job of Slurm's accounting, and its times.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,15 @@ from typing import Any
 import pytest
 
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.importers.traces.sacct import import_sacct
+from clusterplan.instances.importers.traces.sacct import (
+    JobOfAccounting,
+    entries_of_document,
+    entries_of_table,
+    import_sacct,
+    moment_of,
+    seconds_of,
+    whole_jobs,
+)
 
 TABLE = """\
 JobID|User|Account|Partition|Submit|Eligible|Start|Elapsed|Timelimit|ReqTRES|AllocTRES|State
@@ -244,3 +257,95 @@ def test_a_fault_of_all_together_names_the_line(tmp_path: Path) -> None:
     rows = [HEADER, ROW.format(1, 0, 1), ROW.format(2, 1, 1).replace("2024", "9999")]
     with pytest.raises(InstanceError, match=r"jobs\.txt: line 3: arrival_s: is 2\.516\d+e\+11 s, but must"):
         imported(tmp_path, "\n".join(rows))
+
+
+RECORDS_HEADER = "JobID|JobName|Submit|ElapsedRaw|AllocTRES|State"
+
+
+def test_a_table() -> None:
+    """Steps are left out, lines keep their numbers, and a line that does not fit is a complaint."""
+    text = f"\n{RECORDS_HEADER}\r\n7+0|a|b|1|60|gres/gpu=1|CANCELLED by 5\r\n7+0.batch|a|1|60||x\r\n\r\n8|a|1\r\n"
+    (place, name, fields), broken = entries_of_table(text, "t")
+    assert (place, name) == ("line 3", "line 3, job 7+0")
+    assert fields["heterogeneous"] == "7"
+    assert (fields["submit_s"], fields["elapsed_s"], fields["state"]) == ("1", 60, "CANCELLED")
+    assert broken == ("line 6", "line 6", "has 3 cells; the header has 6")
+
+
+def test_signs_between_columns_in_two_free_texts() -> None:
+    """Nobody knows in which of them they are."""
+    (entry,) = entries_of_table(f"{RECORDS_HEADER}|Comment\n8|a|b|1|60||x|c|d\n", "t")
+    assert entry[2] == "has 9 cells; the header has 7; leave JobName, Comment out"
+
+
+def test_a_document() -> None:
+    """Its entries may be anything."""
+    good, bad = entries_of_document({"jobs": [{"job_id": 5, "association": {"user": "ann"}}, 3]}, "t")
+    assert good[:2] == ("jobs[0]", "jobs[0], job 5")
+    assert good[2]["user"] == "ann"
+    assert bad[:2] == ("jobs[1]", "jobs[1]")
+    with pytest.raises(InstanceError, match="t: has no 'jobs'"):
+        list(entries_of_document({}, "t"))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1-02:03:04", 93_784),
+        ("02:03:04", 7_384),
+        ("03:04", 184),
+        ("00:00:01.5", 1),
+        ("UNLIMITED", None),
+        ("", None),
+    ],
+)
+def test_durations(text: str, seconds: float | None) -> None:
+    """As `man sacct` describes them: [days-]hours:minutes:seconds."""
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [("1970-01-02T00:00:01", 86_401), ("1970-01-01T01:00:00+01:00", 0), ("86400", 86_400), ("Unknown", None)],
+)
+def test_moments(text: str, at: float | None) -> None:
+    """Local times, times with a zone, and seconds since 1970."""
+    assert moment_of(text) == at
+
+
+def test_what_is_neither() -> None:
+    """It is named."""
+    with pytest.raises(ValueError, match="'soon' is no duration"):
+        seconds_of("soon")
+    with pytest.raises(ValueError, match="'soon' is no time"):
+        moment_of("soon")
+
+
+def test_gpus_count_once() -> None:
+    """Where types stand beside their sum, the sum counts."""
+    typed = {"gres/gpu:a100": 2.0, "gres/gpu:h100": 1.0}
+    assert JobOfAccounting(id="1", tres=typed).gpus == 3
+    assert JobOfAccounting(id="1", tres=typed | {"gres/gpu": 4.0}).gpus == 4
+    assert JobOfAccounting(id="1", tres=typed).types == {"a100", "h100"}
+
+
+def test_parts_are_joined_with_those_that_were_submitted_with_them() -> None:
+    """What one has as a sum and another by type is added up; others stay as they are."""
+    parts = [
+        JobOfAccounting(id="9", heterogeneous="9", submit_s=1, tres={"gres/gpu": 1.0, "cpu": 2.0}),
+        JobOfAccounting(id="5", submit_s=1, tres={"gres/gpu": 1.0}),
+        JobOfAccounting(id="10", heterogeneous="9", submit_s=1, tres={"gres/gpu:a100": 4.0}),
+        JobOfAccounting(id="9", heterogeneous="9", submit_s=2),
+    ]
+    first, other, again = whole_jobs(parts)
+    assert (first.id, first.gpus, first.cpus, first.types) == ("9", 5, 2, {"a100"})
+    assert other == parts[1]
+    assert again == parts[3]
+
+
+@pytest.mark.parametrize(
+    ("state", "over"), [("COMPLETED", True), ("REQUEUED", True), ("RUNNING", False), ("COMPLETING", False)]
+)
+def test_what_has_ended(state: str, over: bool) -> None:
+    """What was requeued has, whatever came after."""
+    assert JobOfAccounting(id="1", state=state).is_over is over

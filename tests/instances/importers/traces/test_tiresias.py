@@ -1,13 +1,23 @@
-"""Tiresias's jobs as a trace."""
+"""Tiresias's jobs as a trace.
+
+Muri's traces, and the published rows of its simulator, to the printed digit.
+"""
 
 from __future__ import annotations
 
+import csv
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from clusterplan.formulations.common.clock import Clock
+from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.importers.traces.tiresias import import_tiresias_trace
+from clusterplan.instances.importers.traces.tiresias import import_muri, import_tiresias_trace
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.scheduling.methods import POLICIES
 
 CLUSTER = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n2,3,4,64,256\n"
 
@@ -37,3 +47,58 @@ def test_the_papers_own_jobs(shared_data: Path) -> None:
     assert len(found.jobs) == 60
     assert found.pool == {"gpu": 128}
     assert found.table().total_demand.sum() == 170
+
+
+HEADER = "job_id,num_gpu,submit_time,iterations,model_name,iteration_time"
+MURI_CLUSTER = "num_switch,num_node_p_switch,num_gpu_p_node\n"
+OURS = {"srtf": "srtf", "srsf": "srsf", "tiresias-l": "las"}
+TRACES = ("trace1", "trace1_pr", "trace2", "trace2_pr")
+
+
+def small(folder: Path, cluster: str = "1,2,4\n") -> Any:
+    """Return what becomes of one job."""
+    (folder / "t.csv").write_text(f"{HEADER}\n7,2,1500,100,dqn,500\n")
+    (folder / "n.csv").write_text(MURI_CLUSTER + cluster)
+    return import_muri(folder / "t.csv", folder / "n.csv")
+
+
+def test_a_job_takes_its_iterations(tmp_path: Path) -> None:
+    """Times are milliseconds there; servers are those of the cluster."""
+    found = small(tmp_path)
+    (job,) = found.jobs
+    assert (job.name, job.arrival_s, job.tasks, job.model) == ("job-7", 1.5, 2, "dqn")
+    assert job.duration_s == pytest.approx(100 * 0.5 * 1.015)
+    assert found.pool == {"gpu": 8}
+
+
+def test_a_cluster_is_one_row_of_muri(tmp_path: Path) -> None:
+    """Two are refused, and none is."""
+    for rows, fault in (("1,2,4\n1,2,4\n", "has 2 rows; a cluster is one row"), ("", "no ")):
+        with pytest.raises(InstanceError, match=fault):
+            small(tmp_path, rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trace", TRACES)
+def test_the_published_rows_come_out_to_the_printed_digit(shared_data: Path, trace: str) -> None:
+    """Average, makespan and 99th percentile of SRTF, SRSF and Tiresias-L; every plan is feasible."""
+    folder = shared_data / "muri"
+    file = next(folder.glob(f"{trace}.csv*"))
+    formulation = SchedulingFormulation(import_muri(file, folder / "n8g8.csv"))
+    with (shared_data / "published" / "muri.csv").open(encoding="utf-8") as published:
+        rows = [row for row in csv.DictReader(published) if row["trace"] == trace and row["policy"] in OURS]
+    assert len(rows) == 3
+    for row in rows:
+        solver = next(policy for policy in POLICIES if policy.name == OURS[row["policy"]])
+        options = SolveOptions(method_options={"semantics": "muri"})
+        plan = solver.solve(formulation, options, Clock()).plan
+        assert plan is not None
+        assert formulation.violations(plan) == []
+        found = formulation.metrics(plan)
+        for figure, printed in (
+            (found.mean_s, row["average_jct_s"]),
+            (found.makespan_s, row["makespan_s"]),
+            (found.p99_s, row["p99_jct_s"]),
+        ):
+            digits = -int(Decimal(printed).as_tuple().exponent)
+            assert round(figure, digits) == float(printed), (row["policy"], figure, printed)

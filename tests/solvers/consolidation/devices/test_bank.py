@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterplan.instances.common.geometries import GEOMETRIES
+from clusterplan.instances.common.hardware import GEOMETRIES
 from clusterplan.instances.consolidation.devices import Ask, Device, DeviceSlot
 from clusterplan.solvers.consolidation.devices.bank import Bank
 

@@ -12,7 +12,7 @@ from device_instances import device_instance
 
 import clusterplan
 from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
-from clusterplan.instances.common.geometries import GEOMETRIES
+from clusterplan.instances.common.hardware import GEOMETRIES
 from clusterplan.instances.consolidation.devices import WHOLE, Ask, Device
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock

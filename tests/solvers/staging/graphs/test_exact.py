@@ -19,10 +19,8 @@ from clusterplan.formulations.staging.graphs.stage_table import problem_of
 from clusterplan.formulations.staging.plan import stage_of
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
-from clusterplan.instances.staging.edges import Edge
 from clusterplan.instances.staging.generate import generate_staging
-from clusterplan.instances.staging.instance import StagingInstance
-from clusterplan.instances.staging.replicas import with_replicas
+from clusterplan.instances.staging.instance import Edge, StagingInstance, with_replicas
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.common.result import Result

@@ -1,0 +1,102 @@
+"""Values of jobs and costs of moves on clusters in use, and the options that choose them.
+
+A job is worth the GPUs that it asks for, its priority, or both. A move costs so much that it has to pay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, get_args
+
+from ...common.errors import some
+from ..importer import Option
+
+Running = Annotated[
+    Literal["move", "stay"],
+    Option("move: jobs that run are planned too and stay placed; stay: they keep what they have."),
+]
+Spread = Annotated[
+    Literal["required", "preferred", "free"],
+    Option("How jobs of several tasks or pods may spread over servers."),
+]
+
+
+RESTART_COST_H = 0.25
+"""Hours of its value that a job loses by a move: to stop, to wait, to load, and what was not yet saved."""
+
+
+def move_cost(moving: bool) -> dict[str, Any]:
+    """Return the fields of an instance that say what a move costs; none if nothing that runs may move."""
+    return {"restart_cost_h": RESTART_COST_H} if moving else {}
+
+
+def about_moves() -> str:
+    """Say what a move costs, and that it is an assumption."""
+    return (
+        f"A job that is moved or stopped loses {RESTART_COST_H:g} hours of its value, so that a move has to "
+        "pay: an assumption; --restart-cost of solve says otherwise."
+    )
+
+
+Rule = Literal["gpus", "priority", "priority-then-gpus"]
+Value = Annotated[
+    Rule,
+    Option(
+        "What a job is worth. gpus: the GPUs it asks for; priority: its priority; priority-then-gpus: its "
+        "priority for each GPU, so that GPUs go to the highest priority first."
+    ),
+]
+RULES: tuple[Rule, ...] = get_args(Rule)
+HIGHEST = 1000.0
+"""What the highest priority counts where the lowest counts 1: priorities say an order, and have any scale."""
+NAMED = 3
+"""So many jobs without a priority are named."""
+
+
+def weights(priorities: Sequence[float | None]) -> list[float]:
+    """Return priorities on a scale from 1 to 1,000; 1 for who has none, and where all are the same."""
+    known = [priority for priority in priorities if priority is not None]
+    low, high = (min(known), max(known)) if known else (0.0, 0.0)
+    span = high - low or 1.0
+    return [
+        1.0 if priority is None else round(1.0 + (HIGHEST - 1.0) * (priority - low) / span, 3)
+        for priority in priorities
+    ]
+
+
+def worths(rule: Rule, gpus: Sequence[float], priorities: Sequence[float | None]) -> list[float]:
+    """Return what each job is worth; one that asks for no GPU counts as one GPU.
+
+    Parameters
+    ----------
+    gpus, priorities
+        Of each job; None where it has no priority.
+    """
+    counted = [amount or 1.0 for amount in gpus]
+    if rule == "gpus":
+        return counted
+    if rule == "priority":
+        return weights(priorities)
+    return [weight * amount for weight, amount in zip(weights(priorities), counted, strict=True)]
+
+
+def about_worth(rule: Rule, jobs: Sequence[str], priorities: Sequence[float | None]) -> str:
+    """Say what a job is worth, and which jobs have no priority.
+
+    Parameters
+    ----------
+    jobs
+        The names of the jobs.
+    """
+    if rule == "gpus":
+        return "A job is worth the GPUs that it asks for, one that asks for none is worth 1."
+    known = [priority for priority in priorities if priority is not None]
+    scale = "all are the same and count 1"
+    if known and min(known) < max(known):
+        scale = (
+            f"the lowest, {min(known):,.0f}, counts 1, the highest, {max(known):,.0f}, counts {HIGHEST:,.0f}"
+        )
+    each = "" if rule == "priority" else " for each GPU that it asks for (for 1 where it asks for none)"
+    without = [name for name, priority in zip(jobs, priorities, strict=True) if priority is None]
+    none = f" Without a priority, and so counted as the lowest: {some(without, NAMED)}." if without else ""
+    return f"A job is worth its priority{each}: {scale}.{none}"

@@ -1,0 +1,335 @@
+"""Importer of Kubernetes: nodes and pods of a cluster in use, for consolidation, with the assumptions.
+
+The two files are what ``kubectl get nodes -o json`` and ``kubectl get pods --all-namespaces -o json``
+print; a third one may have what ``kubectl get pv,pvc`` does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ...common.errors import one_line, refuse_faults, some
+from ...common.faults import validated
+from ...common.fields import Model, repeated
+from ...consolidation.instance import ConsolidationInstance
+from ...files.reading import fail, parse_document, read_text
+from ..importer import Importer
+from ..node_restrictions import about_models, counted
+from ..rejected_entries import LeftOut, valid_entries
+from .device_sharing import about_unknown
+from .job_values import about_moves, about_worth, move_cost
+from .kubernetes_affinity import HARD, claims_of, is_preferred, read_volumes
+from .kubernetes_cluster import Cluster, ClusterDocument
+from .kubernetes_devices import is_time_sliced, parts_as_amounts
+from .kubernetes_jobs import is_queued
+from .kubernetes_objects import ENDED, MACHINE, KubernetesOptions, NodeList, Pod, PodList
+
+NAMED = 3
+"""So many pods, jobs or nodes are named."""
+
+
+def assumptions(document: ClusterDocument) -> Iterator[str]:
+    """Say how the instance is made of the cluster."""
+    cluster, options = document.cluster, document.cluster.options
+    planned = "jobs that ask for a GPU" if options.choice == "gpu" else "all jobs"
+    where = some(options.namespaces) if options.namespaces else "all namespaces but kube-*"
+    yield (
+        f"Planned are {planned} in {where}: {counted(len(cluster.jobs), 'job')} of "
+        f"{counted(sum(len(job.pods) for job in cluster.jobs), 'pod')}, of which "
+        f"{counted(len(cluster.moving), 'has', 'have')} a node. "
+        "Pods of DaemonSets, static pods and pods that are being deleted are not."
+    )
+    if options.running == "move":
+        yield "A job that runs as a whole must stay placed, but its pods may be moved."
+        if cluster.moving:
+            yield about_moves()
+        parts = [job.name for job in cluster.jobs if job.part == "runs"]
+        if parts:
+            run = counted(len(parts), "job runs", "jobs run")
+            yield (
+                f"{run} in part: the pods that run stay, and those that wait are a job of their own, "
+                f"NAME (waits): {some(parts, NAMED)}."
+            )
+        for why in dict.fromkeys(cluster.kept.values()):
+            kept = [name for name, its in cluster.kept.items() if its == why]
+            jobs = counted(len(kept), "job")
+            yield f"Not moved ({jobs}, movable: false), for their pods {why}: {some(kept, NAMED)}."
+    yield "What pods hold that are not planned is not free; a pod holds what it requests, whatever it uses."
+    yield (
+        "The pods of one owner, or of one job by the labels of the training operators, are placed together "
+        "or not at all; the pods of a ReplicaSet and pods without an owner are jobs of their own."
+    )
+    listed, priorities = [job.name for job in cluster.jobs], [job.priority for job in cluster.jobs]
+    yield about_worth(options.value, listed, priorities)
+    yield f"Spread is not in the source: {options.spread} for every job of several pods."
+    if cluster.out:
+        out = counted(len(cluster.out), "node is", "nodes are")
+        yield f"{out} cordoned or not ready and left out: {some(cluster.out)}."
+    if cluster.short:
+        have = counted(len(cluster.short), "node has", "nodes have")
+        yield (
+            f"{have} less than pods on {'it' if len(cluster.short) == 1 else 'them'} hold, as where a device "
+            f"has failed: what runs there stays, and nothing is added: {some(sorted(cluster.short), NAMED)}."
+        )
+    if cluster.staying:
+        have = counted(len(cluster.staying), "job has", "jobs have")
+        names = some(job.name for job in cluster.staying)
+        yield f"{have} pods on cordoned nodes; what runs of them stays and is not planned: {names}."
+    lost = [pod for pod in cluster.moving if pod.node not in cluster.names]
+    if lost:
+        names = some(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in lost)
+        are = counted(len(lost), "planned pod is", "planned pods are")
+        yield f"{are} on nodes not ready or not listed, to be placed anew: {names}."
+    overcommitted = document.overcommitted()
+    if overcommitted:
+        over = counted(len(overcommitted), "node")
+        yield f"More is requested than there is on {over}: {some(overcommitted)}."
+    yield from document.restrictions.sentences("node selector, affinity, taints", "pod", "node")
+    yield from _about_running_models(cluster)
+    chosen = (job for job in cluster.jobs if isinstance(job.gpu_model, list))
+    yield from about_models([job.name for job in chosen if not any(group.models for group in job.groups)])
+    yield from about_gpus(cluster)
+
+
+def _about_running_models(cluster: Cluster) -> Iterator[str]:
+    """Say where GPU models stand, and which running jobs stay on theirs."""
+    by_type = cluster.models.by_type & cluster.names
+    if by_type:
+        which = "nodes" if cluster.models.label == MACHINE else some(sorted(by_type), NAMED)
+        how = f"{MACHINE} stands for them (--gpu-label names another)"
+        yield f"No label has the GPU models of {which}; {how}."
+    stay = [job.name for job in cluster.jobs if any(group.models for group in job.groups)]
+    if stay:
+        what = counted(
+            len(stay), "running job stays on its GPU model", "running jobs stay on their GPU models"
+        )
+        yield (
+            f"{what}, as pods name none by {cluster.models.label}: {some(stay, NAMED)}. "
+            "To let a job move to others, list them in its gpu_model."
+        )
+    models = set(filter(None, map(cluster.models.of, cluster.nodes)))
+    mixed = [job.name for job in cluster.jobs if job.gpu_model is None and len(job.pods) > 1]
+    mixed = [name for name in mixed if name not in stay]
+    if mixed and len(models) > 1:
+        may = counted(len(mixed), "job of several pods names", "jobs of several pods name")
+        yield f"{may} no GPU model and may be split over several: {some(mixed, NAMED)}."
+
+
+def about_gpus(cluster: Cluster) -> Iterator[str]:
+    """Say how GPUs are planned that pods share, or of which they ask for parts."""
+    yield from about_unknown(cluster.unknown_partitions)
+    if cluster.devices is not None:
+        groups = [group for job in cluster.jobs for group in job.groups]
+        asks = [group.ask for group in groups if group.ask is not None]
+        yield from cluster.devices.sentences(asks)
+    sliced = {node.name for node in cluster.nodes if is_time_sliced(node)}
+    if sliced:
+        offer = counted(len(sliced), "node offers", "nodes offer")
+        there = [f"{p.metadata.namespace}/{p.name}" for p in cluster.present if p.node in sliced]
+        on = f"; on {'it' if len(sliced) == 1 else 'them'} are {some(there, NAMED)}" if there else ""
+        yield (
+            f"{offer} turns on devices as GPUs (time-slicing), which are no certain part of a device. Each "
+            f"counts as a GPU: {some(sorted(sliced), NAMED)}{on}."
+        )
+    other = {
+        name: [f"{pod.metadata.namespace}/{pod.name}" for pod in pods]
+        for name, pods in parts_as_amounts(cluster.present).items()
+    }
+    for name, pods in other.items():
+        ask = counted(len(pods), "pod asks", "pods ask")
+        yield (
+            f"{ask} for {name}. It is not clear that this is of one device, so it is an amount, if anything: "
+            f"{some(pods, NAMED)}."
+        )
+
+
+def what_is_ignored(cluster: Cluster) -> Iterator[str]:
+    """Say what Kubernetes looks at and the plan does not, with the jobs that it concerns."""
+    gates = sorted(
+        {_text(gate.get("name")) for pod in cluster.gated for gate in pod.spec.schedulingGates or ()}
+    )
+    if gates:
+        wait = counted(len(cluster.gated), "pod is", "pods are")
+        names = some((f"{pod.metadata.namespace}/{pod.name}" for pod in cluster.gated), NAMED)
+        yield f"{wait} not planned, for scheduling gates are closed ({some(gates, NAMED)}): {names}."
+    yield from _about_volumes(cluster)
+    if cluster.claiming:
+        pods = counted(len(cluster.claiming), "pod that is not planned has", "pods that are not planned have")
+        names = some((f"{pod.metadata.namespace}/{pod.name}" for pod in cluster.claiming), NAMED)
+        yield f"{pods} resource claims, whose devices the plan does not look at: {names}."
+    for what, concerns in IGNORED.items():
+        jobs = [job.name for job in cluster.jobs if any(map(concerns, job.pods))]
+        if jobs:
+            have = counted(len(jobs), "planned job has", "planned jobs have")
+            yield f"{have} {what}, which the plan does not look at: {some(jobs, NAMED)}."
+    yield from _about_priorities(cluster)
+    soft = sum(taint.effect not in HARD for node in cluster.nodes for taint in node.spec.taints or ())
+    if soft:
+        are = counted(soft, "taint is only a preference", "taints are only preferences")
+        yield f"{are}, which the plan does not look at."
+
+
+def _about_volumes(cluster: Cluster) -> Iterator[str]:
+    """Name the jobs whose volumes may be in one zone, and where these are not known."""
+    volumes = cluster.volumes
+    jobs = [
+        job.name
+        for job in cluster.jobs
+        if any(any(claims_of(pod)) and not (volumes and volumes.all_known(pod)) for pod in job.pods)
+    ]
+    if jobs:
+        have = counted(len(jobs), "planned job has", "planned jobs have")
+        how = "the file of volumes does not list them" if volumes else "--volumes has them read"
+        yield (
+            f"{have} volume claims, whose volumes may be in one zone, which the plan does not look at "
+            f"({how}): {some(jobs, NAMED)}."
+        )
+
+
+def _about_priorities(cluster: Cluster) -> Iterator[str]:
+    """Say what priorities do that the plan does not look at."""
+    lowest = min((job.priority or 0 for job in cluster.jobs), default=0)
+    above = [job for job in cluster.jobs if (job.priority or 0) > lowest]
+    if above and cluster.options.value == "gpus":
+        have = counted(len(above), "job has", "jobs have")
+        yield (
+            f"{have} a higher priority (PriorityClass) than others, which counts only with --value "
+            f"priority or priority-then-gpus: {some((job.name for job in above), NAMED)}."
+        )
+    stop = [
+        job.name
+        for job in above
+        if any(pod.waits and pod.spec.preemptionPolicy != "Never" for pod in job.pods)
+    ]
+    if stop:
+        may = counted(len(stop), "waiting job", "waiting jobs")
+        yield (
+            f"For {may} the scheduler may stop pods of lower priority (preemption), which the plan does not "
+            f"look at: {some(stop, NAMED)}."
+        )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "unnamed"
+
+
+IGNORED: dict[str, Callable[[Pod], bool]] = {
+    "preferred node affinity": is_preferred,
+    "pod affinity": lambda pod: bool(pod.spec.affinity and pod.spec.affinity.podAffinity),
+    "pod anti-affinity": lambda pod: bool(pod.spec.affinity and pod.spec.affinity.podAntiAffinity),
+    "topology spread constraints": lambda pod: bool(pod.spec.topologySpreadConstraints),
+    "resource claims": lambda pod: bool(pod.spec.resourceClaims),
+    "quotas of Kueue": lambda pod: is_queued([pod]),
+}
+"""What pods have and the plan does not look at."""
+
+
+ListT = TypeVar("ListT", bound=Model)
+
+
+@Importer
+def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
+    """Return the consolidation instance of a Kubernetes cluster."""
+    nodes, pods = options.nodes, options.pods
+    listed = _read(nodes, NodeList, "the first file lists {}; nodes are wanted", "Pod")
+    nodes_named = (node.name for node in listed.items)
+    refuse_faults(str(nodes), repeated(nodes_named, "items", "metadata.name"))
+    label = options.gpu_label
+    if label and not any(node.labels.get(label) for node in listed.items):
+        known = sorted({name for node in listed.items for name in node.labels if _may_be_model(name)})
+        raise fail(
+            str(nodes), f"no node has the label {label!r} (--gpu-label); labels are {some(known) or 'none'}"
+        )
+    present, invalid = _read_pods(pods)
+    unread = frozenset(map(_node_of, invalid.data)) - {""}
+    cluster = Cluster(listed.items, present, options, unread, read_volumes(options.volumes))
+    left_out = list(invalid.sentences())
+    if unread:
+        names = one_line(some(sorted(unread)))
+        left_out.append(f"What they hold is not known: their nodes count as cordoned ({names}).")
+    if cluster.devices is not None:
+        left_out += cluster.devices.left_out(cluster.unclear)
+    if not cluster.nodes:
+        out = counted(len(cluster.out), "is", "are")
+        what = f"has no node that takes pods; {out} cordoned or not ready"
+        if cluster.short:
+            what += f"; {len(cluster.short)} have less than their pods hold"
+        raise fail(str(nodes), "; ".join([what, *left_out]))
+    if not cluster.jobs:
+        what = "has no pod to plan: no " + _what_was_asked(options)
+        raise fail(str(pods), "; ".join([what, *_what_there_is(cluster), *left_out]))
+    written = ClusterDocument(cluster)
+    document = {
+        "name": f"kubernetes-{pods.stem}",
+        "source": f"{nodes.name} and {pods.name}, as kubectl prints them",
+        "assumptions": [*assumptions(written), *what_is_ignored(cluster), *left_out],
+        "objectives": ["value", *(["migrations"] if cluster.moving else []), "spread", "servers"],
+        **move_cost(bool(cluster.moving)),
+        "servers": [written.server(node) for node in cluster.nodes],
+        "jobs": [written.job(job) for job in cluster.jobs],
+    }
+    return validated(ConsolidationInstance, document, str(pods))
+
+
+def _read(path: Path, model: type[ListT], swapped: str, other: str) -> ListT:
+    source = str(path)
+    data = parse_document(read_text(path), source, ".json")
+    items = data.get("items") if isinstance(data, dict) else None
+    if not isinstance(items, list):
+        wanted = "pods" if other == "Node" else "nodes"
+        raise fail(source, f"has no list of items; give what kubectl get {wanted} -o json prints")
+    first = items[0] if items else None
+    if isinstance(first, dict) and first.get("kind") == other:
+        raise fail(source, swapped.format(f"{other.lower()}s"))
+    return validated(model, data, source)
+
+
+def _read_pods(path: Path) -> tuple[tuple[Pod, ...], LeftOut]:
+    """Return the valid pods, each name of a namespace once, and the others."""
+    items = _read(path, PodList, "the second file lists {}; pods are wanted", "Node").items
+    places = (f"items[{index}]" for index in range(len(items)))
+    entries = ((place, _name_of(item) or place, item) for place, item in zip(places, items, strict=True))
+    left_out = LeftOut("pod")
+    pods = valid_entries(Pod, entries, str(path), left_out, lambda pod: (pod.metadata.namespace, pod.name))
+    return tuple(pods), left_out
+
+
+def _may_be_model(label: str) -> bool:
+    """Return whether a label may have the GPU model of a node."""
+    return label == MACHINE or any(word in label for word in ("gpu", "accelerator"))
+
+
+def _name_of(pod: Any) -> str:
+    """Return the name of what may be a pod; empty if it has none."""
+    return "/".join(filter(None, (_text_at(pod, "metadata", key) for key in ("namespace", "name"))))
+
+
+def _node_of(pod: Any) -> str:
+    """Return the node that what may be a pod runs on; empty if it has none."""
+    return "" if _text_at(pod, "status", "phase") in ENDED else _text_at(pod, "spec", "nodeName")
+
+
+def _text_at(data: Any, *path: str) -> str:
+    """Return the text at a path of nested mappings; empty if there is none."""
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data if isinstance(data, str) else ""
+
+
+def _what_was_asked(options: KubernetesOptions) -> str:
+    which = "pod that waits" if options.running == "stay" else "pod that waits or runs"
+    gpu = " and whose job asks for a GPU" if options.choice == "gpu" else ""
+    where = f" in {', '.join(options.namespaces)}" if options.namespaces else " outside kube-*"
+    hint = " (--pods all plans the others)" if options.choice == "gpu" else ""
+    return which + gpu + where + hint
+
+
+def _what_there_is(cluster: Cluster) -> Iterator[str]:
+    """Say what pods the file has instead, the first reason why each is not planned."""
+    reasons = Counter(map(cluster.why_unplanned, cluster.present))
+    if reasons:
+        counts = (f"{count} {why}" for why, count in reasons.most_common())
+        yield f"of its {counted(len(cluster.present), 'pod')} there are {', '.join(counts)}"

@@ -1,0 +1,377 @@
+"""Nodes that a pod may use: node selector, node affinity, tolerated taints, volumes, and GPU models.
+
+A persistent volume says from which nodes it can be reached by its node affinity; older ones of clouds by
+labels, in which ``a__b`` means zone a or b. GPU models are those that labels name and that running pods
+keep, and choices of nodes that are models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ...common.faults import validated
+from ...common.fields import Many, Part
+from ...files.reading import fail, parse_document, read_text
+from ..node_restrictions import models_of_choice
+from .kubernetes_jobs import PodGroup, PodJob
+from .kubernetes_objects import (
+    MACHINE,
+    MODEL_LABELS,
+    Node,
+    NodeSelectorTerm,
+    Pod,
+    Requirement,
+    Taint,
+    Toleration,
+)
+
+HARD = ("NoSchedule", "NoExecute")
+"""The effects of taints that keep a pod off; PreferNoSchedule does not."""
+
+
+def allowed_nodes(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> frozenset[str]:
+    """Return the names of the nodes that the pod may use.
+
+    Parameters
+    ----------
+    pod, nodes
+        The pod, and the nodes in question.
+    without
+        A label that the pod's node selector asks for and that is looked after elsewhere.
+    """
+    return frozenset(node.name for node in nodes if _allows(pod, node, without))
+
+
+def names_label(pod: Pod, label: str) -> bool:
+    """Return whether a pod says itself which values of a label its node may have."""
+    conditions = (c for term in _terms(pod) or () for c in term.matchExpressions or ())
+    return label in (pod.spec.nodeSelector or {}) or any(c.key == label for c in conditions)
+
+
+def constraint_of(pod: Pod) -> str:
+    """Return a text that two pods share only if they may use the same nodes."""
+    selector = sorted((pod.spec.nodeSelector or {}).items())
+    return repr((selector, _terms(pod), pod.spec.tolerations))
+
+
+def is_preferred(pod: Pod) -> bool:
+    """Return whether a pod prefers some of the nodes that it may use."""
+    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
+    return bool(affinity and affinity.preferredDuringSchedulingIgnoredDuringExecution)
+
+
+def describe(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> str:
+    """Say in a few words which of the nodes the pod may use; the parameters are those of `allowed_nodes`."""
+    selector = pod.spec.nodeSelector or {}
+    wanted = [
+        f"{key}={value}"
+        for key, value in selector.items()
+        if key != without and any(node.labels.get(key) != value for node in nodes)
+    ]
+    terms = _terms(pod)
+    if terms is not None and not all(any(matches(term, node) for term in terms) for node in nodes):
+        wanted.append(" or ".join(_said(term) for term in terms) or "no terms")
+    taints = dict.fromkeys(f"{t.key}:{t.effect}" for node in nodes for t in _untolerated(pod, node))
+    parts = [
+        f"node with {', '.join(wanted)}" if wanted else "",
+        f"toleration for taint {', '.join(taints)}" if taints else "",
+    ]
+    return " and ".join(filter(None, parts)) or "node"
+
+
+def _said(term: NodeSelectorTerm) -> str:
+    found = []
+    for requirement in (*(term.matchExpressions or ()), *(term.matchFields or ())):
+        key, values = requirement.key, "|".join(requirement.values or ())
+        forms = {
+            "In": f"{key}={values}",
+            "NotIn": f"{key} not {values}",
+            "Exists": key,
+            "DoesNotExist": f"no {key}",
+            "Gt": f"{key}>{values}",
+            "Lt": f"{key}<{values}",
+        }
+        found.append(forms[requirement.operator])
+    return " and ".join(found) or "nothing"
+
+
+def _terms(pod: Pod) -> Sequence[NodeSelectorTerm] | None:
+    """Return the alternatives of the required node affinity, if there is one."""
+    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
+    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
+    return None if required is None else required.nodeSelectorTerms or ()
+
+
+def _untolerated(pod: Pod, node: Node) -> list[Taint]:
+    tolerations = pod.spec.tolerations or ()
+    return [
+        taint
+        for taint in node.spec.taints or ()
+        if taint.effect in HARD and not any(_tolerates(toleration, taint) for toleration in tolerations)
+    ]
+
+
+def _allows(pod: Pod, node: Node, without: str | None) -> bool:
+    selector = pod.spec.nodeSelector or {}
+    if any(node.labels.get(key) != value for key, value in selector.items() if key != without):
+        return False
+    if _untolerated(pod, node):
+        return False
+    terms = _terms(pod)
+    return terms is None or any(matches(term, node) for term in terms)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    operator = toleration.operator or "Equal"
+    if operator == "Exists":
+        return True
+    return operator == "Equal" and bool(toleration.key) and (toleration.value or "") == (taint.value or "")
+
+
+def matches(term: NodeSelectorTerm, node: Node) -> bool:
+    """Return whether a node meets a term; a term without conditions is met by none."""
+    labels, fields = term.matchExpressions or (), term.matchFields or ()
+    return (
+        bool(labels or fields)
+        and all(_meets(requirement, node.labels.get(requirement.key)) for requirement in labels)
+        and all(
+            _meets(requirement, {"metadata.name": node.name}.get(requirement.key)) for requirement in fields
+        )
+    )
+
+
+def _meets(requirement: Requirement, value: str | None) -> bool:
+    values = requirement.values or ()
+    tests: dict[str, Callable[[], bool]] = {
+        "In": lambda: value in values,
+        "NotIn": lambda: value not in values,
+        "Exists": lambda: value is not None,
+        "DoesNotExist": lambda: value is None,
+        "Gt": lambda: _above(value, values),
+        "Lt": lambda: _above(values[0] if values else None, (value,)),
+    }
+    return tests[requirement.operator]()
+
+
+def _above(value: str | None, limits: Sequence[str | None]) -> bool:
+    try:
+        return int(value or "") > int(limits[0] or "")
+    except (ValueError, IndexError):
+        return False
+
+
+ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+"""Labels of volumes and nodes with their zone."""
+WANTED = "give what kubectl get pv,pvc --all-namespaces -o json prints"
+
+
+class _Metadata(Part):
+    name: str
+    namespace: str = "default"
+    labels: dict[str, str] | None = None
+
+
+class _Terms(Part):
+    nodeSelectorTerms: Many[NodeSelectorTerm] | None = None
+
+
+class _Affinity(Part):
+    required: _Terms | None = None
+
+
+class _Spec(Part):
+    volumeName: str | None = None
+    nodeAffinity: _Affinity | None = None
+
+
+class _Object(Part):
+    kind: str
+    metadata: _Metadata
+    spec: _Spec = _Spec()
+
+
+class _List(Part):
+    items: Many[_Object]
+
+
+@dataclass(frozen=True)
+class Volumes:
+    """What a cluster has of them."""
+
+    objects: tuple[_Object, ...]
+
+    @cached_property
+    def _claims(self) -> dict[tuple[str, str], str]:
+        """Namespace and name of a claim → the volume that it is bound to; empty if to none yet."""
+        claims = (each for each in self.objects if each.kind == "PersistentVolumeClaim")
+        return {(c.metadata.namespace, c.metadata.name): c.spec.volumeName or "" for c in claims}
+
+    @cached_property
+    def _volumes(self) -> dict[str, _Object]:
+        return {each.metadata.name: each for each in self.objects if each.kind == "PersistentVolume"}
+
+    def of(self, pod: Pod) -> tuple[str, ...]:
+        """Return the volumes that a pod needs, of those that are known."""
+        names = (self._claims.get((pod.metadata.namespace, claim), "") for claim in claims_of(pod))
+        return tuple(sorted({name for name in names if name in self._volumes}))
+
+    def all_known(self, pod: Pod) -> bool:
+        """Return whether every claim of a pod is listed, and its volume too if it is bound to one."""
+        named = (self._claims.get((pod.metadata.namespace, claim)) for claim in claims_of(pod))
+        return all(name is not None and (name == "" or name in self._volumes) for name in named)
+
+    def reaching(self, names: Sequence[str], nodes: Sequence[Node]) -> frozenset[str]:
+        """Return the names of the nodes that reach all of these volumes."""
+        return frozenset(
+            node.name for node in nodes if all(_reaches(self._volumes[name], node) for name in names)
+        )
+
+
+def claims_of(pod: Pod) -> Iterator[str]:
+    """Yield the names of the claims that a pod mounts; a claim of its own has the pod's name in its own."""
+    for volume in pod.spec.volumes or ():
+        claim = volume.get("persistentVolumeClaim")
+        if isinstance(claim, dict) and isinstance(claim.get("claimName"), str):
+            yield claim["claimName"]
+        if "ephemeral" in volume:
+            yield f"{pod.name}-{volume.get('name')}"
+
+
+def _reaches(volume: _Object, node: Node) -> bool:
+    required = volume.spec.nodeAffinity.required if volume.spec.nodeAffinity else None
+    if required is not None and not any(matches(term, node) for term in required.nodeSelectorTerms or ()):
+        return False
+    labels = volume.metadata.labels or {}
+    zones = {zone for label in ZONES if label in labels for zone in labels[label].split("__")}
+    there = {node.labels[label] for label in ZONES if label in node.labels}
+    # Nodes without zones are not told apart by them.
+    return not (zones and there) or bool(zones & there)
+
+
+def read_volumes(path: Path | None) -> Volumes | None:
+    """Return the volumes and claims of a file; None without one.
+
+    Raises
+    ------
+    InstanceError
+        If the file is missing, or lists none.
+    """
+    if path is None:
+        return None
+    source = str(path)
+    data: Any = parse_document(read_text(path), source, ".json")
+    items = data.get("items") if isinstance(data, dict) else None
+    if not isinstance(items, list):
+        raise fail(source, f"has no list of items; {WANTED}")
+    found = Volumes(validated(_List, data, source).items)
+    kinds = {each.kind for each in found.objects}
+    for kind in ("PersistentVolumeClaim", "PersistentVolume"):
+        if found.objects and kind not in kinds:
+            have = ", ".join(sorted(kinds)[:3])
+            raise fail(source, f"lists {have}, and no {kind}; {WANTED}")
+    return found
+
+
+@dataclass(frozen=True)
+class GpuModels:
+    """The GPU models of nodes.
+
+    Attributes
+    ----------
+    labels
+        The labels with GPU models, the first known one first: each pool of nodes may have its own.
+    of_node
+        Node → its GPU model, empty where it has none.
+    by_type
+        Nodes whose type stands for the GPU model, as no label has it.
+    """
+
+    labels: tuple[str, ...]
+    of_node: Mapping[str, str]
+    by_type: frozenset[str] = frozenset()
+
+    @property
+    def label(self) -> str:
+        """The first of the labels."""
+        return self.labels[0]
+
+    @classmethod
+    def read(cls, nodes: Sequence[Node], label: str, has_gpus: Callable[[Node], bool]) -> GpuModels:
+        """Return the models of nodes.
+
+        Parameters
+        ----------
+        nodes
+            The nodes.
+        label
+            The label with the model; empty for the first known one that each node has.
+        has_gpus
+            Whether a node has GPUs: machines without them have a type as well.
+        """
+        if label and label != MACHINE:
+            return cls((label,), {node.name: node.labels.get(label, "") for node in nodes})
+        labels = (MACHINE,) if label else (*MODEL_LABELS, MACHINE)
+        own = {node.name: _first(labels if has_gpus(node) else labels[:-1], node) for node in nodes}
+        used = tuple(name for name in labels if name in own.values())
+        by_type = frozenset(name for name, its in own.items() if its == MACHINE)
+        return cls(
+            used or (MACHINE,), {node.name: node.labels.get(own[node.name], "") for node in nodes}, by_type
+        )
+
+    def of(self, node: Node) -> str | None:
+        """Return the GPU model of a node."""
+        return self.of_node.get(node.name) or None
+
+    def keep(self, jobs: Iterable[PodJob], holds_gpus: Callable[[PodGroup], bool]) -> None:
+        """Let pods that hold GPUs stay on the models that their job runs on, unless they name models."""
+        for job in jobs:
+            groups = [group for group in job.groups if holds_gpus(group)]
+            pods = [pod for group in groups for pod in group.pods]
+            models = {self.of_node.get(pod.node or "", "") for pod in pods} - {""}
+            if models and not any(names_label(pod, label) for pod in pods for label in self.labels):
+                nodes = frozenset(name for name, model in self.of_node.items() if model in models)
+                for group in groups:
+                    if not group.nodes <= nodes:
+                        group.nodes, group.models = group.nodes & nodes, tuple(sorted(models))
+
+    def name_choices(self, jobs: Iterable[PodJob], nodes: Sequence[Node]) -> None:
+        """Write the choice of nodes of a job as GPU models where these tell the nodes apart.
+
+        Parameters
+        ----------
+        jobs
+            The jobs, which are changed.
+        nodes
+            The nodes that take pods.
+        """
+        models = {node.name: self.of(node) for node in nodes}
+        every = frozenset(models)
+        known: dict[tuple[object, ...], tuple[frozenset[str], list[str] | None]] = {}
+        for job in jobs:
+            choices = frozenset(group.nodes for group in job.groups)
+            if choices == {every}:
+                continue
+            key = job.gpu_model, choices
+            if key not in known:
+                of_model = {name for name, model in models.items() if job.gpu_model in (None, model)}
+                shared = {choice & of_model for choice in choices}
+                chosen = shared.pop() if len(shared) == 1 else frozenset()
+                known[key] = chosen, models_of_choice(chosen, models)
+            chosen, listed = known[key]
+            if listed is not None and chosen.issuperset({pod.node for pod in job.pods} & every):
+                job.gpu_model = listed
+                for group in job.groups:
+                    group.nodes = every
+
+
+def _first(labels: Sequence[str], node: Node) -> str:
+    """Return the first of some labels that a node has; empty if it has none."""
+    return next((name for name in labels if node.labels.get(name)), "")

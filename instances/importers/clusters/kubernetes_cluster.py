@@ -1,0 +1,435 @@
+"""A Kubernetes cluster: nodes that take pods, pods that are planned, and the document made of them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from ...common.hardware import GIB
+from ...consolidation.devices import Ask
+from ..node_restrictions import Choice as NodeChoice
+from ..node_restrictions import Restrictions
+from .device_sharing import Unclear, fields_of
+from .job_values import worths
+from .kubernetes_affinity import GpuModels, Volumes, allowed_nodes, constraint_of, describe
+from .kubernetes_devices import ClusterDevices, reserves, unknown_partitions
+from .kubernetes_jobs import (
+    PodGroup,
+    PodJob,
+    in_parts,
+    is_unplanned,
+    jobs_of,
+    key_of,
+    why_it_stays,
+    workload_of,
+)
+from .kubernetes_objects import GPU, KubernetesOptions, Node, Pod, Requests, is_bytes, total
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The nodes and pods, and what is made of them; `unread` are the nodes that hold invalid pods."""
+
+    listed: tuple[Node, ...]
+    present: tuple[Pod, ...]
+    options: KubernetesOptions
+    unread: frozenset[str] = frozenset()
+    volumes: Volumes | None = None
+
+    @cached_property
+    def devices(self) -> ClusterDevices | None:
+        """The GPUs as single devices, where any pod asks for a part of one."""
+        keep = self.options.mig == "keep" or bool(self.unknown_partitions)
+        needed = ClusterDevices.needed(self._alive, keep)
+        return ClusterDevices(self.listed, self._alive, keep) if needed else None
+
+    @cached_property
+    def _alive(self) -> list[Pod]:
+        """The pods that have not ended."""
+        return [pod for pod in self.present if pod.node is not None or pod.waits]
+
+    @cached_property
+    def unknown_partitions(self) -> dict[str, str]:
+        """Node → the partitions that it has, where a plan could change them if their geometry were known."""
+        if self.options.mig == "keep" or not ClusterDevices.needed(self._alive, False):
+            return {}
+        found = ((node.name, unknown_partitions(node)) for node in self.listed)
+        return {name: partitions for name, partitions in found if partitions}
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """The nodes that take pods."""
+        return [node for node in self.listed if node.ready and not self.is_cordoned(node)]
+
+    def is_cordoned(self, node: Node) -> bool:
+        """Return whether a node takes no pods; of some nobody knows what is left."""
+        unread = node.name in self.unread or (self.devices is not None and node.name in self.devices.out)
+        return bool(node.spec.unschedulable) or unread or node.name in self.short
+
+    @cached_property
+    def short(self) -> frozenset[str]:
+        """The nodes that have less than the pods in question on them hold, as where a device has failed.
+
+        A resource that no node lists is of a scheme of its own, which keeps count elsewhere.
+        """
+        known = {name for node in self.listed for name in node.status.allocatable}
+        on: dict[str, list[Requests]] = defaultdict(list)
+        for pod in self._found:
+            if pod.node is not None:
+                on[pod.node].append(pod.requests)
+        return frozenset(
+            node.name
+            for node in self.listed
+            for name, amount in total(on.get(node.name, ())).items()
+            if name in known and not self.is_device(name) and amount > node.status.allocatable.get(name, 0)
+        )
+
+    @cached_property
+    def out(self) -> list[str]:
+        """The names of the others, but for those in `short`."""
+        out = (node for node in self.listed if not node.ready or self.is_cordoned(node))
+        return [node.name for node in out if node.name not in self.short]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of the nodes that take pods."""
+        return frozenset(node.name for node in self.nodes)
+
+    def is_gpu(self, resource: str) -> bool:
+        """Return whether a resource is a GPU."""
+        listed = self.options.gpu_resources
+        return resource in listed if listed else GPU.fullmatch(resource) is not None
+
+    @cached_property
+    def models(self) -> GpuModels:
+        """The GPU models of the nodes."""
+        return GpuModels.read(
+            self.listed, self.options.gpu_label, lambda node: any(map(self.is_gpu, node.status.allocatable))
+        )
+
+    @cached_property
+    def _meant(self) -> list[Pod]:
+        """The pods that the options choose."""
+        return [pod for pod in self.present if not is_unplanned(pod) and self._is_chosen(pod)]
+
+    @cached_property
+    def _staying_ids(self) -> frozenset[int]:
+        """The identities of the pods that stay where they are."""
+        return frozenset(id(pod) for pod in self._candidates[1])
+
+    def why_unplanned(self, pod: Pod) -> str:
+        """Say in a few words why a pod is not planned, the first of the reasons that apply."""
+        if pod.metadata.deletionTimestamp is not None:
+            return "being deleted"
+        if pod.node is None and not pod.waits:
+            return "ended"
+        if is_unplanned(pod):
+            return "of DaemonSets, static or in kube-*"
+        if not self._is_chosen(pod):
+            return "not chosen by the options"
+        if pod.is_gated:
+            return "with closed scheduling gates"
+        if id(pod) in self._staying_ids:
+            return "on nodes that are cordoned or have less than their pods hold"
+        return "that no GPU is asked for with" if self.options.choice == "gpu" else "left out"
+
+    @property
+    def gated(self) -> list[Pod]:
+        """The pods among them whose scheduling gates are closed."""
+        return [pod for pod in self._meant if pod.is_gated]
+
+    @cached_property
+    def _found(self) -> list[Pod]:
+        """The pods in question."""
+        found = [pod for pod in self._meant if not pod.is_gated]
+        return found if self.devices is None else [pod for pod in found if not reserves(pod)]
+
+    @cached_property
+    def _asks(self) -> tuple[dict[int, Ask | None], dict[int, str]]:
+        """Identity of a pod in question → what it asks for of single devices; or why that is not clear."""
+        asks: dict[int, Ask | None] = {}
+        unclear: dict[int, str] = {}
+        for pod in self._found:
+            if self.devices is None:
+                break
+            try:
+                asks[id(pod)] = self.devices.ask_of(pod, self._allowed(pod, None), self.names)
+            except Unclear as error:
+                unclear[id(pod)] = self.devices.unclear.get(id(pod), str(error))
+        return asks, unclear
+
+    @property
+    def unclear(self) -> dict[str, str]:
+        """Name of each pod that is left out for what it asks for of devices → why."""
+        reasons = self._asks[1]
+        left = [pod for pod in self._found if id(pod) in reasons]
+        return {f"{pod.metadata.namespace}/{pod.name}": reasons[id(pod)] for pod in left}
+
+    @cached_property
+    def _candidates(self) -> tuple[list[Pod], list[Pod]]:
+        """The pods in question that are planned, and those that stay where they are.
+
+        On nodes that are cordoned but ready pods stay, and so do running pods whose job has one there. What a
+        job asks for of devices is clear, or the job is not planned.
+        """
+        cordoned = {node.name for node in self.listed if node.ready and self.is_cordoned(node)}
+        unclear = {key_of(pod) for pod in self._found if id(pod) in self._asks[1]}
+        tied = {key_of(pod) for pod in self._found if pod.node in cordoned}
+        both: tuple[list[Pod], list[Pod]] = ([], [])
+        for pod in self._found:
+            key = key_of(pod)
+            stays = key in tied and pod.node in cordoned | self.names
+            if key not in unclear:
+                both[stays].append(pod)
+        return both
+
+    @cached_property
+    def jobs(self) -> list[PodJob]:
+        """The jobs that are planned."""
+        return in_parts(self._jobs_of(self._candidates[0]), self.names)
+
+    @property
+    def claiming(self) -> list[Pod]:
+        """The pods that are not planned and have resource claims, by which they may hold any device."""
+        planned = {id(pod) for job in self.jobs for pod in job.pods}
+        return [pod for pod in self._alive if pod.spec.resourceClaims and id(pod) not in planned]
+
+    @cached_property
+    def staying(self) -> list[PodJob]:
+        """What runs on cordoned nodes, as jobs; they are not planned."""
+        return self._jobs_of(self._candidates[1])
+
+    def _jobs_of(self, pods: Sequence[Pod]) -> list[PodJob]:
+        jobs = jobs_of(pods, self.models.label, self.models.of_node, self._allowed, self._asks[0])
+        if self.options.choice == "gpu":
+            jobs = [job for job in jobs if self.gpus(job)]
+        self.models.keep(jobs, lambda group: bool(self._gpus_of(group)))
+        self.models.name_choices(jobs, self.nodes)
+        return jobs
+
+    @cached_property
+    def _choices(self) -> dict[tuple[object, ...], frozenset[str]]:
+        """The nodes that pods may use: thousands share few constraints; each is looked at once."""
+        return {}
+
+    def _allowed(self, pod: Pod, without: str | None) -> frozenset[str]:
+        """Return the nodes that a pod may use; the parameters are those of `allowed_nodes`."""
+        wish = None if self.devices is None else self.devices.wish(pod)
+        bound = () if self.volumes is None else self.volumes.of(pod)
+        key = (constraint_of(pod), without, wish, bound)
+        if key not in self._choices:
+            nodes = allowed_nodes(pod, self.nodes, without)
+            if self.volumes is not None and bound:
+                nodes &= self.volumes.reaching(bound, self.nodes)
+            if self.devices is not None and wish is not None:
+                nodes = self.devices.offering(wish, nodes)
+            self._choices[key] = nodes
+        return self._choices[key]
+
+    def _is_chosen(self, pod: Pod) -> bool:
+        if self.options.namespaces and pod.metadata.namespace not in self.options.namespaces:
+            return False
+        return pod.waits or (self.options.running == "move" and pod.node is not None)
+
+    def gpus(self, job: PodJob) -> Fraction:
+        """Return the GPUs that a job asks for."""
+        return sum((self._gpus_of(group) * len(group.pods) for group in job.groups), Fraction())
+
+    def _gpus_of(self, group: PodGroup) -> Fraction:
+        """Return the GPUs that each pod of a group asks for."""
+        amounts = (
+            amount
+            for resource, amount in group.requests.items()
+            if self.is_gpu(resource) and not self.is_device(resource)
+        )
+        devices = self.devices.worth(group.ask) if self.devices is not None and group.ask is not None else 0
+        return sum(amounts, Fraction(devices))
+
+    @cached_property
+    def worth(self) -> dict[str, float]:
+        """Name of a job → what it is worth."""
+        gpus = [float(self.gpus(job)) for job in self.jobs]
+        priorities = [job.priority for job in self.jobs]
+        found = worths(self.options.value, gpus, priorities)
+        return {job.name: value for job, value in zip(self.jobs, found, strict=True)}
+
+    @cached_property
+    def kept(self) -> dict[str, str]:
+        """Name of a job that runs and is not to be moved → why."""
+        running = (job for job in self.jobs if any(pod.node in self.names for pod in job.pods))
+        found = ((job.name, why_it_stays(job, workload_of(job))) for job in running)
+        return {name: why for name, why in found if why is not None}
+
+    def is_device(self, resource: str) -> bool:
+        """Return whether a resource is one of GPUs that are planned as single devices."""
+        return self.devices is not None and self.devices.is_device(resource)
+
+    def all_run(self, job: PodJob) -> bool:
+        """Return whether every pod of a job is on a node that takes pods."""
+        return all(pod.node in self.names for pod in job.pods)
+
+    @cached_property
+    def moving(self) -> list[Pod]:
+        """The planned pods that have a node."""
+        return [pod for job in self.jobs for pod in job.pods if pod.node is not None]
+
+
+@dataclass(frozen=True)
+class ClusterDocument:
+    """What the instance says of a cluster."""
+
+    cluster: Cluster
+
+    @cached_property
+    def resources(self) -> dict[str, str]:
+        """Resource as Kubernetes names it → as the instance does, for all that a planned pod asks for."""
+        asked = dict.fromkeys(
+            name
+            for job in self.cluster.jobs
+            for group in job.groups
+            for name, amount in group.requests.items()
+            if amount and not self.cluster.is_device(name)
+        )
+        names = {name: f"{name}_gib" if is_bytes(name) else name for name in ("cpu", "memory", *asked)}
+        if all("pods" in node.status.allocatable for node in self.cluster.nodes):
+            names["pods"] = "pods"
+        gpus = [name for name in asked if self.cluster.is_gpu(name)]
+        # Single devices are called so already.
+        return names | ({gpus[0]: "gpu"} if len(gpus) == 1 and self.cluster.devices is None else {})
+
+    def _amounts(self, requests: Requests) -> dict[str, float]:
+        return {
+            own: float(requests[name] / (GIB if is_bytes(name) else 1))
+            for name, own in self.resources.items()
+            if requests.get(name)
+        }
+
+    @cached_property
+    def _holders(self) -> dict[str, tuple[list[Pod], list[Pod]]]:
+        """Node → the planned pods on it, and the others."""
+        own = {id(pod) for job in self.cluster.jobs for pod in job.pods}
+        found: dict[str, tuple[list[Pod], list[Pod]]] = defaultdict(lambda: ([], []))
+        for pod in self.cluster.present:
+            if pod.node is not None:
+                found[pod.node][id(pod) not in own].append(pod)
+        return found
+
+    @cached_property
+    def held(self) -> tuple[dict[str, Requests], dict[str, Requests]]:
+        """What planned pods hold of each node, and what the others do."""
+        both: tuple[dict[str, Requests], dict[str, Requests]] = ({}, {})
+        for node, holders in self._holders.items():
+            for held, pods in zip(both, holders, strict=True):
+                held[node] = total({**pod.requests, "pods": Fraction(1)} for pod in pods)
+        return both
+
+    def overcommitted(self) -> list[str]:
+        """Return the nodes of which more is held than there is."""
+        return [
+            node.name
+            for node in self.cluster.nodes
+            if any(
+                amount > node.status.allocatable.get(name, 0)
+                for name, amount in total(held.get(node.name, {}) for held in self.held).items()
+                if name in self.resources
+            )
+        ]
+
+    @cached_property
+    def restrictions(self) -> Restrictions:
+        """The choices of nodes that pods are limited to."""
+        groups = ((job, group) for job in self.cluster.jobs for group in job.groups)
+        return Restrictions(self.cluster.names, (self._choice(job, group) for job, group in groups))
+
+    def _choice(self, job: PodJob, group: PodGroup) -> NodeChoice:
+        now = Counter(pod.node for pod in group.pods)
+        # The GPU model is a field of the job already and need not be a restriction too.
+        without = self.cluster.models.label if job.gpu_model else None
+        return NodeChoice(job.name, group.nodes, now, lambda: self._described(group, without))
+
+    def _described(self, group: PodGroup, without: str | None) -> str:
+        """Say in a few words which nodes the pods of a group may use."""
+        pod = group.pods[0]
+        volumes, devices, names = self.cluster.volumes, self.cluster.devices, self.cluster.names
+        text = describe(pod, self.cluster.nodes, without)
+        bound = () if volumes is None else volumes.of(pod)
+        if volumes is not None and volumes.reaching(bound, self.cluster.nodes) != names:
+            text += f" that reaches volume {' and '.join(bound)}"
+        if group.models:
+            text += f" of {' or '.join(group.models)}"
+        wish = None if devices is None else devices.wish(pod)
+        if devices is not None and wish is not None:
+            text += f" that offers {wish.through}" * (devices.offering(wish, names) != names)
+        return text
+
+    def server(self, node: Node) -> dict[str, Any]:
+        """Return a node as a server."""
+        planned, others = (held.get(node.name, {}) for held in self.held)
+        there = {name: Fraction(amount) for name, amount in node.status.allocatable.items()}
+        # What planned pods hold stays theirs, even where more is requested than there is.
+        left = {
+            name: min(amount, max(amount - others.get(name, Fraction()), planned.get(name, Fraction())))
+            for name, amount in there.items()
+        }
+        permits = self.restrictions.permits(node.name)
+        nothing = dict.fromkeys(self.resources.values(), 0.0)
+        return {
+            "name": node.name,
+            "capacity": nothing | self._amounts(there) | permits,
+            "free": nothing | self._amounts(left) | permits,
+            "rack": node.labels.get(self.cluster.options.rack_label) or None,
+            "gpu_model": self.cluster.models.of(node),
+            **self._devices_of(node),
+        }
+
+    def _devices_of(self, node: Node) -> dict[str, Any]:
+        if self.cluster.devices is None:
+            return {}
+        planned, others = self._holders.get(node.name, ([], []))
+        return self.cluster.devices.document(node.name, others, planned)
+
+    def job(self, job: PodJob) -> dict[str, Any]:
+        """Return a job of pods as a job of tasks."""
+        groups = [
+            {
+                "name": group.role,
+                "tasks": len(group.pods),
+                "demand": self._amounts({**group.requests, "pods": Fraction(1)})
+                | self.restrictions.demand(self._choice(job, group)),
+                "current": group.current(self.cluster.names),
+                **fields_of(group.ask, self._devices_held(group)),
+            }
+            for group in job.groups
+        ]
+        spread = self.cluster.options.spread if len(job.pods) > 1 else "free"
+        common = {
+            "name": job.name,
+            "value": self.cluster.worth[job.name],
+            "movable": False if job.name in self.cluster.kept else None,
+            "workload": workload_of(job),
+            "must_place": self.cluster.all_run(job),
+            "spread": spread,
+            "gpu_model": job.gpu_model,
+        }
+        if len(groups) > 1:
+            return {**common, "groups": groups}
+        only = groups[0]
+        return {
+            **common,
+            "tasks": only["tasks"],
+            "task_demand": only["demand"],
+            "current": only["current"],
+            **fields_of(job.groups[0].ask, self._devices_held(job.groups[0])),
+        }
+
+    def _devices_held(self, group: PodGroup) -> dict[str, list[tuple[int, ...]]]:
+        """Return server → the devices of each pod of a group there, empty where they are not known."""
+        found: dict[str, list[tuple[int, ...]]] = {}
+        for pod in group.pods:
+            if self.cluster.devices is not None and pod.node in self.cluster.names:
+                found.setdefault(pod.node, []).append(self.cluster.devices.devices_of(pod))
+        return found

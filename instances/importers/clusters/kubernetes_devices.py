@@ -1,0 +1,564 @@
+"""GPUs of Kubernetes as devices: what nodes have, and what pods hold and ask for by schemes of sharing.
+
+A part of one device is asked for in these ways, as the documentation of each says:
+
+* HAMi, and the vGPU plug-in of Volcano: percent of the memory and of the cores, or memory in MiB, of each
+  of so many devices; without memory all of it. Nodes list their devices in an annotation.
+* The GPU share scheduler of Alibaba, and the older one of Volcano: memory of one device; nodes have as
+  much of it as all their devices, and the number of these.
+* KAI and Run:ai: an annotation with the fraction. Pods of their own hold the devices that are shared.
+* MIG, strategy mixed: one resource for each profile.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from ...consolidation.devices import WHOLE, Ask
+from ..node_restrictions import counted
+from .device_sharing import (
+    Gpus,
+    Holding,
+    Unclear,
+    about_devices,
+    are_known,
+    because,
+    check_count,
+    check_there,
+    fewest_devices,
+    geometry_of,
+    taken,
+    the_same,
+    thousandths,
+    worth,
+)
+from .kubernetes_objects import Node, Pod, Requests
+
+GPU = "nvidia.com/gpu"
+PRODUCT = "nvidia.com/gpu.product"
+MIG = re.compile(r"nvidia\.com/mig-(.+)")
+FRACTION, FRACTION_MEMORY, FRACTION_DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"
+"""Annotations of pods by KAI and Run:ai."""
+RESERVATIONS = ("runai-reservation", "kai-resource-reservation")
+"""Namespaces of the pods that hold devices for others which share them."""
+PERCENT = 100
+
+
+class _Virtual(NamedTuple):
+    """Resources of a scheme with virtual GPUs; annotations in which nodes list devices, and pods theirs."""
+
+    number: str
+    memory: str
+    percent: str
+    cores: str
+    register: str
+    allocated: str
+
+    def asked(self, requests: Requests) -> Requests:
+        """Return what is asked for of the scheme."""
+        return {name: requests[name] for name in self[:4] if requests.get(name)}
+
+
+HAMI = _Virtual(
+    GPU,
+    "nvidia.com/gpumem",
+    "nvidia.com/gpumem-percentage",
+    "nvidia.com/gpucores",
+    "hami.io/node-nvidia-register",
+    "hami.io/vgpu-devices-allocated",
+)
+VOLCANO = _Virtual(
+    "volcano.sh/vgpu-number",
+    "volcano.sh/vgpu-memory",
+    "volcano.sh/vgpu-memory-percentage",
+    "volcano.sh/vgpu-cores",
+    "volcano.sh/node-vgpu-register",
+    "volcano.sh/vgpu-ids-new",
+)
+VIRTUAL = (HAMI, VOLCANO)
+OF_HAMI = (HAMI.memory, HAMI.percent)
+"""Where any node lists devices for HAMi, it puts shares on such nodes only."""
+MEMORY_OF_ONE = {
+    "aliyun.com/gpu-mem": ("aliyun.com/gpu-count", "ALIYUN_COM_GPU_MEM_IDX"),
+    "volcano.sh/gpu-memory": ("volcano.sh/gpu-number", "volcano.sh/gpu-index"),
+}
+"""Memory of one device → the resource of nodes that counts these, and the annotation with a pod's device."""
+OTHER_SCHEMES = re.compile(r"tencent\.com/vcuda-.+|elasticgpu\.io/.+|alibabacloud\.com/gpu-.+")
+"""Parts of GPUs of which it is not clear that they are of one device; they are planned as amounts."""
+_PARTS = {*MEMORY_OF_ONE, *(name for scheme in VIRTUAL for name in scheme[1:4])}
+_CONSUMED = {
+    *_PARTS,
+    *(counts for counts, _ in MEMORY_OF_ONE.values()),
+    *(scheme.number for scheme in VIRTUAL),
+}
+
+
+class Wish(NamedTuple):
+    """What a pod asks for of GPUs.
+
+    Attributes
+    ----------
+    through
+        The resource by which nodes offer it.
+    ask
+        What it is, but for memory.
+    memory, cores
+        Amount of the memory of one device in the unit of the scheme, and thousandths of its cores.
+    """
+
+    through: str
+    ask: Ask = Ask()
+    memory: int = 0
+    cores: int = 0
+
+
+def is_device(resource: str, keep_partitions: bool) -> bool:
+    """Return whether a resource is one of GPUs that are planned as devices."""
+    return resource in _CONSUMED or (not keep_partitions and MIG.fullmatch(resource) is not None)
+
+
+def asks_for_part(pod: Pod, keep_partitions: bool) -> bool:
+    """Return whether a pod asks for a share or a partition of a GPU."""
+    if {FRACTION, FRACTION_MEMORY} & (pod.metadata.annotations or {}).keys():
+        return True
+    return any(
+        amount and (name in _PARTS or (not keep_partitions and MIG.fullmatch(name)))
+        for name, amount in pod.requests.items()
+    )
+
+
+def reserves(pod: Pod) -> bool:
+    """Return whether a pod only holds a device for those that share it."""
+    return pod.metadata.namespace in RESERVATIONS
+
+
+def wish_of(pod: Pod, keep_partitions: bool) -> Wish | None:
+    """Return what a pod asks for of GPUs; None if it asks for none.
+
+    Raises
+    ------
+    Unclear
+        If this is not whole devices, one share, or one partition.
+    """
+    requests = pod.requests
+    wishes = [
+        _of_fraction(pod.metadata.annotations or {}),
+        *(_of_virtual(pod, requests, scheme) for scheme in VIRTUAL),
+        *(_of_memory(requests, memory) for memory in MEMORY_OF_ONE),
+        *([] if keep_partitions else _of_partitions(requests)),
+    ]
+    found = [wish for wish in wishes if wish is not None]
+    if len(found) > 1:
+        raise Unclear("asks for GPUs in several ways at once")
+    return found[0] if found else None
+
+
+def _whole(amount: Fraction, what: str) -> int:
+    if amount.denominator != 1:
+        raise Unclear(f"asks for {float(amount):g} {what}, which is not a whole number")
+    return int(amount)
+
+
+def _of_fraction(annotations: Mapping[str, str]) -> Wish | None:
+    if FRACTION_MEMORY in annotations:
+        raise Unclear(f"asks by {FRACTION_MEMORY}, which its scheduler rounds to a part of each device")
+    if FRACTION not in annotations:
+        return None
+    if annotations.get(FRACTION_DEVICES, "1") != "1":
+        raise Unclear(f"asks for parts of {annotations[FRACTION_DEVICES]} devices")
+    text = annotations[FRACTION].strip()
+    if not re.fullmatch(r"[01]|[01]?\.[0-9]{1,20}|1\.0*", text) or not 0 < Fraction(text) <= 1:
+        raise Unclear(f"has the {FRACTION} {text!r}, which is not a number above 0 and up to 1")
+    return Wish(GPU, _part(-(-Fraction(text) * WHOLE // 1)))
+
+
+def _part(share: int) -> Ask:
+    return Ask(share=int(share)) if share < WHOLE else Ask(whole=1)
+
+
+def _of_virtual(pod: Pod, requests: Requests, scheme: _Virtual) -> Wish | None:
+    """Return what a pod asks for by virtual GPUs; of memory and cores the larger part counts."""
+    asked = scheme.asked(requests)
+    if not asked:
+        return None
+    if asked.keys() == {scheme.number}:
+        return Wish(scheme.number, Ask(whole=_whole(asked[scheme.number], "GPUs")))
+    containers = [*pod.spec.containers, *(pod.spec.initContainers or ())]
+    if sum(bool(scheme.asked(container.amounts())) for container in containers) > 1:
+        raise Unclear("asks for parts of GPUs in several containers")
+    devices = _whole(asked.get(scheme.number, Fraction(1)), "GPUs")
+    memory, percent, cores = (asked.get(name, Fraction()) for name in scheme[1:4])
+    if memory and percent:
+        raise Unclear("asks for memory in two ways")
+    if max(percent, cores) > PERCENT:
+        raise Unclear(f"asks for more than {PERCENT} % of a device")
+    if cores == PERCENT or not (memory or percent) or percent == PERCENT:
+        return Wish(scheme.number, Ask(whole=devices))
+    if devices != 1:
+        raise Unclear(f"asks for parts of {devices} devices")
+    if memory:
+        return Wish(scheme.memory, memory=_whole(memory, "MiB of a GPU"), cores=int(-(-cores * 10 // 1)))
+    return Wish(scheme.percent, _part(-(-max(percent, cores) * 10 // 1)))
+
+
+def _of_memory(requests: Requests, memory: str) -> Wish | None:
+    amount = _whole(requests.get(memory, Fraction()), memory)
+    return Wish(memory, memory=amount) if amount else None
+
+
+def _of_partitions(requests: Requests) -> Iterable[Wish]:
+    for name, amount in requests.items():
+        match = MIG.fullmatch(name)
+        if match and amount:
+            if amount != 1:
+                raise Unclear(f"asks for {float(amount):g} partitions {match[1]}; a task has one")
+            yield Wish(name, Ask(profile=match[1]))
+
+
+def gpus_of(node: Node, keep_partitions: bool) -> Gpus:
+    """Return the devices of a node.
+
+    Raises
+    ------
+    Unclear
+        If it does not say how many there are, or how they are partitioned.
+    """
+    there = {name: int(amount) for name, amount in node.status.allocatable.items()}
+    count, sizes, names = _by_schemes(node, there)
+    partitions = {} if keep_partitions else partitions_of(node)
+    parted = partitions or (not keep_partitions and node.labels.get("nvidia.com/mig.strategy") == "mixed")
+    geometry = geometry_of(node.labels.get(PRODUCT, ""), partitions.keys()) if parted else None
+    if partitions and geometry is None:
+        raise Unclear(unknown_partitions(node))
+    listed, whole = _label(node, "nvidia.com/gpu.count"), there.get(GPU, 0)
+    if geometry is not None:
+        count = count or max(listed, whole + fewest_devices(geometry, partitions))
+    elif not count:
+        # Virtual GPUs are more than the devices of the node; turns on devices are counted as they are.
+        count = whole if is_time_sliced(node) else min(whole, listed or whole)
+    check_count(count)
+    memory = _label(node, "nvidia.com/gpu.memory")
+    return Gpus(count, geometry, ({HAMI.memory: memory} if memory else {}) | sizes, tuple(names))
+
+
+def partitions_of(node: Node) -> dict[str, int]:
+    """Return how many partitions of each profile a node has."""
+    found = {MIG.fullmatch(name): int(amount) for name, amount in node.status.allocatable.items()}
+    return {match[1]: amount for match, amount in found.items() if match is not None and amount}
+
+
+def unknown_partitions(node: Node) -> str:
+    """Say which partitions a node has whose geometry is not known; nothing where it is."""
+    partitions, product = partitions_of(node), node.labels.get(PRODUCT, "")
+    if not partitions or geometry_of(product, partitions.keys()) is not None:
+        return ""
+    return f"has {', '.join(partitions)} of {product or 'an unnamed GPU'}"
+
+
+def _by_schemes(node: Node, there: Mapping[str, int]) -> tuple[int, dict[str, int], list[str]]:
+    """Return how many devices the sharing schemes list, what one has in the unit of each, and their names."""
+    count, sizes, names = 0, dict[str, int](), list[str]()
+    for scheme in VIRTUAL:
+        text = (node.metadata.annotations or {}).get(scheme.register)
+        if text:
+            listed = _registered(text, scheme.register)
+            memory = {amount for _, amount in listed}
+            count += len(listed)
+            names += [name for name, _ in listed]
+            sizes |= {scheme.memory: memory.pop()} if len(memory) == 1 else {}
+        elif scheme is not HAMI and there.get(scheme.number):
+            raise Unclear(f"has {scheme.number}, but no annotation {scheme.register} that lists its devices")
+    for unit, (counts, _) in MEMORY_OF_ONE.items():
+        devices = there.get(counts, 0)
+        count += devices
+        # The schedulers divide so too.
+        if devices and there.get(unit, 0) >= devices:
+            sizes[unit] = there[unit] // devices
+    return count, sizes, names
+
+
+def is_time_sliced(node: Node) -> bool:
+    """Return whether the GPUs that a node offers are turns on devices."""
+    return _label(node, "nvidia.com/gpu.replicas") > 1
+
+
+def _label(node: Node, name: str) -> int:
+    text = node.labels.get(name, "")
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
+
+
+def _registered(text: str, annotation: str) -> list[tuple[str, int]]:
+    """Return name and memory of each healthy device that an annotation of virtual GPUs lists.
+
+    Newer versions write JSON; older ones a colon after each device, and its fields between commas: id, number
+    of virtual GPUs, memory, then others of which one says whether it is healthy.
+    """
+    try:
+        if text.lstrip().startswith("["):
+            healthy = [d for d in json.loads(text) if d.get("health", True) is not False]
+            found = [(str(device.get("id", "")), int(device["devmem"])) for device in healthy]
+        else:
+            rows = [device.split(",") for device in text.split(":") if device.strip()]
+            found = [(row[0], int(row[2])) for row in rows if "false" not in row[3:]]
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        found = []
+    if not found or min(memory for _, memory in found) < 1:
+        raise Unclear(f"has an annotation {annotation} that lists no devices")
+    return found
+
+
+def offers(node: Node, gpus: Gpus, wish: Wish) -> bool:
+    """Return whether a node may have what a pod asks for; one without GPUs need not be told apart."""
+    if not gpus.count:
+        return True
+    if wish.ask.profile:
+        return gpus.geometry is not None
+    if wish.memory and wish.through not in gpus.sizes:
+        return False
+    through = next((s.number for s in VIRTUAL if wish.through in (s.memory, s.percent)), wish.through)
+    return bool(node.status.allocatable.get(through)) or (through == GPU and gpus.geometry is not None)
+
+
+def devices_of(pod: Pod, wish: Wish, gpus: Gpus) -> tuple[int, ...]:
+    """Return the devices of its node that a pod says it has; none if it does not, or they are not there."""
+    annotations = pod.metadata.annotations or {}
+    if wish.through in MEMORY_OF_ONE:
+        text = annotations.get(MEMORY_OF_ONE[wish.through][1], "")
+        found = [int(text)] if re.fullmatch(r"[0-9]{1,3}", text) and int(text) < gpus.count else []
+    else:
+        # A colon follows each device, and a semicolon each container; the first field is the name.
+        listed = (part for s in VIRTUAL for part in re.split("[:;]", annotations.get(s.allocated, "")))
+        names = [part.partition(",")[0] for part in listed if part.strip()]
+        known = {name: index for index, name in enumerate(gpus.names)}
+        found = [known[name] for name in names if name in known]
+        found = found if len(found) == len(names) else []
+    return tuple(found)
+
+
+def parts_as_amounts(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+    """Return the pods that hold or wait for parts of GPUs which are planned as amounts, by resource."""
+    found: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if pod.node is not None or pod.waits:
+            for name, amount in pod.requests.items():
+                if amount and OTHER_SCHEMES.fullmatch(name):
+                    found.setdefault(name, []).append(pod)
+    return found
+
+
+class ClusterDevices:
+    """GPUs of nodes as devices, and what pods ask for of them.
+
+    Parameters
+    ----------
+    nodes, pods
+        All that are listed.
+    keep_partitions
+        Whether partitions are resources, as nodes have them.
+
+    Attributes
+    ----------
+    unclear
+        Identity of a pod → why it is not clear what it asks for.
+    out
+        Node → why it is not clear what is left of its devices.
+    gpus
+        Node → its devices; those that are out are not among them.
+    """
+
+    def __init__(self, nodes: Sequence[Node], pods: Sequence[Pod], keep_partitions: bool) -> None:
+        self.keep_partitions = keep_partitions
+        self._nodes = {node.name: node for node in nodes}
+        self._wishes: dict[int, Wish] = {}
+        self._asked: dict[tuple[Wish, frozenset[str]], frozenset[Ask]] = {}
+        self.unclear: dict[int, str] = {}
+        self.gpus: dict[str, Gpus] = {}
+        self.out: dict[str, str] = {}
+        self._known: set[str] = set()
+        self._there: set[str] = set()
+        for pod in pods:
+            try:
+                wish = None if reserves(pod) else wish_of(pod, keep_partitions)
+            except Unclear as error:
+                self.unclear[id(pod)] = str(error)
+                continue
+            if wish is not None:
+                self._wishes[id(pod)] = wish
+        for node in nodes:
+            try:
+                self.gpus[node.name] = gpus_of(node, keep_partitions)
+            except Unclear as error:
+                self.out[node.name] = str(error)
+        self._leave_out(pods)
+
+    @staticmethod
+    def needed(pods: Iterable[Pod], keep_partitions: bool) -> bool:
+        """Return whether any pod asks for a part of a GPU."""
+        return any(asks_for_part(pod, keep_partitions) for pod in pods)
+
+    def _leave_out(self, pods: Sequence[Pod]) -> None:
+        """Leave out the nodes whose devices do not hold what their pods hold."""
+        held: dict[str, list[Pod]] = defaultdict(list)
+        for pod in pods:
+            if pod.node in self.gpus:
+                held[pod.node].append(pod)
+        for name, there in held.items():
+            try:
+                holdings = self.held_on(name, there)
+                if taken(self.gpus[name], holdings, []) is None:
+                    raise Unclear("has devices that do not hold what its pods ask for")
+                if are_known(self.gpus[name], holdings):
+                    self._known.add(name)
+            except Unclear as error:
+                self.out[name] = str(error)
+        for name in self.out:
+            self.gpus.pop(name, None)
+
+    def is_device(self, resource: str) -> bool:
+        """Return whether a resource is one of GPUs that are planned as devices."""
+        return is_device(resource, self.keep_partitions)
+
+    def held_on(self, node: str, pods: Iterable[Pod]) -> list[Holding]:
+        """Return what pods hold of the devices of a node, those that hold any.
+
+        Raises
+        ------
+        Unclear
+            If this cannot be said of one of them.
+        """
+        found = []
+        for pod in pods:
+            wish = self._wish(pod)
+            if wish is not None:
+                ask = self._ask(wish, self.gpus[node])
+                devices = devices_of(pod, wish, self.gpus[node])
+                right = not ask.profile and len(set(devices)) == len(devices) == (ask.whole or 1)
+                found.append(Holding(ask, devices if right else ()))
+        return found
+
+    def devices_of(self, pod: Pod) -> tuple[int, ...]:
+        """Return the devices that a pod has; none where that is not known, or what is said does not fit."""
+        if pod.node not in self._known or self.wish(pod) is None:
+            return ()
+        return self.held_on(pod.node, [pod])[0].devices
+
+    def ask_of(self, pod: Pod, nodes: frozenset[str], planned: frozenset[str]) -> Ask | None:
+        """Return what a pod asks for on whichever node; None if for no GPU.
+
+        Parameters
+        ----------
+        nodes
+            Those that it may use.
+        planned
+            All that take pods.
+
+        Raises
+        ------
+        Unclear
+            If that cannot be said, or no node has such a thing.
+        """
+        wish = self._wish(pod)
+        if wish is None:
+            return None
+        if wish.ask.profile not in self._there:
+            check_there([self.gpus[name] for name in planned], wish.ask.profile)
+            self._there.add(wish.ask.profile)
+        if not wish.memory:
+            return wish.ask
+        # Thousands of pods ask for the same on the same nodes.
+        if (wish, nodes) not in self._asked:
+            self._asked[wish, nodes] = self._asks_on(wish, nodes)
+        return the_same(self._asked[wish, nodes] | self._asks_on(wish, [pod.node] if pod.node else []))
+
+    def _asks_on(self, wish: Wish, nodes: Iterable[str]) -> frozenset[Ask]:
+        # In one order, for the first that is unclear is the one that is named.
+        there = (self.gpus[name] for name in sorted(nodes) if name in self.gpus)
+        return frozenset(self._ask(wish, gpus) for gpus in there if gpus.count)
+
+    def wish(self, pod: Pod) -> Wish | None:
+        """Return what a pod asks for of GPUs, if that is clear."""
+        return self._wishes.get(id(pod))
+
+    def offering(self, wish: Wish, nodes: frozenset[str]) -> frozenset[str]:
+        """Return those of the nodes that may have what a pod asks for."""
+        listing = wish.through in OF_HAMI and any(gpus.names for gpus in self.gpus.values())
+        return frozenset(
+            name
+            for name in nodes
+            if name in self.gpus
+            and offers(self._nodes[name], self.gpus[name], wish)
+            and (self.gpus[name].names or not (listing and self.gpus[name].count))
+        )
+
+    def _wish(self, pod: Pod) -> Wish | None:
+        if id(pod) in self.unclear:
+            raise Unclear(f"holds a pod of which it is not clear what it has: {pod.metadata.name}")
+        return self._wishes.get(id(pod))
+
+    def _ask(self, wish: Wish, gpus: Gpus) -> Ask:
+        if not wish.memory:
+            return wish.ask
+        size = gpus.sizes.get(wish.through)
+        if size is None:
+            raise Unclear(f"asks by {wish.through}, of which a node does not say what each device has")
+        if wish.memory > size:
+            raise Unclear(f"asks for {wish.memory} of {wish.through}; a device has {size}")
+        share = WHOLE if wish.memory == size else self._shares[wish.through, size][wish.memory]
+        share = max(share, wish.cores)
+        return Ask(share=share) if share < WHOLE else Ask(whole=1)
+
+    @cached_property
+    def _shares(self) -> dict[tuple[str, int], dict[int, int]]:
+        """Unit, and size of a device in it → part of a device → its thousandths."""
+        parts: dict[str, set[int]] = defaultdict(set)
+        for wish in self._wishes.values():
+            if wish.memory:
+                parts[wish.through].add(wish.memory)
+        sizes = {(unit, size) for gpus in self.gpus.values() for unit, size in gpus.sizes.items()}
+        return {
+            (unit, size): thousandths([part for part in parts[unit] if part < size], size)
+            for unit, size in sizes
+        }
+
+    @cached_property
+    def geometries(self) -> set[str]:
+        """The geometries of the devices."""
+        return {gpus.geometry for gpus in self.gpus.values() if gpus.geometry}
+
+    def worth(self, ask: Ask) -> Fraction:
+        """Return how many GPUs an ask is."""
+        return Fraction(worth(ask, self.geometries))
+
+    def document(self, node: str, others: Iterable[Pod], planned: Iterable[Pod]) -> dict[str, Any]:
+        """Return the field of a server that has the devices of a node."""
+        found = self.gpus[node].document(self.held_on(node, others), self.held_on(node, planned))
+        return {} if found is None else {"devices": found}
+
+    def sentences(self, asks: Iterable[Ask]) -> Iterator[str]:
+        """Say how devices are planned of which the planned pods ask for this."""
+        exact = all(
+            WHOLE * part == share * size
+            for (_, size), shares in self._shares.items()
+            for part, share in shares.items()
+        )
+        yield from about_devices("pod", not exact, any(ask.profile for ask in asks))
+        if any(wish.cores or (wish.ask.share and not wish.memory) for wish in self._wishes.values()):
+            yield "A share is the part of the memory, or of the cores where a pod asks for more of these."
+
+    def left_out(self, unclear: Mapping[str, str]) -> Iterator[str]:
+        """Say which nodes, and which pods of these, are left out for their GPUs."""
+        if unclear:
+            are = counted(len(unclear), "pod is", "pods are")
+            yield (
+                f"{are} left out with the others of their jobs for what they ask for of GPUs, and stay where "
+                f"they run: {because(unclear)}."
+            )
+        if self.out:
+            nodes = counted(len(self.out), "node counts", "nodes count")
+            yield f"{nodes} as cordoned for the GPUs: {because(self.out)}."

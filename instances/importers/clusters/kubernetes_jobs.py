@@ -1,0 +1,305 @@
+"""Jobs of pods: those of one owner, in groups of the same requests and nodes, and their workloads.
+
+The workload, the object that the pods belong to, decides whether a job that runs may be stopped and
+moved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pydantic import ValidationError
+
+from ...consolidation.devices import Ask
+from ...consolidation.job import ONLY_GROUP, Workload
+from ..node_restrictions import numbered
+from .kubernetes_objects import Pod, Requests
+
+JOB_LABELS = (
+    "training.kubeflow.org/job-name",
+    "jobset.sigs.k8s.io/jobset-name",
+    "leaderworkerset.sigs.k8s.io/name",
+    "volcano.sh/job-name",
+    "ray.io/cluster",
+    "pytorch-job-name",
+    "tf-job-name",
+    "mpi-job-name",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+)
+"""Labels that name the job of a pod, the widest job first."""
+ROLE_LABELS = (
+    "training.kubeflow.org/replica-type",
+    "jobset.sigs.k8s.io/replicatedjob-name",
+    "volcano.sh/task-spec",
+    "ray.io/node-type",
+    "replica-type",
+)
+"""Labels that name the part that a pod has in its job."""
+INDEPENDENT = ("ReplicaSet", "ReplicationController")
+"""Kinds of owner whose pods need not run at the same time."""
+LONGEST_NAME = 150
+
+
+@dataclass
+class PodGroup:
+    """Pods that are alike: as many tasks of one demand.
+
+    Parameters
+    ----------
+    role
+        What the pods are called in their job.
+    requests
+        What each of them reserves.
+    nodes
+        The nodes that each of them may use.
+    ask
+        What each of them asks for of single devices.
+    pods
+        The pods themselves.
+    models
+        The GPU models that it runs on and stays on, where the pods do not name any.
+    """
+
+    role: str
+    requests: Requests
+    nodes: frozenset[str]
+    ask: Ask | None = None
+    pods: list[Pod] = field(default_factory=list)
+    models: tuple[str, ...] = ()
+
+    def current(self, nodes: frozenset[str]) -> dict[str, int]:
+        """Return how many of the pods are on each of these nodes."""
+        placed = Counter(pod.node for pod in self.pods)
+        return {name: count for name, count in sorted(placed.items(), key=str) if name and name in nodes}
+
+
+@dataclass
+class PodJob:
+    """Pods that are placed together or not at all.
+
+    Parameters
+    ----------
+    name
+        Namespace and name, shortened where they are very long.
+    gpu_model
+        The one that all its pods ask for in their node selector, or those of all nodes that they may use.
+    groups
+        Its groups of pods, each name once.
+    part
+        `runs` or `waits`, where a job runs in part and these are the pods that do so; else empty.
+    """
+
+    name: str
+    gpu_model: str | list[str] | None
+    groups: list[PodGroup]
+    part: str = ""
+
+    @property
+    def pods(self) -> list[Pod]:
+        """All pods of the job."""
+        return [pod for group in self.groups for pod in group.pods]
+
+    @property
+    def priority(self) -> int | None:
+        """The highest priority of its pods, as their PriorityClass gives it."""
+        return max((pod.spec.priority for pod in self.pods if pod.spec.priority is not None), default=None)
+
+
+def is_unplanned(pod: Pod) -> bool:
+    """Return whether a pod belongs to the node or the cluster itself, or is about to end."""
+    owner = pod.owner
+    return (
+        (owner is not None and owner.kind in ("DaemonSet", "Node"))
+        or "kubernetes.io/config.mirror" in (pod.metadata.annotations or {})
+        or pod.metadata.namespace.startswith("kube-")
+        or pod.metadata.deletionTimestamp is not None
+    )
+
+
+def jobs_of(
+    pods: Sequence[Pod],
+    gpu_label: str,
+    gpu_models: Mapping[str, str],
+    allowed: Callable[[Pod, str | None], frozenset[str]],
+    asks: Mapping[int, Ask | None],
+) -> list[PodJob]:
+    """Return the jobs that pods make.
+
+    Parameters
+    ----------
+    pods
+        Those that are planned.
+    gpu_label
+        The node label with the GPU model; a job whose pods all select one model by it has that model.
+    gpu_models
+        Node → its GPU model.
+    allowed
+        Pod and a label of its node selector that is to be left out → the nodes that it may use.
+    asks
+        Identity of a pod → what it asks for of single devices.
+    """
+    members: dict[tuple[str, ...], list[Pod]] = defaultdict(list)
+    for pod in pods:
+        members[key_of(pod)].append(pod)
+    jobs = []
+    names = numbered((_shortened(f"{key[0]}/{key[-1]}") for key in members), "{} ({})")
+    for name, own in zip(names, members.values(), strict=True):
+        models = {(pod.spec.nodeSelector or {}).get(gpu_label) for pod in own}
+        # A pod stays where it is when the label of its node changes.
+        models |= {gpu_models.get(pod.node) for pod in own if pod.node is not None}
+        model = models.pop() if len(models) == 1 else None
+        usable = [allowed(pod, gpu_label if model else None) for pod in own]
+        jobs.append(PodJob(name, model, _groups(own, usable, [asks.get(id(pod)) for pod in own])))
+    return jobs
+
+
+def in_parts(jobs: Sequence[PodJob], nodes: Collection[str]) -> list[PodJob]:
+    """Return jobs in which either all pods are on these nodes, or none.
+
+    What runs of a job keeps its place whatever becomes of the rest; the rest starts together or not at all.
+    """
+    found = []
+    for job in jobs:
+        there = {id(pod) for pod in job.pods if pod.node in nodes}
+        if len(there) in (0, len(job.pods)):
+            found.append(job)
+            continue
+        for part, form in (("runs", "{}"), ("waits", "{} (waits)")):
+            groups = [
+                replace(group, pods=[pod for pod in group.pods if (id(pod) in there) == (part == "runs")])
+                for group in job.groups
+            ]
+            kept = [group for group in groups if group.pods]
+            found.append(replace(job, name=form.format(job.name), groups=kept, part=part))
+    for job, name in zip(found, list(numbered((job.name for job in found), "{} ({})")), strict=True):
+        job.name = name
+    return found
+
+
+def key_of(pod: Pod) -> tuple[str, ...]:
+    """Return what the pods of one job share: namespace, kind of grouping, and the job's name last."""
+    namespace = pod.metadata.namespace
+    for label in JOB_LABELS:
+        if pod.labels.get(label):
+            return namespace, label, pod.labels[label]
+    owner = pod.owner
+    if owner is not None and owner.kind not in INDEPENDENT:
+        return namespace, owner.kind, owner.name
+    return namespace, "Pod", pod.metadata.name
+
+
+def _shortened(name: str) -> str:
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[: LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _groups(
+    pods: Sequence[Pod], nodes: Sequence[frozenset[str]], asks: Sequence[Ask | None]
+) -> list[PodGroup]:
+    """Return the pods in groups of equal demand, with names that each stand once."""
+    found: dict[tuple[object, ...], PodGroup] = {}
+    for pod, usable, ask in zip(pods, nodes, asks, strict=True):
+        role = next((pod.labels[label] for label in ROLE_LABELS if pod.labels.get(label)), "pods")
+        requests = pod.requests
+        key = (role, tuple(sorted(requests.items())), usable, ask)
+        found.setdefault(key, PodGroup(role, requests, usable, ask)).pods.append(pod)
+    groups = list(found.values())
+    for group, role in zip(groups, list(numbered((group.role for group in groups), "{}-{}")), strict=True):
+        group.role = role
+    return groups
+
+
+OPERATOR = "training.kubeflow.org/job-name"
+OPERATED = ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob")
+REPLICA_TYPES = {"ps": "PS", **{name.lower(): name for name in ("Master", "Worker", "Launcher", "Chief")}}
+"""Label of a pod with its part → what the object calls the part."""
+JOB_SET, PART_OF_SET = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name"
+KUEUE = "kueue.x-k8s.io/"
+OWNERS = {
+    ("batch", "Job"): "jobs.batch",
+    ("apps", "StatefulSet"): "statefulsets.apps",
+    **{("kubeflow.org", kind): f"{kind.lower()}s.kubeflow.org" for kind in OPERATED},
+}
+"""Group and kind of an owner → what kubectl calls it."""
+SUSPENDED = ("jobs.batch", "jobsets.jobset.x-k8s.io", *(f"{kind.lower()}s.kubeflow.org" for kind in OPERATED))
+"""What can be suspended: its pods end, and others start when it is resumed."""
+KEPT = {
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "karpenter.sh/do-not-disrupt": "true",
+    "karpenter.sh/do-not-evict": "true",
+}
+"""Annotations by which pods ask not to be moved."""
+
+
+def workload_of(job: PodJob) -> Workload | None:
+    """Return the object that the pods of a job belong to, or the pod itself; None if it has no plain name."""
+    pod = job.pods[0]
+    labels, parts = pod.labels, {}
+    if any(label.startswith("trainer.kubeflow.org/") for label in labels):
+        resource, name = "trainjobs.trainer.kubeflow.org", labels.get(JOB_SET, pod.name)
+    elif labels.get(JOB_SET):
+        resource, name = "jobsets.jobset.x-k8s.io", labels[JOB_SET]
+        parts = _parts(job, PART_OF_SET)
+    elif labels.get(OPERATOR):
+        kinds = {other.owner.kind for other in job.pods if other.owner is not None} & set(OPERATED)
+        # The launcher of an MPIJob belongs to a Job.
+        resource, name = f"{min(kinds or {'MPIJob'}).lower()}s.kubeflow.org", labels[OPERATOR]
+        parts = _parts(job, "training.kubeflow.org/replica-type")
+    else:
+        resource, name = _of_owner(pod)
+    try:
+        return Workload(resource=resource, namespace=pod.metadata.namespace, name=name, parts=parts)
+    except ValidationError:
+        return None
+
+
+def _parts(job: PodJob, label: str) -> dict[str, str]:
+    """Return group → its part of the object, of groups that say it."""
+    found = {}
+    for group in job.groups:
+        part = group.pods[0].labels.get(label)
+        if part:
+            found[group.role if len(job.groups) > 1 else ONLY_GROUP] = REPLICA_TYPES.get(part.lower(), part)
+    return found
+
+
+def _of_owner(pod: Pod) -> tuple[str, str]:
+    owner = pod.owner
+    if owner is None:
+        return "pods", pod.name
+    digest = pod.labels.get("pod-template-hash")
+    if owner.kind == "ReplicaSet" and digest and owner.name.endswith(f"-{digest}"):
+        return "deployments.apps", owner.name.removesuffix(f"-{digest}")
+    for (group, kind), resource in OWNERS.items():
+        if owner.kind == kind and owner.group in ("", group):
+            return resource, owner.name
+    return f"{owner.kind.lower()}s.{owner.group}".rstrip("."), owner.name
+
+
+def why_it_stays(job: PodJob, workload: Workload | None) -> str | None:
+    """Say why a job that runs is not to be moved; None if it may be."""
+    annotations = [pod.metadata.annotations or {} for pod in job.pods]
+    if any(notes.get(name) == value for notes in annotations for name, value in KEPT.items()):
+        return "ask by an annotation not to be evicted"
+    if is_queued(job.pods):
+        return "are held and released by Kueue"
+    if job.part == "runs":
+        return "run while others of their job wait"
+    resource = workload.resource if workload else ""
+    if resource in SUSPENDED:
+        return None
+    if resource == "pods":
+        return "have no owner that starts them again"
+    return "serve, or have an owner that cannot be suspended"
+
+
+def is_queued(pods: Sequence[Pod]) -> bool:
+    """Return whether Kueue decides when these pods run."""
+    return any(
+        name.startswith(KUEUE) for pod in pods for name in (*pod.labels, *(pod.metadata.annotations or {}))
+    )

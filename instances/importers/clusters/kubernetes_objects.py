@@ -1,0 +1,388 @@
+"""Nodes and pods under the names that Kubernetes gives their fields, and the options of the importer.
+
+Objects of the core API, version v1, as ``kubectl get … -o json`` prints them; fields that are not named
+here are not used.
+
+The options say which labels and resources are taken for GPUs if nothing else is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from ...common.errors import shown
+from ...common.fields import LARGEST, Flag, Many, ManyNamed, Name, Part, refuse
+from ..importer import ImportOptions, Option
+from .device_sharing import Mig
+from .job_values import Running, Spread, Value
+
+Requests = dict[str, Fraction]
+"""Resource as Kubernetes names it → amount in its base unit: cores, bytes or pieces."""
+
+_BINARY = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)}
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_QUANTITY = re.compile(
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?[0-9]{1,2})?"
+)
+ENDED = ("Succeeded", "Failed")
+"""Phases of pods that hold nothing any more."""
+_LONGEST = 60
+_LARGEST = 2**63
+
+
+def parse_quantity(text: str) -> Decimal:
+    """Return exactly what a quantity such as ``3920m``, ``16Gi``, ``1.5e3`` or ``8`` says, in base units.
+
+    Raises
+    ------
+    ValueError
+        If it is not one, or larger than Kubernetes allows.
+    """
+    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        what = "is {given}, not a quantity; write a number with at most one suffix, such as 3920m or 16Gi"
+        raise PydanticCustomError("quantity", what, {"given": shown(text)})
+    suffix = match[2] or ""
+    with localcontext(prec=200):
+        number = Decimal(match[1])
+        if suffix in _BINARY:
+            number *= _BINARY[suffix]
+        else:
+            number = number.scaleb(_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:]))
+        if abs(number) >= _LARGEST:
+            raise PydanticCustomError("quantity", "is too large; a quantity is below 2 to the power of 63")
+    return number
+
+
+def _as_quantity(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = repr(value)
+    if not isinstance(value, str):
+        what = "is {given}, not a quantity; write text such as '3920m' or '16Gi'"
+        raise PydanticCustomError("quantity", what, {"given": shown(value)})
+    number = parse_quantity(value)
+    if number < 0:
+        what = "is {given}, which is negative; at least 0 is needed"
+        raise PydanticCustomError("quantity", what, {"given": shown(value)})
+    return number
+
+
+Quantity = Annotated[Decimal, BeforeValidator(_as_quantity)]
+_Labels = ManyNamed[str, str] | None
+_ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+
+
+class _Resources(Part):
+    requests: ManyNamed[Name, Quantity] | None = None
+    limits: ManyNamed[Name, Quantity] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> _Resources:
+        refuse(
+            (f"{field}.{name}", "is too large; at most 1e15 is planned")
+            for field, amounts in (("requests", self.requests), ("limits", self.limits))
+            for name, amount in (amounts or {}).items()
+            if amount > LARGEST and not is_bytes(name)
+        )
+        return self
+
+    def amounts(self) -> Requests:
+        """Return what is requested; a resource with only a limit requests that much."""
+        both = {**(self.limits or {}), **(self.requests or {})}
+        return {name: Fraction(amount) for name, amount in both.items()}
+
+
+class _Container(Part):
+    resources: _Resources | None = None
+    restartPolicy: str | None = None
+
+    def amounts(self) -> Requests:
+        return self.resources.amounts() if self.resources else {}
+
+
+class Taint(Part):
+    """What keeps pods off a node that do not tolerate it."""
+
+    key: str
+    value: str | None = None
+    effect: str
+
+
+class Toleration(Part):
+    """What lets a pod onto a node with a taint."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class Requirement(Part):
+    """A condition on one label, or on one field, of a node."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: Many[str] | None = None
+
+
+class NodeSelectorTerm(Part):
+    """Conditions that must all hold."""
+
+    matchExpressions: Many[Requirement] | None = None
+    matchFields: Many[Requirement] | None = None
+
+
+class _NodeSelector(Part):
+    nodeSelectorTerms: Many[NodeSelectorTerm] | None = None
+
+
+class _NodeAffinity(Part):
+    requiredDuringSchedulingIgnoredDuringExecution: _NodeSelector | None = None
+    preferredDuringSchedulingIgnoredDuringExecution: Many[dict[str, Any]] | None = None
+
+
+class _Affinity(Part):
+    nodeAffinity: _NodeAffinity | None = None
+    podAffinity: dict[str, Any] | None = None
+    podAntiAffinity: dict[str, Any] | None = None
+
+
+class _NodeMetadata(Part):
+    name: _ObjectName
+    labels: _Labels = None
+    annotations: _Labels = None
+
+
+class _NodeSpec(Part):
+    unschedulable: Flag | None = None
+    taints: Many[Taint] | None = None
+
+
+class _Condition(Part):
+    type: str
+    status: str
+
+
+class _NodeStatus(Part):
+    allocatable: ManyNamed[Name, Quantity]
+    conditions: Many[_Condition] | None = None
+
+
+class Node(Part):
+    """A node."""
+
+    kind: Literal["Node"] = "Node"
+    metadata: _NodeMetadata
+    spec: _NodeSpec = _NodeSpec()
+    status: _NodeStatus
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.metadata.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The node's labels."""
+        return self.metadata.labels or {}
+
+    @property
+    def ready(self) -> bool:
+        """Whether the node says that it is ready, or says nothing."""
+        return all(c.status == "True" for c in self.status.conditions or () if c.type == "Ready")
+
+
+class Owner(Part):
+    """What manages a pod."""
+
+    kind: str
+    name: str
+    apiVersion: str | None = None
+    controller: Flag | None = None
+
+    @property
+    def group(self) -> str:
+        """The group of its API; empty where that is the core, or not said."""
+        return (self.apiVersion or "").rpartition("/")[0]
+
+
+class _PodMetadata(Part):
+    name: _ObjectName
+    namespace: _ObjectName = "default"
+    labels: _Labels = None
+    annotations: _Labels = None
+    ownerReferences: Many[Owner] | None = None
+    deletionTimestamp: str | None = None
+
+
+class _PodSpec(Part):
+    nodeName: str | None = None
+    containers: Many[_Container]
+    initContainers: Many[_Container] | None = None
+    overhead: ManyNamed[Name, Quantity] | None = None
+    resources: _Resources | None = None
+    nodeSelector: _Labels = None
+    affinity: _Affinity | None = None
+    tolerations: Many[Toleration] | None = None
+    topologySpreadConstraints: Many[dict[str, Any]] | None = None
+    resourceClaims: Many[dict[str, Any]] | None = None
+    volumes: Many[dict[str, Any]] | None = None
+    schedulingGates: Many[dict[str, Any]] | None = None
+    priority: int | None = None
+    preemptionPolicy: str | None = None
+
+
+class _PodStatus(Part):
+    phase: Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"] | None = None
+
+
+class Pod(Part):
+    """A pod."""
+
+    kind: Literal["Pod"] = "Pod"
+    metadata: _PodMetadata
+    spec: _PodSpec
+    status: _PodStatus = _PodStatus()
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        return self.metadata.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The pod's labels."""
+        return self.metadata.labels or {}
+
+    @property
+    def owner(self) -> Owner | None:
+        """What manages the pod, if anything does."""
+        return next((owner for owner in self.metadata.ownerReferences or () if owner.controller), None)
+
+    @property
+    def node(self) -> str | None:
+        """The node whose resources the pod holds."""
+        return (self.spec.nodeName or None) if self.status.phase not in ENDED else None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the pod still has to be given a node."""
+        return not self.spec.nodeName and self.status.phase in ("Pending", None)
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the scheduler does not look at the pod until others have lifted its scheduling gates."""
+        return self.waits and bool(self.spec.schedulingGates)
+
+    @cached_property
+    def requests(self) -> Requests:
+        """What the scheduler reserves for the pod.
+
+        The larger of what its containers take together and of what each init container takes while it runs,
+        beside the sidecars (init containers that restart always) started before it; then the overhead.
+        """
+        sidecars: Requests = {}
+        starting: Requests = {}
+        for container in self.spec.initContainers or ():
+            if container.restartPolicy == "Always":
+                sidecars = total([sidecars, container.amounts()])
+                starting = _largest(starting, sidecars)
+            else:
+                starting = _largest(starting, total([sidecars, container.amounts()]))
+        running = total([sidecars, *(container.amounts() for container in self.spec.containers)])
+        whole = self.spec.resources.amounts() if self.spec.resources else {}
+        overhead = {name: Fraction(amount) for name, amount in (self.spec.overhead or {}).items()}
+        return total([{**_largest(starting, running), **whole}, overhead])
+
+
+class NodeList(Part):
+    """What ``kubectl get nodes -o json`` prints."""
+
+    kind: Literal["List", "NodeList"]
+    items: Many[Node]
+
+
+class PodList(Part):
+    """What ``kubectl get pods -o json`` prints; each item is a `Pod`, if it is valid."""
+
+    kind: Literal["List", "PodList"]
+    items: tuple[Any, ...]
+
+
+def is_bytes(resource: str) -> bool:
+    """Return whether the amounts of a resource are bytes."""
+    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+
+
+def total(amounts: Iterable[Mapping[str, Fraction]]) -> Requests:
+    """Return the sum by resource."""
+    found: Requests = defaultdict(Fraction)
+    for part in amounts:
+        for name, amount in part.items():
+            found[name] += amount
+    return dict(found)
+
+
+def _largest(first: Requests, second: Requests) -> Requests:
+    zero = Fraction()
+    return {name: max(first.get(name, zero), second.get(name, zero)) for name in {**first, **second}}
+
+
+MODEL_LABELS = (
+    "nvidia.com/gpu.product",
+    "amd.com/gpu.product-name",
+    "cloud.google.com/gke-accelerator",
+    "k8s.amazonaws.com/accelerator",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "eks.amazonaws.com/instance-gpu-name",
+    "karpenter.azure.com/sku-gpu-name",
+    "cloud.google.com/gke-tpu-accelerator",
+)
+"""Labels with the GPU model, by the operators of makers and by clouds."""
+MACHINE = "node.kubernetes.io/instance-type"
+"""Stands for the GPU model where no label has it."""
+GPU = re.compile(
+    r"(.*/)?(gpu|gpu\.shared|mig-.+)|gpu\.intel\.com/.+|google\.com/tpu|habana\.ai/gaudi"
+    r"|aws\.amazon\.com/neuron(core|device)?|huawei\.com/Ascend.+|cambricon\.com/mlu|hygon\.com/dcu"
+)
+"""Resources that count as GPUs unless an option names them; accelerators of other kinds are among them."""
+
+
+class KubernetesOptions(ImportOptions):
+    """Nodes and pods of a Kubernetes cluster: a consolidation instance."""
+
+    nodes: Annotated[Path, Option("What 'kubectl get nodes -o json' prints.", argument="nodes")]
+    pods: Annotated[Path, Option("What 'kubectl get pods --all-namespaces -o json' prints.", argument="pods")]
+    choice: Annotated[
+        Literal["gpu", "all"],
+        Option("gpu: jobs that ask for a GPU; all: every job outside namespaces kube-….", option="--pods"),
+    ] = "gpu"
+    running: Running = "move"
+    namespaces: Annotated[
+        tuple[Name, ...], Option("Only the pods of this namespace; repeatable.", option="--namespace")
+    ] = ()
+    spread: Spread = "preferred"
+    rack_label: Annotated[str, Option("Label of a node with its rack.")] = "topology.kubernetes.io/zone"
+    gpu_label: Annotated[
+        str, Option("Label of a node with its GPU model. [default: the first known one that nodes have]")
+    ] = ""
+    value: Value = "gpus"
+    gpu_resources: Annotated[
+        tuple[Name, ...],
+        Option("Resource that is a GPU; repeatable. [default: those called so]", option="--gpu-resource"),
+    ] = ()
+    mig: Mig = "new"
+    volumes: Annotated[
+        Path | None,
+        Option("What 'kubectl get pv,pvc --all-namespaces -o json' prints: pods stay near their volumes."),
+    ] = None

@@ -1,0 +1,287 @@
+"""Importer of Slurm: nodes and queue of a cluster in use, for consolidation, with the assumptions.
+
+The nodes are what ``scontrol show nodes --json`` or ``sinfo --json`` prints, the jobs what ``squeue
+--json`` does; data_parser versions from Slurm 21.08 to 26.05 are read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from ...common.errors import one_line, some
+from ...common.faults import validated
+from ...common.hostlist import expand_hostlist
+from ...consolidation.instance import ConsolidationInstance
+from ...files.reading import fail, read_mapping
+from ..importer import Importer
+from ..node_restrictions import about_models, counted
+from ..rejected_entries import LeftOut, valid_entries
+from .device_sharing import about_unknown
+from .job_values import about_moves, about_worth, move_cost
+from .slurm_cluster import MOST_APART, Cluster, SlurmOptions
+from .slurm_jobs import (
+    MOST_ARRAY_TASKS,
+    SHARES,
+    JobRecord,
+    JobRecords,
+    SlurmJob,
+    array_tasks,
+    is_running,
+    jobs_of,
+    named_nodes,
+    needed_nodes,
+    waits,
+    waits_for_resources,
+    why_it_stays,
+)
+from .slurm_nodes import read_nodes
+
+NAMED = 5
+"""So many jobs are named for what the plan does not look at."""
+
+
+def where(partitions: Sequence[str]) -> str:
+    """Say which partitions are asked for."""
+    return f" in partition {', '.join(partitions)}" if partitions else ""
+
+
+def _names(jobs: Iterable[SlurmJob]) -> str:
+    return some((job.name for job in jobs), NAMED)
+
+
+def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
+    """Say how the instance is made of the cluster."""
+    running = sum(bool(job.current) for job in cluster.jobs)
+    which = "jobs that ask for a GPU" if options.choice == "gpu" else "all jobs"
+    yield (
+        f"Planned are {which}{where(options.partitions)}: {counted(len(cluster.jobs), 'job')}, of which "
+        + (f"{counted(running, 'runs', 'run')}.")
+    )
+    if running:
+        yield (
+            "A job that runs must stay placed, but may be moved to nodes of its GPU model, which in Slurm "
+            "means to requeue it."
+        )
+        yield about_moves()
+    yield from _staying(cluster)
+    yield "What jobs hold that are not planned is not free."
+    yield (
+        f"{SHARES}: one for each task or node where it asks for GPUs by task or node, "
+        "else one for each GPU, and one for each task where it asks for none. A job that asks for GPUs by "
+        "node has each share on a node of its own; of others several may be on one."
+    )
+    beyond = cluster.need_apart[MOST_APART:]
+    if beyond:
+        may = counted(len(beyond), "job asks for GPUs by node and may", "jobs ask for GPUs by node and may")
+        yield f"{may} yet have several shares on one node: {_names(beyond)}."
+    names = [job.name for job in cluster.jobs]
+    yield about_worth(options.value, names, [job.record.priority for job in cluster.jobs])
+    yield f"Spread is not in the source: {options.spread} for every job of several shares."
+    grouped = [node for node in cluster.nodes if node.used_cpus is None or node.used_memory_mib is None]
+    if grouped:
+        yield (
+            f"What is held of CPUs or memory is not listed for {counted(len(grouped), 'node')} and added up "
+            "from the queue, each job evenly over its nodes; nodes that sinfo lists together count with "
+            "the least CPUs and memory of any. scontrol show nodes --json says it node by node."
+        )
+    yield from cluster.restrictions.sentences("partition, nodes asked for or excluded", "share", "node")
+    yield from about_models(cluster.by_models)
+    yield from about_unknown(cluster.unknown_partitions)
+    if cluster.devices is not None:
+        yield from cluster.devices.sentences(cluster.asks)
+
+
+def _staying(cluster: Cluster) -> Iterator[str]:
+    """Name the jobs that cannot be moved."""
+    stay = {job.name: why for job in cluster.jobs if job.current and (why := why_it_stays(job.record))}
+    if stay:
+        jobs = counted(len(stay), "running job stays where it is", "running jobs stay where they are")
+        yield f"{jobs}: {some((f'{name} ({why})' for name, why in stay.items()), NAMED)}."
+
+
+def left_out(cluster: Cluster) -> Iterator[str]:
+    """Say which nodes and jobs are not in the instance."""
+    if cluster.out:
+        out = counted(len(cluster.out), "node takes", "nodes take")
+        are = "is" if len(cluster.out) == 1 else "are"
+        yield f"{out} no jobs in their state and {are} left out: {some(cluster.out)}."
+    if cluster.stranded:
+        jobs = counted(len(cluster.stranded), "running job holds", "running jobs hold")
+        does = "it stays where it is" if len(cluster.stranded) == 1 else "they stay where they are"
+        names = some(next(jobs_of(record)).name for record in cluster.stranded)
+        yield f"{jobs} a node that is left out; {does}: {names}."
+    if cluster.unready:
+        reasons: dict[str, list[str]] = {}
+        for record in cluster.unready:
+            name = next(jobs_of(record)).name
+            reasons.setdefault((record.state_reason or "").split(",")[0], []).append(name)
+        commonest = sorted(reasons.items(), key=lambda item: -len(item[1]))
+        listed = some(f"{reason} {len(names)} ({some(names, NAMED)})" for reason, names in commonest)
+        are = counted(len(cluster.unready), "job is left out that waits", "jobs are left out that wait")
+        yield f"{are} for other things than resources: {listed}."
+    long = sum(len(array_tasks(record)) > MOST_ARRAY_TASKS for record in cluster.chosen)
+    if long:
+        yield f"Of {counted(long, 'job array')} only the first {MOST_ARRAY_TASKS:,} tasks are planned."
+    cut = sum("..." in (record.array_task_string or "") for record in cluster.chosen)
+    if cut:
+        yield f"Of {counted(cut, 'job array')} Slurm lists only some tasks; the others are left out."
+
+
+def why_nothing(cluster: Cluster) -> str:
+    """Say why none of the jobs that the queue lists is planned."""
+    if not cluster.records:
+        return "the queue is empty"
+    reasons = Counter(_why_not(cluster, record) for record in cluster.records)
+    listed = some(f"{reason} {count}" for reason, count in reasons.most_common())
+    return f"of {counted(len(cluster.records), 'job')}: {listed}"
+
+
+def _why_not(cluster: Cluster, record: JobRecord) -> str:
+    if not (waits(record) or is_running(record)):
+        return f"{'+'.join(record.job_state) or 'without a state'}"
+    if not cluster.in_partition(record.partition):
+        return "in another partition"
+    if waits(record) and not waits_for_resources(record):
+        return f"waiting for {(record.state_reason or '').split(',')[0]}"
+    if is_running(record) and cluster.options.running == "stay":
+        return "running and to stay"
+    if is_running(record) and not cluster.names.issuperset(record.nodes):
+        return "running on a node that is left out or not listed"
+    if any(job.name in cluster.unclear for job in jobs_of(record)):
+        return "not clear in what it asks for of GPUs"
+    return "asking for no GPU"
+
+
+def ignored(cluster: Cluster) -> Iterator[str]:
+    """Say what Slurm looks at and the plan does not, with the jobs' names."""
+    jobs = list({id(job.record): job for job in cluster.jobs}.values())
+    by_features = {id(job.record) for job in jobs if cluster.is_by_features(job)}
+    named = [job for job in jobs if needed_nodes(job.record)]
+    if named:
+        ask = counted(len(named), "job asks", "jobs ask")
+        yield (
+            f"{ask} for certain nodes and may use no others, though the plan need not use each of them: "
+            f"{_names(named)}."
+        )
+    wishes: dict[tuple[str, str], Callable[[JobRecord], object]] = {
+        ("asks", "to be close by switches"): lambda r: r.required_switches,
+        ("asks", "for a node of their own"): _is_exclusive,
+        ("asks", "for certain nodes and others beside them"): lambda r: (
+            named_nodes(r) and not needed_nodes(r)
+        ),
+        ("asks", "for features of nodes"): lambda r: r.features and id(r) not in by_features,
+        ("asks", "for licences"): lambda r: r.licenses,
+        ("asks", "for a reservation"): lambda r: r.resv_name,
+        ("asks", "to start after others"): lambda r: r.dependency and waits(r),
+        ("is", "part of a heterogeneous job"): lambda r: r.het_job_id,
+    }
+    for (verb, what), has in wishes.items():
+        found = [job for job in jobs if has(job.record)]
+        if found:
+            which = counted(len(found), f"job {verb}", "jobs ask" if verb == "asks" else "jobs are")
+            yield f"{which} {what}, which the plan does not look at: {_names(found)}."
+    yield from _about_rules(jobs)
+    mixed = [
+        node.name
+        for node in cluster.nodes
+        if cluster.models[node.name] is None and sum(count > 0 for count in node.gpus.values()) > 1
+    ]
+    if mixed:
+        have = counted(len(mixed), "node that has", "nodes that have")
+        yield f"Types of GPU are not told apart on {have} several: {some(mixed)}."
+
+
+def _about_rules(jobs: Sequence[SlurmJob]) -> Iterator[str]:
+    """Name the jobs whose QOS or partition has rules of its own, which these files do not have."""
+    qos: dict[str, list[SlurmJob]] = {}
+    for job in jobs:
+        qos.setdefault(job.record.qos or "", []).append(job)
+    named = [f"{name}: {_names(found)}" for name, found in qos.items() if name not in ("", "normal")]
+    if named:
+        yield f"Limits and preemption of a QOS are not in the source ({some(named)})."
+    partitions = dict.fromkeys(",".join(job.record.partition) for job in jobs)
+    if len(partitions) > 1:
+        yield (
+            "Whose jobs partitions preempt or prefer (PreemptMode, PriorityTier) is not in the source, so no "
+            f"job is stopped for another; there are {some(partitions)}."
+        )
+
+
+def _is_exclusive(record: JobRecord) -> bool:
+    """Return whether a job asks for whole nodes; older versions say so by sharing with none."""
+    flags = [value if isinstance(value, list) else [value] for value in (record.exclusive, record.shared)]
+    return any(flag is True or flag == "true" for flag in flags[0]) or "none" in flags[1]
+
+
+@Importer
+def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
+    """Return the consolidation instance of a Slurm cluster."""
+    nodes, queue = options.nodes, options.queue
+    listed = read_nodes(nodes)
+    records, invalid = _read_queue(queue)
+    unread = frozenset(chain.from_iterable(map(_nodes_of, invalid.data)))
+    cluster = Cluster(tuple(listed), records, options, unread)
+    without = list(invalid.sentences())
+    if cluster.unknown:
+        names = some(sorted(cluster.unknown))
+        without.append(f"What they hold is not known, and their nodes do not list it; left out are {names}.")
+    if cluster.devices is not None:
+        without += cluster.devices.left_out(cluster.unclear)
+    if not cluster.nodes:
+        out = f"{counted(len(cluster.out), 'is', 'are')} left out for their state"
+        what = f"has no node that takes jobs{where(options.partitions)}; {out}"
+        raise fail(str(nodes), "; ".join([what, *without]))
+    if not cluster.jobs:
+        gpu = " and asks for a GPU" if options.choice == "gpu" else ""
+        state = "waits for resources" + (" or runs" if options.running == "move" else "")
+        what = f"has no job that {state}{gpu}{where(options.partitions)}"
+        if options.choice == "gpu" and cluster.asking_for_none:
+            what += " (--jobs all plans the others)"
+        raise fail(str(queue), "; ".join([what, why_nothing(cluster), *without]))
+    moving = any(job.current for job in cluster.jobs)
+    document = {
+        "name": f"slurm-{queue.stem}",
+        "source": f"{nodes.name} and {queue.name}, as Slurm's commands print them",
+        "assumptions": [*assumptions(cluster, options), *left_out(cluster), *ignored(cluster), *without],
+        "objectives": ["value", *(["migrations"] if moving else []), "spread", "servers"],
+        **move_cost(moving),
+        "servers": [cluster.server(node) for node in cluster.nodes],
+        "jobs": [cluster.document_of(job) for job in cluster.jobs],
+    }
+    return validated(ConsolidationInstance, document, str(queue))
+
+
+def _read_queue(path: Path) -> tuple[tuple[JobRecord, ...], LeftOut]:
+    """Return the valid jobs, and the others."""
+    source = str(path)
+    what = "has no 'jobs'; give what squeue --json prints"
+    data = read_mapping(path, what)
+    if "jobs" not in data:
+        nodes = {"nodes", "sinfo"} & set(data)
+        raise fail(source, "the second file lists nodes; jobs are wanted" if nodes else what)
+    items = validated(JobRecords, {"jobs": data["jobs"]}, source).jobs
+    places = (f"jobs[{index}]" for index in range(len(items)))
+    entries = ((place, _name_of(item) or place, item) for place, item in zip(places, items, strict=True))
+    without = LeftOut("job")
+    return tuple(valid_entries(JobRecord, entries, source, without)), without
+
+
+def _name_of(job: Any) -> str:
+    """Return id and name of what may be a job; empty if it has none."""
+    found = (job.get("job_id"), job.get("name")) if isinstance(job, dict) else ()
+    return " ".join(one_line(str(word)) for word in found if isinstance(word, str | int) and word != "")
+
+
+def _nodes_of(job: Any) -> list[str]:
+    """Return the nodes that what may be a job runs on; none if it has none, or they cannot be read."""
+    nodes, state = (job.get("nodes"), job.get("job_state")) if isinstance(job, dict) else (None, None)
+    if not isinstance(nodes, str) or (isinstance(state, str | list) and "RUNNING" not in state):
+        return []
+    try:
+        return expand_hostlist(nodes)
+    except ValueError:
+        return []

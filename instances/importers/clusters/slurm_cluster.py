@@ -1,0 +1,397 @@
+"""The nodes and jobs of a Slurm cluster, and the servers and jobs of the instance that are made of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from ...common.fields import Name
+from ...common.hostlist import compress_hostlist
+from ...consolidation.devices import Ask
+from ..importer import ImportOptions, Option
+from ..node_restrictions import Choice as NodeChoice
+from ..node_restrictions import Restrictions, models_of_choice, numbered
+from .device_sharing import Mig, Unclear, fields_of
+from .job_values import Running, Spread, Value, worths
+from .slurm_jobs import (
+    JobRecord,
+    SlurmJob,
+    has_features,
+    is_by_node,
+    is_running,
+    jobs_of,
+    needed_nodes,
+    nodes_of,
+    waits,
+    waits_for_resources,
+    why_it_stays,
+)
+from .slurm_nodes import SlurmDevices, SlurmNode, unknown_partitions
+
+MIB_PER_GIB = 1024
+MOST_APART = 50
+"""Of so many jobs each share is kept on a node of its own, where nothing else does."""
+
+
+class SlurmOptions(ImportOptions):
+    """Nodes and queue of a Slurm cluster: a consolidation instance."""
+
+    nodes: Annotated[
+        Path, Option("What 'scontrol show nodes --json' or 'sinfo --json' prints.", argument="nodes")
+    ]
+    queue: Annotated[Path, Option("What 'squeue --json' prints.", argument="queue")]
+    choice: Annotated[
+        Literal["gpu", "all"], Option("gpu: jobs that ask for a GPU; all: every job.", option="--jobs")
+    ] = "gpu"
+    running: Running = "move"
+    partitions: Annotated[
+        tuple[Name, ...], Option("Only nodes and jobs of this partition; repeatable.", option="--partition")
+    ] = ()
+    spread: Spread = "preferred"
+    mig: Mig = "new"
+    value: Value = "gpus"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The nodes and jobs, and what is made of them; `unread` are nodes that hold invalid jobs."""
+
+    listed: tuple[SlurmNode, ...]
+    records: tuple[JobRecord, ...]
+    options: SlurmOptions
+    unread: frozenset[str] = frozenset()
+
+    @cached_property
+    def devices(self) -> SlurmDevices | None:
+        """The GPUs as single devices, where any job asks for a part of one."""
+        keep = self.options.mig == "keep" or bool(self.unknown_partitions)
+        needed = SlurmDevices.needed(self.records, keep)
+        return SlurmDevices(self.listed, self.records, keep) if needed else None
+
+    @cached_property
+    def unknown_partitions(self) -> dict[str, str]:
+        """Node → the partitions that it has, where a plan could change them if their geometry were known."""
+        if self.options.mig == "keep" or not SlurmDevices.needed(self.records, False):
+            return {}
+        found = ((node.name, unknown_partitions(node)) for node in self.listed)
+        return {name: partitions for name, partitions in found if partitions}
+
+    def in_partition(self, partitions: Iterable[str]) -> bool:
+        """Return whether one of the partitions is asked for."""
+        return not self.options.partitions or not set(self.options.partitions).isdisjoint(partitions)
+
+    @cached_property
+    def nodes(self) -> list[SlurmNode]:
+        """The nodes that take jobs."""
+        unclear = self.unknown | (self.devices.out.keys() if self.devices is not None else set())
+        usable = (node for node in self.listed if node.usable and node.name not in unclear)
+        return [node for node in usable if self.in_partition(node.partitions)]
+
+    @cached_property
+    def unknown(self) -> frozenset[str]:
+        """The nodes that hold an invalid job, and do not themselves list what is in use."""
+        silent = (n.name for n in self.listed if n.used_cpus is None or n.used_memory_mib is None)
+        return self.unread.intersection(silent)
+
+    @cached_property
+    def out(self) -> list[str]:
+        """The names of those that do not for their state."""
+        return [node.name for node in self.listed if not node.usable]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of the nodes that take jobs."""
+        return frozenset(node.name for node in self.nodes)
+
+    @cached_property
+    def chosen(self) -> list[JobRecord]:
+        """The jobs that wait or run, in the right partition."""
+        return [
+            record
+            for record in self.records
+            if (waits(record) or is_running(record)) and self.in_partition(record.partition)
+        ]
+
+    @cached_property
+    def stranded(self) -> list[JobRecord]:
+        """Running jobs that hold a node which is not planned; they stay where they are."""
+        return [r for r in self.chosen if is_running(r) and not self.names.issuperset(r.nodes)]
+
+    @cached_property
+    def unready(self) -> list[JobRecord]:
+        """Waiting jobs that wait for something else than resources."""
+        return [r for r in self.chosen if waits(r) and not waits_for_resources(r)]
+
+    def _jobs_of(self, record: JobRecord) -> Sequence[SlurmJob]:
+        return list(jobs_of(record)) if self.devices is None else self.devices.jobs(record)
+
+    @cached_property
+    def _ready(self) -> list[SlurmJob]:
+        """The jobs that could be planned."""
+        out, devices = {id(record) for record in (*self.stranded, *self.unready)}, self.devices
+        return [
+            job
+            for record in self.chosen
+            if id(record) not in out and (waits(record) or self.options.running == "move")
+            for job in self._jobs_of(record)
+            if self.options.choice == "all" or (devices.is_asked(job) if devices is not None else job.gpus)
+        ]
+
+    @property
+    def asking_for_none(self) -> bool:
+        """Whether there would be jobs to plan if those without GPUs were."""
+        every = replace(self, options=self.options.model_copy(update={"choice": "all"}))
+        return bool(every.jobs)
+
+    @cached_property
+    def _asks(self) -> tuple[dict[int, Ask | None], dict[str, str]]:
+        """Identity of a job → what its tasks ask for of devices; and name of a job → why not clear."""
+        asks: dict[int, Ask | None] = {}
+        unclear: dict[str, str] = {}
+        for job in self._ready:
+            if self.devices is None:
+                break
+            try:
+                asks[id(job)] = self.devices.ask_of(job, self._allowed(job), self.names)
+            except Unclear as error:
+                unclear[job.name] = str(error)
+        return asks, unclear
+
+    @property
+    def unclear(self) -> dict[str, str]:
+        """Name of each job that is left out for what it asks for of devices → why."""
+        return self._asks[1]
+
+    @cached_property
+    def jobs(self) -> list[SlurmJob]:
+        """The jobs that are planned."""
+        asks = self._asks[0]
+        return self._ready if self.devices is None else [job for job in self._ready if id(job) in asks]
+
+    @property
+    def asks(self) -> list[Ask]:
+        """What the planned jobs ask for of single devices."""
+        return [ask for ask in self._asks[0].values() if ask is not None]
+
+    @cached_property
+    def models(self) -> dict[str, str | None]:
+        """Node → the model of its GPUs, if they have one."""
+        devices = self.devices
+        return {node.name: devices.model(node) if devices else node.gpu_model for node in self.nodes}
+
+    def allowed(self, job: SlurmJob) -> frozenset[str]:
+        """Return the nodes that a job may use: those of its partitions that it names, or does not exclude."""
+        partitions, excluded = set(job.record.partition), set(job.record.excluded_nodes)
+        needed = needed_nodes(job.record)
+        return frozenset(
+            node.name
+            for node in self.nodes
+            if node.name not in excluded
+            and (not needed or node.name in needed)
+            and not (partitions and node.partitions and partitions.isdisjoint(node.partitions))
+        )
+
+    @cached_property
+    def _allowances(self) -> dict[tuple[object, ...], frozenset[str]]:
+        """The nodes that jobs may use: thousands share few choices; each is compared with the nodes once."""
+        return {}
+
+    def _allowed(self, job: SlurmJob) -> frozenset[str]:
+        """Return the nodes that a job may use, and that have what it asks for."""
+        record = job.record
+        part = (job.shards > 0, job.profile != "")
+        key = (record.partition, record.excluded_nodes, needed_nodes(record), part)
+        if key not in self._allowances:
+            nodes = self.allowed(job)
+            self._allowances[key] = nodes if self.devices is None else self.devices.offering(job, nodes)
+        return self._allowances[key]
+
+    @cached_property
+    def _by_models(self) -> dict[int, tuple[list[str], bool]]:
+        """Identity of a job that may use certain nodes → their GPU models; and whether by features of nodes.
+
+        Only jobs whose nodes are told apart by models are among them.
+        """
+        known: dict[tuple[object, ...], tuple[frozenset[str], list[str] | None]] = {}
+        found = {}
+        for job in self.jobs:
+            nodes, model = self._allowed(job), self._model_of(job)
+            # A type of partition without a model in its name is asked for as it is.
+            if job.profile and model is None:
+                continue
+            # Features that models do not tell apart are not looked at.
+            for features in dict.fromkeys((str(job.record.features or ""), "")):
+                key = model, nodes, features
+                if key not in known:
+                    chosen = frozenset(name for name in nodes if model in (None, self.models[name]))
+                    if features:
+                        chosen &= self._with_features(job.record)
+                    known[key] = chosen, models_of_choice(chosen, self.models)
+                chosen, listed = known[key]
+                restricts = features or nodes != self.names
+                if restricts and listed is not None and chosen.issuperset(job.current):
+                    found[id(job)] = listed, bool(features)
+                    break
+        return found
+
+    def _with_features(self, record: JobRecord) -> frozenset[str]:
+        return frozenset(node.name for node in self.nodes if has_features(record, node.features))
+
+    @property
+    def by_models(self) -> list[str]:
+        """The names of jobs whose choice of nodes is one of GPU models."""
+        return [job.name for job in self.jobs if id(job) in self._by_models]
+
+    def is_by_features(self, job: SlurmJob) -> bool:
+        """Return whether the features of nodes that a job asks for are GPU models."""
+        return self._by_models.get(id(job), ([], False))[1]
+
+    @cached_property
+    def _choices(self) -> dict[int, NodeChoice]:
+        """Identity of a job → its name, which no other has, and the nodes that it may use."""
+        found = {}
+        for job, name in zip(self.jobs, numbered((job.name for job in self.jobs), "{} ({})"), strict=True):
+            now: dict[str | None, int] = dict(job.current.items()) or {None: job.tasks}
+            nodes = self.names if id(job) in self._by_models else self._allowed(job)
+            found[id(job)] = NodeChoice(name, nodes, now, partial(self._described, job))
+        return found
+
+    @cached_property
+    def need_apart(self) -> list[SlurmJob]:
+        """The jobs that ask for GPUs by node, of which a node could hold several shares."""
+        has = [self._has(node) for node in self.nodes]
+        largest = {name: max(amounts[name] for amounts in has) for name in (has[0] if has else ())}
+        return [
+            job
+            for job in self.jobs
+            if is_by_node(job.record)
+            and job.tasks == nodes_of(job.record)
+            and all(2 * amount <= largest[name] for name, amount in self._demand(job).items())
+        ]
+
+    @cached_property
+    def _apart(self) -> dict[int, dict[str, float]]:
+        """Identity of a job → the resource of which each node has enough for one of its shares."""
+        jobs = self.need_apart[:MOST_APART]
+        return {id(job): {f"node of its own: {self._choices[id(job)].job}": 1.0} for job in jobs}
+
+    @cached_property
+    def restrictions(self) -> Restrictions:
+        """The choices of nodes that jobs are limited to."""
+        return Restrictions(self.names, self._choices.values())
+
+    def _described(self, job: SlurmJob) -> str:
+        """Say in a few words which nodes a job may use."""
+        record = job.record
+        partitions, parts = set(record.partition), ["node"]
+        needed, excluded = needed_nodes(record), self.names.intersection(record.excluded_nodes)
+        if needed:
+            return f"node {compress_hostlist(needed)}"
+        if (
+            any(node.partitions and partitions.isdisjoint(node.partitions) for node in self.nodes)
+            and partitions
+        ):
+            parts.append(f"in partition {' or '.join(record.partition)}")
+        if excluded:
+            parts.append(f"other than {compress_hostlist(excluded)}")
+        parts += ["with shards"] if job.shards else ["with partitions"] if job.profile else []
+        return " ".join(parts)
+
+    @cached_property
+    def held(self) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
+        """What planned jobs hold of each node, and what the other running ones do by their own account."""
+        both: tuple[dict[str, Counter[str]], dict[str, Counter[str]]] = ({}, {})
+        for record in self.records:
+            if is_running(record):
+                held = both[0 if id(record) in self._planned else 1]
+                for job in self._jobs_of(record):
+                    for node, tasks in job.current.items():
+                        amounts = {name: amount * tasks for name, amount in self._demand(job).items()}
+                        held.setdefault(node, Counter()).update(amounts)
+        return both
+
+    def server(self, node: SlurmNode) -> dict[str, Any]:
+        """Return a node as a server."""
+        planned, others = (held.get(node.name, Counter[str]()) for held in self.held)
+        capacity = self._has(node)
+        used = {
+            "cpu": node.used_cpus,
+            "memory_gib": None if node.used_memory_mib is None else node.used_memory_mib / MIB_PER_GIB,
+            "gpu": node.used_gpus,
+        }
+        permits = self.restrictions.permits(node.name)
+        for apart in self._apart.values():
+            permits |= apart
+        free = {}
+        for name, amount in capacity.items():
+            taken = used[name]
+            # What a node lists as used includes what planned jobs hold; the sum over others does not.
+            foreign = float(others[name]) if taken is None else taken - planned[name]
+            free[name] = min(amount, max(amount - max(foreign, 0.0), float(planned[name])))
+        return {
+            "name": node.name,
+            "capacity": capacity | permits,
+            "free": free | permits,
+            "gpu_model": self.models[node.name],
+            **({} if self.devices is None else self.devices.document(node.name, self._planned)),
+        }
+
+    @cached_property
+    def _planned(self) -> set[int]:
+        """The identities of the records of planned jobs."""
+        return {id(job.record) for job in self.jobs}
+
+    def document_of(self, job: SlurmJob) -> dict[str, Any]:
+        """Return a job as the document has it."""
+        choice, ask = self._choices[id(job)], self._asks[0].get(id(job))
+        demand = self._demand(job) | self.restrictions.demand(choice) | self._apart.get(id(job), {})
+        return {
+            "name": choice.job,
+            "tasks": job.tasks,
+            "task_demand": demand,
+            "value": self._worths[id(job)],
+            "must_place": bool(job.current),
+            **({"movable": False} if job.current and why_it_stays(job.record) else {}),
+            "spread": self.options.spread if job.tasks > 1 else "free",
+            "gpu_model": self._models_of(job),
+            "current": job.current,
+            **fields_of(ask, {} if self.devices is None else self.devices.held_of(job)),
+        }
+
+    @cached_property
+    def _worths(self) -> dict[int, float]:
+        """Identity of a job → what it is worth."""
+        gpus = []
+        for job in self.jobs:
+            ask = self._asks[0].get(id(job))
+            each = job.gpus if self.devices is None or ask is None else self.devices.worth(ask)
+            gpus.append(each * job.tasks)
+        found = worths(self.options.value, gpus, [job.record.priority for job in self.jobs])
+        return {id(job): worth for job, worth in zip(self.jobs, found, strict=True)}
+
+    def _models_of(self, job: SlurmJob) -> str | list[str] | None:
+        """Return the GPU models that a job may have; one that runs stays on its own."""
+        now = {self.models.get(name) for name in job.current}
+        if len(now) == 1 and now != {None} and (job.gpus or job.shards or job.profile):
+            return now.pop()
+        return self._by_models[id(job)][0] if id(job) in self._by_models else self._model_of(job)
+
+    def _model_of(self, job: SlurmJob) -> str | None:
+        """Return the GPU model that a job asks for; none for one that runs where not all GPUs are of it."""
+        fits = all(self.models[name] == job.gpu_model for name in job.current if name in self.names)
+        return job.gpu_model if fits else None
+
+    def _has(self, node: SlurmNode) -> dict[str, float]:
+        return self._amounts(node.cpus, node.memory_mib / MIB_PER_GIB, sum(node.gpus.values()))
+
+    def _amounts(self, cpus: float, memory_gib: float, gpus: float) -> dict[str, float]:
+        amounts = {"cpu": cpus, "memory_gib": memory_gib}
+        return amounts | {"gpu": gpus} if self.devices is None else amounts
+
+    def _demand(self, job: SlurmJob) -> dict[str, float]:
+        amounts = self._amounts(job.cpus, job.memory_gib, job.gpus)
+        return {name: amount for name, amount in amounts.items() if amount}

@@ -1,0 +1,520 @@
+"""Jobs of Slurm: the records that its commands print, and the identical tasks that a job consists of.
+
+The records of nodes are here too, under the names that Slurm gives their fields. A number may be plain or
+``{"set": …, "infinite": …, "number": …}``, a list may be one text with commas, and the newer ``sinfo
+--json`` has blocks where ``scontrol show nodes --json`` has one field for each figure.
+
+Of a task it is said what it demands, and where it runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from math import floor
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from ...common.errors import shown
+from ...common.fields import Many, Part
+from ...common.hostlist import expand_hostlist
+
+LARGEST = 1e15
+_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+_AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTP]?)[A-Za-z]?")
+_NO_GRES = ("", "(null)", "N/A")
+
+
+def _as_number(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if value.get("infinite") is True or value.get("set") is not True:
+            return None
+        value = value.get("number")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
+        what = "is {given}, not a number from 0 to 1e15, plain or as (set, infinite, number)"
+        raise PydanticCustomError("number", what, {"given": shown(value)})
+    return float(value)
+
+
+def _as_words(value: Any, between: str = ",") -> Any:
+    if isinstance(value, str):
+        return tuple(word.strip() for word in re.split(f"[{between}]", value) if word.strip())
+    return () if value is None else value
+
+
+def _as_hosts(value: Any) -> Any:
+    """Return the names of nodes that a text, or a list of texts, stands for."""
+    items = [value] if isinstance(value, str) else value
+    if items is None:
+        return ()
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        what = "is {given}, not a list of nodes such as 'n[001-004,7]'"
+        raise PydanticCustomError("hosts", what, {"given": shown(value)})
+    return tuple(name for item in items for name in expand_hostlist(item))
+
+
+def _text(parse: Callable[[str], Any]) -> BeforeValidator:
+    """Return what reads a text, or nothing as empty text."""
+    return BeforeValidator(
+        lambda value: parse(value or "") if value is None or isinstance(value, str) else value
+    )
+
+
+def _amount(text: str, unit: int) -> float:
+    match = _AMOUNT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"has the amount {text[:20]!r}; write a number such as 4 or 16G")
+    power = _UNITS[match[2]] - unit if match[2] else 0
+    return float(Decimal(match[1]) * Decimal(1024) ** power)
+
+
+def parse_gres(text: str) -> dict[str, float]:
+    """Return GPUs by type of a text such as ``gpu:a100:4(S:0-1),gpu:2,mps:400``; no type is empty text.
+
+    Raises
+    ------
+    ValueError
+        If the count of a GPU is none.
+    """
+    found: dict[str, float] = defaultdict(float)
+    # What stands in brackets, such as (IDX:0,2-3), says which ones and may hold commas.
+    for part in re.sub(r"\([^()]*\)", "", "" if text in _NO_GRES else text).split(","):
+        words = re.split(r"[:=]", part.strip().removeprefix("gres/").removeprefix("gres:"))
+        if words[0] != "gpu":
+            continue
+        kind, count = (words[1] if len(words) > 2 else "", words[-1] if len(words) > 1 else "1")
+        if len(words) == 2 and not count[:1].isdigit():
+            kind, count = count, "1"
+        found[kind] += _amount(count, 0)
+    return dict(found)
+
+
+def parse_shards(text: str) -> float:
+    """Return the shards of GPUs of a text such as ``gpu:a100:4,shard:a100:40(10/10,0/10)``.
+
+    Raises
+    ------
+    ValueError
+        If a count of shards is none.
+    """
+    found = 0.0
+    for part in re.sub(r"\([^()]*\)", "", "" if text in _NO_GRES else text).split(","):
+        words = re.split(r"[:=]", part.strip().removeprefix("gres/").removeprefix("gres:"))
+        if words[0] == "shard":
+            found += _amount(words[-1] if len(words) > 1 else "1", 0)
+    return found
+
+
+def parse_places(text: str) -> tuple[int, ...]:
+    """Return the numbers of the GPUs of a text such as ``gpu:a100:3(IDX:0,2-3)``; none if it has none."""
+    found: list[int] = []
+    for listed in re.findall(r"(?:^|[,/])gpu[^,()]*\(IDX:([0-9,-]+)\)", text):
+        for part in listed.split(","):
+            low, _, high = part.partition("-")
+            # A server has few devices; what is no number below is of no use.
+            if re.fullmatch(r"[0-9]{1,3}(-[0-9]{1,3})?", part):
+                found += range(int(low), int(high or low) + 1)
+    return tuple(found)
+
+
+def parse_tres(text: str) -> dict[str, float]:
+    """Return what a text such as ``cpu=4,mem=16G,node=1,gres/gpu=2`` lists; memory is in MiB.
+
+    Raises
+    ------
+    ValueError
+        If an entry has no amount.
+    """
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, sign, amount = part.strip().rpartition("=")
+        if sign and (name in ("cpu", "mem", "node", "gres/shard") or name.startswith("gres/gpu")):
+            found[name] = _amount(amount, 2 if name == "mem" else 0)
+    return found
+
+
+Number = Annotated[float | None, BeforeValidator(_as_number)]
+Words = Annotated[Many[str], BeforeValidator(_as_words)]
+States = Annotated[Many[str], BeforeValidator(lambda value: _as_words(value, ",+"))]
+Hosts = Annotated[tuple[str, ...], BeforeValidator(_as_hosts)]
+Gres = Annotated[dict[str, float], _text(parse_gres)]
+Shards = Annotated[float, _text(parse_shards)]
+Places = Annotated[tuple[int, ...], _text(parse_places)]
+Tres = Annotated[dict[str, float], _text(parse_tres)]
+
+
+class NodeRecord(Part):
+    """A node, as ``scontrol show nodes --json`` and the older ``sinfo --json`` list it."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    state: States
+    state_flags: States = ()
+    partitions: Words = ()
+    cpus: Number
+    effective_cpus: Number = None
+    real_memory: Number
+    specialized_memory: Number = None
+    alloc_cpus: Number = None
+    alloc_memory: Number = None
+    gres: Gres = {}
+    gres_used: Gres = {}
+    features: Words = ()
+    active_features: Words = ()
+    shards: Shards = Field(default=0.0, validation_alias="gres")
+    shards_used: Shards = Field(default=0.0, validation_alias="gres_used")
+
+
+class NodeRecords(Part):
+    """The document that holds them."""
+
+    nodes: Many[NodeRecord]
+
+
+class _State(Part):
+    state: States
+
+
+class _Nodes(Part):
+    nodes: Hosts
+
+
+class _Range(Part):
+    minimum: Number
+    allocated: Number = None
+
+
+class _Gres(Part):
+    total: Gres = {}
+    used: Gres = {}
+    shards: Shards = Field(default=0.0, validation_alias="total")
+    shards_used: Shards = Field(default=0.0, validation_alias="used")
+
+
+class _Features(Part):
+    total: Words = ()
+    active: Words = ()
+
+
+class _Partition(Part):
+    name: str | None = None
+
+
+class SinfoRow(Part):
+    """Nodes that are alike, as the newer ``sinfo --json`` lists them, once for each of their partitions."""
+
+    node: _State
+    nodes: _Nodes
+    cpus: _Range
+    memory: _Range
+    gres: _Gres = _Gres()
+    features: _Features = _Features()
+    partition: _Partition | None = None
+
+
+class SinfoRows(Part):
+    """The document that holds them."""
+
+    sinfo: Many[SinfoRow]
+
+
+class JobRecord(Part):
+    """A job, as ``squeue --json`` lists it."""
+
+    job_id: Annotated[int, Field(ge=0)]
+    name: str | None = None
+    job_state: States
+    state_reason: str | None = None
+    partition: Words = ()
+    nodes: Hosts = ()
+    node_count: Number = None
+    tasks: Number = None
+    sockets_per_node: Number = None
+    cpus: Number = None
+    memory_per_node: Number = None
+    memory_per_cpu: Number = None
+    tres_req_str: Tres = {}
+    tres_alloc_str: Tres = {}
+    tres_per_job: Gres = {}
+    tres_per_node: Gres = {}
+    tres_per_socket: Gres = {}
+    tres_per_task: Gres = {}
+    gres_detail: Many[Gres] | None = None
+    shards_per_job: Shards = Field(default=0.0, validation_alias="tres_per_job")
+    shards_per_node: Shards = Field(default=0.0, validation_alias="tres_per_node")
+    shards_per_socket: Shards = Field(default=0.0, validation_alias="tres_per_socket")
+    shards_per_task: Shards = Field(default=0.0, validation_alias="tres_per_task")
+    places_detail: Many[Places] | None = Field(default=None, validation_alias="gres_detail")
+    shards_detail: Many[Shards] | None = Field(default=None, validation_alias="gres_detail")
+    array_job_id: Number = None
+    array_task_id: Number = None
+    array_task_string: str | None = None
+    het_job_id: Number = None
+    excluded_nodes: Hosts = ()
+    required_nodes: Hosts = ()
+    required_switches: Number = None
+    features: Any = None
+    exclusive: Any = None
+    shared: Any = None
+    priority: Number = None
+    batch_flag: Any = None
+    requeue: Any = None
+    array_max_tasks: Number = None
+    qos: str | None = None
+    licenses: str | None = None
+    resv_name: str | None = None
+    dependency: str | None = None
+    admin_comment: str | None = None
+
+
+class JobRecords(Part):
+    """The document that holds them; each is a `JobRecord`, if it is valid."""
+
+    jobs: tuple[Any, ...]
+
+
+SHARES = "A job is placed in equal shares"
+"""How the assumption begins that says that what is placed of jobs with GPUs are not Slurm's tasks."""
+PLACED = "clusterplan"
+"""The comment that the script of a plan gives to jobs whose nodes it chooses."""
+MOST_ARRAY_TASKS = 1_000
+"""Of a pending array, so many are planned."""
+LONGEST_NAME = 150
+WAITING_FOR_RESOURCES = ("", "None", "Priority", "Resources", "ReqNodeNotAvail")
+
+_FEATURE = re.compile(r"[A-Za-z0-9_.:-]+")
+_ARRAY_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?")
+
+
+@dataclass(frozen=True)
+class SlurmJob:
+    """A job, or one task of a job array.
+
+    Parameters
+    ----------
+    name
+        Its id and name.
+    tasks
+        How many equal shares it is placed in.
+    cpus, memory_gib, gpus
+        What each of them demands.
+    gpu_model
+        The only type of GPU that it asks for.
+    current
+        Node → tasks there; empty for a job that waits.
+    shards, profile
+        Where GPUs are planned as devices: what each of them demands of one GPU.
+    record
+        What Slurm says of it.
+    """
+
+    name: str
+    tasks: int
+    cpus: float
+    memory_gib: float
+    gpus: float
+    gpu_model: str | None
+    current: dict[str, int] = field(default_factory=dict)
+    shards: int = 0
+    profile: str = ""
+    record: JobRecord = field(kw_only=True)
+
+
+def is_running(record: JobRecord) -> bool:
+    """Return whether a job runs on its nodes, and is not about to leave them."""
+    return "RUNNING" in record.job_state and "COMPLETING" not in record.job_state and bool(record.nodes)
+
+
+def waits(record: JobRecord) -> bool:
+    """Return whether a job waits."""
+    return "PENDING" in record.job_state and "REVOKED" not in record.job_state
+
+
+def waits_for_resources(record: JobRecord) -> bool:
+    """Return whether a waiting job could start if there were room."""
+    return (record.state_reason or "").split(",")[0].strip() in WAITING_FOR_RESOURCES
+
+
+def why_it_stays(record: JobRecord) -> str:
+    """Return why a running job cannot be requeued, and then started elsewhere; nothing if it can."""
+    if record.batch_flag in (False, 0) and record.batch_flag is not None:
+        return "interactive"
+    if record.requeue in (False, 0) and record.requeue is not None:
+        return "Requeue=0"
+    if record.het_job_id:
+        return "part of a heterogeneous job"
+    # As soon as it stops, the next task of its array takes its turn.
+    return "array with a limit of running tasks" if record.array_max_tasks else ""
+
+
+def is_by_node(record: JobRecord) -> bool:
+    """Return whether a job asks for GPUs on each of several nodes."""
+    asks = record.tres_per_node or record.tres_per_socket or record.shards_per_node
+    return bool(asks) and nodes_of(record) > 1
+
+
+def named_nodes(record: JobRecord) -> frozenset[str]:
+    """Return the nodes that a job asks for itself; not those on which the script of a plan has placed it."""
+    return frozenset() if record.admin_comment == PLACED else frozenset(record.required_nodes)
+
+
+def needed_nodes(record: JobRecord) -> frozenset[str]:
+    """Return the nodes that a job is placed on only: those it names, if it asks for no more than these."""
+    named = named_nodes(record)
+    asked = _whole(record.tres_req_str.get("node") or record.node_count)
+    return named if asked <= len(named) else frozenset()
+
+
+def has_features(record: JobRecord, features: Collection[str]) -> bool:
+    """Return whether a node with these features will do; never where a job's wish is no list of features.
+
+    Slurm writes ``a&b`` or ``a,b`` where all are needed, and ``a|b`` where one is. Other forms have brackets,
+    counts or both signs.
+    """
+    text = record.features if isinstance(record.features, str) else ""
+    for between, enough in (("&,", all), ("|", any)):
+        words = re.split(f"[{between}]", text)
+        if all(map(_FEATURE.fullmatch, words)):
+            return enough(word in features for word in words)
+    return False
+
+
+def jobs_of(record: JobRecord) -> Iterator[SlurmJob]:
+    """Return the job of a record, or the tasks of the array that it stands for."""
+    tasks = array_tasks(record)
+    if not tasks:
+        member = record.array_job_id and record.array_task_id is not None
+        identity = f"{record.array_job_id:.0f}_{record.array_task_id:.0f}" if member else str(record.job_id)
+        yield _job(record, identity)
+    for task in tasks[:MOST_ARRAY_TASKS]:
+        yield _job(record, f"{record.job_id}_{task}")
+
+
+def array_tasks(record: JobRecord) -> Sequence[int]:
+    """Return the numbers of the array tasks that still wait in one record; empty if it is no such record.
+
+    Of a list that Slurm has cut short with an ellipsis, those that it names.
+    """
+    text = record.array_task_string or ""
+    if record.array_task_id is not None or not waits(record):
+        return []
+    found: list[int] = []
+    for part in text.partition("%")[0].strip("[] ").split(","):
+        match = _ARRAY_RANGE.fullmatch(part.strip())
+        if match is not None and len(found) <= MOST_ARRAY_TASKS:
+            low, high, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+            found += range(low, min(high, low + step * MOST_ARRAY_TASKS) + 1, step)
+    return found
+
+
+def _job(record: JobRecord, identity: str) -> SlurmJob:
+    running, tres, nodes = is_running(record), _tres(record), nodes_of(record)
+    gpus = tres.get("gres/gpu", sum(_typed(tres).values())) or _untracked_gpus(record, nodes)
+    asked = types_of(record)
+    cpus = tres.get("cpu") or record.cpus or 0.0
+    memory = tres.get("mem")
+    if memory is None:
+        memory = (record.memory_per_node or 0.0) * nodes or (record.memory_per_cpu or 0.0) * cpus
+    tasks = _tasks(record, gpus, nodes)
+    label = record.name if record.name and record.name.isprintable() else ""
+    return SlurmJob(
+        name=f"{identity} {label}".strip()[:LONGEST_NAME].strip(),
+        tasks=tasks,
+        cpus=cpus / tasks,
+        memory_gib=memory / 1024 / tasks,
+        gpus=gpus / tasks,
+        gpu_model=asked[0] if len(asked) == 1 else None,
+        current=spread_over(record, tasks) if running else {},
+        record=record,
+    )
+
+
+def _tres(record: JobRecord) -> dict[str, float]:
+    return record.tres_alloc_str if is_running(record) and record.tres_alloc_str else record.tres_req_str
+
+
+def nodes_of(record: JobRecord) -> int:
+    """Return how many nodes a job has or asks for."""
+    listed = len(record.nodes) if is_running(record) else _tres(record).get("node") or record.node_count
+    return _whole(listed)
+
+
+def places_of(record: JobRecord, node: str) -> tuple[int, ...]:
+    """Return the numbers of the GPUs that a running job has on a node, if Slurm lists them."""
+    listed = record.places_detail or ()
+    if len(listed) != len(record.nodes) or node not in record.nodes:
+        return ()
+    return tuple(sorted(set(listed[record.nodes.index(node)])))
+
+
+def shards_of(record: JobRecord) -> float:
+    """Return the shards of GPUs that a job has or asks for on all its nodes."""
+    held = sum(record.shards_detail or ()) if is_running(record) else 0.0
+    per_node = record.shards_per_node or record.shards_per_socket * _whole(record.sockets_per_node)
+    asked = record.shards_per_job or per_node * nodes_of(record)
+    return _tres(record).get("gres/shard") or held or asked or record.shards_per_task * _whole(record.tasks)
+
+
+def _typed(tres: Mapping[str, float]) -> dict[str, float]:
+    """Return the GPUs by type, where types are named."""
+    return {name.partition(":")[2]: count for name, count in tres.items() if name.startswith("gres/gpu:")}
+
+
+def _untracked_gpus(record: JobRecord, nodes: int) -> float:
+    """Return the GPUs of a job where Slurm is not configured to track them, and lists them nowhere else."""
+    held = sum(sum(gres.values()) for gres in record.gres_detail or ()) if is_running(record) else 0.0
+    per_node = sum(record.tres_per_node.values())
+    per_socket = sum(record.tres_per_socket.values()) * _whole(record.sockets_per_node)
+    per_task = sum(record.tres_per_task.values()) * _whole(record.tasks)
+    return held or sum(record.tres_per_job.values()) or (per_node or per_socket) * nodes or per_task
+
+
+def types_of(record: JobRecord) -> list[str]:
+    """Return the types of GPU that a job asks for; newer versions say them only beside the request."""
+    requests = (record.tres_per_node, record.tres_per_job, record.tres_per_task, record.tres_per_socket)
+    beside = dict.fromkeys(kind for request in requests for kind, count in request.items() if kind and count)
+    return [*_typed(record.tres_req_str)] or [*beside]
+
+
+def _whole(number: float | None) -> int:
+    return max(1, round(number or 1))
+
+
+def _tasks(record: JobRecord, gpus: float, nodes: int) -> int:
+    """Return in how many equal shares a job is placed.
+
+    One for each task that asks for GPUs, or each node where they are asked for by node, or else each GPU; a
+    job without GPUs has its own tasks.
+    """
+    if not gpus:
+        return _whole(record.tasks)
+    shares = _whole(gpus)
+    if record.tres_per_task:
+        shares = _whole(record.tasks)
+    elif record.tres_per_node:
+        shares = nodes
+    # Shares must be alike; where GPUs do not divide so, each GPU is one.
+    return shares if gpus % shares == 0 else _whole(gpus)
+
+
+def spread_over(record: JobRecord, tasks: int) -> dict[str, int]:
+    """Return how many of the tasks are on each node: by its GPUs, or evenly where they are unknown."""
+    listed = Counter(record.nodes)
+    gpus = [sum(gres.values()) for gres in record.gres_detail or ()]
+    weights = dict(zip(record.nodes, gpus, strict=True)) if len(gpus) == len(record.nodes) else {}
+    if len(listed) < len(record.nodes) or not sum(weights.values()):
+        weights = dict.fromkeys(listed, 1.0)
+    whole = sum(weights.values())
+    shares = {node: tasks * weight / whole for node, weight in weights.items()}
+    placed = {node: floor(share) for node, share in shares.items()}
+    # Largest remainders: the tasks left over go to the largest fractions.
+    by_rest = sorted(shares, key=lambda node: placed[node] - shares[node])
+    for node in by_rest[: tasks - sum(placed.values())]:
+        placed[node] += 1
+    return {node: count for node, count in placed.items() if count}

@@ -1,0 +1,557 @@
+"""Nodes of Slurm, from either layout of its commands, and their GPUs as devices: shards and partitions.
+
+Several shards are one GPU; partitions (MIG) are types of GPU. As Slurm's documentation of generic
+resources says (gres.html): shards are spread evenly over the GPUs of a node; what a job has of them on a
+node is on one GPU; a GPU has shards in use or is itself in use, never both. Partitions are there before
+Slurm starts, with the profile in the name of their type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ...common.errors import refuse_faults
+from ...common.faults import validated
+from ...common.fields import repeated
+from ...consolidation.devices import WHOLE, Ask
+from ...files.reading import fail, read_mapping
+from ..node_restrictions import counted
+from .device_sharing import (
+    MOST_HELD,
+    Gpus,
+    Holding,
+    Unclear,
+    about_devices,
+    are_known,
+    because,
+    check_count,
+    check_there,
+    fewest_devices,
+    geometry_of,
+    taken,
+    the_same,
+    thousandths,
+    worth,
+)
+from .slurm_jobs import (
+    JobRecord,
+    NodeRecord,
+    NodeRecords,
+    SinfoRow,
+    SinfoRows,
+    SlurmJob,
+    is_running,
+    jobs_of,
+    nodes_of,
+    places_of,
+    shards_of,
+    spread_over,
+    types_of,
+    waits,
+)
+
+UNUSABLE = frozenset(
+    (
+        "BLOCKED",
+        "DOWN",
+        "DRAIN",
+        "DRAINED",
+        "DRAINING",
+        "DYNAMIC_FUTURE",
+        "ERROR",
+        "FAIL",
+        "FAILED",
+        "FAILING",
+        "FUTURE",
+        "INVALID",
+        "INVALID_REG",
+        "MAINT",
+        "MAINTENANCE",
+        "MAN_POWER_DOWN",
+        "NOT_RESPONDING",
+        "POWERING_DOWN",
+        "POWER_DOWN",
+        "POWER_DRAIN",
+        "REBOOT_ISSUED",
+        "REBOOT_REQUESTED",
+        "RESERVED",
+        "UNKNOWN",
+    )
+)
+"""States in which a node takes no job, or only those of its reservation."""
+
+
+@dataclass
+class SlurmNode:
+    """A node.
+
+    Parameters
+    ----------
+    name
+        Its NodeName.
+    states
+        In capitals.
+    cpus, memory_mib, gpus
+        What it has for jobs; GPUs by type.
+    used_cpus, used_memory_mib
+        What its jobs hold; None where the source does not say.
+    used_gpus
+        What its jobs hold.
+    partitions
+        Those that contain it.
+    used_by_type
+        The GPUs that its jobs hold, by type.
+    shards, used_shards
+        Shards of its GPUs, and what its jobs hold of them.
+    features
+        Those that are active, of all that it may have.
+    """
+
+    name: str
+    states: frozenset[str]
+    cpus: float
+    memory_mib: float
+    gpus: dict[str, float]
+    used_cpus: float | None
+    used_memory_mib: float | None
+    used_gpus: float
+    partitions: set[str] = field(default_factory=set)
+    used_by_type: dict[str, float] = field(default_factory=dict)
+    shards: float = 0.0
+    used_shards: float = 0.0
+    features: frozenset[str] = frozenset()
+
+    @property
+    def usable(self) -> bool:
+        """Whether it takes jobs."""
+        return not self.states & UNUSABLE
+
+    @property
+    def gpu_model(self) -> str | None:
+        """The type of its GPUs, if they have one."""
+        types = [kind for kind, count in self.gpus.items() if count]
+        return (types[0] or None) if len(types) == 1 else None
+
+
+def read_nodes(path: Path) -> list[SlurmNode]:
+    """Return the nodes of a file, each once.
+
+    Raises
+    ------
+    InstanceError
+        If the file is wrong; one fault a line.
+    """
+    source = str(path)
+    what = "has neither 'nodes' nor 'sinfo'; give what scontrol show nodes --json or sinfo --json prints"
+    data = read_mapping(path, what)
+    if not {"nodes", "sinfo"} & set(data):
+        raise fail(source, "the first file lists jobs; nodes are wanted" if "jobs" in data else what)
+    if "nodes" in data:
+        records = validated(NodeRecords, {"nodes": data["nodes"]}, source).nodes
+        twice = "{value!r} is listed twice; each node may stand once"
+        refuse_faults(source, repeated((record.name for record in records), "nodes", what=twice))
+        return list(map(_from_record, records))
+    nodes: dict[str, SlurmNode] = {}
+    for node in _from_rows(validated(SinfoRows, {"sinfo": data["sinfo"]}, source).sinfo):
+        known = nodes.setdefault(node.name, node)
+        known.partitions |= node.partitions
+    return list(nodes.values())
+
+
+def _states(words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(word.upper().rstrip("*~#!%$@^-") for word in words)
+
+
+def _from_record(record: NodeRecord) -> SlurmNode:
+    cpus = record.cpus if record.effective_cpus is None else record.effective_cpus
+    return SlurmNode(
+        name=record.name,
+        states=_states(record.state + record.state_flags),
+        cpus=cpus or 0.0,
+        memory_mib=max(0.0, (record.real_memory or 0.0) - (record.specialized_memory or 0.0)),
+        gpus=record.gres,
+        used_cpus=record.alloc_cpus,
+        used_memory_mib=record.alloc_memory,
+        used_gpus=sum(record.gres_used.values()),
+        partitions=set(record.partitions),
+        used_by_type=record.gres_used,
+        shards=record.shards,
+        used_shards=record.shards_used,
+        features=frozenset(record.active_features or record.features),
+    )
+
+
+def _from_rows(rows: tuple[SinfoRow, ...]) -> Iterator[SlurmNode]:
+    """Return the nodes of each row; only a row of one node says what its jobs hold of CPUs and memory.
+
+    The GPUs in use are the same on all nodes of a row, as sinfo puts only such nodes together.
+    """
+    for row in rows:
+        alone = len(row.nodes.nodes) == 1
+        for name in row.nodes.nodes:
+            yield SlurmNode(
+                name=name,
+                states=_states(row.node.state),
+                cpus=row.cpus.minimum or 0.0,
+                memory_mib=row.memory.minimum or 0.0,
+                gpus=row.gres.total,
+                used_cpus=row.cpus.allocated if alone or row.cpus.allocated == 0 else None,
+                used_memory_mib=row.memory.allocated if alone else None,
+                used_gpus=sum(row.gres.used.values()),
+                partitions={row.partition.name.rstrip("*")}
+                if row.partition and row.partition.name
+                else set(),
+                used_by_type=row.gres.used,
+                shards=row.gres.shards,
+                used_shards=row.gres.shards_used,
+                features=frozenset(row.features.active or row.features.total),
+            )
+
+
+SHARD = "shard"
+_PARTITION = re.compile(r"(?:(.+)_)?([0-9]g\.[0-9]+gb)")
+
+
+def partition_of(kind: str) -> tuple[str, str] | None:
+    """Return GPU model and profile of a type such as ``a100_3g.20gb`` or ``1g.5gb``; None if it is none."""
+    match = _PARTITION.fullmatch(kind)
+    return (match[1] or "", match[2]) if match else None
+
+
+def asks_for_part(record: JobRecord, keep_partitions: bool) -> bool:
+    """Return whether a job asks for shards or partitions."""
+    parted = not keep_partitions and any(map(partition_of, types_of(record)))
+    return bool(parted or shards_of(record))
+
+
+def on_devices(job: SlurmJob, keep_partitions: bool) -> SlurmJob:
+    """Return a job with tasks that ask for whole GPUs, for shards of one, or for one partition.
+
+    Raises
+    ------
+    Unclear
+        If its tasks do not.
+    """
+    record, gpus, shards = job.record, job.gpus * job.tasks, shards_of(job.record)
+    kinds = {} if keep_partitions else {kind: partition_of(kind) for kind in types_of(record)}
+    parted = [part for part in kinds.values() if part is not None]
+    if shards:
+        if gpus:
+            raise Unclear("asks for GPUs and shards at once")
+        nodes = nodes_of(record)
+        if shards % nodes:
+            raise Unclear(f"asks for {shards:g} shards, which are not the same on each of {nodes} nodes")
+        return _in_tasks(job, nodes, gpus=0.0, shards=int(shards / nodes))
+    if parted:
+        if len(kinds) > 1:
+            raise Unclear(f"asks for several types of GPU at once: {', '.join(kinds)}")
+        (model, profile), count = parted[0], max(1, round(gpus))
+        return _in_tasks(job, count, gpus=0.0, profile=profile, gpu_model=model or None)
+    if job.gpus != int(job.gpus):
+        raise Unclear(f"asks for {gpus:g} GPUs in {job.tasks} equal shares")
+    return job
+
+
+def _in_tasks(job: SlurmJob, tasks: int, **changes: Any) -> SlurmJob:
+    """Return a job in other equal shares."""
+    each = job.tasks / tasks
+    current = spread_over(job.record, tasks) if job.current else {}
+    return replace(
+        job, tasks=tasks, cpus=job.cpus * each, memory_gib=job.memory_gib * each, current=current, **changes
+    )
+
+
+def gpus_of(node: SlurmNode, keep_partitions: bool) -> Gpus:
+    """Return the devices of a node.
+
+    Raises
+    ------
+    Unclear
+        If it does not say how they are partitioned, or how many shards each has.
+    """
+    whole, partitions = _by_partition(node.gpus, keep_partitions)
+    geometry = _geometry(node, partitions) if partitions else None
+    if partitions and geometry is None:
+        raise Unclear(unknown_partitions(node))
+    count = whole + (fewest_devices(geometry, partitions) if geometry else 0)
+    check_count(count)
+    if node.shards and (not whole or node.shards % whole):
+        raise Unclear(f"has {node.shards:g} shards, which are not the same on each of {whole} GPUs")
+    return Gpus(count, geometry, {SHARD: int(node.shards / whole)} if node.shards else {})
+
+
+def _geometry(node: SlurmNode, profiles: Collection[str]) -> str | None:
+    models = (part[0] if (part := partition_of(kind)) else kind for kind in node.gpus)
+    return geometry_of(" ".join(models), profiles)
+
+
+def unknown_partitions(node: SlurmNode) -> str:
+    """Say which partitions a node has whose geometry is not known; nothing where it is."""
+    _, partitions = _by_partition(node.gpus, keep_partitions=False)
+    if not partitions or _geometry(node, partitions) is not None:
+        return ""
+    return f"has {', '.join(node.gpus)}"
+
+
+def _by_partition(gpus: Mapping[str, float], keep_partitions: bool) -> tuple[int, Counter[str]]:
+    """Return how many GPUs are whole, and how many partitions there are of each profile."""
+    whole, partitions = 0, Counter[str]()
+    for kind, count in gpus.items():
+        part = None if keep_partitions else partition_of(kind)
+        if part is None:
+            whole += int(count)
+        elif count:
+            partitions[part[1]] += int(count)
+    return whole, partitions
+
+
+class SlurmDevices:
+    """GPUs of nodes as devices, and what jobs ask for of them.
+
+    Parameters
+    ----------
+    nodes, records
+        All that are listed.
+    keep_partitions
+        Whether a partition is a GPU of its own type.
+
+    Attributes
+    ----------
+    unclear
+        Identity of a record → why it is not clear what its job asks for.
+    out
+        Node → why it is not clear what is left of its devices.
+    gpus
+        Node → its devices; those that are out are not among them.
+    """
+
+    def __init__(
+        self, nodes: Sequence[SlurmNode], records: Sequence[JobRecord], keep_partitions: bool
+    ) -> None:
+        self.keep_partitions = keep_partitions
+        self.unclear: dict[int, str] = {}
+        self._jobs: dict[int, list[SlurmJob]] = {}
+        self._running: dict[str, list[SlurmJob]] = defaultdict(list)
+        for record in records:
+            if waits(record) or is_running(record):
+                self._jobs[id(record)] = self._read(record)
+                for job in self._jobs[id(record)]:
+                    for name in job.current:
+                        self._running[name].append(job)
+        self.gpus: dict[str, Gpus] = {}
+        self.out: dict[str, str] = {}
+        self._asked: dict[tuple[int, frozenset[str]], frozenset[Ask]] = {}
+        self._beside: dict[str, list[Holding]] = {}
+        self._known: set[str] = set()
+        self._there: set[str] = set()
+        for node in nodes:
+            try:
+                self.gpus[node.name] = gpus_of(node, keep_partitions)
+            except Unclear as error:
+                self.out[node.name] = str(error)
+        for node in nodes:
+            try:
+                if node.name in self.out:
+                    continue
+                listed = self._held_on(node.name, self._running[node.name])
+                beside = self._not_in_queue(node, [ask for ask, _ in listed])
+                self._beside[node.name] = list(map(Holding, beside))
+                holdings = [*listed, *self._beside[node.name]]
+                if taken(self.gpus[node.name], holdings, []) is None:
+                    raise Unclear("has devices that do not hold what jobs have there")
+                if are_known(self.gpus[node.name], holdings):
+                    self._known.add(node.name)
+            except Unclear as error:
+                self.out[node.name] = str(error)
+        for name in self.out:
+            self.gpus.pop(name, None)
+
+    @staticmethod
+    def needed(records: Iterable[JobRecord], keep_partitions: bool) -> bool:
+        """Return whether any job that waits or runs asks for a part of a GPU."""
+        present = (record for record in records if waits(record) or is_running(record))
+        return any(asks_for_part(record, keep_partitions) for record in present)
+
+    def _read(self, record: JobRecord) -> list[SlurmJob]:
+        jobs = list(jobs_of(record))
+        try:
+            return [on_devices(job, self.keep_partitions) for job in jobs]
+        except Unclear as error:
+            self.unclear[id(record)] = str(error)
+            return jobs
+
+    def _not_in_queue(self, node: SlurmNode, listed: Sequence[Ask]) -> Iterator[Ask]:
+        """Yield what a node lists as in use, and no job of the queue has."""
+        whole, partitions = _by_partition(node.used_by_type, self.keep_partitions)
+        whole -= sum(ask.whole for ask in listed)
+        if whole > 0:
+            yield Ask(whole=whole)
+        partitions.subtract(ask.profile for ask in listed if ask.profile)
+        for profile, count in partitions.items():
+            yield from [Ask(profile=profile)] * min(count, MOST_HELD)
+        gpus = self.gpus[node.name]
+        size = gpus.sizes.get(SHARD)
+        shares = self._shares.get(size or 0, {})
+        shards = {share: count for count, share in shares.items()}
+        # A node lists no more in use than it has.
+        left = int(min(node.used_shards, node.shards)) - sum(shards.get(ask.share, 0) for ask in listed)
+        while size and left > 0:
+            # Of whom they are is not known; on full devices they leave the most.
+            yield self._of_shards(min(left, size), size)
+            left -= size
+
+    def is_asked(self, job: SlurmJob) -> bool:
+        """Return whether a job asks for GPUs, clearly or not."""
+        return bool(job.gpus or job.shards or job.profile) or id(job.record) in self.unclear
+
+    def jobs(self, record: JobRecord) -> list[SlurmJob]:
+        """Return the jobs of a record with tasks that ask for devices."""
+        return self._jobs.get(id(record), [])
+
+    def model(self, node: SlurmNode) -> str | None:
+        """Return the model of a node's GPUs, if they have one; partitions are of a model."""
+        models = set()
+        for kind, count in node.gpus.items():
+            part = None if self.keep_partitions else partition_of(kind)
+            models |= {part[0] if part else kind} if count else set()
+        return (models.pop() or None) if len(models) == 1 else None
+
+    def ask_of(self, job: SlurmJob, nodes: frozenset[str], planned: frozenset[str]) -> Ask | None:
+        """Return what each task of a job asks for on whichever node; None if for no GPU.
+
+        Parameters
+        ----------
+        nodes
+            Those that it may use.
+        planned
+            All that take jobs.
+
+        Raises
+        ------
+        Unclear
+            If that cannot be said, or no node has such a thing.
+        """
+        if id(job.record) in self.unclear:
+            raise Unclear(self.unclear[id(job.record)])
+        if not (job.gpus or job.shards or job.profile):
+            return None
+        if job.profile not in self._there:
+            check_there([self.gpus[name] for name in planned], job.profile)
+            self._there.add(job.profile)
+        if not job.shards:
+            return self._ask(job, Gpus())
+        # Thousands of jobs ask for the same on the same nodes.
+        if (job.shards, nodes) not in self._asked:
+            self._asked[job.shards, nodes] = self._asks_on(job, nodes)
+        return the_same(self._asked[job.shards, nodes] | self._asks_on(job, job.current))
+
+    def _asks_on(self, job: SlurmJob, nodes: Iterable[str]) -> frozenset[Ask]:
+        # In one order, for the first that is unclear is the one that is named.
+        there = (self.gpus[name] for name in sorted(nodes) if name in self.gpus)
+        asks = (self._ask(job, gpus) for gpus in there if gpus.count)
+        return frozenset(ask for ask in asks if ask is not None)
+
+    def offering(self, job: SlurmJob, nodes: Iterable[str]) -> frozenset[str]:
+        """Return those of the nodes that may have what a job asks for; one without GPUs is not told apart."""
+        found = set()
+        for name in nodes:
+            gpus = self.gpus[name]
+            lacking = (job.shards and SHARD not in gpus.sizes) or (job.profile and gpus.geometry is None)
+            if not (gpus.count and lacking):
+                found.add(name)
+        return frozenset(found)
+
+    def held_of(self, job: SlurmJob) -> dict[str, list[tuple[int, ...]]]:
+        """Return node → the devices of each task there; empty where unknown, or what is said does not fit."""
+        held = {name: self._held_on(name, [job]) for name in job.current if name in self.gpus}
+        return {
+            name: [devices if name in self._known else () for _, devices in holdings]
+            for name, holdings in held.items()
+        }
+
+    def _held_on(self, node: str, jobs: Iterable[SlurmJob]) -> list[Holding]:
+        found: list[Holding] = []
+        for job in jobs:
+            if id(job.record) in self.unclear:
+                raise Unclear(f"holds a job of which it is not clear what it has: {job.name}")
+            ask = self._ask(job, self.gpus[node])
+            if ask is not None:
+                tasks = min(job.current[node], MOST_HELD)
+                # The numbers of partitions are not those of devices.
+                listed = places_of(job.record, node) if ask.whole and not self.gpus[node].geometry else ()
+                each = [listed[task * ask.whole : (task + 1) * ask.whole] for task in range(tasks)]
+                found += [Holding(ask, own if len(listed) == tasks * ask.whole else ()) for own in each]
+        return found
+
+    def _ask(self, job: SlurmJob, gpus: Gpus) -> Ask | None:
+        if job.profile:
+            return Ask(profile=job.profile)
+        if not job.shards:
+            return Ask(whole=int(job.gpus)) if job.gpus else None
+        size = gpus.sizes.get(SHARD)
+        if size is None or job.shards > size:
+            has = "no GPU has any" if size is None else f"a GPU has {size}"
+            raise Unclear(f"asks for {job.shards} shards of one GPU, where {has}")
+        return self._of_shards(job.shards, size)
+
+    def _of_shards(self, shards: int, size: int) -> Ask:
+        share = WHOLE if shards == size else self._shares[size].get(shards, -(-WHOLE * shards // size))
+        return Ask(share=share) if share < WHOLE else Ask(whole=1)
+
+    @cached_property
+    def _shares(self) -> dict[int, dict[int, int]]:
+        """Shards of a device → shards of a task → its thousandths."""
+        parts = {job.shards for jobs in self._jobs.values() for job in jobs if job.shards}
+        sizes = {gpus.sizes[SHARD] for gpus in self.gpus.values() if SHARD in gpus.sizes}
+        return {size: thousandths([part for part in parts if part < size], size) for size in sizes}
+
+    @cached_property
+    def geometries(self) -> set[str]:
+        """The geometries of the devices."""
+        return {gpus.geometry for gpus in self.gpus.values() if gpus.geometry}
+
+    def worth(self, ask: Ask) -> float:
+        """Return how many GPUs an ask is."""
+        return worth(ask, self.geometries)
+
+    def document(self, node: str, planned: set[int]) -> dict[str, Any]:
+        """Return the field of a server with the devices of a node; `planned` has identities of records."""
+        there = self._running[node]
+        own = self._held_on(node, [job for job in there if id(job.record) in planned])
+        others = self._held_on(node, [job for job in there if id(job.record) not in planned])
+        found = self.gpus[node].document([*others, *self._beside[node]], own)
+        return {} if found is None else {"devices": found}
+
+    def sentences(self, asks: Iterable[Ask]) -> Iterator[str]:
+        """Say how devices are planned of which the planned jobs ask for this."""
+        exact = all(
+            WHOLE * part == share * size
+            for size, shares in self._shares.items()
+            for part, share in shares.items()
+        )
+        asks = list(asks)
+        yield from about_devices("job", not exact, any(ask.profile for ask in asks))
+        if any(ask.profile for ask in asks):
+            yield "Slurm does not partition devices: what it is to give out has to be there when it starts."
+        if any(ask.share for ask in asks):
+            yield (
+                "Shards are spread evenly over the GPUs of a node, and what a job has of them on a node is "
+                "on one GPU, as Slurm does by default; a job is placed in one share for each of its nodes."
+            )
+
+    def left_out(self, unclear: Mapping[str, str]) -> Iterator[str]:
+        """Say which nodes, and which of these jobs, are left out for their GPUs."""
+        if unclear:
+            are = counted(len(unclear), "job is", "jobs are")
+            yield (
+                f"{are} left out for what they ask for of GPUs, and stay where they run: {because(unclear)}."
+            )
+        if self.out:
+            are = counted(len(self.out), "node is", "nodes are")
+            yield f"{are} left out for the GPUs, and what runs there stays: {because(self.out)}."

@@ -1,1 +1,0 @@
-"""Traces and throughputs of Gavel (OSDI 2020)."""

@@ -1,1 +1,0 @@
-"""The state of a Kubernetes cluster, as kubectl prints it."""

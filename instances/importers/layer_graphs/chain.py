@@ -1,0 +1,250 @@
+"""Graphs of layers, and the chain that is made of one, as --shape chain asks for.
+
+A stage is a run of consecutive layers, so the layers need one order. A node has its place in every order
+of a graph if each other node comes before or after it on some path; these are its cut nodes, and they are
+the nodes that every path from an input to an output passes once edges that a longer path bypasses are
+left out. Nodes without such a place lie on parallel branches; they join the cut node that follows them.
+Between two layers everything is handed over that was made before and is used after, tensors of skip
+connections too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import networkx as nx
+
+from ...common.errors import InstanceError
+from ...files.reading import fail
+
+MOST_NODES = 100_000
+MOST_EDGES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of a graph of layers.
+
+    Attributes
+    ----------
+    seconds
+        Sort of device → seconds of forward and backward; a sort that is missing cannot run the node.
+    kind
+        What it computes; None if that is not said.
+    output_bytes
+        Size of the tensor that it hands to the nodes after it.
+    memory_bytes, weight_bytes
+        What a device holds for it, and how much of that is weights.
+    count
+        Nodes of the source that it stands for.
+    """
+
+    name: str
+    seconds: Mapping[str, float]
+    kind: str | None = None
+    output_bytes: float = 0.0
+    memory_bytes: float = 0.0
+    weight_bytes: float = 0.0
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class LayerGraph:
+    """Nodes with the edges of the forward pass; `source` is what faults call it."""
+
+    source: str
+    nodes: Mapping[Hashable, Node]
+    edges: Sequence[tuple[Hashable, Hashable]]
+
+    def digraph(self) -> nx.DiGraph[Hashable]:
+        """Return the graph, which may still have cycles."""
+        graph: nx.DiGraph[Hashable] = nx.DiGraph()
+        graph.add_nodes_from(self.nodes)
+        graph.add_edges_from(self.edges)
+        return graph
+
+    def seconds(self, keys: Sequence[Hashable]) -> dict[str, float]:
+        """Return the seconds of nodes together on the sorts of devices that can run all of them."""
+        sorts = set.intersection(*(set(self.nodes[key].seconds) for key in keys))
+        kept = [sort for sort in self.nodes[keys[0]].seconds if sort in sorts]
+        return {sort: math.fsum(self.nodes[key].seconds[sort] for key in keys) for sort in kept}
+
+    def named(self, keys: Iterable[Hashable], most: int = 5) -> str:
+        """Return the names of a few nodes."""
+        names = [self.nodes[key].name for key in keys]
+        return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+@dataclass
+class ChainLayer:
+    """Nodes that make one layer, and the cut node among them that it is called after."""
+
+    cut: Hashable
+    nodes: list[Hashable]
+    output_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Layers in order, and sentences that say what was merged."""
+
+    graph: LayerGraph
+    layers: Sequence[ChainLayer]
+    notes: Sequence[str] = field(default=())
+
+    def total(self, layer: ChainLayer, what: str) -> float:
+        """Return the sum of a figure over the nodes of a layer."""
+        return math.fsum(getattr(self.graph.nodes[key], what) for key in layer.nodes)
+
+
+def check_size(source: str, nodes: int, edges: int) -> None:
+    """Refuse a graph that no chain of layers can come from, before anything is built.
+
+    Raises
+    ------
+    InstanceError
+        If it has no nodes, or too many nodes or edges.
+    """
+    if not nodes:
+        raise fail(source, "has no nodes; a graph of layers is needed")
+    if nodes > MOST_NODES or edges > MOST_EDGES:
+        raise fail(
+            source,
+            f"has {nodes:,} nodes and {edges:,} edges; at most {MOST_NODES:,} and {MOST_EDGES:,} are read",
+        )
+
+
+def in_order(graph: LayerGraph) -> tuple[list[Hashable], set[Hashable]]:
+    """Return the nodes in an order of their edges, and which of them are cut nodes.
+
+    Raises
+    ------
+    InstanceError
+        If the graph has a cycle.
+    """
+    digraph = graph.digraph()
+    try:
+        order = list(nx.topological_sort(digraph))
+    except nx.NetworkXUnfeasible:
+        around = graph.named(edge[0] for edge in nx.find_cycle(digraph))
+        raise fail(graph.source, f"has a cycle through {around}; layers need an order", "edges") from None
+    after_all = _after_all_before(order, digraph.pred)
+    before_all = _after_all_before(order[::-1], digraph.succ)
+    return order, after_all & before_all
+
+
+def _after_all_before(
+    order: Sequence[Hashable], neighbours: Mapping[Hashable, Mapping[Hashable, Any]]
+) -> set[Hashable]:
+    """Return the nodes that can be reached from every node before them in the order.
+
+    A node can if all ends of the paths so far lead to it, so that it is then the only end.
+    """
+    ends: set[Hashable] = set()
+    found = set()
+    for node in order:
+        # An end that leads on is no end any more.
+        ends.difference_update(neighbours[node])
+        ends.add(node)
+        if len(ends) == 1:
+            found.add(node)
+    return found
+
+
+def chain_of(graph: LayerGraph) -> Chain:
+    """Return the chain of layers that a graph is at its cut nodes.
+
+    Raises
+    ------
+    InstanceError
+        If it has a cycle or no cut node, or nothing in it takes time.
+    """
+    order, cut = in_order(graph)
+    if not cut:
+        raise _no_cut_node(graph)
+    layers: list[ChainLayer] = []
+    waiting: list[Hashable] = []
+    for key in order:
+        waiting.append(key)
+        if key in cut:
+            layers.append(ChainLayer(key, waiting))
+            waiting = []
+    # What follows the last cut node has no cut node of its own to join.
+    layers[-1].nodes += waiting
+    notes = [*_branch_notes(graph, layers, len(cut))]
+    merged, without = _without_zero_times(graph, layers)
+    if without:
+        notes.append(
+            f"{len(without)} layers take 0 s and joined the layer before them (at the start, after them): "
+            f"{graph.named(without)}; {len(merged)} layers are left."
+        )
+    _hand_over(graph, merged)
+    return Chain(graph, merged, notes)
+
+
+def _no_cut_node(graph: LayerGraph) -> InstanceError:
+    digraph = graph.digraph()
+    inputs = [key for key in graph.nodes if digraph.in_degree(key) == 0]
+    outputs = [key for key in graph.nodes if digraph.out_degree(key) == 0]
+    return fail(
+        graph.source,
+        f"its {len(graph.nodes)} nodes have no single order: none of them comes before or after all others, "
+        "so the graph is no chain of layers (--shape graph keeps it); "
+        f"inputs: {graph.named(inputs)}; outputs: {graph.named(outputs)}",
+    )
+
+
+def _branch_notes(graph: LayerGraph, layers: Sequence[ChainLayer], cut: int) -> Iterable[str]:
+    total = len(graph.nodes)
+    if total == cut:
+        yield f"All {total} nodes of the graph are cut nodes, and each is a layer."
+        return
+    joined = sorted((layer for layer in layers if len(layer.nodes) > 1), key=lambda layer: -len(layer.nodes))
+    largest = "; ".join(
+        f"layer {graph.nodes[layer.cut].name!r} is {graph.named(layer.nodes)}" for layer in joined[:3]
+    )
+    yield (
+        f"{total} nodes became {cut} layers at the cut nodes, which come before or after every other node; "
+        f"the {total - cut} nodes of parallel branches joined the cut node after them"
+        f"{f', in {len(joined)} layers, of which the largest' if len(joined) > 3 else ''}: {largest}."
+    )
+
+
+def _without_zero_times(
+    graph: LayerGraph, layers: Sequence[ChainLayer]
+) -> tuple[list[ChainLayer], list[Hashable]]:
+    """Merge layers that take no time on some sort of device into a neighbour, and return their cut nodes."""
+    merged: list[ChainLayer] = []
+    without: list[Hashable] = []
+    start: list[Hashable] = []
+    for layer in layers:
+        if all(seconds > 0 for seconds in graph.seconds(layer.nodes).values()):
+            merged.append(ChainLayer(layer.cut, start + layer.nodes))
+            start = []
+            continue
+        without.append(layer.cut)
+        (merged[-1].nodes if merged else start).extend(layer.nodes)
+    if not merged:
+        raise fail(graph.source, "all its layers take 0 s on some device; measured times are needed")
+    return merged, without
+
+
+def _hand_over(graph: LayerGraph, layers: Sequence[ChainLayer]) -> None:
+    """Set what each layer hands to the next: every tensor made up to it that a later layer uses, once."""
+    place = {key: index for index, layer in enumerate(layers) for key in layer.nodes}
+    last: dict[Hashable, int] = {}
+    for start, end in graph.edges:
+        last[start] = max(last.get(start, 0), place[end])
+    ending: list[list[float]] = [[] for _ in range(len(layers) + 1)]
+    alive: list[float] = []
+    for key, end in last.items():
+        if end > place[key]:
+            ending[place[key]].append(graph.nodes[key].output_bytes)
+            ending[end].append(-graph.nodes[key].output_bytes)
+    for index, layer in enumerate(layers):
+        alive += ending[index]
+        alive = [math.fsum(alive)]
+        layer.output_bytes = max(0.0, alive[0])

@@ -1,1 +1,0 @@
-"""Sailor: measured times of the layers of language models, with tensor parallelism."""

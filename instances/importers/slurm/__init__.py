@@ -1,1 +1,0 @@
-"""The state of a Slurm cluster, as its commands print it."""

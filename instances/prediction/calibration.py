@@ -1,0 +1,303 @@
+"""Calibration: estimates with 90 % intervals from held-out groups, and a Gaussian-process correction.
+
+An estimate says whether it lies inside what was measured.
+
+The correction is a Gaussian process of what a formula leaves over, smooth near what was measured.
+Rasmussen & Williams 2006, chapters 2 and 5, with a Matérn kernel of order 3/2 over one distance. Its
+length and its noise are those of a small grid with the largest marginal likelihood of the measurements,
+so that nothing is tuned on others. Away from the measurements the correction fades to nothing.
+
+Intervals over groups hold for the rows of a group that was not there. Rows of one GPU err together, so
+that a random split would promise too much. The ends are those of a group effect and an error within, both
+normal; each group counts as much, whatever its rows. With k means m and variances v of the n rows of each
+group (over n, not n − 1), a new row is off their mean with the variance
+
+    (1 + 1/k)·var(m) + mean(v),
+
+which is free of bias: the first part has the share σ²/n of the error within that the second has not. It
+is a Student t with the degrees of freedom of Satterthwaite (1946). Simulated with normal groups, such
+ends hold 88 to 93 % from three groups on, and 84 to 93 % with two, whose degrees of freedom are a guess.
+
+From 19 groups on, errors need not be normal: no end is nearer than the corrected quantile of rows, of
+which those of each group together count as much (hierarchical conformal prediction; Lee, Barber & Willett
+2023). It holds 90 % or more for whatever groups are exchangeable. Of 19 it is the farthest row, so that
+groups that are alike and have 50 rows have 99 % inside; from 60 on it is 94 % or less. Fewer have no such
+quantile at a level of 90 %: a new group lies beyond the largest or the smallest of k others with
+probability 2/(k + 1).
+
+The widths of predictions are calibrated on held-out GPUs. The score of a prediction is the logarithm of
+measured over predicted time, and the ends are those of a row of a new GPU, with an effect of the GPU and
+an error within (`student_ends`). `benchmarks/prediction.py` prints them, and the coverage on each GPU
+with the widths of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import ceil, exp, hypot
+
+import numpy as np
+from scipy import stats
+from scipy.linalg import cho_factor, cho_solve
+from scipy.spatial.distance import cdist
+
+from ..common.arrays import Floats
+
+CONFIDENCE = 0.9
+"""Level of all intervals."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A predicted time.
+
+    Parameters
+    ----------
+    seconds
+        The prediction.
+    low, high
+        Ends of the 90 % interval; `low` ≤ `seconds` ≤ `high`.
+    inside
+        Whether it lies inside what was measured: the same hardware, and no larger shape.
+    basis
+        What it rests on, in a few words such as "20 measurements of linear on l4".
+    """
+
+    seconds: float
+    low: float
+    high: float
+    inside: bool
+    basis: str
+
+    def times(self, factor: float) -> Estimate:
+        """Return the estimate of so many of the same, whose errors are one error."""
+        return replace(self, seconds=self.seconds * factor, low=self.low * factor, high=self.high * factor)
+
+
+def together(estimates: Iterable[Estimate]) -> Estimate:
+    """Return the estimate of the sum, as if all errors went the same way: its interval is the widest.
+
+    `OperatorTimes.total` has a narrower one where sums were held out.
+    """
+    parts = list(estimates)
+    return Estimate(
+        seconds=sum(part.seconds for part in parts),
+        low=sum(part.low for part in parts),
+        high=sum(part.high for part in parts),
+        inside=all(part.inside for part in parts),
+        basis="; ".join(dict.fromkeys(part.basis for part in parts)),
+    )
+
+
+LENGTHS = (1.0, 2.0, 4.0, 8.0)
+NOISES = (1e-4, 1e-2, 1e-1)
+"""Variances of the noise, as shares of the variance of the process."""
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A fitted correction.
+
+    Parameters
+    ----------
+    at
+        The features that were measured, shape (points, features).
+    weights
+        Of the kernel at each of them.
+    length
+        Over which the correction changes, in the units of the features.
+    errors
+        What is left over at each of them after the correction that the others give.
+    """
+
+    at: Floats
+    weights: Floats
+    length: float
+    errors: Floats
+
+    def __call__(self, features: Floats) -> Floats:
+        """Return the correction at features, shape (points,)."""
+        return np.asarray(_matern(features, self.at, self.length) @ self.weights)
+
+
+def _matern(one: Floats, other: Floats, length: float) -> Floats:
+    distance = np.sqrt(3.0) * cdist(one, other) / length
+    return np.asarray((1.0 + distance) * np.exp(-distance))
+
+
+def fit_correction(
+    features: Floats, rest: Floats, lengths: Sequence[float] = LENGTHS, noises: Sequence[float] = NOISES
+) -> Correction:
+    """Fit a correction to what is left over.
+
+    Parameters
+    ----------
+    features
+        Shape (points, features), all in one unit.
+    rest
+        Shape (points,).
+    lengths, noises
+        The grid that is searched.
+    """
+    best: tuple[float, Correction] | None = None
+    for length in lengths:
+        kernel = _matern(features, features, length)
+        for noise in noises:
+            factor = cho_factor(kernel + noise * np.eye(len(rest)), lower=True)
+            weights = cho_solve(factor, rest)
+            # The variance of the process is at its own maximum.
+            variance = max(float(rest @ weights) / len(rest), 1e-300)
+            likelihood = -0.5 * len(rest) * np.log(variance) - float(np.log(np.diag(factor[0])).sum())
+            if best is None or likelihood > best[0]:
+                # The error of a point that is left out, from the inverse alone (section 5.4.2).
+                errors = weights / np.diag(cho_solve(factor, np.eye(len(rest))))
+                best = likelihood, Correction(features, weights, length, errors)
+    assert best is not None
+    return best[1]
+
+
+Basis = str
+"""``data sheet`` or ``measured``."""
+
+SPREADS: Mapping[tuple[Basis, str], tuple[float, float]] = {
+    ("measured", "bmm"): (-2.09, 1.46),
+    ("measured", "conv"): (-1.21, 1.35),
+    ("measured", "elementwise"): (-0.32, 0.38),
+    ("measured", "linear"): (-3.38, 2.37),
+    ("measured", "norm"): (-1.07, 0.88),
+    ("measured", "softmax"): (-1.72, 1.75),
+    ("data sheet", "bmm"): (-0.48, 0.69),
+    ("data sheet", "conv"): (-0.54, 0.92),
+    ("data sheet", "elementwise"): (-0.23, 0.30),
+    ("data sheet", "linear"): (-0.50, 0.71),
+    ("data sheet", "norm"): (-0.39, 0.36),
+    ("data sheet", "softmax"): (-0.44, 0.49),
+}
+"""Basis and family → ends of the scores.
+
+Those of ``measured`` are in units of the errors of left-out measurements. What widens that of linear layers
+is P4, whose training shapes were measured when it was three times as slow as for the larger ones.
+"""
+TOTALS: Mapping[Basis, tuple[float, float]] = {"data sheet": (-0.34, 0.26), "measured": (-0.13, 0.12)}
+"""Basis → ends of the scores of whole models.
+
+The score of ``measured`` is 0 between the sum of the operators and what it becomes where the board's power
+slows them down (`FittedTimes.cool_and_hot`): whole models on P4 take up to 1.8 times the sum.
+"""
+OUTSIDE = 1.5
+"""Factor of the scores outside the measured range."""
+LEAST_SCALE = 0.1
+"""Added in quadrature to the errors of left-out measurements: few that agree by chance promise too much."""
+
+
+def spread(basis: Basis, family: str, inside: bool, scale: float = 1.0) -> tuple[float, float]:
+    """Return the ends of an operator's interval, as factors of the prediction.
+
+    Parameters
+    ----------
+    basis
+        ``data sheet`` or ``measured``.
+    inside
+        Whether it lies inside the measured range.
+    scale
+        Size of the errors of left-out measurements; 1 where nothing was measured.
+    """
+    low, high = SPREADS[basis, family]
+    if basis == "measured":
+        scale = float(hypot(scale, LEAST_SCALE)) * (1.0 if inside else OUTSIDE)
+    return exp(min(low * scale, 0.0)), exp(max(high * scale, 0.0))
+
+
+def spread_of_total(basis: Basis, inside: bool) -> tuple[float, float]:
+    """Return the ends of the interval of a whole step, as factors of the prediction."""
+    low, high = TOTALS[basis]
+    factor = 1.0 if inside or basis == "data sheet" else OUTSIDE
+    return exp(low * factor), exp(high * factor)
+
+
+ROUNDING = 1e-9
+"""Of sums of weights."""
+
+
+def student_ends(
+    scores: Floats, groups: Sequence[Hashable], confidence: float = CONFIDENCE
+) -> tuple[float, float]:
+    """Return the ends of the prediction interval of a row of a new group.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two groups.
+    """
+    names = list(dict.fromkeys(groups))
+    if len(names) < 2 or len(scores) != len(groups):
+        raise ValueError(
+            f"{len(scores)} scores of {len(groups)} rows in {len(names)} groups; needs two groups"
+        )
+    parts = [scores[np.array([group == name for group in groups])] for name in names]
+    means = np.array([part.mean() for part in parts])
+    count = len(names)
+    between = float(means.var(ddof=1)) * (1.0 + 1.0 / count)
+    within = np.array([part.var() for part in parts]) / count
+    free = np.array([max(len(part) - 1, 1) for part in parts])  # a single row has no variance within
+    total = between + float(within.sum())
+    shares = between**2 / (count - 1) + float((within**2 / free).sum())
+    away = stats.t.ppf((1.0 + confidence) / 2.0, total**2 / shares) * np.sqrt(total) if total else 0.0
+    low, high = float(means.mean() - away), float(means.mean() + away)
+    level = (1.0 + confidence) / 2.0 * (count + 1) / count
+    if level > 1.0:
+        return low, high
+    weights = np.repeat([1.0 / len(part) for part in parts], [len(part) for part in parts]) / count
+    below, above = (_quantile(sign * np.concatenate(parts), weights, level) for sign in (-1.0, 1.0))
+    return min(low, -below), max(high, above)
+
+
+def _quantile(scores: Floats, weights: Floats, level: float) -> float:
+    """Return the smallest score up to which the weights make up the level."""
+    order = np.argsort(scores)
+    place = int(np.searchsorted(np.cumsum(weights[order]), level - ROUNDING))
+    return float(scores[order[min(place, len(order) - 1)]])
+
+
+def farthest(errors: Floats, confidence: float = CONFIDENCE) -> float:
+    """Return how far a new error is from 0 at most: the corrected quantile, or the largest of too few errors.
+
+    Raises
+    ------
+    ValueError
+        If there are no errors.
+    """
+    if not len(errors):
+        raise ValueError("no errors: their quantile needs one or more")
+    rank = min(ceil(confidence * (len(errors) + 1)), len(errors))
+    return float(np.sort(np.abs(errors))[rank - 1])
+
+
+def coverage(
+    scores: Floats, groups: Sequence[Hashable], confidence: float = CONFIDENCE, together: int = 1
+) -> dict[Hashable, float]:
+    """Return for each group the share of its scores between the ends of other groups' scores.
+
+    Parameters
+    ----------
+    scores, groups
+        One group for each score.
+    together
+        Groups that are left out at a time, all choices of them in turn; a group's share is the mean of its
+        own. Few groups that are covered wholly or not at all have few shares: two at a time have more.
+
+    Raises
+    ------
+    ValueError
+        If fewer than two groups stay.
+    """
+    shares: dict[Hashable, list[float]] = {name: [] for name in dict.fromkeys(groups)}
+    for held in combinations(shares, together):
+        out = np.array([group in held for group in groups])
+        low, high = student_ends(scores[~out], [group for group in groups if group not in held], confidence)
+        for name in held:
+            own = scores[np.array([group == name for group in groups])]
+            shares[name].append(float(np.mean((own >= low) & (own <= high))))
+    return {name: float(np.mean(of_it)) for name, of_it in shares.items()}

@@ -1,1 +1,0 @@
-"""Communication: seconds of collective operations and transfers from latency and bandwidth of links."""

@@ -1,1 +1,0 @@
-"""Fill: instances from predictions, every figure with its error among the assumptions."""

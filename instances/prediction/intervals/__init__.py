@@ -1,1 +1,0 @@
-"""Intervals over groups, calibrated on groups that were left out."""

@@ -1,0 +1,506 @@
+"""Predict: from a model's name and a list of GPUs to times, memory and cost with intervals, and instances.
+
+An allocation instance has one job that may run on any of the hardware, and asks on how many GPUs. A
+staging instance asks which layers run on which hardware, and on how many units.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...allocation.instance import AllocationInstance
+from ...common.base import Instance
+from ...common.errors import OptionError, RefusedError
+from ...common.faults import validated
+from ...common.hardware import GIB
+from ...documents import load_catalogue
+from ...staging.instance import StagingInstance
+from ..communication import LINK_ENDS, ring_theta
+from ..epochs import HOUR_S, Work, read_records
+from ..measurement_plan import measurement_script, plan_measurements, plan_table
+from ..models.description import ModelDescription, Setting
+from ..models.load import load_model
+from ..models.transformer import Transformer
+from ..operator_times import Measurement
+from .forecast import Forecast, Rented, forecast, measured_on, rented, width
+from .offers import Offer, Refusal, Wanted, best_of, best_offer, no_precision, why_not
+from .report import (
+    answer_of,
+    of_choice,
+    of_forecasts,
+    of_offer,
+    of_precision,
+    of_prediction,
+    of_server,
+    of_work,
+    pointer,
+    precisions,
+    row_left_out,
+    row_of,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+GPUS = 8
+"""GPUs of hardware whose limit nobody gave."""
+
+
+def allocation_of(
+    model: ModelDescription, forecasts: Sequence[Forecast], work: Work, said: Sequence[str] = ()
+) -> AllocationInstance:
+    """Return the allocation instance of one job.
+
+    Parameters
+    ----------
+    said
+        Further assumptions.
+
+    Raises
+    ------
+    OptionError
+        If the model fits on none of the hardware.
+    InstanceError
+        If what results is no valid instance.
+    """
+    usable = [one for one in forecasts if one.fits]
+    if not usable:
+        least = forecasts[0].memory_bytes / 1e9
+        raise OptionError(
+            f"{model.name}: needs {least:.3g} GB on one GPU, more than any hardware has; give a smaller "
+            "--batch, larger GPUs, or --kind staging, which divides the layers"
+        )
+    batch = usable[0].batch * work.microbatches
+    left_out = [one.rented.name for one in forecasts if not one.fits]
+    resources = {one.rented.name: one.rented.limit or GPUS for one in usable}
+    unlimited = [one.rented.name for one in usable if one.rented.limit is None]
+    job: dict[str, Any] = {
+        "name": model.name[:200],
+        "remaining_steps": work.total / batch,
+        "deadline_s": None if work.within_h is None else work.within_h * HOUR_S,
+        "variants": [
+            _variant(one, batch, min(resources[one.rented.name], work.microbatches)) for one in usable
+        ],
+    }
+    document = {
+        "name": f"predicted-{model.name}"[:200],
+        "source": "predicted from the model's description and data sheets",
+        "assumptions": [
+            *model.assumptions,
+            *said,
+            *of_forecasts(usable),
+            *of_work(work),
+            f"A step is one global batch of {batch} samples, which GPUs go through in batches of "
+            f"{usable[0].batch}; so at most {work.microbatches} GPUs help.",
+            "Gradients are added up in a ring over the network, and do not hide behind computation.",
+            *(f"{name} has too little memory for the model and is left out." for name in left_out),
+            *(f"There are {GPUS} {name}, for no other number was given." for name in unlimited),
+        ],
+        "uncertainty": [each for index, one in enumerate(usable) for each in _job_intervals(index, one)],
+        "resources": resources,
+        "prices_usd_per_hour": {
+            one.rented.name: one.rented.price_usd_per_hour
+            for one in usable
+            if one.rented.price_usd_per_hour is not None
+        },
+        "jobs": [job],
+    }
+    return validated(AllocationInstance, document, f"prediction of {model.name}")
+
+
+def _variant(one: Forecast, batch: int, most: int) -> dict[str, Any]:
+    size = sum(layer.weight_bytes for layer in one.layers)
+    # Each GPU goes through its share in batches, so that a sample takes what it takes in one.
+    per_sample = one.step.seconds / one.batch
+    return {
+        "name": one.rented.name,
+        "worker_demand": {one.rented.name: 1},
+        "workers": {"min": 1, "max": most},
+        "speed": {
+            "model": "ring_allreduce",
+            "theta": list(ring_theta(one.rented.network, size, per_sample)),
+            "batch": batch,
+        },
+    }
+
+
+def _job_intervals(index: int, one: Forecast) -> list[dict[str, Any]]:
+    low, high = one.factors
+    least, most = LINK_ENDS
+    compute = {"inside": one.step.inside, "basis": one.step.basis, "low": low, "high": high}
+    link = {"inside": False, "basis": "bandwidth as it is sold", "low": least, "high": most}
+    theta = f"/jobs/0/variants/{index}/speed/theta"
+    return [{"figure": f"{theta}/{k}", **(compute if k < 2 else link)} for k in range(4)]
+
+
+def staging_of(
+    model: ModelDescription, forecasts: Sequence[Forecast], work: Work, said: Sequence[str] = ()
+) -> StagingInstance:
+    """Return the staging instance of a model.
+
+    Parameters
+    ----------
+    said
+        Further assumptions.
+
+    Raises
+    ------
+    OptionError
+        If hardware has no price.
+    InstanceError
+        If what results is no valid instance.
+    """
+    unpriced = [one.rented.name for one in forecasts if one.rented.price_usd_per_hour is None]
+    if unpriced:
+        given = ",".join(f"{name}=USD" for name in unpriced)
+        raise OptionError(f"no price is known of {', '.join(unpriced)}; give --price {given} (GPU and hour)")
+    link = min(one.rented.network_gbit_per_s for one in forecasts)
+    document = {
+        "name": f"predicted-{model.name}"[:200],
+        "source": "predicted from the model's description and data sheets",
+        "assumptions": [
+            *model.assumptions,
+            *said,
+            *_of_widths(forecasts),
+            *of_forecasts(forecasts),
+            *of_work(work),
+            f"Further GPUs of a stage divide {work.parallel_share:g} of its compute time.",
+            f"Once in {work.microbatches} batches each layer adds its gradients up in a ring over the "
+            "network of its GPUs, 2·X·β seconds however many they are; a stage of one GPU is charged too.",
+            f"A stage receives its input over the slowest network of all, {link:g} Gbit/s for each GPU.",
+        ],
+        "uncertainty": _unit_intervals(forecasts),
+        "objective": "cost",
+        "stage_rule": "free_cuts",
+        "throughput_floor_samples_per_s": work.floor_samples_per_s,
+        "training": {"samples": work.samples, "epochs": work.epochs},
+        "probe_batch": forecasts[0].batch,
+        "link_gbit_per_s": link,
+        "types": [_type(one) for one in forecasts],
+        "layers": [_layer(index, forecasts, work) for index in range(len(forecasts[0].layers))],
+    }
+    return validated(StagingInstance, document, f"prediction of {model.name}")
+
+
+def _type(one: Forecast) -> dict[str, Any]:
+    return {
+        "name": one.rented.name,
+        "price_usd_per_hour": one.rented.price_usd_per_hour,
+        "limit": one.rented.limit,
+        "memory_gib": one.rented.memory_bytes / GIB,
+    }
+
+
+def _widest(forecasts: Sequence[Forecast]) -> Forecast:
+    """Return the forecast whose elements have most bytes, which no other exceeds in memory."""
+    return max(forecasts, key=lambda one: width(one.setting))
+
+
+def _of_widths(forecasts: Sequence[Forecast]) -> Iterator[str]:
+    """Yield how large layers are taken to be where GPUs compute with elements of different sizes."""
+    widest = _widest(forecasts)
+    if any(width(one.setting) < width(widest.setting) for one in forecasts):
+        yield (
+            f"GPUs compute in {precisions(forecasts)}; memory of layers and what is sent are as large as in "
+            f"{widest.setting.precision} on all of them."
+        )
+
+
+def _layer(index: int, forecasts: Sequence[Forecast], work: Work) -> dict[str, Any]:
+    widest = _widest(forecasts).layers
+    return {
+        "name": widest[index].layer.name,
+        "memory_gib": widest[index].memory_bytes / GIB,
+        "input_bytes": widest[index - 1].output_bytes if index else 0.0,
+        "output_bytes": widest[index].output_bytes,
+        "weight_bytes": widest[index].weight_bytes,
+        "compute_s": {one.rented.name: one.layers[index].estimate.seconds for one in forecasts},
+        "communication_s": {
+            one.rented.name: 2
+            * one.layers[index].weight_bytes
+            * one.rented.network.seconds_per_byte
+            / work.microbatches
+            for one in forecasts
+        },
+        "compute_parallel": work.parallel_share,
+        "communication_parallel": 0.0,
+    }
+
+
+def _unit_intervals(forecasts: Sequence[Forecast]) -> list[dict[str, Any]]:
+    """Return the intervals: the errors of all layers on one GPU are taken to go the same way."""
+    found = []
+    for one in forecasts:
+        low, high = one.factors
+        name = pointer(one.rented.name)
+        common = {"inside": one.step.inside, "basis": one.step.basis}
+        found.append({"figure": f"/layers/*/compute_s/{name}", "low": low, "high": high, **common})
+        least, most = LINK_ENDS
+        link = {"inside": False, "basis": "bandwidth as it is sold"}
+        found.append({"figure": f"/layers/*/communication_s/{name}", "low": least, "high": most, **link})
+    return found
+
+
+CATALOGUE = "catalogue:aws-us-east-1"
+"""The price list unless another is given."""
+FILLS: Mapping[str, Callable[[ModelDescription, Sequence[Forecast], Work, Sequence[str]], Instance]] = {
+    "staging": staging_of,
+    "allocation": allocation_of,
+}
+"""Kinds of instances that predictions fill."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What training a model would take on each sort of hardware.
+
+    Parameters
+    ----------
+    model, work
+        What is trained, and how much of it.
+    precision
+        That was asked for; None: what people train in on each GPU.
+    forecasts
+        One for each sort of hardware that has the precision, in the order given: one batch on one GPU.
+    offers
+        The best way to train the model on each; None where nothing that was asked for fits.
+    refusals
+        For each, why there is no offer; None where there is one.
+    left_out
+        Hardware without the precision, and what it has.
+    """
+
+    model: ModelDescription
+    work: Work
+    precision: str | None
+    forecasts: tuple[Forecast, ...]
+    offers: tuple[Offer | None, ...]
+    refusals: tuple[Refusal | None, ...]
+    left_out: tuple[tuple[Rented, Refusal], ...] = ()
+
+    @property
+    def best(self) -> Offer | None:
+        """The offer to take, as `best_of` chooses it; None if the model fits nowhere."""
+        return best_of(self.offers)
+
+    def answer(self) -> str:
+        """Return which GPUs to rent, how long it takes, what it costs, and how sure that is."""
+        why = {one.rented.name: why for one, why in zip(self.forecasts, self.refusals, strict=True)}
+        left_out = {one.name: why for one, why in self.left_out}
+        return answer_of(self.model.name, self.best, why | left_out)
+
+    def sentences(self) -> list[str]:
+        """Return what is trained, what was assumed, and what the figures rest on."""
+        rests = dict.fromkeys(f"{row['hardware']}: {row['basis']}" for row in self.rows() if row["basis"])
+        there = [offer for offer in self.offers if offer is not None]
+        said = [of_server(offer.server) for offer in there]
+        own = [line for offer in there for line in of_offer(offer)]
+        head = of_prediction(self.model, self.forecasts, self.work)
+        return [*head, *self._chosen(), *of_precision(self.forecasts), *rests, *said, *own]
+
+    def _chosen(self) -> list[str]:
+        return list(of_choice(self.precision, self.left_out))
+
+    def instance(self, kind: str) -> Instance:
+        """Return an instance whose figures carry their intervals (field `uncertainty`).
+
+        Raises
+        ------
+        OptionError
+            If predictions fill no such kind, a price is missing, or the model fits nowhere.
+        """
+        if kind not in FILLS:
+            raise OptionError(f"kind {kind!r:.60}: cannot be predicted; there are {', '.join(FILLS)}")
+        return FILLS[kind](self.model, self.forecasts, self.work, self._chosen())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row for each sort of hardware, as plain data; what is left out comes last."""
+        every = zip(self.forecasts, self.offers, self.refusals, strict=True)
+        rows = [row_of(one, offer, refusal) for one, offer, refusal in every]
+        return [*rows, *(row_left_out(one, why, rows[0]) for one, why in self.left_out)]
+
+    def to_json(self) -> str:
+        """Return all of it as one document: the answer, the best hardware, the rows and the sentences."""
+        data = {
+            "model": self.model.name,
+            "answer": self.answer(),
+            "best": None if self.best is None else self.best.rented.name,
+            "rows": self.rows(),
+            "sentences": self.sentences(),
+        }
+        return json.dumps(data, ensure_ascii=False, allow_nan=False)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the rows as a table."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def shapes_to_time(self) -> list[dict[str, str]]:
+        """Return which operators, timed on a GPU, would tell most about this model."""
+        return plan_table(self._plan())
+
+    def timing_script(self) -> str:
+        """Return a script that times them with PyTorch and writes a table for `measurements`."""
+        return measurement_script(self._plan())
+
+    def _plan(self) -> list[Any]:
+        first = self.forecasts[0]
+        if any(one.setting.precision != first.setting.precision for one in self.forecasts):
+            several = precisions(self.forecasts)
+            raise OptionError(
+                f"shapes are timed in one precision; these GPUs train in {several}: name one GPU"
+            )
+        return plan_measurements(self.model.operators(first.setting), first.rented.gpu)
+
+
+def predict(
+    model: str | Path | ModelDescription,
+    hardware: str | Sequence[str],
+    *,
+    batch: int = 8,
+    sequence: int | None = None,
+    precision: str | None = None,
+    measurements: str | Path | Mapping[str, str | Path] | None = None,
+    samples: float = 1e6,
+    epochs: float = 1.0,
+    within_h: float | None = None,
+    microbatches: int = 8,
+    prices: Mapping[str, float] | None = None,
+    limits: Mapping[str, int] | None = None,
+    network_gbit_per_s: float | None = None,
+    catalogue: str | Path = CATALOGUE,
+    gpus: int | None = None,
+    tensor: int | None = None,
+    pipeline: int | None = None,
+    zero_stage: int | None = None,
+    recompute: bool | None = None,
+    optimiser: str = "adam",
+    global_batch: int | None = None,
+    records: str | Path | None = None,
+    fused_attention: bool = False,
+) -> Prediction:
+    """Predict what training a model takes on hardware that one need not have.
+
+    Parameters
+    ----------
+    model
+        A known name, a ``config.json``, a table of layers, an ONNX file, or a description.
+    hardware
+        GPUs or machines of the price list; a text has commas between them.
+    batch, sequence, precision
+        Samples of one GPU at a time, tokens of a sample, and arithmetic. By default a GPU computes in what
+        people train in: bf16 if it has that, else fp16 if its tensor cores have that, else fp32.
+    measurements
+        What was timed on the GPU; of several, a file for each name.
+    samples, epochs, within_h, microbatches
+        How much is trained, in how many hours, and batches between two exchanges of gradients.
+    prices, limits, network_gbit_per_s, catalogue
+        USD an hour of a GPU and how many there are, by name; the network of a GPU; the price list.
+    gpus, tensor, pipeline, zero_stage, recompute
+        How many GPUs share the training, and how; what is not given is chosen (see `training.offers`).
+    optimiser
+        sgd, momentum, adam or adamw.
+    global_batch
+        Samples of all GPUs between two exchanges of gradients, in place of `microbatches`.
+    records
+        A CSV file of trainings at other batch sizes (`batch`, `epochs`, which is empty where the target was
+        not met), from which epochs are predicted.
+    fused_attention
+        Whether attention is one kernel that keeps no scores; of a transformer with one stack.
+
+    Raises
+    ------
+    InstanceError
+        If the model or a file is not known or wrong.
+    OptionError
+        If a name, a figure or a combination is not possible.
+    RefusedError
+        If no GPU has the precision; one that lacks it is left out where others have it.
+    """
+    names = hardware.split(",") if isinstance(hardware, str) else hardware
+    given = rented(names, load_catalogue(catalogue), prices, limits, network_gbit_per_s)
+    if isinstance(measurements, str | Path):
+        if len(given) != 1:
+            raise OptionError(f"measurements: say of which hardware they are, such as {given[0].name}=FILE")
+        measurements = {given[0].name: measurements}
+    described = model if isinstance(model, ModelDescription) else load_model(model)
+    if fused_attention and not isinstance(described, Transformer):
+        raise OptionError(f"{described.name}: fused attention is known of transformers with one stack only")
+    asked = None if precision is None else str(precision).strip().lower()
+    setting = Setting(batch, sequence, "fp32" if asked is None else asked, fused_attention=fused_attention)
+    if global_batch is not None and 0 < global_batch < batch:
+        raise OptionError(f"global_batch {global_batch}: is smaller than the batch of one GPU, {batch}")
+    wanted = Wanted(gpus, tensor, pipeline, zero_stage, recompute)
+    known = read_records(records) if records is not None else ()
+    work = Work(samples, epochs, within_h, microbatches, global_batch=global_batch, records=known)
+    if known:
+        work = replace(work, epochs=work.epochs_at(global_batch or batch * microbatches).seconds)
+    timed = measured_on(given, measurements or {})
+    left_out = [
+        (one, no_precision(one.gpu, asked))
+        for one in given
+        if asked is not None and asked not in one.gpu.peak_tflops
+    ]
+    lacking = {one.name: why for one, why in left_out}
+    if len(lacking) == len(given):
+        raise RefusedError(answer_of(described.name, None, lacking))
+    able = [
+        (one, replace(setting, precision=asked or one.gpu.training_precision))
+        for one in given
+        if one.name not in lacking
+    ]
+    found = _forecasts(described, able, timed, optimiser)
+    groups = _groups(described, able, timed, optimiser, wanted, found)
+    offers = [best_offer(own, work, wanted, optimiser) for own in groups]
+    refusals = [
+        why_not(own, work, wanted) if offer is None else None
+        for own, offer in zip(groups, offers, strict=True)
+    ]
+    return Prediction(described, work, asked, tuple(found), tuple(offers), tuple(refusals), tuple(left_out))
+
+
+def _forecasts(
+    model: ModelDescription,
+    hardware: Sequence[tuple[Rented, Setting]],
+    measurements: Mapping[str, Sequence[Measurement]],
+    optimiser: str,
+) -> list[Forecast]:
+    """Return the forecast of each sort of hardware in its own setting."""
+    found = {}
+    for setting in dict.fromkeys(setting for _, setting in hardware):
+        alike = [one for one, own in hardware if own == setting]
+        for each in forecast(model, alike, setting, measurements, optimiser):
+            found[each.rented.name] = each
+    return [found[one.name] for one, _ in hardware]
+
+
+def _groups(
+    model: ModelDescription,
+    hardware: Sequence[tuple[Rented, Setting]],
+    measurements: Mapping[str, Sequence[Measurement]],
+    optimiser: str,
+    wanted: Wanted,
+    alone: Sequence[Forecast],
+) -> list[list[Forecast]]:
+    """Return for each sort of hardware the forecasts of groups of GPUs that share tensors."""
+    most = max(server.gpus for one, _ in hardware for server in one.servers)
+    degrees = [wanted.tensor] if wanted.tensor else [1 << power for power in range(most.bit_length())]
+    groups: list[list[Forecast]] = [[] for _ in hardware]
+    for degree in degrees:
+        try:
+            shared = [(one, replace(setting, tensor_parallel=degree)) for one, setting in hardware]
+            found = alone if degree == 1 else _forecasts(model, shared, measurements, optimiser)
+        except OptionError:
+            # Degrees that do not divide the model's heads or widths are not among those to choose from.
+            if wanted.tensor:
+                raise
+            continue
+        for group, one in zip(groups, found, strict=True):
+            group.append(one)
+    return groups

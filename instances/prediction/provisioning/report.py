@@ -1,0 +1,304 @@
+"""Report of a prediction: assumptions with their intervals, the answer in words, and rows of hardware.
+
+The answer says which GPUs to rent, how long it takes, what it costs, and how sure that is. Rows have each
+sort of hardware and the best way to train on it, as plain data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ...common.errors import one_line
+from ..calibration import Estimate
+from ..epochs import Work
+from ..models.description import DeviceMemory, ModelDescription
+from .forecast import FRAMEWORK_BYTES, Forecast, Rented, Server
+from .offers import OF_MEMORY, Offer, Refusal
+
+FULL, HALF = ("fp64", "fp32"), ("bf16", "fp16")
+WORTH_SAYING = 2.0
+"""Peaks that differ by less are not mentioned."""
+
+
+def of_forecasts(forecasts: Sequence[Forecast]) -> Iterator[str]:
+    """Yield where each GPU's times come from, and how sure they are."""
+    for one in forecasts:
+        low, high = one.factors
+        where = "inside" if one.step.inside else "outside"
+        yield (
+            f"Times on {one.rented.name} are predicted in {one.setting.precision} ({one.step.basis}), "
+            f"{where} what was measured: a step of {one.batch} takes {one.step.seconds:.4g} s, with 90 % "
+            f"confidence {one.step.low:.4g} to {one.step.high:.4g} s ({low - 1:+.0%} to {high - 1:+.0%})."
+        )
+        yield from one.rented.said
+        yield from of_launches(one)
+
+
+def of_launches(one: Forecast, memory: DeviceMemory | None = None) -> Iterator[str]:
+    """Yield from which batch a GPU is busy, where it waits for the launch of kernels.
+
+    Parameters
+    ----------
+    memory
+        What the GPU holds; None where nobody knows how many share the model.
+    """
+    if not one.launch_bound:
+        return
+    shared = one.setting.tensor_parallel
+    group = f" that {shared} GPUs share" if shared > 1 else ""
+    yield (
+        f"{one.rented.name}: with batches of {one.batch:,}{group} the GPU waits for the host to launch its "
+        f"kernels, so that a faster GPU would take as long; {_busy(one, memory)}."
+    )
+
+
+def _busy(one: Forecast, memory: DeviceMemory | None) -> str:
+    if one.busy_batch is None:
+        return "it waits with every batch"
+    more = (one.busy_batch / one.batch - 1) * memory.activations if memory else 0.0
+    if memory and memory.total + more > one.rented.memory_bytes:
+        return f"it would be busy from {one.busy_batch:,} on, for which its memory is too small"
+    return f"it is busy from {one.busy_batch:,} on"
+
+
+def of_choice(precision: str | None, left_out: Sequence[tuple[Rented, Refusal]]) -> Iterator[str]:
+    """Yield what the precision is where none was asked for, and which GPUs do not have the one that was."""
+    if precision is None:
+        yield (
+            "No precision was asked for: it is what people train in, bf16 where a GPU has it, else fp16 on "
+            "tensor cores, else fp32; --precision asks for another."
+        )
+    for one, why in left_out:
+        yield f"{one.name} is left out: {why.short} ({why.advice})."
+
+
+def of_work(work: Work) -> Iterator[str]:
+    """Yield what is to be trained."""
+    yield f"Training {work.samples:,.10g} samples {_times(work.epochs)} is a choice."
+    yield (
+        "A GPU holds parameters, gradients, the optimiser's numbers and activations; the framework keeps "
+        f"{FRAMEWORK_BYTES / 1e9:g} GB of it."
+    )
+
+
+def _times(epochs: float) -> str:
+    return "once" if epochs == 1 else f"{epochs:.4g} times over"
+
+
+def of_prediction(model: ModelDescription, forecasts: Sequence[Forecast], work: Work) -> Iterator[str]:
+    """Yield what is trained and how, and what was assumed."""
+    setting = forecasts[0].setting
+    sequence = setting.sequence or model.positions
+    tokens = "" if sequence is None else f" of {sequence:,} tokens"
+    times = "as often as records of other batch sizes say" if work.records else _times(work.epochs)
+    yield (
+        f"{work.samples:,.10g} samples{tokens} are trained {times}, in batches of {setting.batch} on a GPU, "
+        f"in {precisions(forecasts)}."
+    )
+    if work.global_batch is not None:
+        yield (
+            f"All GPUs together go through {work.global_batch:,} samples between exchanges of gradients, or "
+            "as many more as fill the batches of all."
+        )
+    else:
+        batches = f"{work.microbatches} batches of each replica"
+        yield f"Gradients are exchanged after {batches}, so that the global batch grows with the GPUs."
+        if not work.records:
+            yield "It is taken to need no more epochs for that; --global-batch fixes it, --records predicts."
+    yield "Communication does not hide behind computation; links take up to twice as long as they promise."
+    if setting.fused_attention:
+        yield "Attention is one kernel that keeps no scores; no such kernel was among what was measured."
+    yield f"The framework keeps {FRAMEWORK_BYTES / 1e9:g} GB of each GPU: an assumption."
+    yield from model.assumptions
+
+
+def precisions(forecasts: Sequence[Forecast]) -> str:
+    """Return the precision of all, or each with its hardware, such as ``bf16 (h100, l4), fp16 (v100)``."""
+    names: dict[str, list[str]] = {}
+    for one in forecasts:
+        names.setdefault(one.setting.precision, []).append(one.rented.name)
+    if len(names) == 1:
+        return next(iter(names))
+    return ", ".join(f"{precision} ({', '.join(own)})" for precision, own in names.items())
+
+
+def of_precision(forecasts: Sequence[Forecast]) -> Iterator[str]:
+    """Yield how much faster GPUs that compute in full precision do so in half precision."""
+    full = [(one.rented.gpu, one.setting.precision) for one in forecasts if one.setting.precision in FULL]
+    half = next((name for name in HALF if all(name in gpu.peak_tflops for gpu, _ in full)), None)
+    if not full or half is None:
+        return
+    most, name, used = max((gpu.peak(half) / gpu.peak(used), gpu.name, used) for gpu, used in full)
+    if most >= WORTH_SAYING:
+        said = f"In {half} the peak of {name} is {most:.3g} times that in {used}"
+        yield f"{said}: --precision {half} says what that saves, if the training stands it."
+
+
+def of_server(server: Server) -> str:
+    """Return what a machine costs and has."""
+    price = server.price_usd_per_hour
+    paid = "no price is known" if price is None else f"{price:.6g} USD an hour for each"
+    gpus = f"{server.gpus} GPU" + ("s" if server.gpus > 1 else "")
+    alone = ", rented one by one" if server.sold < server.gpus else ""
+    return (
+        f"{server.name}: {gpus}{alone}, {paid}, with {server.network_gbit_per_s:.4g} Gbit/s of network each."
+    )
+
+
+def pointer(name: str) -> str:
+    """Return a name as a part of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+IN_TIME = {
+    "surely": "in time for {within:.4g} h even at the high end of the interval",
+    "probably": "in time for {within:.4g} h as predicted, late at the high end of the interval",
+    "late": "too late for {within:.4g} h",
+}
+DAY_H = 24.0
+
+
+def answer_of(model: str, best: Offer | None, refusals: Mapping[str, Refusal | None] = {}) -> str:
+    """Return the answer in two sentences.
+
+    Parameters
+    ----------
+    refusals
+        Why there is no offer, by the hardware's name.
+    """
+    model = one_line(model)
+    if best is None:
+        return _nothing(model, {name: why for name, why in refusals.items() if why is not None})
+    cost = best.cost_usd
+    paid = "at a price that is not known" if cost is None else f"for {_between(cost, '{} USD')}"
+    within = best.work.within_h
+    late = (
+        "" if best.in_time is None or within is None else f", {IN_TIME[best.in_time].format(within=within)}"
+    )
+    where = "inside" if best.hours.inside else "outside"
+    what = "The soonest is" if best.in_time == "late" else "Rent"
+    return (
+        f"{what} {rented(best)}: {model} is trained in {_between(best.hours, '{} h')} {paid}{late}. "
+        f"The intervals are those of 90 % confidence, {where} what was measured."
+    )
+
+
+def _nothing(model: str, refusals: Mapping[str, Refusal]) -> str:
+    if all(why.of_memory for why in refusals.values()):
+        return f"{model} fits on none of this hardware in the way that was asked for; {OF_MEMORY.advice}."
+    alike: dict[Refusal, list[str]] = {}
+    for name, why in refusals.items():
+        alike.setdefault(why, []).append(name)
+    reasons = "; ".join(f"{', '.join(names)}: {why.short} ({why.advice})" for why, names in alike.items())
+    return f"{model} cannot be trained in the way that was asked for. {reasons}."
+
+
+def rented(offer: Offer) -> str:
+    """Return what is rented, such as ``16 × h100 (2 × p5.48xlarge)``, or ``2 × p5.48xlarge (16 × h100)``."""
+    server, single = offer.server, offer.server.sold == 1 and offer.server.gpus > 1
+    machines, gpus = f"{offer.machines:,} × {server.name}", f"{offer.gpus:,} × {offer.rented.gpu.name}"
+    if server.name == offer.rented.name:
+        return f"{gpus} (of {server.name})" if single else f"{machines} ({gpus})"
+    gpus = f"{offer.gpus:,} × {offer.rented.name}"
+    return gpus if single else f"{gpus} ({machines})"
+
+
+def of_offer(offer: Offer) -> Iterator[str]:
+    """Yield how often an offer goes over the samples, where it waits, and what is paid and not used."""
+    yield from of_launches(offer.one, offer.step.memory)
+    if offer.work.records:
+        epochs = offer.epochs
+        yield (
+            f"{offer.rented.name}: {epochs.seconds:.3g} epochs ({epochs.low:.3g} to {epochs.high:.3g}), "
+            f"for its global batch is {offer.step.samples:,}."
+        )
+    used = offer.parallelism.gpus
+    if used < offer.gpus:
+        yield f"{offer.server.name} is rented whole: {offer.gpus} GPUs are paid, and {used} train."
+
+
+def _between(one: Estimate, unit: str) -> str:
+    return f"{unit.format(short(one.seconds))} ({short(one.low)} to {short(one.high)})"
+
+
+def short(value: float) -> str:
+    """Return a figure with as many digits as a prediction has at best."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+GIGA = 1e9
+OF_OFFERS: Mapping[str, Callable[[Offer], Any]] = {
+    "machine": lambda offer: offer.server.name,
+    "machines": lambda offer: offer.machines,
+    "gpus": lambda offer: offer.gpus,
+    "gpus_used": lambda offer: offer.parallelism.gpus,
+    "tensor": lambda offer: offer.parallelism.tensor,
+    "pipeline": lambda offer: offer.parallelism.pipeline,
+    "data": lambda offer: offer.parallelism.data,
+    "zero_stage": lambda offer: offer.parallelism.zero_stage,
+    "recompute": lambda offer: offer.parallelism.recompute,
+    "parallelism": lambda offer: str(offer.parallelism),
+    "global_batch": lambda offer: offer.step.samples,
+    "step_s": lambda offer: offer.step.step.seconds,
+    "step_low_s": lambda offer: offer.step.step.low,
+    "step_high_s": lambda offer: offer.step.step.high,
+    "compute_s": lambda offer: offer.step.compute_s,
+    "waiting_s": lambda offer: offer.step.waiting_s,
+    "communication_s": lambda offer: offer.step.communication_s,
+    "update_s": lambda offer: offer.step.update_s,
+    "parameters_gb": lambda offer: offer.step.memory.parameters / GIGA,
+    "gradients_gb": lambda offer: offer.step.memory.gradients / GIGA,
+    "optimiser_gb": lambda offer: offer.step.memory.optimiser / GIGA,
+    "activations_gb": lambda offer: offer.step.memory.activations / GIGA,
+    "epochs": lambda offer: offer.epochs.seconds,
+    "epochs_low": lambda offer: offer.epochs.low,
+    "epochs_high": lambda offer: offer.epochs.high,
+    "hours": lambda offer: offer.hours.seconds,
+    "hours_low": lambda offer: offer.hours.low,
+    "hours_high": lambda offer: offer.hours.high,
+    "gpu_hours": lambda offer: offer.hours.seconds * offer.gpus,
+    "cost_usd": lambda offer: None if offer.cost_usd is None else offer.cost_usd.seconds,
+    "cost_low_usd": lambda offer: None if offer.cost_usd is None else offer.cost_usd.low,
+    "cost_high_usd": lambda offer: None if offer.cost_usd is None else offer.cost_usd.high,
+    "in_time": lambda offer: offer.in_time,
+}
+"""Fields that only an offer knows."""
+
+
+def row_of(one: Forecast, offer: Offer | None, refusal: Refusal | None = None) -> dict[str, Any]:
+    """Return one row; what only an offer knows is None where nothing fits, and `why_not` says why.
+
+    `batch_s` is one batch on one GPU; `step_s` is a step of all GPUs, with communication and update. With
+    `launch_bound` the GPUs of a step wait for the host to launch kernels; from `busy_batch` on they do not.
+    """
+    best = one if offer is None else offer.one
+    head = {
+        "hardware": one.rented.name,
+        "gpu": one.rented.gpu.name,
+        "precision": one.setting.precision,
+        "fits": offer is not None,
+        "why_not": None if refusal is None else refusal.short,
+        "batch": one.batch,
+        "launch_bound": best.launch_bound,
+        "busy_batch": best.busy_batch,
+        "batch_s": one.step.seconds,
+        "inside": one.step.inside if offer is None else offer.hours.inside,
+        "basis": one.step.basis if offer is None else offer.hours.basis,
+        "price_usd_per_hour": (one.rented if offer is None else offer.server).price_usd_per_hour,
+        "gpu_memory_gb": one.rented.gpu.memory_gb,
+        "memory_gb": (one.memory_bytes if offer is None else offer.step.memory.total) / GIGA,
+    }
+    return head | {name: None if offer is None else value(offer) for name, value in OF_OFFERS.items()}
+
+
+def row_left_out(one: Rented, refusal: Refusal, fields: Iterable[str]) -> dict[str, Any]:
+    """Return the row of hardware of which there is no forecast, with None in all other fields."""
+    return dict.fromkeys(fields) | {
+        "hardware": one.name,
+        "gpu": one.gpu.name,
+        "fits": False,
+        "why_not": refusal.short,
+        "price_usd_per_hour": one.price_usd_per_hour,
+        "gpu_memory_gb": one.gpu.memory_gb,
+    }

@@ -1,0 +1,457 @@
+"""Times of whole training steps: a formula for Megatron-LM, its fit to measured runs, and intervals.
+
+A block of hidden size h on b sequences of s tokens, shared by t GPUs, takes in forward and backward
+passes
+
+* 3·(24·b·s·h² + 4·b·s²·h)/t floating-point operations in matrices (Narayanan et al. 2021, appendix);
+* reads and writes of b·s²·a/t scores of attention and of b·s·h activations, of which a part is not
+  shared;
+* the launches of its kernels, which hide behind the GPU's work where that takes longer;
+* four all-reduces of b·s·h activations, a ring inside the tensor-parallel group (Shoeybi et al. 2019).
+
+The last stage of a pipeline adds the logits and its loss. m microbatches take (m − 1) slots of the
+slowest stage, and the first passes all (see `pipeline_s`). At the end the gradients are added up over the
+replicas, and the optimiser goes over its parameters. Each term is a figure of the data sheet times a
+coefficient that is fitted; what a coefficient is before anything was measured stands in `COEFFICIENTS`.
+
+The fit keeps coefficients near those of the data sheet, and corrects the formula between runs.
+
+Intervals are given inside what was measured, outside of it, and on another cluster. Inside, the errors
+are those of runs that were left out of the correction. Outside, nobody has measured; there the formula
+speaks alone, and how well it goes beyond its measurements is tried on them: the largest and the smallest
+value of each feature are left out in turn, and the errors of these groups give the ends of a new one
+(`student_ends`). On another cluster the errors are those of the runs that were measured there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from ..common.arrays import Flags, Floats
+from ..common.errors import OptionError
+from .calibration import OUTSIDE, Correction, Estimate, farthest, fit_correction, student_ends
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Configurations of training, one entry a run; all arrays have one shape.
+
+    Parameters
+    ----------
+    batch, microbatch
+        Samples of a step, and those that a pipeline of one replica takes at a time.
+    hidden, heads, layers, sequence
+        Of the Transformer.
+    tensor, data, pipeline
+        Degrees of parallelism (Megatron-LM); their product is the number of GPUs.
+
+    Raises
+    ------
+    OptionError
+        If a figure is below 1, or the batch is no whole number of microbatches on each replica.
+    """
+
+    batch: Floats
+    microbatch: Floats
+    hidden: Floats
+    heads: Floats
+    layers: Floats
+    sequence: Floats
+    tensor: Floats
+    data: Floats
+    pipeline: Floats
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not (getattr(self, field.name) >= 1).all():
+                raise OptionError(f"runs: {field.name} must be 1 or more")
+        if (self.batch % (self.data * self.microbatch)).any():
+            raise OptionError("runs: the batch must be a multiple of data parallelism times microbatch")
+
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, Any]]) -> Runs:
+        """Return runs from rows that have these fields."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: np.array([float(row[name]) for row in rows]) for name in names})
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def only(self, chosen: Flags) -> Runs:
+        """Return the runs that are chosen."""
+        return Runs(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+
+    @property
+    def microbatches(self) -> Floats:
+        """Microbatches of each pipeline in a step."""
+        return self.batch / (self.data * self.microbatch)
+
+    def features(self) -> Floats:
+        """Return what tells runs apart, in octaves; shape (runs, 8)."""
+        columns = (
+            *(self.microbatch, self.hidden, self.sequence, self.tensor, self.pipeline),
+            *(self.microbatches, self.data, self.layers / self.pipeline),
+        )
+        return np.log2(np.stack(columns, axis=1))
+
+
+def pipeline_s(stages_s: Sequence[float], microbatches: int) -> float:
+    """Return the seconds of forward and backward passes that a flush ends: (m − 1)·max_k t_k + Σ_k t_k.
+
+    The first microbatch passes all stages, and each of the others leaves the slowest stage one slot later
+    (GPipe, Huang et al. 2019; the same for 1F1B of PipeDream-Flush, Narayanan et al. 2021, section 2.2).
+
+    Parameters
+    ----------
+    stages_s
+        Seconds of one microbatch, forward and backward, on each stage.
+    microbatches
+        How many there are in a step.
+
+    Raises
+    ------
+    OptionError
+        If there is no stage, no microbatch or a negative time.
+    """
+    if not stages_s or microbatches < 1 or min(stages_s) < 0:
+        given = f"{len(stages_s)} stages and {microbatches} microbatches"
+        raise OptionError(f"{given}: needs 1 or more of each, and times from 0 on")
+    return (microbatches - 1) * max(stages_s) + sum(stages_s)
+
+
+def bubble_share(stages: int, microbatches: int) -> float:
+    """Return the share of a step that equal stages wait: (p − 1)/(m + p − 1) (GPipe)."""
+    return 1.0 - microbatches / pipeline_s([1.0] * stages, microbatches)
+
+
+HALF = 2
+"""Bytes of an activation or a gradient in half precision."""
+LOGIT = 4
+"""Bytes of a logit: the loss is computed in single precision."""
+SHARPNESS = 4.0
+"""Exponent with which launches hide behind the GPU's work; 1 adds them, infinity takes the longer."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A server of the data sheet.
+
+    Parameters
+    ----------
+    flops_per_s, bytes_per_s
+        Peak of a GPU in half precision, and bandwidth of its memory.
+    inside_bytes_per_s, network_bytes_per_s
+        Of the links of one GPU to the others of its server, and of a whole server to the network; one way.
+    gpus
+        GPUs of a server.
+    """
+
+    flops_per_s: float
+    bytes_per_s: float
+    inside_bytes_per_s: float
+    network_bytes_per_s: float
+    gpus: int = 8
+
+
+A100_SERVER = Machine(312e12, 1.555e12, 300e9, 100e9)
+"""Eight A100 with 40 GB, NVLink and four links of 200 Gbit/s (NVIDIA's data sheets; vTrain, MICRO'24)."""
+
+VOCABULARY = 51_200
+"""GPT-2's, padded as Megatron-LM does."""
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """What is taken of a coefficient before it is fitted: log-normal around `value`.
+
+    Parameters
+    ----------
+    spread
+        Standard deviation of the logarithm.
+    """
+
+    value: float
+    spread: float
+
+
+COEFFICIENTS: Mapping[str, Coefficient] = {
+    # Times over peak: half to two thirds of the peak are usual.
+    "matrices": Coefficient(1.6, 0.5),
+    # Passes over the scores: mask, softmax and dropout, forward and backward.
+    "scores": Coefficient(12, 0.7),
+    # Passes over activations: normalisation, residual and dropout; and those that tensor parallelism shares.
+    "activations": Coefficient(10, 0.7),
+    "shared_activations": Coefficient(24, 0.7),
+    # Seconds of a block's launches, of an all-reduce however small, of the launches of the head.
+    "launch_s": Coefficient(1.5e-3, 1.0),
+    "latency_s": Coefficient(5e-5, 1.0),
+    "head_launch_s": Coefficient(1e-3, 1.0),
+    # Times over the bandwidth of links.
+    "tensor_link": Coefficient(1.5, 0.7),
+    "pipeline_link": Coefficient(1.5, 1.0),
+    "data_link": Coefficient(3.0, 0.7),
+    "network": Coefficient(1.5, 0.7),
+    # The head: its matrix over peak, and passes over the logits.
+    "head_matrix": Coefficient(1.6, 0.7),
+    "logits": Coefficient(10, 0.7),
+    # Bytes that the optimiser moves for a parameter, and what else a step takes.
+    "optimiser_bytes": Coefficient(20, 0.7),
+    "step_s": Coefficient(3e-3, 1.0),
+}
+"""Every coefficient with its prior, set from data sheets and the literature before any fit."""
+
+
+def step_seconds(values: Mapping[str, float], runs: Runs, machine: Machine = A100_SERVER) -> Floats:
+    """Return the seconds of each run's step; shape (runs,).
+
+    Parameters
+    ----------
+    values
+        A value for each of `COEFFICIENTS`.
+    """
+    block, head = _block_s(values, runs, machine), _head_s(values, runs, machine)
+    stage = block * runs.layers / runs.pipeline
+    slots = runs.microbatches + runs.pipeline - 1
+    tokens = runs.microbatch * runs.sequence
+    sent = 2 * tokens * runs.hidden * HALF / machine.inside_bytes_per_s * values["pipeline_link"]
+    transfers = np.where(runs.pipeline > 1, slots * sent, 0.0)
+    pipeline = runs.microbatches * (stage + head) + (runs.pipeline - 1) * stage
+    return np.asarray(pipeline + transfers + _end_s(values, runs, machine) + values["step_s"])
+
+
+def _block_s(values: Mapping[str, float], runs: Runs, machine: Machine) -> Floats:
+    tokens, hidden, shared = runs.microbatch * runs.sequence, runs.hidden, runs.tensor
+    flops = 3 * (24 * tokens * hidden**2 + 4 * tokens * runs.sequence * hidden) / shared
+    passes = values["activations"] + values["shared_activations"] / shared
+    moved = HALF * tokens * (values["scores"] * runs.sequence * runs.heads / shared + passes * hidden)
+    gpu = values["matrices"] * flops / machine.flops_per_s + moved / machine.bytes_per_s
+    busy = (gpu**SHARPNESS + values["launch_s"] ** SHARPNESS) ** (1 / SHARPNESS)
+    inside = 2 * (shared - 1) / shared * tokens * hidden * HALF / machine.inside_bytes_per_s
+    servers = np.ceil(shared / machine.gpus)
+    outside = 2 * (servers - 1) / servers * tokens * hidden * HALF / machine.network_bytes_per_s
+    reduced = values["tensor_link"] * inside + values["network"] * outside + values["latency_s"]
+    return np.asarray(busy + np.where(shared > 1, 4 * reduced, 0.0))
+
+
+def _head_s(values: Mapping[str, float], runs: Runs, machine: Machine) -> Floats:
+    logits = runs.microbatch * runs.sequence * VOCABULARY / runs.tensor
+    matrix = values["head_matrix"] * 6 * logits * runs.hidden / machine.flops_per_s
+    return np.asarray(
+        matrix + values["logits"] * LOGIT * logits / machine.bytes_per_s + values["head_launch_s"]
+    )
+
+
+def _end_s(values: Mapping[str, float], runs: Runs, machine: Machine) -> Floats:
+    """Return the seconds after the last microbatch: gradients over all replicas, and the optimiser."""
+    blocks = 12 * runs.hidden**2 * runs.layers / runs.pipeline
+    parameters = (blocks + runs.hidden * VOCABULARY) / runs.tensor
+    # Rings of one replica's GPUs share the network of their server.
+    rings = np.minimum(runs.tensor, machine.gpus) / machine.network_bytes_per_s * values["network"]
+    link = values["data_link"] / machine.inside_bytes_per_s
+    pace = np.where(runs.tensor * runs.data > machine.gpus, rings, link)
+    reduced = 2 * (runs.data - 1) / runs.data * parameters * HALF * pace
+    return np.asarray(reduced + values["optimiser_bytes"] * parameters / machine.bytes_per_s)
+
+
+ERROR = 0.1
+"""Relative error that the formula is expected to have; beside it the priors weigh."""
+PRIOR_WEIGHT = 8.0
+"""Of 0.5 to 80 that which goes best beyond its measurements: the ends of each feature left out in turn, among
+the runs of one hidden size alone; 8 is best for either of vTrain's two."""
+FEWEST = 50
+"""Measured runs from which on there is a correction."""
+
+
+@dataclass(frozen=True)
+class StepFit:
+    """A fitted model of steps.
+
+    Parameters
+    ----------
+    values
+        The coefficients of `step_seconds`.
+    scale
+        What it is multiplied by, such as for another cluster.
+    correction
+        Of the logarithm inside the measured range; None where too little was measured.
+    least, most
+        Ends of the measured range of the features.
+    """
+
+    values: Mapping[str, float]
+    machine: Machine
+    least: Floats
+    most: Floats
+    scale: float = 1.0
+    correction: Correction | None = None
+
+    def inside(self, runs: Runs) -> Flags:
+        """Return which runs lie inside what was measured."""
+        features = runs.features()
+        return np.asarray(((features >= self.least) & (features <= self.most)).all(axis=1))
+
+    def seconds(self, runs: Runs) -> Floats:
+        """Return the seconds of each run's step; shape (runs,)."""
+        found = self.scale * step_seconds(self.values, runs, self.machine)
+        if self.correction is None:
+            return found
+        return np.where(self.inside(runs), found * np.exp(self.correction(runs.features())), found)
+
+    def scaled_to(self, runs: Runs, seconds: Floats) -> StepFit:
+        """Return the model for another cluster: times the median of measured over predicted there.
+
+        Raises
+        ------
+        OptionError
+            If nothing was measured there.
+        """
+        if not len(runs):
+            raise OptionError("no run was measured on the other cluster; measure one or more")
+        return replace(self, scale=self.scale * float(np.median(seconds / self.seconds(runs))))
+
+
+def fit_steps(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> StepFit:
+    """Fit coefficients, and from `FEWEST` runs on a correction, to measured steps.
+
+    Raises
+    ------
+    OptionError
+        If nothing was measured, or a time is not positive.
+    """
+    fitted = fit_formula(runs, seconds, machine)
+    if len(runs) < FEWEST:
+        return fitted
+    rest = np.log(seconds / fitted.seconds(runs))
+    return replace(fitted, correction=fit_correction(runs.features(), rest))
+
+
+def fit_formula(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> StepFit:
+    """Fit coefficients alone to measured steps.
+
+    They are the most likely ones given their priors and errors of the logarithm (maximum a posteriori), so
+    that those that the runs do not tell apart stay near the data sheet.
+
+    Raises
+    ------
+    OptionError
+        If nothing was measured, or a time is not positive.
+    """
+    if not len(runs) or len(runs) != len(seconds) or not (seconds > 0).all():
+        raise OptionError("measured steps: needs one or more, each with seconds greater than 0")
+    prior = np.log([one.value for one in COEFFICIENTS.values()])
+    spread = np.array([one.spread for one in COEFFICIENTS.values()])
+
+    def named(logarithms: Floats) -> dict[str, float]:
+        return dict(zip(COEFFICIENTS, np.exp(logarithms).tolist(), strict=True))
+
+    def residuals(logarithms: Floats) -> Floats:
+        errors = np.log(step_seconds(named(logarithms), runs, machine) / seconds)
+        return np.concatenate([errors / ERROR, PRIOR_WEIGHT * (logarithms - prior) / spread])
+
+    values = named(least_squares(residuals, prior).x)
+    features = runs.features()
+    return StepFit(values, machine, features.min(axis=0), features.max(axis=0))
+
+
+FEWEST_LEFT = 10
+"""Runs without a feature's end that a fit for the outside needs."""
+UNTRIED = OUTSIDE
+"""Factor of the ends outside where a feature differs that never varied: nothing could be tried there."""
+UNKNOWN = (-0.7, 0.7)
+"""Ends outside where too little was measured to try: a factor of two."""
+Ends = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class StepIntervals:
+    """A fitted model of steps whose predictions have intervals.
+
+    Parameters
+    ----------
+    inside, outside
+        Ends of the logarithm of measured over predicted time.
+    untried
+        Factor of the ends where a feature differs that never varied.
+    """
+
+    fit: StepFit
+    inside: Ends
+    outside: Ends
+    untried: float = UNTRIED
+
+    def predict(self, runs: Runs) -> list[Estimate]:
+        """Return the seconds of each run's step."""
+        found = []
+        fixed = self.fit.least == self.fit.most
+        untried = (runs.features() != self.fit.least)[:, fixed].any(axis=1)
+        for seconds, inside, far in zip(self.fit.seconds(runs), self.fit.inside(runs), untried, strict=True):
+            low, high = self.inside if inside else self.outside
+            if far:
+                low, high = self.untried * low, self.untried * high
+            basis = "measured steps" if inside else "measured steps of other sizes"
+            ends = seconds * np.exp(min(low, 0.0)), seconds * np.exp(max(high, 0.0))
+            found.append(Estimate(float(seconds), float(ends[0]), float(ends[1]), bool(inside), basis))
+        return found
+
+    def scaled_to(self, runs: Runs, seconds: Floats) -> StepIntervals:
+        """Return the model for another cluster, from runs that were measured there.
+
+        Each of them is predicted from the others; one alone leaves the interval of the outside.
+
+        Raises
+        ------
+        OptionError
+            If nothing was measured there.
+        """
+        there = self.fit.scaled_to(runs, seconds)
+        if len(runs) < 2:
+            return replace(self, fit=there, inside=self.outside)
+        errors = []
+        for index in range(len(runs)):
+            others = np.arange(len(runs)) != index
+            scaled = self.fit.scaled_to(runs.only(others), seconds[others])
+            errors.append(np.log(seconds[index] / scaled.seconds(runs.only(~others))[0]))
+        away = farthest(np.array(errors))
+        return StepIntervals(there, (-away, away), (-away, away), untried=1.0)
+
+
+def fit_with_intervals(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> StepIntervals:
+    """Fit a model of steps, and the intervals of its predictions.
+
+    Raises
+    ------
+    OptionError
+        If nothing was measured, or a time is not positive.
+    """
+    fit = fit_steps(runs, seconds, machine)
+    outside = _outside(runs, seconds, machine)
+    if fit.correction is None:
+        return StepIntervals(fit, outside, outside)
+    low, high = np.quantile(fit.correction.errors, (0.05, 0.95))
+    return StepIntervals(fit, (float(low), float(high)), outside)
+
+
+def _outside(runs: Runs, seconds: Floats, machine: Machine) -> Ends:
+    """Return the ends outside, from the ends of each feature that are left out."""
+    scores: list[Floats] = []
+    groups: list[int] = []
+    for index, held in enumerate(_ends_of_features(runs)):
+        if (~held).sum() >= FEWEST_LEFT:
+            fit = fit_formula(runs.only(~held), seconds[~held], machine)
+            scores.append(np.log(seconds[held] / fit.seconds(runs.only(held))))
+            groups += [index] * int(held.sum())
+    return student_ends(np.concatenate(scores), groups) if len(scores) > 1 else UNKNOWN
+
+
+def _ends_of_features(runs: Runs) -> list[Flags]:
+    """Return which runs have the smallest and which the largest value of each feature that varies."""
+    found = []
+    for column in runs.features().T:
+        if column.min() < column.max():
+            found += [column == column.min(), column == column.max()]
+    return found

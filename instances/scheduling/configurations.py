@@ -1,0 +1,251 @@
+"""Configurations of jobs: on what a job may run, and how fast it works there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..common.arrays import Flags, Floats, Ints
+from ..common.errors import some
+from ..common.fields import Complaint
+from ..common.speed import Range, SpeedTable, Variant
+from .jobs import JobTable, SchedulingJob
+
+MOST_OF_A_JOB = 10_000
+"""Configurations of one job; more are refused."""
+SLACK = 1e-9
+"""What a configuration may take more than there is, relatively."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The configurations of one malleable job that fit alone in the cluster at some time.
+
+    Attributes
+    ----------
+    usage, speed, labels
+        One row each; shapes (k, R), (k,), (k,).
+    requested
+        Row of the one that its user asked for; −1 where none has that name.
+    too_many
+        How many there would be, if more than are allowed; 0 otherwise.
+    """
+
+    usage: Floats
+    speed: Floats
+    labels: tuple[str, ...]
+    requested: int
+    too_many: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Menus:
+    """The configurations of all jobs; those of job j are rows first[j] to first[j + 1] − 1.
+
+    A rigid job has one configuration: all its tasks, which do a second of work in a second.
+
+    Attributes
+    ----------
+    first
+        Where the configurations of each of the J jobs begin, shape (J + 1,).
+    usage
+        What a configuration takes of each resource of the pool, shape (K, R).
+    speed
+        Work per second, shape (K,), above 0.
+    work
+        What a job has to do, shape (J,).
+    labels
+        The name of each configuration, unique within its job, shape (K,); "" for that of a rigid job.
+    requested
+        Row of the configuration with which policies run a job that choose none, shape (J,).
+    malleable
+        Indices of the malleable jobs.
+    """
+
+    first: Ints
+    usage: Floats
+    speed: Floats
+    work: Floats
+    labels: Sequence[str]
+    requested: Ints
+    malleable: Sequence[int] = ()
+
+    @classmethod
+    def of(cls, table: JobTable, choices: Mapping[int, Choice]) -> Menus:
+        """Return the menus of a table whose malleable jobs have these configurations."""
+        jobs = len(table)
+        count = np.ones(jobs, dtype=np.int64)
+        for j, choice in choices.items():
+            count[j] = len(choice.speed)
+        first = np.concatenate([[0], np.cumsum(count)])
+        usage = np.zeros((first[-1], len(table.resources)))
+        speed, labels = np.ones(first[-1]), [""] * int(first[-1])
+        work, requested = table.duration_s.copy(), first[:-1].copy()
+        rigid = np.ones(jobs, dtype=bool)
+        rigid[list(choices)] = False
+        usage[first[:-1][rigid]] = table.total_demand[rigid]
+        for j, choice in choices.items():
+            own = slice(int(first[j]), int(first[j + 1]))
+            usage[own], speed[own], labels[own] = choice.usage, choice.speed, choice.labels
+            work[j] = table.malleable[j].work
+            requested[j] += choice.requested
+        return cls(first, usage, speed, work, labels, requested, tuple(choices))
+
+    @cached_property
+    def owner(self) -> Ints:
+        """The job of each configuration, shape (K,)."""
+        return np.repeat(np.arange(len(self.work)), np.diff(self.first))
+
+    @cached_property
+    def best_speed(self) -> Floats:
+        """The speed of the fastest configuration of each job, shape (J,)."""
+        return np.asarray(np.maximum.reduceat(self.speed, self.first[:-1]))
+
+    @cached_property
+    def _row(self) -> dict[tuple[int, str], int]:
+        """The row of each configuration of malleable jobs, by job and name."""
+        return {
+            (j, self.labels[k]): k
+            for j in self.malleable
+            for k in range(int(self.first[j]), int(self.first[j + 1]))
+        }
+
+    def rows(self, jobs: Ints, labels: Sequence[str]) -> Ints:
+        """Return the rows of configurations by job and name; −1 where a job has none of the name."""
+        if not self.malleable and not any(labels):
+            return self.first[jobs]
+        malleable, pairs = set(self.malleable), zip(jobs.tolist(), labels, strict=True)
+        return np.array(
+            [
+                self._row.get((j, label), -1) if j in malleable or label else int(self.first[j])
+                for j, label in pairs
+            ],
+            dtype=np.int64,
+        )
+
+
+def as_requested(table: JobTable, menus: Menus) -> JobTable:
+    """Return a table in which malleable jobs are as rigid ones in the configuration that is requested."""
+    if not menus.malleable:
+        return table
+    demand, duration, tasks = table.demand.copy(), table.duration_s.copy(), table.tasks.copy()
+    for j in menus.malleable:
+        row = int(menus.requested[j])
+        job = table.malleable[j]
+        tasks[j] = 1 if job.speeds is None else int(menus.labels[row])
+        demand[j] = menus.usage[row] / tasks[j]
+        duration[j] = menus.work[j] / menus.speed[row]
+    return replace(table, demand=demand, duration_s=duration, tasks=tasks)
+
+
+def choices_of(table: JobTable, amounts: Floats, servers: Floats | None = None) -> dict[int, Choice]:
+    """Return the configurations of each malleable job; one of a variant runs on one server.
+
+    Parameters
+    ----------
+    amounts
+        What there is of each resource, one row for each time at which it changes, shape (T, R).
+    servers
+        What single servers ever have of each resource, where there are servers, shape (S, R).
+    """
+    single = amounts if servers is None else servers
+    return {
+        j: _choice(job, table.resources, amounts if job.variants is None else single)
+        for j, job in sorted(table.malleable.items())
+    }
+
+
+def choice_faults(
+    table: JobTable, choices: Mapping[int, Choice], on_servers: bool = False
+) -> Iterator[Complaint]:
+    """Yield what is wrong with the configurations of malleable jobs, in a cluster of servers or a pool."""
+    for j, choice in choices.items():
+        job = table.malleable[j]
+        of_one_server = on_servers and job.variants is not None
+        if choice.too_many:
+            what = f"are {choice.too_many:,} configurations, and at most {MOST_OF_A_JOB:,} are allowed"
+            yield f"jobs[{j}].variants", f"{what}; narrow the ranges"
+        elif not choice.labels:
+            where = "on one server, as those of variants must" if of_one_server else "in the cluster"
+            yield f"jobs[{j}]", f"{job.name!r} has no configuration that ever fits {where}"
+        elif not (choice.usage > 0).any(axis=1).all():
+            label = choice.labels[int(np.argmin((choice.usage > 0).any(axis=1)))]
+            yield f"jobs[{j}]", f"asks for nothing as {label}; at least one amount must be above 0"
+        elif choice.requested < 0:
+            where = " on one server, as those of variants must," if of_one_server else ""
+            what = f"is {job.requested!r}; the configurations that fit{where} are: {some(choice.labels, 12)}"
+            yield f"jobs[{j}].requested", what
+
+
+def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> Choice:
+    most = amounts.max(axis=0)
+    usages, speeds, labels = [np.zeros((0, len(resources)))], [np.zeros(0)], list[str]()
+    if job.speeds is not None:
+        counts = sorted(job.speeds)
+        usages.append(np.array(counts, dtype=float)[:, None] * _amounts(job.demand, resources))
+        speeds.append(np.array([job.speeds[count] for count in counts]))
+        labels += map(str, counts)
+    for variant in job.variants or ():
+        worker, server = _amounts(variant.worker_demand, resources), _amounts(variant.ps_demand, resources)
+        ps, workers = _counts(variant, server, worker, most)
+        if len(labels) + len(ps) * len(workers) > MOST_OF_A_JOB:
+            too_many = len(labels) + len(ps) * len(workers)
+            return Choice(np.zeros((0, len(resources))), np.zeros(0), (), -1, too_many)
+        ps, workers, speed = _grid(variant, ps, workers)
+        usages.append(ps[:, None] * server + workers[:, None] * worker)
+        speeds.append(speed)
+        pairs = zip(ps.tolist(), workers.tolist(), strict=True)
+        labels += [f"{variant.name}:{p}+{w}" if p else f"{variant.name}:{w}" for p, w in pairs]
+    usage, speed = np.concatenate(usages), np.concatenate(speeds)
+    fits = np.zeros(len(usage), dtype=bool)
+    for moment in amounts:
+        fits |= (usage <= moment + SLACK * moment).all(axis=1)
+    kept = tuple(label for label, fit in zip(labels, fits.tolist(), strict=True) if fit)
+    usage, speed = usage[fits], speed[fits]
+    return Choice(usage, speed, kept, _requested(job, usage, speed, kept, most))
+
+
+def _requested(
+    job: SchedulingJob, usage: Floats, speed: Floats, labels: tuple[str, ...], most: Floats
+) -> int:
+    """Return the row that is asked for by name, else the fastest, of several the one that takes least."""
+    if job.requested is not None:
+        return labels.index(job.requested) if job.requested in labels else -1
+    if not labels:
+        return -1
+    there: Flags = most > 0
+    share = (usage[:, there] / most[there]).max(axis=1, initial=0.0)
+    return int(np.lexsort((share, -speed))[0])
+
+
+def _amounts(demand: Mapping[str, float], resources: tuple[str, ...]) -> Floats:
+    return np.array([demand.get(name, 0.0) for name in resources])
+
+
+def _counts(variant: Variant, server: Floats, worker: Floats, most: Floats) -> tuple[Ints, Ints]:
+    """Return the numbers of parameter servers and of workers of a variant that may fit."""
+    if isinstance(variant.speed, SpeedTable):
+        return np.zeros(1, dtype=np.int64), np.arange(len(variant.speed.rows))
+    no_servers = np.zeros(1, dtype=np.int64)
+    return _within(variant.ps, server, most, no_servers), _within(variant.workers, worker, most, no_servers)
+
+
+def _within(limits: Range | None, demand: Floats, most: Floats, default: Ints) -> Ints:
+    if limits is None:
+        return default
+    taking = demand > 0
+    fitting = float((most[taking] / demand[taking]).min(initial=float(limits.max)))
+    return np.arange(limits.min, min(limits.max, int(fitting * (1 + SLACK))) + 1)
+
+
+def _grid(variant: Variant, ps: Ints, workers: Ints) -> tuple[Ints, Ints, Floats]:
+    """Return parameter servers, workers and speed of each configuration, sorted by workers, then servers."""
+    if isinstance(variant.speed, SpeedTable):
+        rows = variant.speed.sorted_rows()
+        listed = np.array([(row.ps, row.workers) for row in rows], dtype=np.int64)
+        return listed[:, 0], listed[:, 1], np.array([row.steps_per_s for row in rows])
+    all_ps, all_workers = np.tile(ps, len(workers)), np.repeat(workers, len(ps))
+    return all_ps, all_workers, np.asarray(1.0 / variant.speed.step_time_s(all_ps, all_workers))

@@ -1,0 +1,436 @@
+"""Jobs of scheduling: arrival, work and demand, one by one and in columns, and the loss by spreading.
+
+Every method computes with the columns, in which a hundred thousand jobs are held. A job that is spread
+over several servers runs slower.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, overload
+
+import numpy as np
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+
+from ..common.arrays import Floats, Ints
+from ..common.fields import (
+    NONE_NAMED,
+    Amounts,
+    ByCount,
+    Checked,
+    Complaint,
+    Name,
+    NonNegative,
+    Positive,
+    PositiveTaskCount,
+    Share,
+    in_slices,
+    repeated,
+    require,
+)
+from ..common.speed import Variant
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+MOST_LISTED = 4096
+"""Servers up to which a speed may be listed."""
+LONGEST_S = 1e11
+"""No time is later, and nothing takes longer: 3,000 years, so milliseconds since 1970 are refused."""
+
+
+def _not_beyond(value: float) -> float:
+    """Refuse a number of seconds that must be a mistake in the unit."""
+    if value > LONGEST_S:
+        raise ValueError(f"is {value:g} s, but must be at most {LONGEST_S:g}; are these milliseconds?")
+    return value
+
+
+def _slower(speeds: Mapping[int, float]) -> Mapping[int, float]:
+    """Refuse speeds that are no share of the full speed, and numbers of servers that no job has."""
+    for servers, speed in speeds.items():
+        if not 0 < speed <= 1:
+            raise ValueError(f"is {speed:g} on {servers} servers, but must be above 0 and at most 1")
+        if servers > MOST_LISTED:
+            raise ValueError(f"lists {servers:,} servers, but may list at most {MOST_LISTED:,}")
+    return speeds
+
+
+_LIMIT = (AfterValidator(_not_beyond), Field(json_schema_extra={"maximum": LONGEST_S}))
+Time = Annotated[NonNegative, *_LIMIT]
+"""Seconds since some instant, the same for the whole instance."""
+Duration = Annotated[Positive, *_LIMIT]
+Label = Annotated[Name, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+"""The name of a configuration; where it is a number of tasks, it may be written as one."""
+
+
+class SchedulingJob(Checked):
+    """A job: rigid, if it has a duration, or malleable, if it has work.
+
+    All tasks of a rigid job run at the same time, or none does (a gang). A malleable job has a menu of
+    configurations, each with a speed: so many tasks (`demand`, `speeds`), or `variants` with workers and
+    parameter servers, as a job of an allocation has them. It runs in one of them at a time.
+
+    Attributes
+    ----------
+    arrival_s
+        r_j, before which it cannot run.
+    weight
+        ω_j, what a second of its completion time counts.
+    tenant
+        Whose job it is.
+    tasks, demand
+        How many tasks it has, and what one of them takes.
+    duration_s
+        p_j, how long a rigid job has to run in all.
+    work
+        What a malleable job has to do, such as training steps.
+    speeds
+        Work per second of so many tasks; a number that is not listed is not allowed.
+    variants
+        In place of `demand` and `speeds`; speeds are work per second.
+    requested
+        The configuration that the user of a malleable job asked for, with which policies run it that choose
+        none: the number of tasks, or VARIANT:PS+WORKERS (VARIANT:WORKERS without parameter servers). By
+        default the fastest that fits.
+    estimate_s
+        How long its user said that it would run; by default the truth.
+    deadline_s
+        When it is due.
+    restart_s
+        Seconds of no progress after every start but the first, where that is not the instance's.
+    model
+        What it trains.
+    step_s
+        How long one of its steps takes; only rounding depends on it.
+    speed_by_servers
+        Number of servers → share of its full speed that it has when it is spread over so many; a number that
+        is not listed counts as the next smaller one. It is as fast everywhere by default.
+    skew
+        Share of the largest tensor of its model; Tiresias consolidates jobs where it is large.
+    """
+
+    model_config = ConfigDict(json_schema_extra=require(or_field=("duration_s", "work")))
+
+    name: Name
+    arrival_s: Time = 0.0
+    weight: NonNegative = 1.0
+    tenant: Name | None = None
+    tasks: PositiveTaskCount = 1
+    demand: Amounts = NONE_NAMED
+    duration_s: Duration | None = None
+    work: Positive | None = None
+    speeds: ByCount | None = None
+    variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=1000), in_slices(1000)] | None = (
+        None
+    )
+    requested: Label | None = None
+    estimate_s: Duration | None = None
+    deadline_s: Time | None = None
+    restart_s: Time | None = None
+    model: Name | None = None
+    step_s: Duration | None = None
+    speed_by_servers: Annotated[ByCount, AfterValidator(_slower)] = NONE_NAMED
+    skew: Share | None = None
+
+    def demands(self) -> Iterator[tuple[str, Amounts]]:
+        """Yield what tasks of each sort take, with the place in the document."""
+        yield "demand", self.demand
+        for v, variant in enumerate(self.variants or ()):
+            yield f"variants[{v}].worker_demand", variant.worker_demand
+            yield f"variants[{v}].ps_demand", variant.ps_demand
+
+    def _complaints(self) -> Iterator[Complaint]:
+        if self.work is None:
+            yield from self._rigid_complaints()
+            return
+        if self.duration_s is not None:
+            yield "duration_s", "is given beside work; a job is rigid or malleable, so leave one of them out"
+        if (self.speeds is None) == (self.variants is None):
+            yield "work", "needs one of speeds (of so many tasks) and variants"
+            return
+        if self.tasks != 1:
+            what = f"is {self.tasks}, but a malleable job has no fixed number of tasks; name it in requested"
+            yield "tasks", what
+        if self.variants is not None:
+            yield from repeated((variant.name for variant in self.variants), "variants")
+            if self.demand:
+                yield "demand", "is given beside variants, which have their own; leave it out"
+        elif not self.demand:
+            yield "demand", "is missing; it must be given"
+        yield from (
+            (f"speeds.{count}", "is 0, but must be greater than 0")
+            for count, speed in (self.speeds or {}).items()
+            if not speed
+        )
+
+    def _rigid_complaints(self) -> Iterator[Complaint]:
+        for name in ("speeds", "variants", "requested"):
+            if getattr(self, name) is not None:
+                yield name, "is given, but no work; a malleable job has work in place of a duration"
+        if self.duration_s is None:
+            yield "duration_s", "is missing; it must be given"
+        if not self.demand:
+            yield "demand", "is missing; it must be given"
+
+
+@dataclass(frozen=True, eq=False)
+class Spreading:
+    """What is known of the J jobs of a trace; a table has none where no job says anything.
+
+    Attributes
+    ----------
+    skew
+        Share of the largest tensor of each model, NaN where it is not known; shape (J,).
+    profile
+        Row of `speeds` for each job, −1 where it is as fast however it is spread; shape (J,).
+    speeds
+        Relative speed on 1, 2, … servers, and on more than that, shape (P, K).
+    listed
+        What the documents say of each profile.
+    """
+
+    skew: Floats
+    profile: Ints
+    speeds: Floats
+    listed: tuple[Mapping[int, float], ...]
+
+    @classmethod
+    def of(cls, jobs: Sequence[SchedulingJob]) -> Spreading | None:
+        """Return what jobs say, None where none says anything."""
+        if all(job.skew is None and not job.speed_by_servers for job in jobs):
+            return None
+        rows: dict[tuple[tuple[int, float], ...], int] = {}
+        profile = [
+            rows.setdefault(tuple(sorted(job.speed_by_servers.items())), len(rows))
+            if job.speed_by_servers
+            else -1
+            for job in jobs
+        ]
+        skew = np.array([np.nan if job.skew is None else job.skew for job in jobs])
+        listed = tuple(dict(row) for row in rows)
+        most = max((max(row) for row in listed), default=1)
+        speeds = np.array([[speed_on(row, k) for k in range(1, most + 1)] for row in listed])
+        return cls(skew, np.array(profile, dtype=np.int64), speeds.reshape(-1, most), listed)
+
+    def speed(self, jobs: Ints, servers: Ints) -> Floats:
+        """Return the relative speed of jobs on so many servers each, shape (S,); of those on none, 1."""
+        if not len(self.speeds):
+            return np.ones(len(jobs))
+        profile = self.profile[jobs]
+        column = np.clip(servers, 1, self.speeds.shape[1]) - 1
+        return np.where((profile >= 0) & (servers > 0), self.speeds[profile, column], 1.0)
+
+    def of_job(self, j: int) -> dict[str, Any]:
+        """Return what a job says, as its fields."""
+        profile, skew = int(self.profile[j]), float(self.skew[j])
+        return {
+            "speed_by_servers": self.listed[profile] if profile >= 0 else {},
+            "skew": None if np.isnan(skew) else skew,
+        }
+
+    def sha256(self) -> str:
+        """Return the hash of what jobs say."""
+        rows = [sorted(self.listed[p].items()) if p >= 0 else [] for p in self.profile.tolist()]
+        skews = [None if np.isnan(s) else s for s in self.skew.tolist()]
+        return hashlib.sha256(json.dumps([skews, rows]).encode()).hexdigest()
+
+
+def speed_on(listed: Mapping[int, float], servers: int) -> float:
+    """Return the speed that is listed for the largest number up to this one; the first where none is."""
+    below = [count for count in sorted(listed) if count <= servers]
+    return listed[below[-1] if below else min(listed)]
+
+
+OF_MALLEABLE = {"demand", "work", "speeds", "variants", "requested"}
+"""What the columns do not say of a malleable job."""
+
+
+@dataclass(frozen=True, eq=False)
+class JobTable(Sequence[SchedulingJob]):
+    """Jobs, one row each, as a sequence of `SchedulingJob` that are made when somebody asks for them.
+
+    Attributes
+    ----------
+    resources
+        Names of the R columns of `demand`.
+    names, arrival_s, weight, tasks, duration_s
+        One each for the J jobs.
+    demand
+        What one task takes, shape (J, R).
+    estimate_s, deadline_s, restart_s, step_s
+        Shape (J,); NaN where a job has none.
+    tenant, model
+        Shape (J,); index into `tenants` and `models`, −1 where a job has none.
+    malleable
+        The malleable jobs by index. In the other columns each is as it would be in the configuration that is
+        requested of it, once `menus.as_requested` has filled them in; until then it has no duration (NaN).
+    spreading
+        How jobs suffer from being spread over servers; None where no job says anything.
+    """
+
+    resources: tuple[str, ...]
+    names: Sequence[str]
+    arrival_s: Floats
+    weight: Floats
+    tasks: Ints
+    demand: Floats
+    duration_s: Floats
+    estimate_s: Floats
+    deadline_s: Floats
+    restart_s: Floats
+    step_s: Floats
+    tenant: Ints
+    tenants: tuple[str, ...]
+    model: Ints
+    models: tuple[str, ...]
+    malleable: Mapping[int, SchedulingJob] = field(default_factory=dict)
+    spreading: Spreading | None = None
+
+    @classmethod
+    def of(cls, jobs: Sequence[SchedulingJob], resources: tuple[str, ...]) -> JobTable:
+        """Return jobs in columns, with demands in the order of `resources`."""
+        if isinstance(jobs, JobTable):
+            return jobs._with_resources(resources)
+        tenant, tenants = _codes(job.tenant for job in jobs)
+        model, models = _codes(job.model for job in jobs)
+        demand = [[job.demand.get(name, 0.0) for name in resources] for job in jobs]
+        return cls(
+            resources=resources,
+            names=[job.name for job in jobs],
+            arrival_s=np.array([job.arrival_s for job in jobs], dtype=float),
+            weight=np.array([job.weight for job in jobs], dtype=float),
+            tasks=np.array([job.tasks for job in jobs], dtype=np.int64),
+            demand=np.array(demand, dtype=float).reshape(len(jobs), len(resources)),
+            duration_s=_optional(job.duration_s for job in jobs),
+            estimate_s=_optional(job.estimate_s for job in jobs),
+            deadline_s=_optional(job.deadline_s for job in jobs),
+            restart_s=_optional(job.restart_s for job in jobs),
+            step_s=_optional(job.step_s for job in jobs),
+            tenant=tenant,
+            tenants=tenants,
+            model=model,
+            models=models,
+            malleable={j: job for j, job in enumerate(jobs) if job.work is not None},
+            spreading=Spreading.of(jobs),
+        )
+
+    def _with_resources(self, resources: tuple[str, ...]) -> JobTable:
+        if resources == self.resources:
+            return self
+        demand = np.zeros((len(self), len(resources)))
+        for r, name in enumerate(resources):
+            if name in self.resources:
+                demand[:, r] = self.demand[:, self.resources.index(name)]
+        columns = {column.name: getattr(self, column.name) for column in fields(self)}
+        return JobTable(**{**columns, "resources": resources, "demand": demand})
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, index: int) -> SchedulingJob: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[SchedulingJob, ...]: ...
+    def __getitem__(self, index: int | slice) -> SchedulingJob | tuple[SchedulingJob, ...]:
+        if isinstance(index, slice):
+            return tuple(self._job(j) for j in range(*index.indices(len(self))))
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"job {index} of {len(self)}")
+        return self._job(index % len(self))
+
+    @cached_property
+    def total_demand(self) -> Floats:
+        """What each job takes while it runs, shape (J, R)."""
+        return np.asarray(self.demand * self.tasks[:, None])
+
+    def sha256(self) -> str:
+        """Return the hash of everything in the table."""
+        digest = hashlib.sha256()
+        tenant, tenants = in_first_order(self.tenant, self.tenants)
+        model, models = in_first_order(self.model, self.models)
+        ordered: dict[str, Any] = {"tenant": tenant, "tenants": tenants, "model": model, "models": models}
+        for one in fields(self):
+            column = ordered.get(one.name, getattr(self, one.name))
+            if one.name == "malleable" or column is None:
+                continue
+            if isinstance(column, Spreading):
+                digest.update(column.sha256().encode())
+            elif isinstance(column, np.ndarray):
+                digest.update(np.ascontiguousarray(column + 0.0, dtype="<f8").tobytes())  # -0.0 is 0.0
+            else:
+                digest.update(json.dumps(list(column)).encode())
+        for j, job in sorted(self.malleable.items()):
+            own = job.model_dump(mode="json", exclude_none=True, include=OF_MALLEABLE)
+            digest.update(json.dumps([j, own], sort_keys=True).encode())
+        return digest.hexdigest()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each job; demands are those of all its tasks."""
+        import pandas as pd
+
+        columns = {
+            "job": list(self.names),
+            "arrival_s": self.arrival_s,
+            "duration_s": self.duration_s,
+            "estimate_s": self.estimate_s,
+            "weight": self.weight,
+            "tasks": self.tasks,
+            **{name: self.total_demand[:, r] for r, name in enumerate(self.resources)},
+            "tenant": _words(self.tenant, self.tenants),
+            "model": _words(self.model, self.models),
+        }
+        return pd.DataFrame(columns)
+
+    def _job(self, j: int) -> SchedulingJob:
+        if j in self.malleable:
+            return self.malleable[j]
+        demand = zip(self.resources, self.demand[j].tolist(), strict=True)
+        return SchedulingJob(
+            name=self.names[j],
+            arrival_s=float(self.arrival_s[j]),
+            weight=float(self.weight[j]),
+            tenant=self.tenants[self.tenant[j]] if self.tenant[j] >= 0 else None,
+            tasks=int(self.tasks[j]),
+            demand={name: amount for name, amount in demand if amount},
+            duration_s=float(self.duration_s[j]),
+            estimate_s=_given(self.estimate_s[j]),
+            deadline_s=_given(self.deadline_s[j]),
+            restart_s=_given(self.restart_s[j]),
+            step_s=_given(self.step_s[j]),
+            model=self.models[self.model[j]] if self.model[j] >= 0 else None,
+            **({} if self.spreading is None else self.spreading.of_job(j)),
+        )
+
+
+def _given(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _optional(values: Iterable[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], dtype=float)
+
+
+def _codes(words: Iterable[str | None]) -> tuple[Ints, tuple[str, ...]]:
+    """Return the index of each word among the different ones, −1 for None, and these in their first order."""
+    index: dict[str, int] = {}
+    codes = [-1 if word is None else index.setdefault(word, len(index)) for word in words]
+    return np.array(codes, dtype=np.int64), tuple(index)
+
+
+def in_first_order(codes: Ints, words: Sequence[str]) -> tuple[Ints, tuple[str, ...]]:
+    """Return the same texts with those that are used in the order of the first rows that have them."""
+    used, first = np.unique(codes[codes >= 0], return_index=True)
+    order = used[np.argsort(first)]
+    place = np.full(len(words) + 1, -1)
+    place[order] = np.arange(len(order))
+    return place[codes], tuple(words[code] for code in order.tolist())
+
+
+def _words(codes: Ints, words: tuple[str, ...]) -> list[str | None]:
+    return [words[code] if code >= 0 else None for code in codes.tolist()]

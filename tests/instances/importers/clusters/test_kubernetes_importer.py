@@ -1,0 +1,745 @@
+"""The Kubernetes importer: quantities, requests, jobs, nodes that may be used, and broken documents."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
+from clusterplan.instances.consolidation.job import PlacementJob
+from clusterplan.instances.documents import parse_instance, to_text
+from clusterplan.instances.importers.clusters.kubernetes import import_kubernetes
+from clusterplan.instances.importers.clusters.kubernetes_objects import Pod, parse_quantity
+from clusterplan.planner.api import solve
+
+ZONE, PRODUCT = "topology.kubernetes.io/zone", "nvidia.com/gpu.product"
+
+
+def node(name: str, gpus: int = 4, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {ZONE: "z1", PRODUCT: "A100", **(labels or {})}},
+        "spec": {"podCIDR": "10.0.0.0/24", **spec},
+        "status": {
+            "allocatable": {
+                "cpu": "7910m",
+                "memory": "32Gi",
+                "pods": "110",
+                "nvidia.com/gpu": str(gpus),
+                "ephemeral-storage": "95551679124",
+            },
+            "capacity": {"cpu": "8"},
+            "conditions": [
+                {"type": "MemoryPressure", "status": "False"},
+                {"type": "Ready", "status": "True"},
+            ],
+        },
+    }
+
+
+def pod(
+    name: str,
+    gpus: int = 1,
+    on: str | None = None,
+    labels: dict[str, str] | None = None,
+    owner: tuple[str, str] | None = None,
+    namespace: str = "team",
+    cpu: str = "500m",
+    **spec: Any,
+) -> dict[str, Any]:
+    requests = {"cpu": cpu, "memory": "1Gi", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
+    references = [{"kind": owner[0], "name": owner[1], "controller": True}] if owner else []
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": labels or {},
+            "ownerReferences": references,
+        },
+        "spec": {
+            "containers": [{"name": "main", "resources": {"requests": requests}}],
+            **({"nodeName": on} if on else {}),
+            **spec,
+        },
+        "status": {"phase": "Running" if on else "Pending"},
+    }
+
+
+NODES = (node("n1"), node("n2"), node("n3", labels={ZONE: "z2", PRODUCT: "T4"}))
+
+
+def imported(folder: Path, pods: Any, nodes: Any = NODES, **options: Any) -> ConsolidationInstance:
+    for name, items in (("nodes", nodes), ("pods", pods)):
+        document = {"apiVersion": "v1", "kind": "List", "items": items} if isinstance(items, tuple) else items
+        text = document if isinstance(document, str) else json.dumps(document)
+        (folder / f"{name}.json").write_text(text, encoding="utf-8")
+    return import_kubernetes(folder / "nodes.json", folder / "pods.json", **options)
+
+
+def faults(call: Callable[[], Any]) -> list[str]:
+    with pytest.raises(InstanceError) as caught:
+        call()
+    return str(caught.value).split("\n")
+
+
+def job(instance: ConsolidationInstance, name: str) -> PlacementJob:
+    return next(job for job in instance.jobs if job.name == name)
+
+
+def server(instance: ConsolidationInstance, name: str) -> Server:
+    return next(server for server in instance.servers if server.name == name)
+
+
+def said(instance: ConsolidationInstance) -> str:
+    return " ".join(instance.assumptions)
+
+
+# Quantities
+
+SUFFIXES: dict[str, Fraction] = {
+    **{f"{letter}i": Fraction(1024**power) for power, letter in enumerate("KMGTPE", 1)},
+    **{letter: Fraction(1000**power) for power, letter in enumerate("kMGTPE", 1)},
+    **{"": Fraction(1), "m": Fraction(1, 10**3), "u": Fraction(1, 10**6), "n": Fraction(1, 10**9)},
+    **{f"{e}{sign}{power}": Fraction(10) ** power for e in "eE" for sign in ("", "+") for power in (0, 3)},
+    "e-3": Fraction(1, 1000),
+    "E-12": Fraction(1, 10**12),
+}
+
+
+@given(
+    st.integers(0, 10**6),
+    st.integers(0, 12),
+    st.sampled_from(sorted(SUFFIXES)),
+    st.sampled_from(["", "+", "-"]),
+)
+def test_a_quantity_is_read_exactly(digits: int, places: int, suffix: str, sign: str) -> None:
+    """Number and suffix multiply without rounding, whatever their length."""
+    text = f"{digits:0{places + 1}d}"
+    text = f"{text[: len(text) - places]}.{text[len(text) - places :]}"
+    expected = Fraction(digits, 10**places) * SUFFIXES[suffix] * (-1 if sign == "-" else 1)
+    if abs(expected) >= 2**63:
+        with pytest.raises(ValueError, match="too large"):
+            parse_quantity(sign + text + suffix)
+    else:
+        assert Fraction(parse_quantity(sign + text + suffix)) == expected
+
+
+@given(st.text(alphabet="0123456789.+-eEKMGTPikmun xX_٣", max_size=70))
+def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
+    """Nothing but a number or a ValueError comes out, and a number is finite."""
+    with suppress(ValueError):
+        assert parse_quantity(text).is_finite()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3920m", "3.92"),
+        ("16Gi", str(16 * 2**30)),
+        ("123456Ki", str(123456 * 1024)),
+        (".5", "0.5"),
+        ("5.", "5"),
+        ("1E", str(10**18)),
+        ("1E3", "1000"),
+        ("100n", "1E-7"),
+    ],
+)
+def test_published_quantities(text: str, value: str) -> None:
+    """Forms that clusters print."""
+    assert parse_quantity(text) == Decimal(value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "m", "1 Gi", "1gi", "1KB", "0x10", "1e", "1e1.5", "NaN", "Infinity", "٣", "1_0"]
+)
+def test_no_quantities(text: str) -> None:
+    """Other text is refused."""
+    with pytest.raises(ValueError, match="not a quantity"):
+        parse_quantity(text)
+
+
+# Requests of a pod
+
+
+def requests(**spec: Any) -> dict[str, float]:
+    found = Pod.model_validate({"metadata": {"name": "p"}, "spec": spec}).requests
+    return {name: float(amount) for name, amount in found.items()}
+
+
+def container(cpu: str, **more: Any) -> dict[str, Any]:
+    return {"resources": {"requests": {"cpu": cpu}}, **more}
+
+
+def test_containers_add_up_and_init_containers_count_one_at_a_time() -> None:
+    """The larger of all containers together and of the largest init container is reserved."""
+    assert requests(containers=[container("1"), container("500m")]) == {"cpu": 1.5}
+    assert requests(containers=[container("1")], initContainers=[container("2"), container("3")]) == {
+        "cpu": 3
+    }
+
+
+def test_sidecars_stay_and_overhead_is_added() -> None:
+    """An init container that restarts always counts beside those after it and beside the containers."""
+    sidecar = container("1", restartPolicy="Always")
+    assert requests(containers=[container("1")], initContainers=[container("2"), sidecar]) == {"cpu": 2}
+    assert requests(containers=[container("1")], initContainers=[sidecar, container("2")]) == {"cpu": 3}
+    assert requests(containers=[container("1")], overhead={"cpu": "250m", "memory": "1"}) == {
+        "cpu": 1.25,
+        "memory": 1,
+    }
+
+
+def test_limits_stand_in_for_requests_and_a_pod_may_ask_as_a_whole() -> None:
+    """A resource with only a limit requests that much; what the whole pod requests replaces the sum."""
+    limited = {"resources": {"limits": {"cpu": "2", "nvidia.com/gpu": "1"}, "requests": {"cpu": "1"}}}
+    assert requests(containers=[limited]) == {"cpu": 1, "nvidia.com/gpu": 1}
+    whole = {"requests": {"cpu": "4"}}
+    assert requests(containers=[limited], resources=whole) == {"cpu": 4, "nvidia.com/gpu": 1}
+
+
+# Jobs
+
+
+def test_waiting_and_running_jobs(tmp_path: Path) -> None:
+    """Pods of one owner are a job; running ones have a current placement, and must stay placed."""
+    pods = (
+        pod("a-1", on="n1", owner=("Job", "a")),
+        pod("a-2", on="n2", owner=("Job", "a")),
+        pod("b-1", 2, owner=("Job", "b")),
+        pod("b-2", 2, owner=("Job", "b")),
+        pod("lonely", 4),
+    )
+    instance = imported(tmp_path, pods)
+    assert [job.name for job in instance.jobs] == ["team/a", "team/b", "team/lonely"]
+    a, b, lonely = instance.jobs
+    assert (a.tasks, a.current, a.must_place, a.worth) == (2, {"n1": 1, "n2": 1}, True, 2)
+    assert a.task_demand == {"cpu": 0.5, "memory_gib": 1, "gpu": 1, "pods": 1}
+    assert (b.tasks, b.current, b.must_place, b.worth, b.spread) == (2, {}, False, 4, "preferred")
+    assert (lonely.tasks, lonely.spread, lonely.worth) == (1, "free", 4)
+    assert instance.objectives == ("value", "migrations", "spread", "servers")
+    assert server(instance, "n1").capacity == {"cpu": 7.91, "memory_gib": 32, "gpu": 4, "pods": 110}
+    assert server(instance, "n1").free == server(instance, "n1").capacity
+    assert (server(instance, "n3").rack, server(instance, "n3").gpu_model) == ("z2", "T4")
+    assert parse_instance(yaml.safe_load(to_text(instance))) == instance
+    result = solve(instance)
+    assert result.objectives[0].value == 10
+    assert result.objectives[1].value == 0
+
+
+def test_running_jobs_may_be_left_alone(tmp_path: Path) -> None:
+    """With `stay` running pods take from what is free, and only waiting ones are planned."""
+    pods = (pod("a", 3, on="n1"), pod("b", 2))
+    instance = imported(tmp_path, pods, running="stay")
+    assert [job.name for job in instance.jobs] == ["team/b"]
+    free = server(instance, "n1").free
+    assert free is not None
+    assert (free["gpu"], free["cpu"], free["memory_gib"], free["pods"]) == (1, pytest.approx(7.41), 31, 109)
+    assert instance.objectives == ("value", "spread", "servers")
+
+
+def test_what_is_not_planned_is_not_free(tmp_path: Path) -> None:
+    """DaemonSets, static pods, kube-system, pods being deleted and jobs without a GPU hold their requests."""
+    deleted = pod("gone", 1, on="n1")
+    deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    done = pod("done", 4, on="n1")
+    done["status"]["phase"] = "Succeeded"
+    pods = (
+        pod("agent", 0, on="n1", owner=("DaemonSet", "agent")),
+        pod("proxy", 0, on="n1", owner=("Node", "n1")),
+        pod("dns", 0, on="n1", namespace="kube-system"),
+        pod("web", 0, on="n1", owner=("ReplicaSet", "web-1")),
+        deleted,
+        done,
+        pod("train", 1),
+    )
+    instance = imported(tmp_path, pods)
+    assert [job.name for job in instance.jobs] == ["team/train"]
+    free = server(instance, "n1").free
+    assert free is not None
+    assert (free["gpu"], free["cpu"], free["pods"]) == (3, pytest.approx(7.91 - 2.5), 105)
+
+
+def test_all_jobs_and_namespaces(tmp_path: Path) -> None:
+    """With `all` jobs without a GPU are planned too; the replicas of a Deployment are jobs of their own."""
+    pods = (
+        pod("web-a", 0, owner=("ReplicaSet", "web")),
+        pod("web-b", 0, owner=("ReplicaSet", "web")),
+        pod("other", 1, namespace="other"),
+        pod("dns", 0, namespace="kube-system"),
+    )
+    assert [j.name for j in imported(tmp_path, pods, choice="all").jobs] == [
+        "team/web-a",
+        "team/web-b",
+        "other/other",
+    ]
+    only = imported(tmp_path, pods, choice="all", namespaces=["team"])
+    assert [(j.name, j.worth) for j in only.jobs] == [("team/web-a", 1), ("team/web-b", 1)]
+
+
+def test_training_operators_and_groups(tmp_path: Path) -> None:
+    """A label names the job; pods with other requests, or another part in it, are a group of their own."""
+
+    def member(name: str, role: str, gpus: int) -> dict[str, Any]:
+        labels = {"training.kubeflow.org/job-name": "bert", "training.kubeflow.org/replica-type": role}
+        return pod(name, gpus, labels=labels, owner=("PyTorchJob", "bert"))
+
+    pods = (
+        member("m", "master", 0),
+        member("w0", "worker", 2),
+        member("w1", "worker", 2),
+        member("w2", "worker", 1),
+    )
+    instance = imported(tmp_path, pods)
+    (bert,) = instance.jobs
+    assert (bert.name, bert.worth) == ("team/bert", 5)
+    assert [(group.name, group.tasks, group.demand.get("gpu", 0)) for group in bert.task_groups] == [
+        ("master", 1, 0),
+        ("worker", 2, 2),
+        ("worker-2", 1, 1),
+    ]
+
+
+def test_names_that_clash_or_are_long(tmp_path: Path) -> None:
+    """Each job has a name of its own, and a very long one is shortened."""
+    long = "x" * 250
+    pods = (pod("a", owner=("Job", "same")), pod("b", owner=("MPIJob", "same")), pod(long))
+    names = [job.name for job in imported(tmp_path, pods).jobs]
+    assert names[:2] == ["team/same", "team/same (2)"]
+    assert len(names[2]) == 150
+
+
+# Nodes that may be used
+
+
+def cluster_with_outages() -> tuple[dict[str, Any], ...]:
+    """Return two nodes that take pods, one that is cordoned, and one that is not ready."""
+    sick = node("n4", unschedulable=True)
+    sick["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    return node("n1"), node("n2", unschedulable=True), node("n3"), sick
+
+
+def test_nodes_that_take_no_pods(tmp_path: Path) -> None:
+    """What runs on cordoned nodes stays and is not planned; pods on unready nodes are placed anew."""
+    pods = (pod("a", on="n2"), pod("b", on="n1"), pod("c", on="n4"), pod("d", on="gone"))
+    instance = imported(tmp_path, pods, cluster_with_outages())
+    assert [server.name for server in instance.servers] == ["n1", "n3"]
+    assert [(job.name, job.current, job.must_place) for job in instance.jobs] == [
+        ("team/b", {"n1": 1}, True),
+        ("team/c", {}, False),
+        ("team/d", {}, False),
+    ]
+    text = said(instance)
+    assert "2 nodes are cordoned or not ready and left out: n2, n4." in text
+    assert "1 job has pods on cordoned nodes; what runs of them stays and is not planned: team/a." in text
+    assert "2 planned pods are on nodes not ready or not listed, to be placed anew: team/c, team/d." in text
+
+
+def test_a_job_that_is_partly_on_a_cordoned_node(tmp_path: Path) -> None:
+    """All that runs of it stays and holds what it has; its pods that wait or are lost are planned."""
+    pods = tuple(pod(f"a-{k}", on=on, owner=("Job", "a")) for k, on in enumerate(["n1", "n2", "n4", None]))
+    instance = imported(tmp_path, pods, cluster_with_outages())
+    (only,) = instance.jobs
+    assert (only.tasks, only.current, only.must_place) == (2, {}, False)
+    assert server(instance, "n1").available["gpu"] == 3
+    alone = imported(tmp_path, (pods[3],), cluster_with_outages())
+    assert "cordoned nodes;" not in said(alone)
+
+
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, {"n1", "n3"}),
+        ({"tolerations": [{"operator": "Exists"}]}, {"n1", "n2", "n3"}),
+        ({"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}, {"n1", "n2", "n3"}),
+        ({"tolerations": [{"key": "nvidia.com/gpu", "value": "present"}]}, {"n1", "n2", "n3"}),
+        ({"tolerations": [{"key": "nvidia.com/gpu", "value": "absent"}]}, {"n1", "n3"}),
+        (
+            {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoExecute"}]},
+            {"n1", "n3"},
+        ),
+        ({"nodeSelector": {ZONE: "z2"}}, {"n3"}),
+        ({"nodeSelector": {ZONE: "z9"}}, set()),
+    ],
+)
+def test_taints_and_selectors(tmp_path: Path, spec: dict[str, Any], expected: set[str]) -> None:
+    """A pod is placed only where its node selector and the taints allow it."""
+    nodes = (NODES[0], node("n2", taints=[TAINT]), NODES[2])
+    assert usable(imported(tmp_path, (pod("a", **spec), pod("b", 0)), nodes)) == expected
+
+
+def usable(instance: ConsolidationInstance) -> set[str]:
+    """Return the servers that could hold a task of the first job."""
+    demand = instance.jobs[0].task_groups[0].demand
+    model = instance.jobs[0].gpu_model
+    return {
+        s.name
+        for s in instance.servers
+        if model in (None, s.gpu_model)
+        and all(s.available.get(n, 0) >= amount for n, amount in demand.items())
+    }
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        ([{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z1"]}]}], {"n1", "n2"}),
+        ([{"matchExpressions": [{"key": ZONE, "operator": "NotIn", "values": ["z1"]}]}], {"n3"}),
+        ([{"matchExpressions": [{"key": "x", "operator": "Exists"}]}], set()),
+        ([{"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}], {"n1", "n2", "n3"}),
+        ([{"matchExpressions": [{"key": "rank", "operator": "Gt", "values": ["1"]}]}], {"n2"}),
+        ([{"matchExpressions": [{"key": "rank", "operator": "Lt", "values": ["2"]}]}], {"n1"}),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}], {"n2"}),
+        (
+            [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]},
+                {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z2"]}]},
+            ],
+            {"n2", "n3"},
+        ),
+        ([{}], set()),
+    ],
+)
+def test_required_node_affinity(tmp_path: Path, terms: Any, expected: set[str]) -> None:
+    """Terms are alternatives, the conditions of one all hold, and an empty term is met by no node."""
+    nodes = (node("n1", labels={"rank": "1"}), node("n2", labels={"rank": "2"}), NODES[2])
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    assert usable(imported(tmp_path, (pod("a", affinity={"nodeAffinity": required}),), nodes)) == expected
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+MODELS = {"key": PRODUCT, "operator": "In", "values": ["L4", "A100"]}
+AB = ("A100", "L4")
+TERMS = [
+    {"matchExpressions": [{"key": "rank", "operator": "Gt", "values": ["1"]}]},
+    {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
+]
+
+
+def test_names_of_choices(tmp_path: Path) -> None:
+    """A choice of nodes is called by what makes it, each name once, and the assumptions name the jobs."""
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": TERMS}}
+    everywhere = [{"operator": "Exists"}]
+    pods = (
+        *(pod(f"p{k}", nodeSelector={"disktype": "ssd"}, tolerations=everywhere) for k in range(4)),
+        pod("q"),
+        pod("r", affinity={"nodeAffinity": required}, tolerations=everywhere),
+        pod("s", nodeSelector={"x" * 50: "y" * 20}, tolerations=everywhere),
+        pod("t", nodeSelector={"x" * 50: "y" * 21}, tolerations=everywhere),
+    )
+    nodes = (
+        node("n1"),
+        node("n2", labels={"disktype": "ssd"}, taints=[TAINT]),
+        node("n3", labels={"disktype": "ssd", "x" * 50: "y" * 20}),
+    )
+    instance = imported(tmp_path, pods, nodes)
+    found = [name for name in instance.resource_names if name.startswith(("node ", "toleration "))]
+    assert found[:3] == [
+        "node with disktype=ssd",
+        "toleration for taint nvidia.com/gpu:NoSchedule",
+        "node with rank>1 or metadata.name=n1",
+    ]
+    assert all(len(name) <= 60 for name in found)
+    assert len(set(found)) == 5
+    text = said(instance)
+    assert "4 pods need it, of team/p0, team/p1, team/p2, …, and 2 of 3 nodes have it." in text
+    assert "1 pod needs it, of team/r, and 1 of 3 nodes has it." in text
+
+
+def test_a_gpu_model_that_all_pods_select(tmp_path: Path) -> None:
+    """A node selector on the GPU model becomes the job's GPU model."""
+    instance = imported(tmp_path, (pod("a", nodeSelector={PRODUCT: "T4"}),))
+    assert instance.jobs[0].gpu_model == "T4"
+    assert usable(instance) == {"n3"}
+    assert "The resource" not in said(instance)
+
+
+@pytest.mark.parametrize(
+    ("spec", "models"),
+    [
+        ({"nodeSelector": {ZONE: "z2"}, "tolerations": [{"operator": "Exists"}]}, "T4"),
+        (
+            {
+                "affinity": {
+                    "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [MODELS]}]}}
+                }
+            },
+            AB,
+        ),
+        ({"tolerations": [{"operator": "Exists"}]}, None),
+        ({}, AB),
+        ({"nodeSelector": {PRODUCT: "T4"}, "tolerations": [{"operator": "Exists"}]}, "T4"),
+        # One of two nodes of a model is no choice of models.
+        ({"nodeSelector": {"disk": "ssd"}}, None),
+    ],
+)
+def test_a_choice_of_nodes_that_is_one_of_models(tmp_path: Path, spec: dict[str, Any], models: Any) -> None:
+    """It stands in the job's gpu_model, and becomes no resource; whoever runs elsewhere may stay there."""
+    nodes = (
+        *(node(f"a{k}", labels={"disk": "ssd"} if k else None) for k in range(2)),
+        node("b", labels={PRODUCT: "L4"}),
+        node("t", labels={ZONE: "z2", PRODUCT: "T4"}, taints=[TAINT]),
+    )
+    instance = imported(tmp_path, (pod("a", **spec), pod("all", tolerations=[{"operator": "Exists"}])), nodes)
+    assert job(instance, "team/a").gpu_model == models
+    resources = [name for name in instance.resource_names if name.startswith("node")]
+    assert bool(resources) == ("disk" in str(spec))
+    asked = (spec.get("nodeSelector") or {}).get(PRODUCT)
+    assert ("stand in gpu_model: team/a." in said(instance)) == (models is not None and not asked)
+    elsewhere = imported(tmp_path, (pod("a", on="t"),), nodes)
+    assert elsewhere.jobs[0].gpu_model is None
+
+
+def test_a_pod_may_stay_where_it_could_not_go_today(tmp_path: Path) -> None:
+    """A taint or label that came later does not move a pod, and does not let others in."""
+    nodes = (NODES[0], node("n2", taints=[TAINT]))
+    instance = imported(
+        tmp_path, (pod("a", on="n2"), pod("b"), pod("c", nodeSelector={PRODUCT: "T4"}, on="n1")), nodes
+    )
+    result = solve(instance)
+    assert result.status == "optimal"
+    assert job(instance, "team/c").gpu_model is None
+    assert result.objectives[1].value == 0
+    assert "The resource 'node with nvidia.com/gpu.product=T4 and toleration" in said(instance)
+
+
+def test_overcommitted_nodes_are_named(tmp_path: Path) -> None:
+    """A node of which more is requested than it has is named, and its planned pods may stay."""
+    instance = imported(tmp_path, (pod("a", 3, on="n1"), pod("agent", 2, on="n1", owner=("DaemonSet", "d"))))
+    assert "More is requested than there is on 1 node: n1." in said(instance)
+    assert solve(instance).status == "optimal"
+
+
+def test_a_node_whose_device_failed_keeps_its_pods_and_gets_no_others(tmp_path: Path) -> None:
+    """A running job of two pods, one of them on a node that lists a GPU less than it holds."""
+    owner = ("Job", "j")
+    pods = (pod("j-0", 4, on="n1", owner=owner), pod("j-1", 4, on="n2", owner=owner), pod("b", 1))
+    instance = imported(tmp_path, pods, (node("n1", 3), node("n2"), node("n3")))
+    assert [server.name for server in instance.servers] == ["n2", "n3"]
+    result = solve(instance)
+    assert result.status == "optimal"
+    assert result.objectives[0].value == 1
+
+
+def test_what_is_not_looked_at_is_said(tmp_path: Path) -> None:
+    """Affinity between pods, spread constraints, claims and soft taints are counted."""
+    ignored = pod(
+        "a",
+        affinity={"podAntiAffinity": {"x": []}, "podAffinity": {"x": []}},
+        topologySpreadConstraints=[{"maxSkew": 1}],
+        resourceClaims=[{"name": "gpu"}],
+    )
+    text = said(
+        imported(tmp_path, (ignored,), (node("n1", taints=[{"key": "k", "effect": "PreferNoSchedule"}]),))
+    )
+    for what in ("pod affinity", "pod anti-affinity", "topology spread constraints", "resource claims"):
+        assert f"1 planned job has {what}, which the plan does not look at: team/a." in text
+    assert "1 taint is only a preference" in text
+
+
+def test_gpus_of_two_kinds_keep_their_names(tmp_path: Path) -> None:
+    """Where pods ask for two kinds of GPU, each is a resource of its own and counts in the value."""
+    other = pod("b", 0)
+    other["spec"]["containers"][0]["resources"]["requests"]["amd.com/gpu"] = "3"
+    instance = imported(tmp_path, (pod("a", 2), other))
+    assert [job.worth for job in instance.jobs] == [2, 3]
+    assert {"nvidia.com/gpu", "amd.com/gpu"} <= set(instance.resource_names)
+    named = imported(tmp_path, (pod("a", 2), other), gpu_resources=["amd.com/gpu"])
+    assert [job.name for job in named.jobs] == ["team/b"]
+
+
+# Pods that are wrong
+
+
+def test_invalid_pods_are_left_out_and_named(tmp_path: Path) -> None:
+    """The others are planned; a pod that is listed twice is one."""
+    wrong = [pod("B"), pod("c", cpu="-1"), pod("d", cpu="2e15"), {"kind": "Pod"}, pod("a", 3)]
+    instance = imported(tmp_path, (pod("a"), *wrong))
+    assert [(job.name, job.worth) for job in instance.jobs] == [("team/a", 1)]
+    (sentence,) = (s for s in instance.assumptions if "invalid" in s)
+    assert sentence.startswith("5 pods are invalid and left out: team/B (metadata.name ")
+    assert "team/c (spec.containers[0].resources.requests.cpu is '-1', which is negative" in sentence
+    assert "team/d (spec.containers[0].resources.requests.cpu is too large; at most 1e15" in sentence
+    assert sentence.endswith(", ….")
+
+
+def test_the_nodes_of_invalid_pods_take_no_others(tmp_path: Path) -> None:
+    """What they hold is not known; a pod that has ended holds nothing."""
+    wrong = pod("b", on="n1", cpu="many")
+    ended = pod("c", on="n2", cpu="many") | {"status": {"phase": "Succeeded"}}
+    instance = imported(tmp_path, (pod("a"), wrong, ended), (node("n1"), node("n2")))
+    assert [server.name for server in instance.servers] == ["n2"]
+    assert "What they hold is not known: their nodes count as cordoned (n1)." in instance.assumptions
+    clean = imported(tmp_path, (pod("a"), ended), (node("n1"), node("n2")))
+    assert len(clean.servers) == 2
+
+
+# Broken documents
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"nodes": "{"}, "nodes.json: line 1, column 2: is not valid JSON"),
+        ({"nodes": "[]"}, "nodes.json: has no list of items; give what kubectl get nodes -o json prints"),
+        ({"nodes": {"items": []}}, "nodes.json: kind: is missing"),
+        ({"nodes": {"kind": "List"}}, "nodes.json: has no list of items"),
+        ({"nodes": {"kind": "Status", "items": []}}, "nodes.json: kind: is 'Status'; allowed: 'List'"),
+        ({"nodes": ()}, "nodes.json: has no node that takes pods; 0 are cordoned or not ready"),
+        ({"nodes": (pod("a"),)}, "nodes.json: the first file lists pods; nodes are wanted"),
+        ({"pods": NODES}, "pods.json: the second file lists nodes; pods are wanted"),
+        ({"nodes": (node("n1"), pod("a"))}, "nodes.json: items[1].kind: is 'Pod'; allowed: 'Node'"),
+        ({"nodes": (node("n1"), node("n1"))}, "items[1].metadata.name: 'n1' is already used by items[0]"),
+        ({"nodes": (node("N 1"),)}, "items[0].metadata.name: "),
+        (
+            {"nodes": (node("n1"),), "pods": (pod("a"), pod("b", on="n1", cpu="x"))},
+            "no node that takes pods; 1 is cordoned or not ready; 1 pod is invalid and left out: team/b (",
+        ),
+        (
+            {"pods": ()},
+            "pods.json: has no pod to plan: no pod that waits or runs and whose job asks for a GPU",
+        ),
+        (
+            {"pods": (pod("a", cpu="1 core"),)},
+            "requests.cpu: is '1 core', not a quantity; write",
+        ),
+        ({"pods": (pod("a", cpu="-1"),)}, "requests.cpu: is '-1', which is negative"),
+        ({"pods": (pod("a", cpu="9E99"),)}, "requests.cpu: is too large"),
+        ({"choice": "some"}, "options: choice: is 'some'; allowed: 'gpu' or 'all'"),
+        ({"namespaces": ["no"]}, "no pod that waits or runs and whose job asks for a GPU in no"),
+    ],
+)
+def test_bad_documents_and_options(tmp_path: Path, options: dict[str, Any], expected: str) -> None:
+    """A fault names the file, the place, what is wrong and what is allowed."""
+    found = faults(lambda: imported(tmp_path, **{"pods": (pod("a"),), **options}))
+    assert any(expected in fault for fault in found), found
+
+
+def test_many_faults_are_not_a_flood(tmp_path: Path) -> None:
+    """Of many faults a hundred are named; swapped files are one."""
+    found = faults(lambda: imported(tmp_path, tuple(pod(f"p{k}", cpu="x") for k in range(130))))
+    assert len(found) == 101
+    assert found[-1] == "… and 30 more faults"
+    swapped = faults(lambda: imported(tmp_path, NODES * 20, tuple(pod(f"p{k}") for k in range(30))))
+    assert len(swapped) == 1
+
+
+POD = pod(
+    "a",
+    initContainers=[container("1", restartPolicy="Always")],
+    overhead={"cpu": "1"},
+    tolerations=[{"key": "k", "operator": "Exists"}],
+    nodeSelector={ZONE: "z1"},
+    affinity={
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z1"]}]}
+                ]
+            }
+        }
+    },
+    owner=("Job", "a"),
+)
+DOCUMENTS = {
+    "nodes": {"kind": "List", "items": [node("n1", taints=[TAINT]), node("n2")]},
+    "pods": {"kind": "List", "items": [POD, pod("b", on="n1")]},
+}
+junk = st.sampled_from(
+    [
+        None,
+        True,
+        -1,
+        0,
+        1.5,
+        1e308,
+        10**400,
+        "",
+        "x",
+        "-1",
+        "9E9",
+        "\x00",
+        "x" * 300,
+        [],
+        [None],
+        {},
+        {"": 1},
+        {"a": "b"},
+    ]
+)
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the path of every value in a document."""
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
+
+
+def with_parts_of_gpus() -> dict[str, Any]:
+    """Return a cluster where pods ask for shares and partitions."""
+    documents = copy.deepcopy(DOCUMENTS)
+    shared, parted = node("s"), node("m", labels={PRODUCT: "A100-SXM4-40GB"})
+    register = [{"id": "a", "devmem": 32768, "health": True}]
+    shared["metadata"]["annotations"] = {"hami.io/node-nvidia-register": json.dumps(register)}
+    parted["status"]["allocatable"]["nvidia.com/mig-1g.5gb"] = "7"
+    documents["nodes"]["items"] += [shared, parted]
+    asked = [{"nvidia.com/gpumem": "1000", "nvidia.com/gpucores": "10"}, {"nvidia.com/mig-1g.5gb": "1"}]
+    for number, asks in enumerate(asked):
+        wants = pod(f"w{number}", number ^ 1, on="m" if number else "s")
+        wants["spec"]["containers"][0]["resources"]["limits"] = asks
+        documents["pods"]["items"].append(wants)
+    fraction = pod("f", 0)
+    fraction["metadata"]["annotations"] = {"gpu-fraction": "0.5"}
+    documents["pods"]["items"].append(fraction)
+    return documents
+
+
+CLUSTERS = (DOCUMENTS, with_parts_of_gpus())
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data(), st.sampled_from(CLUSTERS), st.sampled_from(["gpu", "all"]))
+def test_whatever_the_documents_hold(tmp_path: Path, data: st.DataObject, cluster: Any, choice: Any) -> None:
+    """With any fields altered the cluster is imported or refused; nothing else can come out."""
+    known = [path for path in places(cluster) if len(path) > 1]
+    changes = data.draw(st.lists(st.tuples(st.sampled_from(known), junk), min_size=1, max_size=3))
+    documents = copy.deepcopy(cluster)
+    for path, value in changes:
+        here: Any = documents
+        try:
+            for step in path[:-1]:
+                here = here[step]
+            here[path[-1]] = copy.deepcopy(value)
+        except (TypeError, KeyError, IndexError):
+            continue  # an earlier change has removed the place
+    try:
+        instance = imported(tmp_path, documents["pods"], documents["nodes"], choice=choice)
+    except InstanceError:
+        return
+    assert instance.jobs
+
+
+def test_a_cluster_with_parts_of_gpus_is_imported(tmp_path: Path) -> None:
+    """The one whose fields are altered."""
+    documents = with_parts_of_gpus()
+    instance = imported(tmp_path, documents["pods"], documents["nodes"])
+    assert instance.has_devices
+    assert [server.name for server in instance.servers] == ["n1", "n2", "s", "m"]
+    assert {"team/w0", "team/w1", "team/f"} <= {job.name for job in instance.jobs}

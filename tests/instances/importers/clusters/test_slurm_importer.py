@@ -1,0 +1,695 @@
+"""The Slurm importer: lists of nodes, amounts, both layouts of nodes, jobs, and broken documents."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.common.hostlist import compress_hostlist, expand_hostlist
+from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
+from clusterplan.instances.consolidation.job import PlacementJob
+from clusterplan.instances.documents import parse_instance, to_text
+from clusterplan.instances.importers.clusters.slurm import import_slurm
+from clusterplan.instances.importers.clusters.slurm_jobs import (
+    parse_gres,
+    parse_places,
+    parse_shards,
+    parse_tres,
+)
+from clusterplan.planner.api import solve
+
+# Lists of nodes
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", []),
+        ("n1", ["n1"]),
+        ("n[001-003,7],login", ["n001", "n002", "n003", "n7", "login"]),
+        ("n[8-10]", ["n8", "n9", "n10"]),
+        ("rack[1-2]-node[0-1].example", [f"rack{r}-node{n}.example" for r in (1, 2) for n in (0, 1)]),
+        ("a, b", ["a", "b"]),
+    ],
+)
+def test_published_lists(text: str, names: list[str]) -> None:
+    """Ranges keep the width of their lower end; several brackets multiply."""
+    assert expand_hostlist(text) == names
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["n[1-", "n]", "n[]", "n[a-b]", "n[3-1]", "n[[1]]", "a,,b", "a b", "n[1-99999]", "n[1-300]m[1-300]"],
+)
+def test_no_lists(text: str) -> None:
+    """What is no list, or stands for too many nodes, is refused before it takes memory."""
+    with pytest.raises(ValueError, match=r"^(is|has|stands for)"):
+        expand_hostlist(text)
+
+
+names = st.lists(
+    st.builds(
+        lambda prefix, number, width: f"{prefix}{number:0{width}d}",
+        st.sampled_from(["n", "gpu-a", "r1c"]),
+        st.integers(0, 1200),
+        st.integers(1, 4),
+    )
+    | st.sampled_from(["login", "x1y"]),
+    max_size=60,
+)
+
+
+@given(names)
+def test_a_list_put_together_stands_for_the_same_names(names: list[str]) -> None:
+    """Putting together and writing out gives each name once."""
+    assert sorted(expand_hostlist(compress_hostlist(names))) == sorted(set(names))
+
+
+def test_short_lists() -> None:
+    """Numbers of one width become ranges."""
+    assert compress_hostlist(["n3", "n1", "n2", "n10", "n7", "login"]) == "login,n[1-3,7],n10"
+
+
+@given(st.text(alphabet="n1290-,[] x", max_size=30))
+def test_any_text_is_a_list_or_a_value_error(text: str) -> None:
+    """Nothing else comes out."""
+    with suppress(ValueError):
+        assert len(expand_hostlist(text)) <= 65_536
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ("", {}),
+        ("(null)", {}),
+        ("N/A", {}),
+        ("gpu", {"": 1}),
+        ("gpu:4", {"": 4}),
+        ("gpu:a100:4(S:0-1)", {"a100": 4}),
+        ("tmpsize:7T,gpu:l40s:4(S:0-1),gpu:l40s:2(S:1),mps:400", {"l40s": 6}),
+        ("gpu:a100:2(IDX:0,2-3),gpu:t4:0(IDX:N/A)", {"a100": 2, "t4": 0}),
+        ("gres/gpu:a100:2", {"a100": 2}),
+        ("gres:gpu:2", {"": 2}),
+        ("gres/gpu=8", {"": 8}),
+    ],
+)
+def test_generic_resources(text: str, gpus: dict[str, float]) -> None:
+    """GPUs are counted by type; what stands in brackets and other resources are passed over."""
+    assert parse_gres(text) == gpus
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("gpu:a100:3(IDX:0,2-3)", (0, 2, 3)),
+        ("gpu:a100:1(IDX:1),gpu:t4:2(IDX:4-5)", (1, 4, 5)),
+        ("gpu:0(IDX:N/A)", ()),
+        ("gpu:4(S:0-1)", ()),
+        ("mps:10(IDX:0)", ()),
+        ("gpu:1(IDX:-,1-,99999)", ()),
+        ("", ()),
+    ],
+)
+def test_numbers_of_gpus(text: str, numbers: tuple[int, ...]) -> None:
+    """Ranges are written out; other resources and other brackets have none."""
+    assert parse_places(text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "shards"),
+    [
+        ("gpu:a100:4,shard:a100:40(10/10,0/10)", 40),
+        ("gres/shard:2", 2),
+        ("gres:shard:2", 2),
+        ("shard", 1),
+        ("gpu:4", 0),
+        ("(null)", 0),
+    ],
+)
+def test_shards(text: str, shards: float) -> None:
+    """Whatever type of GPU they are of."""
+    assert parse_shards(text) == shards
+
+
+def test_trackable_resources() -> None:
+    """Memory is in MiB, whatever its unit."""
+    text = "cpu=4,mem=16G,node=1,billing=4,gres/gpu=2,gres/gpu:a100=2,license/x=1"
+    assert parse_tres(text) == {"cpu": 4, "mem": 16384, "node": 1, "gres/gpu": 2, "gres/gpu:a100": 2}
+    assert parse_tres("mem=512") == {"mem": 512}
+    assert parse_tres("mem=1.5T")["mem"] == 1.5 * 1024 * 1024
+    with pytest.raises(ValueError, match="has the amount 'many'"):
+        parse_tres("cpu=many")
+
+
+# Documents, as the commands print them
+
+
+def number(value: float) -> dict[str, Any]:
+    return {"set": True, "infinite": False, "number": value}
+
+
+UNSET = {"set": False, "infinite": False, "number": 0}
+
+
+def node(name: str, states: Any = ("IDLE",), **over: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "hostname": name,
+        "state": list(states),
+        "partitions": ["gpu"],
+        "cpus": 34,
+        "effective_cpus": 32,
+        "real_memory": 131072,
+        "specialized_memory": 0,
+        "alloc_cpus": 0,
+        "alloc_memory": 0,
+        "gres": "gpu:a100:4(S:0-1)",
+        "gres_used": "gpu:a100:0(IDX:N/A)",
+        "free_mem": number(120000),
+        **over,
+    }
+
+
+def row(names: list[str], states: Any = ("IDLE",), partition: str = "gpu", **over: Any) -> dict[str, Any]:
+    cpus = {"allocated": 0, "idle": 32, "total": 32 * len(names), "minimum": 32, "maximum": 32}
+    return {
+        "node": {"state": list(states)},
+        "nodes": {"total": len(names), "hostnames": [], "nodes": names},
+        "cpus": {**cpus, **over.pop("cpus", {})},
+        "memory": {"minimum": 131072, "maximum": 131072, "allocated": over.pop("memory", 0)},
+        "gres": {"total": "gpu:a100:4(S:0-1)", "used": "gpu:a100:0(IDX:N/A)", **over.pop("gres", {})},
+        "partition": {"name": partition},
+        **over,
+    }
+
+
+def job(identity: int, tres: str = "cpu=8,mem=64G,node=1,gres/gpu=2", **over: Any) -> dict[str, Any]:
+    return {
+        "job_id": identity,
+        "name": f"train{identity}",
+        "job_state": ["PENDING"],
+        "state_reason": "Resources",
+        "partition": "gpu",
+        "nodes": "",
+        "node_count": number(1),
+        "tasks": number(1),
+        "cpus": number(8),
+        "tres_req_str": tres,
+        "tres_alloc_str": "",
+        "tres_per_node": "",
+        "array_job_id": number(0),
+        "array_task_id": UNSET,
+        "array_task_string": "",
+        "het_job_id": number(0),
+        "gres_detail": [],
+        "required_switches": 0,
+        **over,
+    }
+
+
+def running(identity: int, nodes: str, tres: str, **over: Any) -> dict[str, Any]:
+    state = {"job_state": ["RUNNING"], "nodes": nodes, "state_reason": "None"}
+    return job(identity, tres, **{**state, "tres_alloc_str": tres, **over})
+
+
+NODES = (node("n1"), node("n2"), node("n3"))
+
+
+def imported(folder: Path, jobs: Any, nodes: Any = NODES, **options: Any) -> ConsolidationInstance:
+    def written(name: str, key: str, data: Any) -> Path:
+        document = {"meta": {}, key: list(data), "errors": []} if isinstance(data, tuple) else data
+        text = document if isinstance(document, str) else json.dumps(document)
+        (folder / name).write_text(text, encoding="utf-8")
+        return folder / name
+
+    key = "sinfo" if isinstance(nodes, tuple) and nodes and "node" in nodes[0] else "nodes"
+    return import_slurm(written("nodes.json", key, nodes), written("queue.json", "jobs", jobs), **options)
+
+
+def faults(call: Callable[[], Any]) -> list[str]:
+    with pytest.raises(InstanceError) as caught:
+        call()
+    return str(caught.value).split("\n")
+
+
+def server(instance: ConsolidationInstance, name: str) -> Server:
+    return next(server for server in instance.servers if server.name == name)
+
+
+def only(instance: ConsolidationInstance) -> PlacementJob:
+    (found,) = instance.jobs
+    return found
+
+
+def said(instance: ConsolidationInstance) -> str:
+    return " ".join(instance.assumptions)
+
+
+# Nodes
+
+
+def test_nodes_by_scontrol(tmp_path: Path) -> None:
+    """CPUs that jobs may use, memory in GiB, GPUs with their type; what others hold is not free."""
+    busy = node(
+        "n2",
+        ["MIXED"],
+        alloc_cpus=8,
+        alloc_memory=65536,
+        gres_used="gpu:a100:3(IDX:0,2-3)",
+        specialized_memory=1024,
+    )
+    instance = imported(tmp_path, (job(1),), (NODES[0], busy))
+    assert server(instance, "n1").capacity == {"cpu": 32, "memory_gib": 128, "gpu": 4}
+    assert server(instance, "n1").free == server(instance, "n1").capacity
+    assert server(instance, "n2").capacity == {"cpu": 32, "memory_gib": 127, "gpu": 4}
+    assert server(instance, "n2").free == {"cpu": 24, "memory_gib": 63, "gpu": 1}
+    assert server(instance, "n2").gpu_model == "a100"
+    assert parse_instance(yaml.safe_load(to_text(instance))) == instance
+
+
+def test_nodes_by_sinfo(tmp_path: Path) -> None:
+    """A row of one node says what is held; of a row of several the queue does; a node counts once."""
+    rows = (
+        row(["n1"], cpus={"allocated": 8}, memory=65536, gres={"used": "gpu:a100:2(IDX:0-1)"}),
+        row(["n1"], partition="long"),
+        row(["n[2-3]"], ["MIXED"], cpus={"allocated": 16}, gres={"used": "gpu:a100:1(IDX:0)"}),
+    )
+    jobs = (job(1), running(2, "n[2-3]", "cpu=16,mem=32G,node=2,gres/gpu=2"))
+    instance = imported(tmp_path, jobs, rows, running="stay")
+    assert server(instance, "n1").free == {"cpu": 24, "memory_gib": 64, "gpu": 2}
+    assert (
+        server(instance, "n2").free == server(instance, "n3").free == {"cpu": 24, "memory_gib": 112, "gpu": 3}
+    )
+    assert "not listed for 2 nodes and added up from the queue" in said(instance)
+
+
+def test_older_layout(tmp_path: Path) -> None:
+    """Plain text where newer versions have lists, plain numbers, and flags of the state apart."""
+    nodes = (
+        node("n1", partitions="gpu,long", state="mixed"),
+        node("n2", state="idle", state_flags=["DRAIN"], effective_cpus=None),
+    )
+    waiting = job(1, job_state="PENDING", node_count=1, tasks=1, array_task_id=None)
+    instance = imported(tmp_path, (waiting,), nodes)
+    assert [server.name for server in instance.servers] == ["n1"]
+    assert only(instance).task_demand == {"cpu": 4, "memory_gib": 32, "gpu": 1}
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        ["DOWN"],
+        ["IDLE", "DRAIN"],
+        ["DOWN", "NOT_RESPONDING"],
+        ["IDLE", "RESERVED"],
+        ["MIXED", "MAINTENANCE"],
+        ["FAIL"],
+        ["IDLE", "FAILED"],
+    ],
+)
+def test_unusable_nodes_are_left_out(tmp_path: Path, states: list[str]) -> None:
+    """A node that takes no jobs is left out and named; a running job on it stays."""
+    nodes = (NODES[0], node("n2", states, alloc_cpus=8, gres_used="gpu:a100:2(IDX:0-1)"))
+    instance = imported(tmp_path, (job(1), running(2, "n2", "cpu=8,node=1,gres/gpu=2")), nodes)
+    assert [server.name for server in instance.servers] == ["n1"]
+    assert [job.name for job in instance.jobs] == ["1 train1"]
+    assert "1 node takes no jobs in their state and is left out: n2." in said(instance)
+    assert "1 running job holds a node that is left out; it stays where it is: 2 train2." in said(instance)
+
+
+@pytest.mark.parametrize(
+    "states", [["IDLE", "CLOUD", "POWERED_DOWN"], ["MIXED", "PLANNED"], ["ALLOCATED", "COMPLETING"]]
+)
+def test_usable_nodes(tmp_path: Path, states: list[str]) -> None:
+    """Nodes that can be powered up, are planned for, or have a job that ends, take jobs."""
+    assert len(imported(tmp_path, (job(1),), (node("n1", states),)).servers) == 1
+
+
+# Jobs
+
+
+@pytest.mark.parametrize(
+    ("given", "tasks", "demand"),
+    [
+        # By node: a share for each of two nodes.
+        (
+            {
+                "tres": "cpu=16,mem=64G,node=2,gres/gpu=8",
+                "tres_per_node": "gres/gpu:4",
+                "node_count": number(2),
+            },
+            2,
+            {"cpu": 8, "memory_gib": 32, "gpu": 4},
+        ),
+        # By task.
+        (
+            {"tres": "cpu=8,mem=8G,node=1,gres/gpu=8", "tres_per_task": "gres/gpu:2", "tasks": number(4)},
+            4,
+            {"cpu": 2, "memory_gib": 2, "gpu": 2},
+        ),
+        # For the whole job: a share for each GPU.
+        ({"tres": "cpu=16,mem=64G,node=1,gres/gpu=4"}, 4, {"cpu": 4, "memory_gib": 16, "gpu": 1}),
+        # Shares that do not come out even become single GPUs.
+        (
+            {"tres": "cpu=6,node=2,gres/gpu=3", "tres_per_node": "gres/gpu:2"},
+            3,
+            {"cpu": 2, "gpu": 1},
+        ),
+        # Only the type is counted.
+        ({"tres": "cpu=2,node=1,gres/gpu:a100=2"}, 2, {"cpu": 1, "gpu": 1}),
+        # Memory that only older fields name.
+        (
+            {"tres": "cpu=2,node=1,gres/gpu=1", "memory_per_cpu": number(1024)},
+            1,
+            {"cpu": 2, "memory_gib": 2, "gpu": 1},
+        ),
+        # No GPU: the job's own tasks.
+        ({"tres": "cpu=8,mem=8G,node=1", "tasks": number(4)}, 4, {"cpu": 2, "memory_gib": 2}),
+    ],
+)
+def test_shares_of_a_job(tmp_path: Path, given: dict[str, Any], tasks: int, demand: dict[str, float]) -> None:
+    """Equal shares that together demand what the job requests."""
+    found = only(imported(tmp_path, (job(1, **given),), choice="all"))
+    assert (found.tasks, found.task_demand) == (tasks, demand)
+    assert found.worth == max(1, tasks * demand.get("gpu", 0))
+    assert (found.must_place, found.current) == (False, {})
+
+
+@pytest.mark.parametrize("field", ["tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket"])
+def test_the_type_of_gpu_may_stand_beside_the_request(tmp_path: Path, field: str) -> None:
+    """Where the request counts GPUs without a type, what they are asked by has it; two types are none."""
+    jobs = (
+        job(1, "cpu=4,node=1,gres/gpu=1", **{field: "gres/gpu:h100:1"}),
+        job(2, "cpu=4,node=1,gres/gpu=2", **{field: "gres:gpu:h100:1,gres:gpu:a100:1"}),
+        job(3, "cpu=4,node=1,gres/gpu=1", **{field: "gres/gpu:1"}),
+        job(4, "cpu=4,node=1,gres/gpu=1,gres/gpu:a100=1", **{field: "gres/gpu:1"}),
+    )
+    found = imported(tmp_path, jobs)
+    assert [job.gpu_model for job in found.jobs] == ["h100", None, None, "a100"]
+    assert solve(found).plan[0].reason is not None
+
+
+def test_running_jobs(tmp_path: Path) -> None:
+    """A running job has its shares where it runs, must stay placed, and what it holds counts as free."""
+    jobs = (
+        running(
+            7,
+            "n[1-2]",
+            "cpu=8,mem=16G,node=2,gres/gpu=4",
+            gres_detail=["gpu:a100:3(IDX:0-2)", "gpu:a100:1(IDX:0)"],
+        ),
+        job(8, "cpu=4,mem=4G,node=1,gres/gpu:a100=3", tres_per_node="gres/gpu:a100:3"),
+    )
+    nodes = (
+        node("n1", ["MIXED"], alloc_cpus=6, alloc_memory=12288, gres_used="gpu:a100:3(IDX:0-2)"),
+        node("n2", ["MIXED"], alloc_cpus=6, alloc_memory=8192, gres_used="gpu:a100:2(IDX:0-1)"),
+    )
+    instance = imported(tmp_path, jobs, nodes)
+    first, second = instance.jobs
+    assert (first.current, first.must_place, first.gpu_model) == ({"n1": 3, "n2": 1}, True, "a100")
+    assert (second.current, second.must_place, second.gpu_model) == ({}, False, "a100")
+    assert server(instance, "n1").free == {"cpu": 32, "memory_gib": 128, "gpu": 4}
+    assert server(instance, "n2").free == {"cpu": 28, "memory_gib": 124, "gpu": 3}
+    assert instance.objectives == ("value", "migrations", "spread", "servers")
+    result = solve(instance)
+    # Job 7 moves a share, which costs a quarter of an hour of its 4 GPUs.
+    assert [record.value for record in result.objectives[:2]] == [6, 1]
+
+
+def test_running_jobs_may_be_left_alone(tmp_path: Path) -> None:
+    """With `stay` only waiting jobs are planned."""
+    nodes = (node("n1", alloc_cpus=8, gres_used="gpu:a100:2(IDX:0-1)"),)
+    instance = imported(
+        tmp_path, (running(1, "n1", "cpu=8,node=1,gres/gpu=2"), job(2)), nodes, running="stay"
+    )
+    assert [job.name for job in instance.jobs] == ["2 train2"]
+    assert server(instance, "n1").free == {"cpu": 24, "memory_gib": 128, "gpu": 2}
+    assert instance.objectives == ("value", "spread", "servers")
+
+
+def test_jobs_that_do_not_wait_for_resources(tmp_path: Path) -> None:
+    """Held jobs and the like are counted with their reasons; ended ones are passed over."""
+    jobs = (
+        job(1),
+        job(2, state_reason="JobHeldUser"),
+        job(3, state_reason="Dependency"),
+        job(4, state_reason="Dependency"),
+        job(5, job_state=["COMPLETED"]),
+        running(6, "n1", "cpu=1,node=1,gres/gpu=1", job_state=["RUNNING", "COMPLETING"]),
+    )
+    instance = imported(tmp_path, jobs)
+    assert [job.name for job in instance.jobs] == ["1 train1"]
+    assert (
+        "3 jobs are left out that wait for other things than resources: Dependency 2 (3 train3, 4 train4), "
+        "JobHeldUser 1 (2 train2)." in said(instance)
+    )
+
+
+def test_job_arrays(tmp_path: Path) -> None:
+    """A record of a waiting array stands for several jobs; a running task has the array's id."""
+    jobs = (
+        job(10, array_job_id=number(10), array_task_string="0-6:3,9%2"),
+        job(20, array_job_id=number(20), array_task_string="1-5000"),
+        job(30, array_job_id=number(30), array_task_string="1,2,..."),
+        running(41, "n1", "cpu=1,node=1,gres/gpu=1", array_job_id=number(40), array_task_id=number(1)),
+    )
+    instance = imported(tmp_path, jobs)
+    found = [job.name.split()[0] for job in instance.jobs]
+    assert found[:4] == ["10_0", "10_3", "10_6", "10_9"]
+    assert found[4:1004] == [f"20_{k}" for k in range(1, 1001)]
+    assert found[1004:] == ["30_1", "30_2", "40_1"]
+    assert "Of 1 job array only the first 1,000 tasks are planned." in said(instance)
+    assert "Of 1 job array Slurm lists only some tasks" in said(instance)
+
+
+def test_partitions_and_excluded_nodes(tmp_path: Path) -> None:
+    """A job may use only the nodes of its partitions that it does not exclude."""
+    nodes = (node("n1"), node("n2"), node("n3", partitions=["long"]))
+    jobs = (job(1), job(2, partition="gpu,long"), job(3, excluded_nodes="n[1,9]"))
+    instance = imported(tmp_path, jobs, nodes)
+
+    def usable(job: PlacementJob) -> set[str]:
+        demand = job.task_groups[0].demand
+        return {
+            s.name for s in instance.servers if all(s.available.get(n, 0) >= a for n, a in demand.items())
+        }
+
+    assert [usable(job) for job in instance.jobs] == [{"n1", "n2"}, {"n1", "n2", "n3"}, {"n2"}]
+    assert (
+        "The resource 'node in partition gpu' stands for a choice of nodes (partition, nodes asked for or "
+        "excluded): 2 shares need it, of 1 train1, and 2 of 3 nodes have it."
+    ) in said(instance)
+    assert "node in partition gpu other than n1" in instance.resource_names
+    long = imported(tmp_path, jobs, nodes, partitions=["long"])
+    assert [server.name for server in long.servers] == ["n3"]
+    assert [job.name for job in long.jobs] == ["2 train2"]
+
+
+def test_what_is_not_looked_at_is_said(tmp_path: Path) -> None:
+    """Switches, whole nodes, certain nodes, features and heterogeneous jobs are counted."""
+    wishes = job(
+        1,
+        required_switches=1,
+        exclusive=["true"],
+        required_nodes="n1",
+        features="ib",
+        het_job_id=number(1),
+    )
+    nodes = (node("n1", gres="gpu:a100:2,gpu:t4:2"),)
+    text = said(imported(tmp_path, (wishes, job(2, shared=["none"])), nodes))
+    for sentence in (
+        "1 job asks to be close by switches, which the plan does not look at: 1 train1.",
+        "2 jobs ask for a node of their own, which the plan does not look at: 1 train1, 2 train2.",
+        "1 job asks for features of nodes, which the plan does not look at: 1 train1.",
+        "1 job is part of a heterogeneous job, which the plan does not look at: 1 train1.",
+        "Types of GPU are not told apart on 1 node that has several: n1.",
+    ):
+        assert sentence in text
+
+
+def test_certain_nodes(tmp_path: Path) -> None:
+    """A job that asks for no more nodes than it names may use only these; more jobs than five are cut."""
+    two = {"tres": "cpu=4,node=2,gres/gpu=2", "required_nodes": "n1"}
+    jobs = (
+        job(1, required_nodes="n[2-3]"),
+        job(2, required_nodes="n9"),
+        *(job(k, **two) for k in range(3, 10)),
+    )
+    instance = imported(tmp_path, jobs)
+    assert {"node n[2-3]", "node n9"} <= set(instance.resource_names)
+    never = (job(1, required_nodes="n8"), job(2, required_nodes="n9"))
+    assert {"node n8", "node n9"} <= set(imported(tmp_path, never).resource_names)
+    assert (
+        "2 jobs ask for certain nodes and may use no others, though the plan need not use each of them: "
+        "1 train1, 2 train2."
+    ) in said(instance)
+    assert (
+        "7 jobs ask for certain nodes and others beside them, which the plan does not look at: "
+        "3 train3, 4 train4, 5 train5, 6 train6, 7 train7, …."
+    ) in said(instance)
+    plan = {entry.job: entry for entry in solve(instance).plan or ()}
+    assert plan["1 train1"].used_servers <= {"n2", "n3"}
+    assert not plan["2 train2"].placed
+
+
+def test_names_of_jobs(tmp_path: Path) -> None:
+    """A name that cannot be printed, or is missing, is left away; each name stands once."""
+    jobs = (job(1, name="a\x07"), job(2, name=None), job(3, name="x" * 300), job(3))
+    names = [job.name for job in imported(tmp_path, jobs).jobs]
+    assert names[:2] == ["1", "2"]
+    assert len(names[2]) == 150
+    same = [job.name for job in imported(tmp_path, (job(3), job(3))).jobs]
+    assert same == ["3 train3", "3 train3 (2)"]
+
+
+# Broken documents
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"nodes": "{"}, "nodes.json: line 1, column 2: is not valid JSON"),
+        ({"nodes": "[]"}, "nodes.json: has neither 'nodes' nor 'sinfo'"),
+        ({"nodes": {"nodes": {}}}, "nodes.json: nodes: is {}, which is not a list"),
+        ({"nodes": {"sinfo": [{}]}}, "nodes.json: sinfo[0].node: is missing"),
+        ({"nodes": ()}, "nodes.json: has no node that takes jobs; 0 are left out for their state"),
+        (
+            {"nodes": (node("n1"), node("n1"))},
+            "nodes[1].name: 'n1' is listed twice; each node may stand once",
+        ),
+        ({"nodes": (node("n1", cpus="many"),)}, "nodes[0].cpus: is 'many', not a number from 0 to 1e15"),
+        ({"nodes": (node("n1", cpus=-1),)}, "nodes[0].cpus: is -1, not a number from 0 to 1e15"),
+        ({"nodes": (node("n1", gres="gpu:a100:x"),)}, "nodes[0].gres: has the amount 'x'"),
+        ({"nodes": (row(["n[1-"]),)}, "sinfo[0].nodes.nodes: is not a list of nodes"),
+        (
+            {"nodes": {"jobs": [job(1)]}, "jobs": {"nodes": []}},
+            "nodes.json: the first file lists jobs; nodes are wanted",
+        ),
+        ({"jobs": {"nodes": []}}, "queue.json: the second file lists nodes; jobs are wanted"),
+        ({"jobs": "[]"}, "queue.json: has no 'jobs'; give what squeue --json prints"),
+        (
+            {"jobs": ()},
+            "queue.json: has no job that waits for resources or runs and asks for a GPU; the queue is empty",
+        ),
+        (
+            {"jobs": (job(1, "cpu=8"),)},
+            "and asks for a GPU (--jobs all plans the others); of 1 job: asking for no GPU 1",
+        ),
+        ({"jobs": (job(1, tres="cpu=x"),)}, "jobs[0].tres_req_str: has the amount 'x'"),
+        ({"jobs": (job(1, nodes="n[1"),)}, "jobs[0].nodes: is not a list of nodes"),
+        ({"jobs": (job(1, job_state=5),)}, "jobs[0].job_state: is 5, which is not a list"),
+        ({"choice": "some"}, "options: choice: is 'some'; allowed: 'gpu' or 'all'"),
+        ({"partitions": ["no"]}, "has no node that takes jobs in partition no"),
+    ],
+)
+def test_bad_documents_and_options(tmp_path: Path, options: dict[str, Any], expected: str) -> None:
+    """A fault names the file, the place, what is wrong and what is allowed."""
+    found = faults(lambda: imported(tmp_path, **{"jobs": (job(1),), **options}))
+    assert any(expected in fault for fault in found), found
+
+
+DOCUMENTS = {
+    "nodes": {"nodes": [node("n1"), node("n2", ["MIXED"], partitions=["long"])]},
+    "sinfo": {"sinfo": [row(["n1"]), row(["n[2-3]"], partition="long")]},
+    "jobs": {
+        "jobs": [
+            job(1, array_job_id=number(1), array_task_string="1-3", excluded_nodes="n1"),
+            running(2, "n[1-2]", "cpu=8,mem=16G,node=2,gres/gpu:a100=4", gres_detail=["gpu:2", "gpu:2"]),
+        ]
+    },
+}
+junk = st.sampled_from(
+    [
+        None,
+        True,
+        -1,
+        0,
+        1.5,
+        1e308,
+        10**400,
+        "",
+        "x",
+        "n[1-9",
+        "gpu:9",
+        "cpu=0,gres/gpu=7",
+        "gpu:1g.5gb:999999999999999999",
+        "gpu:2,shard:999999999999999999",
+        "cpu=0,gres/shard=7",
+        "\x00",
+        [],
+        [None],
+        {},
+        UNSET,
+    ]
+)
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the path of every value in a document."""
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
+
+
+def with_parts_of_gpus() -> dict[str, Any]:
+    """Return a cluster where jobs ask for shards and partitions."""
+    documents = copy.deepcopy(DOCUMENTS)
+    shards = {"gres": "gpu:a100:2,shard:20", "gres_used": "gpu:a100:0,shard:7(4/10,3/10)"}
+    documents["nodes"]["nodes"] += [node("s", **shards), node("m", gres="gpu:1g.5gb:7,gpu:2g.10gb:1")]
+    documents["sinfo"]["sinfo"].append(
+        row(["s"], gres={"total": shards["gres"], "used": shards["gres_used"]})
+    )
+    documents["jobs"]["jobs"] += [
+        running(3, "s", "cpu=1,node=1,gres/shard=4"),
+        job(4, "cpu=1,node=1", tres_per_node="gres/shard:2"),
+        job(5, "cpu=1,node=1,gres/gpu:1g.5gb=2"),
+    ]
+    return documents
+
+
+CLUSTERS = (DOCUMENTS, with_parts_of_gpus())
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.data(),
+    st.sampled_from(CLUSTERS),
+    st.sampled_from(["nodes", "sinfo"]),
+    st.sampled_from(["gpu", "all"]),
+)
+def test_whatever_the_documents_hold(
+    tmp_path: Path, data: st.DataObject, cluster: Any, layout: str, choice: Any
+) -> None:
+    """With any fields altered the cluster is imported or refused; nothing else can come out."""
+    known = [path for path in places(cluster) if len(path) > 1]
+    changes = data.draw(st.lists(st.tuples(st.sampled_from(known), junk), min_size=1, max_size=3))
+    documents = copy.deepcopy(cluster)
+    for path, value in changes:
+        here: Any = documents
+        with suppress(TypeError, KeyError, IndexError):  # an earlier change has removed the place
+            for step in path[:-1]:
+                here = here[step]
+            here[path[-1]] = copy.deepcopy(value)
+    with suppress(InstanceError):
+        assert imported(tmp_path, documents["jobs"], documents[layout], choice=choice).jobs
+
+
+def test_a_cluster_with_parts_of_gpus_is_imported(tmp_path: Path) -> None:
+    """The one whose fields are altered; what of shards no job of the queue holds is taken."""
+    documents = with_parts_of_gpus()
+    instance = imported(tmp_path, documents["jobs"], documents["nodes"])
+    assert instance.has_devices
+    assert [server.name for server in instance.servers] == ["n1", "n2", "s", "m"]
+    assert [job.name.split()[0] for job in instance.jobs] == ["1_1", "1_2", "1_3", "2", "3", "4", "5"]
+    shared = server(instance, "s").devices
+    assert shared is not None
+    assert [row.share for row in shared["gpu"].taken or ()] == [300]
