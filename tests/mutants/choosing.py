@@ -22,8 +22,6 @@ TESTS = (
     "tests/test_certified_optima.py",
 )
 """What is looked through; tests of methods and of the whole would come after these."""
-IN_PYTHON = "in_python"
-"""In the name of a test: it runs what is compiled without the compiler."""
 DECORATORS = ("compiled", "compiled_in_place")
 OWN = Path(__file__).resolve().parents[1]
 Notes = dict[str, dict[str, Any]]
@@ -53,13 +51,10 @@ PYTEST = ("-m", "not slow", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-s
 
 
 def covering(root: Path, notes: Notes, file: str, line: int) -> list[str]:
-    """Return the tests that run a line, the quickest first; of a module's own lines, all that run any.
-
-    Those that run compiled loops in Python come before those that wait for the compiler.
-    """
+    """Return the tests that run a line, the quickest first; of a module's own lines, all that run any."""
     places = _seen_as(root, file, line)
     chosen = [
-        (IN_PYTHON not in name, noted["seconds"], name)
+        (noted["seconds"], name)
         for name, noted in notes.items()
         if any(
             there and (at is None or at in there)
@@ -67,7 +62,7 @@ def covering(root: Path, notes: Notes, file: str, line: int) -> list[str]:
             for there in [noted["lines"].get(where)]
         )
     ]
-    return [name for *_, name in sorted(chosen)]
+    return [name for _, name in sorted(chosen)]
 
 
 def _seen_as(root: Path, file: str, line: int) -> set[tuple[str, int | None]]:

@@ -51,3 +51,14 @@ def test_prices_have_as_many_binary_places_as_sums_leave_room_for() -> None:
         assert PriceBound(classes, prices, {}, missing=False).scale == scale
     with pytest.raises(TooLargeError):
         PriceBound(classes, [[2.0**53] * len(pieces) for pieces in classes.pieces], {}, missing=False)
+
+
+def test_what_a_job_is_worth_at_home_leaves_64_bits_for_sums_too() -> None:
+    """Of the job that would lose most; the other does not run."""
+    jobs = [job("a", current={"n": 1}, value=1), job("b", value=1)]
+    instance = placement(["value"], [server("n", gpu=2)], jobs).model_copy(update={"restart_cost_h": 2.0**40})
+    classes = CheckedCluster.of(instance).classes
+    lost = max(one.restart for one in classes.jobs)
+    assert lost > 2**39
+    bound = PriceBound(classes, [[1.0] * len(p) for p in classes.pieces], {"value": Fraction(1)}, False)
+    assert bound.scale * lost * 4 <= 2**58

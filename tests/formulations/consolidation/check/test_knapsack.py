@@ -121,3 +121,11 @@ def test_what_parts_cost_at_multipliers_is_rounded_down() -> None:
     """Three alternatives that take a half each of a price of one, of what is worth one and a half."""
     groups: Groups = [(np.array([[0, 1]]), np.array([1])) for _ in range(3)]
     assert _Relaxation(groups, [1, 3], 0, [0.0, 0.5]).root([1, 3]) >= 3
+
+
+def test_the_largest_prices_that_can_be_added_up() -> None:
+    """Eight times as much stays within 60 bits."""
+    largest = 2**57
+    assert Knapsack([(np.array([[1]]), np.array([largest]))], (1,)).most((1,), 0, Effort(10)) == largest
+    with pytest.raises(TooLargeError):
+        Knapsack([(np.array([[1]]), np.array([largest + 1]))], (1,))

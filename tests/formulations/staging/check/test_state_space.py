@@ -114,3 +114,11 @@ def test_an_arc_is_only_left_out_beyond_the_margin_of_all_that_is_added_up(
     assert cutoffs[arc] > 0
     rest, _ = surviving(network, PRICES, cutoffs[arc] * (1 + 1e-9))
     assert len(rest) == np.isfinite(cutoffs).sum()
+
+
+def test_states_times_arcs_are_few_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = random_network(2)
+    assert sum(counting.states > 1 for counting in countings(network, PRICES)) > 0
+    for steps in (40, 80, 200, 400):
+        monkeypatch.setattr(state_space, "MOST_STEPS", steps * len(network))
+        assert all(counting.states <= steps for counting in countings(network, PRICES))

@@ -264,7 +264,8 @@ RECORDS_HEADER = "JobID|JobName|Submit|ElapsedRaw|AllocTRES|State"
 
 def test_a_table() -> None:
     """Steps are left out, lines keep their numbers, and a line that does not fit is a complaint."""
-    text = f"\n{RECORDS_HEADER}\r\n7+0|a|b|1|60|gres/gpu=1|CANCELLED by 5\r\n7+0.batch|a|1|60||x\r\n\r\n8|a|1\r\n"
+    header = RECORDS_HEADER
+    text = f"\n{header}\r\n7+0|a|b|1|60|gres/gpu=1|CANCELLED by 5\r\n7+0.batch|a|1|60||x\r\n\r\n8|a|1\r\n"
     (place, name, fields), broken = entries_of_table(text, "t")
     assert (place, name) == ("line 3", "line 3, job 7+0")
     assert fields["heterogeneous"] == "7"
