@@ -658,7 +658,7 @@ def test_files_that_are_too_large_are_one_line(tmp_path: Path, monkeypatch: pyte
     """The limits on rows, cells and memory hold before anything else is done with a table."""
     path = save_columns(tmp_path, pa.table(columns_of(one_of_each())))
     for limit in ("MOST_ROWS", "MOST_COLUMNS", "MOST_CELLS", "MOST_TABLE_BYTES", "MOST_SMALL_CELLS"):
-        module = "files.columns" if limit == "MOST_SMALL_CELLS" else "files.parquet_reading"
+        module = "files.columns" if limit == "MOST_SMALL_CELLS" else "files.tables"
         with monkeypatch.context() as patch:
             patch.setattr(f"clusterplan.instances.{module}.{limit}", 5)
             (line,) = outcome(path, ENDLESS)[0]

@@ -105,7 +105,7 @@ def test_measurements_that_agree_by_chance_leave_a_tenth() -> None:
 
 def test_the_ends_are_those_that_the_benchmark_printed() -> None:
     """`benchmarks/results/prediction.md`, which `make bench-prediction` writes."""
-    page = (Path(__file__).parents[4] / "benchmarks" / "results" / "prediction.md").read_text()
+    page = (Path(__file__).parents[3] / "benchmarks" / "results" / "prediction.md").read_text()
     row = re.compile(r"^\| ([a-z ]+), (measured|data sheet) \| ([-+][\d.]+) ([-+][\d.]+) \|", re.M)
     printed = {(basis, what): (float(low), float(high)) for what, basis, low, high in row.findall(page)}
     totals = {(basis, "whole models"): ends for basis, ends in TOTALS.items()}

@@ -15,8 +15,8 @@ from verbs import invoke
 import clusterplan
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.documents import load
+from clusterplan.planner.cli.options import MoveOptions
 from clusterplan.planner.cli.solve import solve
-from clusterplan.planner.cli.solving import MoveOptions
 from clusterplan.planner.cli.stored_results import diff, solved_instance, verify
 from clusterplan.planner.exit_codes import NOT_VERIFIED
 from clusterplan.planner.stored_results import read_results
