@@ -14,8 +14,8 @@ import typer
 from verbs import invoke
 
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.planner.cli.options import pairs
-from clusterplan.planner.cli.solving import RunOptions, taking, write_text
+from clusterplan.planner.cli.options import pairs, taking
+from clusterplan.planner.cli.solving import RunOptions, write_text
 
 
 @dataclass(frozen=True, kw_only=True)
