@@ -422,7 +422,7 @@ def test_an_interrupt_before_anything_is_done_leaves_the_files_alone(tmp_path: P
     command = [sys.executable, "-X", "importtime", "-m", "clusterplan", *words, "--resume"]
     for loaded in (
         "typer",
-        "clusterplan.planner.cli.main",
+        "clusterplan.planner.output",
         "numpy",
         "clusterplan.planner.batch.comparison",
     ):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...formulations.choice.formulation import Chosen
 from ..kind import PlannerKind
-from ..output import TextColumn
+from ..reports.text import TextColumn
 
 
 def _columns(entries: Sequence[Chosen]) -> list[TextColumn[Chosen]]:
