@@ -46,7 +46,7 @@ def test_prices_have_as_many_binary_places_as_sums_leave_room_for() -> None:
     """A server holds four tasks of either job, eight in all: 58 bits, less those of 32 prices."""
     jobs = [job("a", 4, spread="preferred"), job("b", 4, demand={"gpu": 1, "cpu": 1}, spread="preferred")]
     classes = CheckedCluster.of(placement(["value", "spread"], [server("n", gpu=8, cpu=8)], jobs)).classes
-    for largest, scale in ((2.0**30, 2**22), (2.0**52, 1)):
+    for largest, scale in ((2.0**30, 2**22), (1.7 * 2.0**30, 2**22), (2.0**52, 1)):
         prices = [[largest] * len(pieces) for pieces in classes.pieces]
         assert PriceBound(classes, prices, {}, missing=False).scale == scale
     with pytest.raises(TooLargeError):

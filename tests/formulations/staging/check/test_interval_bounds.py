@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -115,3 +117,18 @@ def test_intervals_tried_together_are_bounded_over_all_of_them(
     ((left, bound),) = bounds.unproven(both)
     assert (left.low, left.high) == ends[1]
     assert bound == pytest.approx(cheap, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", [0, 2, 8])
+def test_a_segment_is_only_left_out_beyond_the_margin(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Of a fifth here, for the sum and for the cutoff."""
+    segments = derive_segments(tiny(seed))
+    bounds = IntervalBounds(segments, 0.25, no_limits(segments), alternating=False)
+    free = Interval(1.9, 2.0, np.zeros(0), True, math.inf)
+    _, weight, arrival = bounds._bound(free, segments)
+    bounds._useful(free, segments, weight, arrival)
+    values = bounds._room[2, : len(segments.first)].copy()
+    finite = values < sys.float_info.max
+    monkeypatch.setattr(interval_bounds, "MARGIN", 0.2)
+    tight = replace(free, cutoff=values[finite].max() * 0.6 / 1.2 * (1 + 1e-9))
+    assert bounds._useful(tight, segments, weight, arrival).tolist() == np.flatnonzero(finite).tolist()
