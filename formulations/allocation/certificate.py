@@ -1,18 +1,30 @@
-"""The form of an allocation's certificate: dual prices and a cutoff, and how methods write it.
+"""Dual prices of an allocation: the form of its certificate, and the marginal value of a resource.
+
+The form of an allocation's certificate: dual prices and a cutoff, and how methods write it.
 
 What it proves is for `check/` to derive; nothing here evaluates anything.
+
+The marginal value of a resource: what dual prices say one more unit of it saves.
+
+With V(C) the optimum at capacities C, e_r one unit of r and V the value of the plan,
+0 ≤ V(C) − V(C + e_r) ≤ λ_r + V − L(λ): the dual price, and how far the plan lies above the Lagrangian bound.
+That holds among the configurations that fit in the cluster as it is; larger ones may save more, and where
+there are any, this is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, ValidationError
 
+from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.arrays import Floats
 from ...instances.common.fields import Model, in_slices
+from ..common.tolerance import all_loosened, rounded_up
+from .configurations import BUDGET
 
 CUTOFF_MARGIN = 5e-10
 """A cutoff lies this much below the bound, relatively, so that the plan itself does not count as better."""
@@ -67,3 +79,68 @@ def certificate_fault(resources: Sequence[str], data: Any) -> str | None:
 def read_prices(data: Any) -> dict[str, float]:
     """Return the dual prices of a certificate whose form is right."""
     return PriceCertificate.model_validate(data).prices
+
+
+HOUR = 3600.0
+NOTHING = 1e-6
+"""Weighted job-hours, a few milliseconds."""
+UNIT = {BUDGET: "USD/h of budget"}
+"""What one more of is said, where that is not the name of the resource."""
+
+
+def buy_next(instance: AllocationInstance, prices: Mapping[str, float], beyond: float) -> str:
+    """Return the marginal values in words, and which resource to buy next.
+
+    A resource is only recommended if its dual price exceeds the distance of the plan from the bound. Figures
+    are rounded up, for savings are at most so large.
+
+    Parameters
+    ----------
+    prices
+        λ of each resource, in weighted job-seconds per unit.
+    beyond
+        V − L(λ), in weighted job-seconds.
+    """
+    rest = max(beyond, 0.0) / HOUR
+    scarce = {name: price / HOUR for name, price in prices.items() if price > 0}
+    weighted = any(weight != 1 for weight in instance.table().weight)
+    unit = "weighted job-hours" if weighted else "job-hours"
+    among = "in the configurations that fit now, " if _some_do_not_fit(instance) else ""
+    if not scarce and rest < NOTHING:
+        return f"{among}nothing is scarce: one more unit of anything saves nothing"
+    if not scarce:
+        return f"{among}nothing is scarce: one more unit saves at most {rounded_up(rest, 2):g} {unit}"
+    ordered = sorted(scarce.items(), key=lambda item: -item[1])
+    units = [f"one more {UNIT.get(name, name)}" for name, _ in ordered]
+    most = [f"at most {rounded_up(hours + rest, 4):g}" for _, hours in ordered]
+    others = [f", {one} {saved}" for one, saved in zip(units[1:], most[1:], strict=True)]
+    text = f"{among}{units[0]} saves {most[0]} {unit}{''.join(others)}"
+    usd = instance.prices_usd_per_hour
+    value = {
+        name: hours / usd[name] for name, hours in scarce.items() if usd.get(name, 0.0) > 0 and hours > rest
+    }
+    if not value:
+        return text
+    best = max(value, key=lambda name: value[name])
+    saved = f"at most {rounded_up(value[best], 4):g} {unit} per USD/h"
+    return f"{text}; buy {best} next: it saves most for its price, {saved}"
+
+
+def _some_do_not_fit(instance: AllocationInstance) -> bool:
+    """Return whether some configuration takes more than there is, or more than the budget allows."""
+    table = instance.table()
+    variant = np.repeat(np.arange(len(table.first_row) - 1), np.diff(table.first_row))
+    demand = np.concatenate(
+        [
+            table.max_ps[:, None] * table.ps_demand + table.max_workers[:, None] * table.worker_demand,
+            table.row_ps[:, None] * table.ps_demand[variant]
+            + table.row_workers[:, None] * table.worker_demand[variant],
+        ]
+    )
+    capacity = np.array([instance.resources[name] for name in table.resources])
+    if (demand > all_loosened(capacity)).any():
+        return True
+    if instance.budget_usd_per_hour is None:
+        return False
+    usd = np.array([instance.prices_usd_per_hour.get(name, 0.0) for name in table.resources])
+    return bool((demand @ usd > all_loosened(np.array([instance.budget_usd_per_hour]))).any())

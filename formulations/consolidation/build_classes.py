@@ -1,4 +1,7 @@
-"""Building the table of classes that methods work with, fast: amounts are integers, sums are in numpy."""
+"""Building the table of classes that methods work with, fast: amounts are integers, sums are in numpy.
+
+Servers and jobs of an instance with the methods' table of classes, derived when it is first asked for.
+"""
 
 from __future__ import annotations
 
@@ -385,3 +388,21 @@ def _usable(free: tuple[int, ...], usages: Ints) -> tuple[int, ...]:
     """Return the most that tasks take of each resource: without the rest more servers are equal."""
     held = usages[(usages <= np.array(free)).all(axis=1)]
     return tuple(held.max(axis=0).tolist())
+
+
+class ClassifiedCluster(ClusterData):
+    """Servers and jobs of an instance, and their classes where there are few enough."""
+
+    _classes: ClassTable | TooLargeError | None = None
+
+    @property
+    def classes(self) -> ClassTable:
+        """Servers and jobs in classes; raises TooLargeError where they are too diverse."""
+        if self._classes is None:
+            try:
+                self._classes = classes_of(self)
+            except TooLargeError as error:
+                self._classes = error
+        if isinstance(self._classes, TooLargeError):
+            raise self._classes
+        return self._classes

@@ -17,8 +17,8 @@ from ..common.milp_model import MilpModel, ModelObjective, at_most, new_problem
 from ..common.tolerance import all_loosened
 from .classes import exact, worth_of
 from .cluster_data import ClusterData
-from .devices.milp import DeviceRows, device_terms
-from .devices.naming import with_devices
+from .device_milp import DeviceRows, device_terms
+from .device_placement import with_devices
 from .fewest_servers import tasks_that_fit
 from .plan import JobPlacement, entry_of
 

@@ -1,18 +1,97 @@
-"""The form of a certificate of scheduling: prices of time, and how methods write it.
+"""Prices of time: the form of a certificate of scheduling, its grid, and the marginal value of a resource.
+
+The form of a certificate of scheduling: prices of time, and how methods write it.
 
 What the prices prove is for `check/` to derive; nothing here evaluates anything.
+
+Prices of time: what a unit of each resource costs a second, as step functions on a grid of times.
+
+What one more unit of a resource saves at most, by the prices of time that prove the bound.
+
+With C + 1 units of resource r at all times the same prices prove L(λ; C + 1) = L(λ; C) − ∫ λ_r(t) dt, so that
+no schedule on the larger cluster is below that. A plan saves at most its distance from this bound and
+∫ λ_r(t) dt / Σ ω_j more. Malleable jobs have the configurations that fit today: larger ones may save more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, ValidationError, field_validator
 
+from ...instances.common.arrays import Floats, Ints
 from ...instances.common.fields import Model, in_slices
-from .price_grid import LARGEST, LATEST_S, MOST_EDGES, MOST_FIGURES, PriceGrid
+from ...instances.scheduling.instance import SchedulingInstance
+from ..common.tolerance import rounded_up
+
+MOST_EDGES = 20_000
+"""Edges of a grid; two thousand are usual, and more hardly raise the bound."""
+MOST_FIGURES = 1_000_000
+"""Prices of all resources together."""
+LATEST_S = 1e13
+"""No edge is later: the times of instances are at most 1e11 s."""
+LARGEST = 1e100
+"""No price may exceed this, so that no product or sum overflows."""
+
+
+@dataclass(frozen=True, eq=False)
+class PriceGrid:
+    """λ_r(t) ≥ 0, piecewise constant.
+
+    Attributes
+    ----------
+    edges_s
+        Times that rise strictly, shape (G,). Before the first one everything is free.
+    price
+        Price of a unit of each resource from edge g to the next one, per second, shape (G, R). The last row
+        holds from the last edge on, and is 0.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not agree, or a figure is not allowed.
+    """
+
+    edges_s: Floats
+    price: Floats
+
+    def __post_init__(self) -> None:
+        edges, price = self.edges_s, self.price
+        if edges.ndim != 1 or price.ndim != 2 or len(price) != len(edges) or not len(edges):
+            raise ValueError(f"{edges.shape} edges and {price.shape} prices do not go together")
+        if len(edges) > MOST_EDGES:
+            raise ValueError(f"{len(edges):,} edges are too many; at most {MOST_EDGES:,} are allowed")
+        if price.size > MOST_FIGURES:
+            raise ValueError(f"{price.size:,} prices are too many; at most {MOST_FIGURES:,} are allowed")
+        if not (np.diff(edges) > 0).all() or not (edges[0] >= 0 and edges[-1] <= LATEST_S):
+            raise ValueError(f"edges have to rise from 0 or more to at most {LATEST_S:g}")
+        if not ((price >= 0) & (price <= LARGEST)).all():
+            raise ValueError(f"prices have to be from 0 to {LARGEST:g}")
+        if price[-1].any():
+            raise ValueError("after the last edge every price has to be 0")
+
+    @classmethod
+    def free(cls, resources: int) -> PriceGrid:
+        """Return prices that are 0 for ever."""
+        return cls(np.zeros(1), np.zeros((1, resources)))
+
+    def at(self, times_s: Floats) -> Floats:
+        """Return the prices at these times, shape (len(times_s), R)."""
+        cell: Ints = np.searchsorted(self.edges_s, times_s, side="right") - 1
+        return np.where((cell < 0)[:, None], 0.0, self.price[cell])
+
+    def refined(self, times_s: Floats) -> PriceGrid:
+        """Return the same prices on a grid that has these times too; for the evaluation, without its cap."""
+        edges = np.union1d(self.edges_s, times_s)
+        grid = object.__new__(PriceGrid)
+        object.__setattr__(grid, "edges_s", edges)
+        object.__setattr__(grid, "price", self.at(edges))
+        return grid
+
 
 MOST_RESOURCES = 1_000
 
@@ -78,3 +157,44 @@ def read_grid(data: Any, resources: Sequence[str]) -> PriceGrid | str:
         return PriceGrid(np.array(given.edges_s), price)
     except ValueError as error:
         return str(error)
+
+
+HOUR_S = 3600.0
+MOST_NAMED = 3
+"""Resources that the advice names."""
+
+
+def worth_of_units(instance: SchedulingInstance, grid: PriceGrid) -> dict[str, float]:
+    """Return ∫ λ_r(t) dt / Σ ω_j of each resource: seconds of mean completion time for a unit throughout."""
+    weight = instance.table().weight
+    total = math.fsum((weight / weight.max()).tolist())
+    whole: Floats = np.diff(grid.edges_s) @ grid.price[:-1]
+    return {name: float(whole[r]) / total for r, name in enumerate(instance.pool)}
+
+
+def buy_next(instance: SchedulingInstance, worth: Mapping[str, float], value: float) -> str:
+    """Return what one more unit of the resources that matter most saves at most, one sentence.
+
+    Parameters
+    ----------
+    worth
+        Of each resource, as `worth_of_units` returns it.
+    value
+        The mean completion time [s] that the plan has.
+    """
+    jobs = instance.table()
+    # By what a hundredth more of a resource saves, for units of unlike resources do not compare.
+    weighed = {name: price * instance.pool.get(name, 0.0) for name, price in worth.items()}
+    named = [name for name in sorted(weighed, key=lambda name: -weighed[name]) if worth[name] > 0]
+    if not named:
+        return "more of no resource saves anything beyond the certified gap"
+    equal = bool((jobs.weight == jobs.weight[0]).all())
+    said = []
+    for name in named[:MOST_NAMED]:
+        seconds = rounded_up(worth[name])
+        part = f" ({rounded_up(100 * worth[name] / value):g} %)" if value > 0 else ""
+        hours = f", {rounded_up(worth[name] * len(jobs) / HOUR_S):,.10g} job-hours in all" if equal else ""
+        saved = f"{seconds:,.10g} s of the mean completion time{part}{hours}"
+        said.append(f"one more {name} throughout saves at most {saved}")
+    sizes = ", in the configurations that fit now" if instance.menus().malleable else ""
+    return f"{'; '.join(said)}, beyond the certified gap{sizes}"

@@ -1,20 +1,132 @@
-"""The constraints of scheduling, checked from the segments of a plan alone, on whole columns."""
+"""The constraints of scheduling, checked from the segments of a plan alone, on whole columns.
+
+Where tasks of a segment run: the constraints of plans that name servers.
+
+What a job loses when the cluster takes its place away: the work since its last checkpoint.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
+from ...instances.scheduling.jobs import JobTable
 from ..common.objective import Violation
 from ..common.tolerance import TOLERANCE, all_loosened
 from .check.elementary import ROUNDING
-from .losses import hit_runs, interval_s, progress_of
-from .plan import SegmentTable
-from .usage import usage_over_time
+from .metrics import running_totals, usage_over_time
+from .plan import Segment, SegmentTable
+
+
+def interval_s(instance: SchedulingInstance) -> float:
+    """Return the work between two checkpoints: 0 where nothing is ever lost, infinite where all of it is."""
+    if instance.checkpoint_s is not None:
+        return instance.checkpoint_s
+    return math.inf if instance.preemption == "none" else 0.0
+
+
+def runs_at_once(instance: SchedulingInstance) -> bool:
+    """Return whether each job does all its work in one run.
+
+    Without preemption it does, even if it has to begin again; but not if it loses its place and goes on from
+    a checkpoint.
+    """
+    return instance.preemption == "none" and not (
+        instance.evict == "restart" and instance.checkpoint_s is not None and bool(instance.events)
+    )
+
+
+def kept_s(progress_s: float, interval: float, slack_s: float = 0.0) -> float:
+    """Return the work that is left of a job's progress when it loses its place.
+
+    Parameters
+    ----------
+    interval
+        Work between two checkpoints, which are counted from the job's first second.
+    slack_s
+        Work that may be missing to a checkpoint that counts.
+    """
+    if interval == 0:
+        return progress_s
+    if interval == math.inf:
+        return 0.0
+    return max(0.0, min(progress_s, math.floor((progress_s + slack_s) / interval) * interval))
+
+
+class Falls:
+    """The moments at which amounts fall, of the whole cluster, and of each server."""
+
+    def __init__(self, instance: SchedulingInstance) -> None:
+        times, amounts = instance.capacity_over_time
+        falls = (amounts[1:] < amounts[:-1]).any(axis=1)
+        self.of_all: Floats = times[1:][falls]
+        self._of_servers: set[tuple[float, str]] = set()
+        if instance.servers:
+            states = instance.server_states
+            now = states.amounts.copy()
+            for at_s, n, there in states.changes:
+                if (there < now[n]).any():
+                    self._of_servers.add((at_s, states.names[n]))
+                now[n] = there
+
+    def hit(self, end_s: float, servers: Mapping[str, int]) -> bool:
+        """Return whether a run that ends then loses its place; without servers it is one of the pool."""
+        if servers:
+            return any((end_s, name) in self._of_servers for name in servers)
+        return bool((self.of_all == end_s).any())
+
+
+def hit_runs(
+    instance: SchedulingInstance, of: Ints, end_s: Floats, servers: Sequence[Mapping[str, int]]
+) -> Flags:
+    """Return which runs, sorted by job, end before their job does at a moment at which amounts fall.
+
+    Parameters
+    ----------
+    servers
+        Of each run; empty where no segment names any.
+    """
+    found = np.zeros(len(of), dtype=bool)
+    if not instance.events:
+        return found
+    falls = Falls(instance)
+    later = np.zeros(len(of), dtype=bool)
+    later[:-1] = of[1:] == of[:-1]
+    moments = instance.capacity_over_time[0] if instance.servers else falls.of_all
+    for k in np.flatnonzero(later & np.isin(end_s, moments)).tolist():
+        found[k] = falls.hit(float(end_s[k]), servers[k] if servers else {})
+    return found
+
+
+def progress_of(gain: Floats, of: Ints, hit: Flags, interval: Floats, slack: Floats) -> Floats:
+    """Return the work that is done of each job in the end, shape (J,).
+
+    Parameters
+    ----------
+    gain, of, hit
+        What each run adds, of which job, and whether it loses its place; sorted by job, then time.
+    interval, slack
+        Work between two checkpoints of each job, and how much of it may be missing, shape (J,).
+    """
+    total = np.bincount(of, gain, len(slack)).astype(float)
+    if not interval.any():
+        return total
+    for j in np.unique(of[hit]).tolist():
+        progress = 0.0
+        first, beyond = np.searchsorted(of, [j, j + 1]).tolist()
+        for k in range(first, beyond):
+            progress += float(gain[k])
+            if hit[k]:
+                progress = kept_s(progress, float(interval[j]), float(slack[j]))
+        total[j] = progress
+    return total
+
 
 MOST_NAMED = 20
 """Faults of one sort that are named; the others are counted."""
@@ -137,3 +249,122 @@ def _listed(constraint: str, wrong: Flags, what: Callable[..., Any]) -> Iterator
         yield Violation(constraint, what(k))
     if len(rows) > MOST_NAMED:
         yield Violation(constraint, f"{len(rows) - MOST_NAMED:,} more of this sort")
+
+
+MOST_NAMED_SERVERS = 20
+"""Faults of one sort that are named."""
+
+
+def server_names(instance: SchedulingInstance) -> dict[str, dict[str, float]]:
+    """Return the capacity of each server by its name; of several alike, NAME-0, NAME-1, …."""
+    return {name: server.capacity for server in instance.servers for name in server.names}
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The tasks of segments on servers, one row for each segment and server.
+
+    Attributes
+    ----------
+    segment, server, tasks
+        Index into the plan, index of the server, and how many tasks of the job are there; shape (P,).
+    """
+
+    segment: Ints
+    server: Ints
+    tasks: Ints
+
+
+def broken_placements(instance: SchedulingInstance, plan: Sequence[Segment]) -> Iterator[Violation]:
+    """Yield what is wrong with the servers that segments name.
+
+    A plan that names none takes them as one pool, where no job is slower for being spread.
+    """
+    if not any(entry.servers for entry in plan):
+        spreading = instance.table().spreading
+        if instance.servers and spreading is not None and (spreading.profile >= 0).any():
+            yield Violation("servers", "no segment names any, and jobs are slower on several servers")
+        return
+    states = instance.server_states
+    index = {name: n for n, name in enumerate(states.names)}
+    faults = list(_named_wrongly(instance, plan, index))
+    yield from faults[:MOST_NAMED_SERVERS]
+    if len(faults) > MOST_NAMED_SERVERS:
+        yield Violation("servers", f"{len(faults) - MOST_NAMED_SERVERS:,} more of this sort")
+    if not faults:
+        yield from _overfull(instance, plan, index)
+
+
+def _named_wrongly(
+    instance: SchedulingInstance, plan: Sequence[Segment], index: dict[str, int]
+) -> Iterator[Violation]:
+    table = instance.table()
+    jobs = {name: j for j, name in enumerate(table.names)}
+    for entry in plan:
+        there, tasks = sum(entry.servers.values()), tasks_in(table, jobs[entry.job], entry.configuration)
+        if there != tasks:
+            yield Violation("servers", f"{there} tasks of {entry.job!r} have servers, and it has {tasks}")
+        for name in entry.servers:
+            if name not in index:
+                yield Violation("servers", f"there is no server {name!r}, on which {entry.job!r} runs")
+
+
+def tasks_in(table: JobTable, j: int, configuration: str) -> int:
+    """Return how many tasks a job has in a configuration: one on one server where these are not alike."""
+    job = table.malleable.get(j)
+    if job is None:
+        return int(table.tasks[j])
+    return int(configuration) if job.speeds is not None and configuration.isdecimal() else 1
+
+
+def _overfull(
+    instance: SchedulingInstance, plan: Sequence[Segment], index: dict[str, int]
+) -> Iterator[Violation]:
+    """Yield servers on which more is used than they have at some time."""
+    states, table = instance.server_states, instance.table()
+    jobs = {name: j for j, name in enumerate(table.names)}
+    rows = [(s, index[name], n) for s, entry in enumerate(plan) for name, n in entry.servers.items()]
+    pieces = Pieces(*np.array(rows, dtype=np.int64).T)
+    job = np.array([jobs[entry.job] for entry in plan])
+    row = instance.menus().rows(job, [entry.configuration for entry in plan])
+    pairs = zip(job.tolist(), plan, strict=True)
+    tasks = np.array([tasks_in(table, j, entry.configuration) for j, entry in pairs])
+    demand = np.where(
+        np.isin(job, instance.menus().malleable)[:, None],
+        instance.menus().usage[row] / tasks[:, None],
+        table.demand[job],
+    )
+    start = np.array([entry.start_s for entry in plan])[pieces.segment]
+    end = np.array([entry.end_s for entry in plan])[pieces.segment]
+    amount = demand[pieces.segment] * pieces.tasks[:, None]
+    changes = states.changes
+    at = np.array([c[0] for c in changes])
+    what = np.array([c[2] for c in changes]).reshape(-1, amount.shape[1])
+    # At one moment ends and changes of what there is come before starts.
+    moment = np.concatenate([end, at, start])
+    server = np.concatenate([pieces.server, np.array([c[1] for c in changes], dtype=np.int64), pieces.server])
+    order = np.lexsort((np.repeat([0, 1, 2], [len(end), len(at), len(start)]), moment, server))
+    used = np.concatenate([-amount, np.zeros_like(what), amount])[order]
+    server, moment = server[order], moment[order]
+    first = np.r_[True, server[1:] != server[:-1]]
+    last = np.r_[(server[1:] != server[:-1]) | (moment[1:] != moment[:-1]), True]
+    there = np.where(first[:, None], states.amounts[server], np.nan)
+    is_change = (order >= len(end)) & (order < len(end) + len(at))
+    there[is_change] = what[order[is_change] - len(end)]
+    # What a server has holds until it changes.
+    given = np.where(first | is_change, np.arange(len(order)), 0)
+    there = there[np.maximum.accumulate(given)]
+    for r, name in enumerate(table.resources):
+        least = float(there[:, r].min())
+        in_use = _sums_of_groups(used[:, r], first, least)
+        has = there[:, r]
+        for k in np.flatnonzero(last & (in_use > all_loosened(has)))[:MOST_NAMED_SERVERS].tolist():
+            amounts = f"{in_use[k]:g} {name} of {states.names[int(server[k])]!r}"
+            yield Violation("servers", f"{amounts} are used at {moment[k]:g} s, and it has {has[k]:g}")
+
+
+def _sums_of_groups(values: Floats, first: Flags, least: float) -> Floats:
+    """Return running totals that begin anew at each first row."""
+    starts = np.flatnonzero(first).tolist()
+    groups = np.split(values, starts[1:])
+    return np.concatenate([running_totals(group, least) for group in groups])

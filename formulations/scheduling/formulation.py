@@ -38,15 +38,12 @@ from ...instances.common.errors import some
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation
-from .certificate import read_grid
+from .certificate import PriceGrid, buy_next, read_grid, worth_of_units
 from .check.elementary import least_makespan_s, least_mean_completion_s
 from .check.price_bound import price_bound
-from .constraints import broken_constraints
+from .constraints import broken_constraints, broken_placements
 from .metrics import Metrics, metrics_of
 from .plan import Segment, SegmentTable
-from .price_grid import PriceGrid
-from .servers import broken_placements
-from .worth import buy_next, worth_of_units
 
 
 class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):

@@ -2,7 +2,7 @@
 
 from ..common.kind import FormulationKind
 from .formulation import StagingFormulation
-from .graphs.formulation import formulation_of
-from .graphs.milp import milp_of
+from .graph_formulation import formulation_of
+from .graph_milp import milp_of
 
 STAGING = FormulationKind(StagingFormulation, milp_of, formulation_of)

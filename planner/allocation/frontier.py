@@ -6,11 +6,17 @@ import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from ...formulations.allocation.cluster_grid import ClusterGrid, Mix
-from ...formulations.allocation.cluster_grids import cluster_grid_of
+from ...formulations.allocation.cluster_grids import (
+    ROUNDING,
+    WRONG,
+    ClusterGrid,
+    Mix,
+    cluster_grid_of,
+    intervals,
+    proven_error,
+)
 from ...formulations.allocation.configurations import BUDGET
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.frontier_error import ROUNDING, WRONG, intervals, proven_error
 from ...formulations.common.tolerance import agree
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...formulations.allocation.cluster_grid import ClusterGrid
-from ...formulations.allocation.cluster_grids import cluster_grid_of
+from ...formulations.allocation.cluster_grids import ClusterGrid, cluster_grid_of
 from ...formulations.allocation.configurations import BUDGET
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError

@@ -14,11 +14,10 @@ from typing import Any, cast
 import numpy as np
 
 from ...formulations.common.tolerance import rounded_up
+from ...formulations.scheduling.certificate import PriceGrid
 from ...formulations.scheduling.formulation import SchedulingFormulation
-from ...formulations.scheduling.metrics import Metrics
+from ...formulations.scheduling.metrics import Metrics, Usage, usage_over_time
 from ...formulations.scheduling.plan import Segment, SegmentTable
-from ...formulations.scheduling.price_grid import PriceGrid
-from ...formulations.scheduling.usage import Usage, usage_over_time
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.common.result import Result

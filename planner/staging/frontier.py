@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...formulations.common.tolerance import within
-from ...formulations.staging.graphs.formulation import formulation_of
+from ...formulations.staging.graph_formulation import formulation_of
 from ...formulations.staging.plan import Corner, Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result

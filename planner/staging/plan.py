@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import Any, cast
 
 from ...formulations.staging.certificate import BUDGET
-from ...formulations.staging.graphs.formulation import GraphFormulation, formulation_of
+from ...formulations.staging.graph_formulation import GraphFormulation, formulation_of
 from ...formulations.staging.plan import Stage
 from ...formulations.staging.stage_times import stage_time_s
 from ...instances.staging.instance import StageType, StagingInstance

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Literal
 
-from ...formulations.allocation.cluster_grid import ClusterGrid
-from ...formulations.allocation.frontier_error import ROUNDING, proven_error
+from ...formulations.allocation.cluster_grids import ROUNDING, ClusterGrid, proven_error
 from ...formulations.common.objective import Diagnosis
 from ...instances.allocation.instance import AllocationInstance
 from ..common.base import Clock

@@ -1,7 +1,7 @@
 """The search for an allocation's frontier: solve clusters where the proven error is worst.
 
 This approximates the Pareto front by bisection between solved points (Rote 1992; Ruzika & Wiecek 2005).
-Along a grid of clusters (`formulations/allocation/cluster_grid.py`) the optimum can only fall, so two solved
+Along a grid of clusters (`formulations/allocation/cluster_grids.py`) the optimum can only fall, so two solved
 clusters say about all between them that no plan beats the bound of the dearer one. The interval between two
 clusters with the worst error is split until the error is as requested, or no cluster lies between, or the
 time is up. It is split where the mean completion time is expected to fall in equal parts.
@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.cluster_grid import ZERO, ClusterGrid
+from ...formulations.allocation.cluster_grids import ZERO, ClusterGrid, Interval, intervals
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.frontier_error import Interval, intervals
 from ...formulations.allocation.plan import JobAllocation
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, Outcome

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...formulations.common.objective import Diagnosis
-from ...formulations.consolidation.fixed_jobs import WithFixedJobs
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement
+from ...formulations.consolidation.presolve import WithFixedJobs
 from ..common.base import Clock, Outcome
 from ..common.delegating import Delegating
 from ..common.options import SolveOptions

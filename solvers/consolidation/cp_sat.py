@@ -9,8 +9,8 @@ from typing import Any
 
 from ...formulations.common.clock import check_time, refuse_beyond
 from ...formulations.consolidation.classes import exact, worth_of
-from ...formulations.consolidation.devices.milp import DeviceRows
-from ...formulations.consolidation.devices.naming import with_devices
+from ...formulations.consolidation.device_milp import DeviceRows
+from ...formulations.consolidation.device_placement import with_devices
 from ...formulations.consolidation.fewest_servers import tasks_that_fit
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.milp import model_terms, places_now

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from ...formulations.consolidation.certificate import MUST_PLACE
 from ...formulations.consolidation.classes import exact
+from ...formulations.consolidation.cluster_data import limited, traffic_step
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.traffic import limited, traffic_step
 from ...instances.common.errors import TooLargeError
 from ..backends.base import BackendError
 from ..common.base import Clock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.nothing_moves import LEADING, STAYING, WithRunningJobs
+from ...formulations.consolidation.presolve import LEADING, STAYING, WithRunningJobs
 from ..common.base import Clock, Outcome
 from ..common.delegating import Delegating
 from ..common.options import SolveOptions

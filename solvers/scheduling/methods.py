@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.scheduling.constraints import restarts_s
+from ...formulations.scheduling.constraints import interval_s, restarts_s
 from ...formulations.scheduling.formulation import SchedulingFormulation
-from ...formulations.scheduling.losses import interval_s
 from ...formulations.scheduling.plan import Segment
 from ...instances.common.errors import OptionError, OutOfTimeError
 from ...instances.scheduling.instance import SchedulingInstance

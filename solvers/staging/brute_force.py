@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from ...formulations.common.clock import check_time
-from ...formulations.staging.columns import Columns
 from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.milp import Columns
 from ...formulations.staging.plan import Stage
 from ..common.brute_force import BruteForce, Enumeration, refuse_many
 

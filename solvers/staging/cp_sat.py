@@ -10,8 +10,8 @@ from typing import Any
 from ...formulations.common.clock import check_time, refuse_beyond
 from ...formulations.common.milp_model import whole_row
 from ...formulations.common.tolerance import TOLERANCE
-from ...formulations.staging.columns import Columns
 from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.milp import Columns
 from ...formulations.staging.plan import Stage
 from ..backends import cp_sat
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...formulations.common.objective import Diagnosis
-from ...formulations.staging.explain import named
-from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.graphs.formulation import formulation_of
+from ...formulations.staging.formulation import StagingFormulation, named
+from ...formulations.staging.graph_formulation import formulation_of
 from ...formulations.staging.plan import Stage
 from ...formulations.staging.stage_times import layer_parts, parts_time_s
 from ...instances.common.errors import TooLargeError

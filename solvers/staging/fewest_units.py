@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.staging.stage_table import StageTable
-from ...formulations.staging.stage_times import MOST_UNITS
+from ...formulations.staging.stage_times import MOST_UNITS, StageTable
 from ...instances.common.arrays import Floats, Ints
 from .kernels import fewest_units, least_cost
 

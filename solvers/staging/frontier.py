@@ -6,7 +6,7 @@ import math
 from typing import Any, Literal
 
 from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.graphs.formulation import formulation_of
+from ...formulations.staging.graph_formulation import formulation_of
 from ...formulations.staging.plan import Corner, Stage
 from ...instances.common.errors import OutOfTimeError
 from ...instances.staging.instance import StagingInstance

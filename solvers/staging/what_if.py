@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.graphs.formulation import formulation_of
+from ...formulations.staging.graph_formulation import formulation_of
 from ...formulations.staging.plan import Stage
 
 Solve = Callable[[StagingFormulation], Sequence[Stage] | None]

@@ -23,8 +23,8 @@ from clusterplan.formulations.consolidation.fewest_servers import fewest_servers
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.registry import formulate, milp_model
 from clusterplan.formulations.staging.check.interval_bounds import IntervalBounds
-from clusterplan.formulations.staging.columns import Columns
 from clusterplan.formulations.staging.formulation import StagingFormulation
+from clusterplan.formulations.staging.milp import Columns
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.base import Instance

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from ....instances.common.arrays import Floats
 from ....instances.common.errors import OutOfTimeError
-from ...common.check.enumeration import Choices, none_below
 from ...common.clock import check_time
+from ...common.enumeration import Choices, none_below
 from ..certificate import PriceCertificate
 from .configurations import CheckedConfigurations
 from .dual_bound import (

@@ -17,7 +17,7 @@ from ....instances.common.errors import TooLargeError
 from ...common.tolerance import agree
 from ..certificate import MUST_PLACE, PRICED, CertifiedGoal, CertifiedTraffic, ConsolidationCertificate
 from ..classes import Classes, common_step, exact
-from ..traffic import limited, traffic_step
+from ..cluster_data import limited, traffic_step
 from .classes import CheckedCluster, Disagreement
 from .dual_bound import PriceBound
 from .placement_enumeration import none_better

@@ -24,8 +24,8 @@ from ....instances.consolidation.instance import ConsolidationInstance
 from ....instances.consolidation.job import GpuModels, PlacementJob, allows, models_of
 from ...common.clock import check_time
 from ...common.tolerance import loosened
+from ..build_classes import ClassifiedCluster
 from ..classes import Classes, CurrentPlacement, JobClass, Part, ServerClass, TaskShape, exact, worth_of
-from ..classified_cluster import ClassifiedCluster
 from .fewest_servers import Capacity, fewest_again
 
 MOST_PIECES = 40_000

@@ -2,6 +2,8 @@
 
 Prices are rounded to integers of a fine unit first; any prices prove a bound, so that nothing is lost but a
 little of its tightness.
+
+The check of certificates of placements on single devices: prices by shape of server.
 """
 
 from __future__ import annotations
@@ -11,15 +13,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
+
+from pydantic import ValidationError
 
 from ....instances.common.hardware import Geometry
 from ....instances.consolidation.devices import WHOLE, Ask, Device
 from ....instances.consolidation.instance import ConsolidationInstance, Server
 from ....instances.consolidation.job import Group, PlacementJob, allows
 from ...common.clock import check_time
-from ...common.tolerance import loosened
+from ...common.objective import Objective
+from ...common.tolerance import agree, loosened
+from ..certificate import PRICED_BY_SHAPE, DeviceCertificate, DevicePrices, PricedGoal, ShapePrices
 from ..classes import common_step, exact, worth_of
-from ..devices.device_prices import DevicePrices, PricedGoal, ShapePrices
 
 FINE = 2**50
 """Integer prices are so many parts of one."""
@@ -246,3 +252,63 @@ def rounded(instance: ConsolidationInstance, objective: str, least: Fraction) ->
     """Return the next value, to be minimised, that the objective can have."""
     step = common_step({worth_of(job) for job in instance.jobs}) if objective == "value" else Fraction(1)
     return least if step is None else math.ceil(least / step) * step
+
+
+ROUNDING = Fraction(1, 10**12)
+"""Relative, by which levels of earlier objectives are loosened for the rounding of doubles."""
+
+
+def read_device_certificate(instance: ConsolidationInstance, data: Any) -> DeviceCertificate | str:
+    """Return the certificate, or what is wrong with its form."""
+    try:
+        certificate = DeviceCertificate.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    shapes = len(shapes_of(instance))
+    for goal in certificate.devices:
+        if len(goal.shapes) != shapes:
+            return f"the prices of {goal.objective} are of {len(goal.shapes)} shapes of servers, not {shapes}"
+    return certificate
+
+
+def shape_bounds(
+    instance: ConsolidationInstance,
+    objectives: Sequence[Objective],
+    goals: Sequence[PricedGoal],
+    values: Sequence[float] | None,
+    known: Sequence[float | None],
+) -> list[float | None]:
+    """Return the bounds that prices by shape prove, None where they prove none.
+
+    A bound that needs the values of earlier objectives counts only if these are proven but for the last.
+
+    Parameters
+    ----------
+    values
+        Of the plan that the prices came with; None if there is no plan.
+    known
+        Bounds that are proven otherwise.
+    """
+    by_name: dict[str, PricedGoal] = {goal.objective: goal for goal in goals}
+    shapes, jobs = shapes_of(instance), jobs_alike(instance)
+    levels: dict[str, Fraction] = {}
+    found: list[float | None] = []
+    certain = True
+    for index, objective in enumerate(objectives):
+        goal = by_name.get(objective.name)
+        bound = None
+        if goal is not None and set(goal.multipliers) <= set(levels):
+            least = ShapeBound(shapes, jobs, goal).value(levels)
+            if least is not None:
+                least = rounded(instance, objective.name, least)
+                bound = float(-least if objective.name == "value" else least)
+        found.append(bound)
+        if values is None:
+            continue
+        if certain and objective.name in PRICED_BY_SHAPE:
+            reached = exact(values[index]) * (-1 if objective.name == "value" else 1)
+            levels[objective.name] = reached + abs(reached) * ROUNDING
+        best = objective.tighter(known[index], bound)
+        certain = certain and best is not None and agree(best, values[index])
+    return found

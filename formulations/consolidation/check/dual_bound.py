@@ -15,8 +15,7 @@ import numpy as np
 from ....instances.common.errors import TooLargeError
 from ...common.clock import check_time
 from ..classes import BY_SERVERS, MOVES, Classes, JobClass
-from .knapsack import Effort
-from .server_prices import ServerPrices
+from .server_prices import Effort, ServerPrices
 
 MOST_SELECTIONS = 5_000
 """Ways to keep parts of a job in place that are looked at."""

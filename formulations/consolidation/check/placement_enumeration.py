@@ -22,7 +22,7 @@ from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.job import allows
 from ..classes import MOVES, Classes, CurrentPlacement, JobClass
 from .dual_bound import PriceBound
-from .knapsack import Effort
+from .server_prices import Effort
 
 MOST_STEPS = 25_000
 """Placements of a job that are tried in each order, which takes half a second."""

@@ -4,20 +4,323 @@ Where few sums of demands differ, dynamic programming lists the best value of ea
 at once. Otherwise each server is a knapsack by itself. A piece that stays belongs to a resident task of the
 server. In the table such pieces are tried one resident after the other, and what they leave is filled with
 other pieces; in the knapsack each resident is one more group of alternatives.
+
+A bound on what tasks on a server are paid, where amounts are too unlike for a table of their sums.
+
+The knapsack has several resources, and groups of alternatives of which it takes one at most. One resource is
+counted in cells, and the others are relaxed with Lagrange multipliers λ ≥ 0 (Martello & Toth 1990): what is
+paid, less λ times what is taken, is maximised over cells by dynamic programming, group by group. The table
+completes every choice so far to a bound, and branch and bound always goes on from the largest one (A*, Hart,
+Nilsson & Raphael 1968). Floating point only proposes λ: any is valid, and sums are integers.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from ....instances.common.arrays import Ints
 from ....instances.common.errors import TooLargeError
-from ...common.clock import check_time
+from ...common.clock import check_time, time_is_up
 from ..classes import Classes
-from .knapsack import Effort, Knapsack
+
+MOST_CELLS = 1_000
+"""Cells in which one resource is counted; larger amounts are rounded down to them."""
+COUNTED = 3
+"""Resources that are tried as the one that is counted in cells."""
+TUNING = (0.08, 0.04, 0.02)
+"""Shares by which multipliers are changed where a server is hard."""
+FEW_NODES = 100
+"""Choices that are looked at with multipliers of another server, and with dual prices, before these."""
+FEWEST_NODES = 300
+"""Choices that are looked at for a server, however many others there are."""
+KEPT = 8
+"""Relaxations that are kept for other servers."""
+LARGEST = 2**60
+"""Bounds that are larger are not searched, so that no sum leaves 64 bits."""
+
+
+@dataclass
+class Effort:
+    """Choices that the searches of several servers may look at; each gets a share of what is left."""
+
+    left: int
+
+    @property
+    def share(self) -> int:
+        """Choices for the next server."""
+        return max(FEWEST_NODES, self.left // 4) if self.left > 0 else 0
+
+
+class Knapsack:
+    """Alternatives of tasks for the servers of a pool.
+
+    Parameters
+    ----------
+    groups
+        For each group what its alternatives take, shape (A, R), and are paid, shape (A,).
+    limit
+        The most of each resource that is free on a server.
+
+    Raises
+    ------
+    TooLargeError
+        If what is paid leaves 64 bits when it is added up.
+    """
+
+    def __init__(self, groups: Sequence[tuple[Ints, Ints]], limit: Sequence[int]) -> None:
+        self.limit = limit
+        self.groups = _useful(groups, limit)
+        if sum(int(paid.max()) for _, paid in self.groups) > LARGEST // 8:
+            raise TooLargeError("prices are too large to be added up")
+        self._known: deque[_Relaxation] = deque(maxlen=KEPT)
+
+    def most(self, free: Sequence[int], least: int, effort: Effort) -> int:
+        """Return the most that is paid for what fits into free amounts, or a bound on it.
+
+        Parameters
+        ----------
+        least
+            No need to tell apart what is paid less.
+        effort
+            Choices to look at; then, or when the time is up, the best bound is returned.
+        """
+        fitting = _useful(self.groups, free)
+        bound = sum(int(paid.max()) for _, paid in fitting)
+        if not fitting or not len(free):
+            return bound
+        for relaxation, nodes in self._relaxations_for(fitting, free, effort.share):
+            reached, exact, looked = relaxation.search(free, least, nodes)
+            bound = min(bound, reached)
+            effort.left -= looked
+            if exact or time_is_up():
+                break
+        return bound
+
+    def _relaxations_for(
+        self, fitting: Sequence[tuple[Ints, Ints]], free: Sequence[int], nodes: int
+    ) -> Iterator[tuple[_Relaxation, int]]:
+        """Yield relaxations, each of which takes more work than the one before, and choices to look at."""
+        few = min(nodes, FEW_NODES)
+        # Servers are much alike, so that mostly the multipliers of another one do.
+        nearest = min(self._known, key=lambda relaxation: relaxation.root(free), default=None)
+        if nearest is not None:
+            yield nearest, few
+        if nearest is not None and not nodes:
+            return
+        own = self._relaxation(fitting, free)
+        self._known.append(own)
+        yield own, few
+        if not nodes:
+            return
+        self._known[-1] = tuned = own.tuned(free)
+        yield tuned, nodes
+
+    def _relaxation(self, fitting: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> _Relaxation:
+        """Return a relaxation that bounds a server well; a resource that costs much is counted in cells."""
+        multipliers = _multipliers(fitting, free)
+        cost = [each * amount for each, amount in zip(multipliers, free, strict=True)]
+        costly = sorted(range(len(free)), key=lambda r: -cost[r])[:COUNTED]
+        made = (_Relaxation(self.groups, self.limit, r, multipliers) for r in costly)
+        return min(made, key=lambda relaxation: relaxation.root(free))
+
+
+def _useful(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tuple[Ints, Ints]]:
+    """Return the alternatives that are paid anything and fit into free amounts."""
+    found = []
+    for weights, paid in groups:
+        useful = (paid > 0) & (weights <= np.array(free)).all(axis=1)
+        if useful.any():
+            found.append((weights[useful], paid[useful]))
+    return found
+
+
+def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> list[float]:
+    """Return the dual prices of all resources in the linear relaxation of the knapsack."""
+    import highspy  # SciPy's linprog, which calls it too, takes half a second to load
+
+    size = np.maximum(np.array(free, dtype=float), 1.0)
+    taken = np.concatenate([weights for weights, _ in groups]) / size
+    paid = np.concatenate([paid for _, paid in groups]).astype(float)
+    unit = float(paid.max())
+    columns, resources = taken.shape
+    group = np.repeat(np.arange(len(groups)), [len(paid) for _, paid in groups])
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = columns, resources + len(groups)
+    model.col_cost_ = -paid / unit
+    model.col_lower_, model.col_upper_ = np.zeros(columns), np.full(columns, np.inf)
+    # All resources, then at most one alternative of each group.
+    model.row_lower_, model.row_upper_ = np.full(model.num_row_, -np.inf), np.ones(model.num_row_)
+    rows = np.broadcast_to(np.arange(resources), (columns, resources))
+    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    model.a_matrix_.start_ = np.arange(columns + 1, dtype=np.int32) * (resources + 1)
+    model.a_matrix_.index_ = np.column_stack([rows, resources + group]).ravel().astype(np.int32)
+    model.a_matrix_.value_ = np.column_stack([taken, np.ones(columns)]).ravel()
+    highs = highspy.Highs()
+    highs.silent()
+    highs.passModel(model)
+    highs.run()
+    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return [0.0] * resources
+    duals = np.array(highs.getSolution().row_dual[:resources])
+    multipliers: list[float] = (np.nan_to_num(np.maximum(-duals, 0.0)) * unit / size).tolist()
+    return multipliers
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Alternatives of the groups before one.
+
+    Attributes
+    ----------
+    reduced
+        What they are paid, less what the relaxed resources that they take cost, plus what all of these cost.
+    rest, cells
+        What they leave of each resource, and of the one that is counted in cells.
+    """
+
+    group: int
+    reduced: int
+    paid: int
+    rest: Ints
+    cells: int
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """What may be added to a choice, in falling order of its bounds."""
+
+    choice: _Choice
+    bounds: Ints
+    added: Ints
+
+    def key(self, number: int, place: int) -> tuple[int, int, int]:
+        """Return the place in the queue: the largest bound first, then the newest branch."""
+        return -int(self.bounds[place]), -number, place
+
+
+class _Relaxation:
+    """The Lagrangian relaxation of all resources but one."""
+
+    def __init__(
+        self,
+        groups: Sequence[tuple[Ints, Ints]],
+        limit: Sequence[int],
+        resource: int,
+        multipliers: Sequence[float],
+    ) -> None:
+        self.groups, self.limit, self.resource, self.multipliers = groups, limit, resource, list(multipliers)
+        self.ratios = [m.as_integer_ratio() for m in multipliers]
+        self.cell = max(1, -(-limit[resource] // MOST_CELLS))
+        if self.cell == 1:
+            # What is counted exactly needs no multiplier; coarse cells alone would lose what is rounded.
+            self.ratios[resource] = (0, 1)
+        reduced = [paid - self._cost(weights) for weights, paid in groups]
+        # Groups that gain most from a cell come first: what follows matters little then.
+        gain = [
+            float((less / np.maximum(weights[:, resource], 1)).max())
+            for less, (weights, _) in zip(reduced, groups, strict=True)
+        ]
+        order = sorted(range(len(groups)), key=lambda g: -gain[g])
+        sizes = [len(groups[g][1]) for g in order]
+        self.weights: Ints = np.concatenate([groups[g][0] for g in order])
+        self.paid: Ints = np.concatenate([groups[g][1] for g in order])
+        self.reduced: Ints = np.concatenate([reduced[g] for g in order])
+        self.cells: Ints = self.weights[:, resource] // self.cell
+        self.group = np.repeat(np.arange(len(order)), sizes)
+        self.first = np.cumsum([0, *sizes])
+        self.table = self._completions(limit[resource] // self.cell)
+
+    def _cost(self, weights: Ints) -> Ints:
+        """Return what each alternative takes of the relaxed resources, at the multipliers."""
+        # What costs more than any server holds may cost less: bounds stay bounds.
+        cost = [min(self._worth(row), LARGEST) for row in weights.tolist()]
+        return np.array(cost, dtype=np.int64)
+
+    def _worth(self, amounts: Sequence[int]) -> int:
+        """Return what amounts of the relaxed resources cost; sums cost no less than their parts."""
+        pairs = zip(amounts, self.ratios, strict=True)
+        return sum(numerator * amount // denominator for amount, (numerator, denominator) in pairs)
+
+    def _completions(self, cells: int) -> Ints:
+        """Return the most that groups g, g + 1, … gain in so many cells; shape (groups + 1, cells + 1)."""
+        groups = len(self.first) - 1
+        table = np.zeros((groups + 1, cells + 1), dtype=np.int64)
+        for g in range(groups - 1, -1, -1):
+            table[g] = table[g + 1]
+            for a in range(self.first[g], self.first[g + 1]):
+                if self.reduced[a] > 0:
+                    taken = int(self.cells[a])
+                    with_it = table[g + 1, : cells + 1 - taken] + self.reduced[a]
+                    np.maximum(table[g, taken:], with_it, out=table[g, taken:])
+        return table
+
+    def root(self, free: Sequence[int]) -> int:
+        """Return the bound before anything is chosen."""
+        return self._worth(free) + int(self.table[0, free[self.resource] // self.cell])
+
+    def tuned(self, free: Sequence[int]) -> _Relaxation:
+        """Return the relaxation at multipliers nearby that bound a server better, if there are any."""
+        best = self
+        for step in TUNING:
+            for r, (numerator, _) in enumerate(self.ratios):
+                for factor in (1 - step, 1 + step) if numerator else ():
+                    multipliers = list(best.multipliers)
+                    multipliers[r] *= factor
+                    other = _Relaxation(self.groups, self.limit, self.resource, multipliers)
+                    if other.root(free) < best.root(free):
+                        best = other
+                        break
+        return best
+
+    def search(self, free: Sequence[int], least: int, nodes: int) -> tuple[int, bool, int]:
+        """Return a bound, whether it is the optimum or no more than `least`, and how many choices it took."""
+        if self.root(free) > LARGEST:
+            return self.root(free), False, 0
+        everything = _Choice(0, self._worth(free), 0, np.array(free), free[self.resource] // self.cell)
+        found, branch = self._branch(everything, max(0, least))
+        branches, open_ = [branch], [branch.key(0, 0)] if len(branch.bounds) else []
+        looked = 0
+        while open_ and -open_[0][0] > found and looked < nodes and not time_is_up():
+            looked += 1
+            _, newest, place = heapq.heappop(open_)
+            branch = branches[-newest]
+            if place + 1 < len(branch.bounds):
+                heapq.heappush(open_, branch.key(-newest, place + 1))
+            found, branch = self._branch(self._extended(branch, place), found)
+            if len(branch.bounds):
+                heapq.heappush(open_, branch.key(len(branches), 0))
+                branches.append(branch)
+        bound = -open_[0][0] if open_ else found
+        return max(bound, found), bound <= found, looked
+
+    def _branch(self, choice: _Choice, found: int) -> tuple[int, _Branch]:
+        """Return the most that was found, and what may be added to a choice to find more."""
+        begin = self.first[choice.group]
+        fits = np.flatnonzero((self.weights[begin:] <= choice.rest).all(axis=1)) + begin
+        found = max(found, choice.paid + int(self.paid[fits].max(initial=0)))
+        left = choice.cells - self.cells[fits]
+        bounds = choice.reduced + self.reduced[fits] + self.table[self.group[fits] + 1, left]
+        promising = np.flatnonzero(bounds > found)
+        order = promising[np.argsort(-bounds[promising], kind="stable")]
+        return found, _Branch(choice, bounds[order], fits[order])
+
+    def _extended(self, branch: _Branch, place: int) -> _Choice:
+        """Return a choice with one alternative more."""
+        added, choice = int(branch.added[place]), branch.choice
+        return _Choice(
+            int(self.group[added]) + 1,
+            choice.reduced + int(self.reduced[added]),
+            choice.paid + int(self.paid[added]),
+            choice.rest - self.weights[added],
+            choice.cells - int(self.cells[added]),
+        )
+
 
 MOST_MERGED = 1_000_000
 """Sums of demands looked at for the table of one pool, which takes a fraction of a second."""

@@ -22,8 +22,8 @@ from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
 from ...common.clock import check_time
 from ...common.tolerance import TOLERANCE
-from ..losses import runs_at_once
-from ..price_grid import PriceGrid
+from ..certificate import PriceGrid
+from ..constraints import runs_at_once
 from .elementary import ROUNDING
 from .one_job import UNIT, least_at_once, least_interrupted
 

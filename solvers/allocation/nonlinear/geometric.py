@@ -13,7 +13,7 @@ import numpy as np
 
 from ....formulations.allocation.certificate import certificate
 from ....formulations.allocation.formulation import AllocationFormulation
-from ....formulations.allocation.monomials import monomials
+from ....formulations.allocation.milp import monomials
 from ....formulations.common.clock import in_time
 from ....instances.allocation.job import Job
 from ....instances.common.errors import OptionError

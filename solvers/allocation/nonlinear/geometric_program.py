@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ....formulations.allocation.monomials import monomials
+from ....formulations.allocation.milp import monomials
 from ....formulations.common.clock import in_time
 from ....formulations.common.tolerance import all_loosened
 from ....instances.allocation.instance import AllocationInstance

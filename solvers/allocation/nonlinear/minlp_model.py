@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from ....formulations.allocation.formulation import AllocationFormulation
-from ....formulations.allocation.monomials import Monomial, monomials
+from ....formulations.allocation.milp import Monomial, monomials
 from ....formulations.allocation.plan import JobAllocation
 from ....formulations.common.clock import check_time, in_time
 from ....formulations.common.milp_model import whole_row

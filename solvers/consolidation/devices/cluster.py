@@ -13,8 +13,8 @@ import numpy as np
 from ....formulations.common.clock import check_time
 from ....formulations.common.tolerance import loosened
 from ....formulations.consolidation.classes import common_step, exact
-from ....formulations.consolidation.devices.fewest import instances_of
-from ....formulations.consolidation.devices.formulation import DeviceFormulation
+from ....formulations.consolidation.device_formulation import DeviceFormulation
+from ....formulations.consolidation.device_relaxation import instances_of
 from ....instances.common.arrays import Ints
 from ....instances.consolidation.devices import Ask
 from ....instances.consolidation.instance import Server

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....formulations.common.objective import Diagnosis
-from ....formulations.consolidation.devices.formulation import DeviceFormulation
-from ....formulations.consolidation.devices.naming import kept_in_place, with_devices, without_devices
+from ....formulations.consolidation.device_formulation import DeviceFormulation
+from ....formulations.consolidation.device_placement import kept_in_place, with_devices, without_devices
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement
 from ...common.base import Clock, Outcome

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ....formulations.consolidation.devices.device_prices import PRICED_BY_SHAPE
-from ....formulations.consolidation.devices.formulation import DeviceFormulation
-from ....formulations.consolidation.devices.naming import kept_in_place, without_devices
+from ....formulations.consolidation.certificate import PRICED_BY_SHAPE
+from ....formulations.consolidation.device_formulation import DeviceFormulation
+from ....formulations.consolidation.device_placement import kept_in_place, without_devices
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...backends.base import BackendError

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....formulations.consolidation.devices.staying import staying
+from ....formulations.consolidation.device_placement import staying
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.arrays import Floats
 from ....instances.consolidation.devices import WHOLE, Held

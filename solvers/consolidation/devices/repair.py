@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....formulations.consolidation.devices.formulation import DeviceFormulation
-from ....formulations.consolidation.devices.naming import with_devices
+from ....formulations.consolidation.device_formulation import DeviceFormulation
+from ....formulations.consolidation.device_placement import with_devices
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.errors import TooLargeError
 from ...common.base import Clock

@@ -20,8 +20,8 @@ from scipy.linalg import solveh_banded
 
 from ....formulations.common.clock import Clock
 from ....formulations.common.tolerance import TIE
+from ....formulations.scheduling.certificate import PriceGrid
 from ....formulations.scheduling.plan import SegmentTable
-from ....formulations.scheduling.price_grid import PriceGrid
 from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
 from .evaluation import Evaluation, TimeDual

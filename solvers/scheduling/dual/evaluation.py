@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ....formulations.common.compiled import is_ready
-from ....formulations.scheduling.losses import runs_at_once
+from ....formulations.scheduling.constraints import runs_at_once
 from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
 from . import malleable, rigid

@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from ....formulations.common.tolerance import TIE
+from ....formulations.scheduling.certificate import LATEST_S, MOST_EDGES, MOST_FIGURES
 from ....formulations.scheduling.plan import SegmentTable
-from ....formulations.scheduling.price_grid import LATEST_S, MOST_EDGES, MOST_FIGURES
 from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
 

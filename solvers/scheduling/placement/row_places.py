@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from ....formulations.scheduling.servers import tasks_in
+from ....formulations.scheduling.constraints import tasks_in
 from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.scheduling.instance import SchedulingInstance
 from .kernels import most_tasks

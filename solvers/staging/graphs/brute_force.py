@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ....formulations.common.clock import check_time
 from ....formulations.staging.formulation import StagingFormulation
-from ....formulations.staging.graphs.classes import Classes
-from ....formulations.staging.graphs.formulation import GraphFormulation
+from ....formulations.staging.graph_formulation import GraphFormulation
+from ....formulations.staging.graph_order import Classes
 from ....formulations.staging.plan import Stage, stage_of
 from ....instances.common.errors import TooLargeError
 from ...common.brute_force import Enumeration

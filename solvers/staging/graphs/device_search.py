@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from ....formulations.staging.graphs.formulation import GraphFormulation
-from ....formulations.staging.graphs.ideals import MOST_IDEALS
-from ....formulations.staging.graphs.pairs import Problem
-from ....formulations.staging.graphs.stage_table import problem_of
+from ....formulations.staging.graph_formulation import GraphFormulation
+from ....formulations.staging.graph_order import MOST_IDEALS
+from ....formulations.staging.graph_stages import Problem, problem_of
 from ....formulations.staging.plan import Stage
 from ....instances.common.errors import OutOfTimeError
 from ...common.base import Clock, Outcome

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....formulations.common.compiled import compiled
-from ....formulations.staging.graphs.pairs import Problem, Rows, rows_for, stages_from
+from ....formulations.staging.graph_stages import Problem, Rows, rows_for, stages_from
 from ....instances.common.arrays import Floats, Ints
 from ...common.base import Clock
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....formulations.staging.formulation import StagingFormulation
-from ....formulations.staging.graphs.formulation import GraphFormulation
+from ....formulations.staging.graph_formulation import GraphFormulation
 from ...common.base import Clock, Outcome
 from ...common.delegating import Delegating
 from ...common.options import SolveOptions

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from ....formulations.common.compiled import is_ready
-from ....formulations.staging.graphs.formulation import GraphFormulation
-from ....formulations.staging.graphs.pairs import stages_from
+from ....formulations.staging.graph_formulation import GraphFormulation
+from ....formulations.staging.graph_stages import stages_from
 from ....formulations.staging.plan import Stage
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...common.base import Clock, Outcome

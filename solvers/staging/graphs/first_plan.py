@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....formulations.common.tolerance import loosened
-from ....formulations.staging.graphs.formulation import GraphFormulation
-from ....formulations.staging.graphs.stage_times import relays
+from ....formulations.staging.graph_formulation import GraphFormulation
+from ....formulations.staging.graph_order import relays
 from ....formulations.staging.plan import Stage
 from ....instances.common.arrays import Flags, Floats, Ints
 from ...common.base import Clock

@@ -14,8 +14,8 @@ import pytest
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.formulations.scheduling.metrics import usage_over_time
 from clusterplan.formulations.scheduling.plan import Segment
-from clusterplan.formulations.scheduling.usage import usage_over_time
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance

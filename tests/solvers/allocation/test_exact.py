@@ -19,7 +19,7 @@ from clusterplan import SolveOptions
 from clusterplan.formulations.allocation.check.bound import certified_bound
 from clusterplan.formulations.allocation.check.dual_bound import makespan_price_bound, price_bound
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
-from clusterplan.formulations.common.check.enumeration import Choices, none_below
+from clusterplan.formulations.common.enumeration import Choices, none_below
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.solvers.common.result import Result

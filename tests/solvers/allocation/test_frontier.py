@@ -15,8 +15,7 @@ from command_line import run_here
 from random_instances import random_allocation
 
 import clusterplan
-from clusterplan.formulations.allocation.cluster_grid import ZERO, ClusterGrid
-from clusterplan.formulations.allocation.cluster_grids import cluster_grid_of
+from clusterplan.formulations.allocation.cluster_grids import ZERO, ClusterGrid, cluster_grid_of
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance

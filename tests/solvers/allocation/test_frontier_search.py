@@ -11,9 +11,8 @@ from typing import cast
 import pytest
 
 import clusterplan
-from clusterplan.formulations.allocation.cluster_grids import cluster_grid_of
+from clusterplan.formulations.allocation.cluster_grids import cluster_grid_of, proven_error
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
-from clusterplan.formulations.allocation.frontier_error import proven_error
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.solvers.allocation.frontier import find_allocation_frontier
 from clusterplan.solvers.allocation.frontier_result import AllocationFrontier

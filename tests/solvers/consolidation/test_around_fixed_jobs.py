@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterplan.formulations.consolidation.nothing_moves import formulation_of
+from clusterplan.formulations.consolidation.presolve import formulation_of
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock, Outcome, Solver
 from clusterplan.solvers.common.options import SolveOptions

@@ -9,8 +9,8 @@ import pytest
 from placements import job, placement, server
 
 import clusterplan
+from clusterplan.formulations.consolidation.cluster_data import limited
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
-from clusterplan.formulations.consolidation.traffic import limited
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.verification import verify

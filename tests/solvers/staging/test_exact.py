@@ -14,7 +14,7 @@ from random_instances import random_staging
 
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.stage_table import stage_table
+from clusterplan.formulations.staging.stage_times import stage_table
 from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.generate_ctr import generate_ctr

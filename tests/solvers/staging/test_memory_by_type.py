@@ -9,8 +9,8 @@ import pytest
 from random_instances import random_staging
 
 import clusterplan
-from clusterplan.formulations.staging.check.segments import derive_segments
-from clusterplan.formulations.staging.stage_table import stage_table
+from clusterplan.formulations.staging.check.interval_bounds import derive_segments
+from clusterplan.formulations.staging.stage_times import stage_table
 from clusterplan.instances.staging.instance import StagingInstance
 
 

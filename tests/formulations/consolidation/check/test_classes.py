@@ -11,7 +11,7 @@ import pytest
 from random_instances import random_consolidation
 
 import clusterplan
-from clusterplan.formulations.consolidation import classified_cluster
+from clusterplan.formulations.consolidation import build_classes
 from clusterplan.formulations.consolidation.build_classes import classes_of
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
 from clusterplan.formulations.consolidation.classes import ClassTable, ServerClass
@@ -88,7 +88,7 @@ def test_a_wrong_class_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> N
     def wrong(data: ClusterData) -> ClassTable:
         return WRONG[what](classes_of(data))
 
-    monkeypatch.setattr(classified_cluster, "classes_of", wrong)
+    monkeypatch.setattr(build_classes, "classes_of", wrong)
     formulation = ConsolidationFormulation(INSTANCE)
     bounds = formulation.certified_bounds(result.certificate, known)
     assert bounds == formulation.certified_bounds(None, known)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import clusterplan
-from clusterplan.formulations.consolidation.nothing_moves import LEADING, STAYING, WithRunningJobs
 from clusterplan.formulations.consolidation.plan import JobPlacement
+from clusterplan.formulations.consolidation.presolve import LEADING, STAYING, WithRunningJobs
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.options import SolveOptions

@@ -1,17 +1,29 @@
-"""What servers are paid: the table of sums and the search agree."""
+"""What servers are paid: the table of sums and the search agree.
+
+The check's knapsack: exact where it may search, a bound where it may not, for any multipliers.
+"""
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
 import pytest
 from random_instances import random_consolidation
 
+from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.consolidation.check import server_prices
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
-from clusterplan.formulations.consolidation.check.knapsack import Effort
-from clusterplan.formulations.consolidation.check.server_prices import ServerPrices, closure
+from clusterplan.formulations.consolidation.check.server_prices import (
+    Effort,
+    Knapsack,
+    ServerPrices,
+    _Relaxation,
+    closure,
+)
+from clusterplan.instances.common.arrays import Ints
+from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 
 
@@ -41,3 +53,121 @@ def test_the_table_and_the_search_agree(block: int, monkeypatch: pytest.MonkeyPa
                 if server.pool == pool:
                     paid = [each.most(server.free, server.residents) for each in (listed, searched)]
                     assert paid[0] == paid[1], seed
+
+
+Groups = list[tuple[Ints, Ints]]
+
+
+def drawn(seed: int, largest: int) -> tuple[Groups, tuple[int, ...]]:
+    """Return groups of alternatives and what is free."""
+    draw = random.Random(seed)
+    resources = draw.randint(1, 4)
+    groups: Groups = []
+    for _ in range(draw.randint(1, 5)):
+        number = draw.randint(1, 3)
+        weights = [
+            [draw.choice([0, draw.randint(0, largest)]) for _ in range(resources)] for _ in range(number)
+        ]
+        groups.append(
+            (np.array(weights), np.array([draw.randint(-5, 10 ** draw.randint(1, 9)) for _ in weights]))
+        )
+    return groups, tuple(draw.randint(0, 2 * largest) for _ in range(resources))
+
+
+def enumerated(groups: Groups, free: tuple[int, ...]) -> int:
+    """Return the most that is paid for one alternative at most of each group."""
+    best = 0
+    for chosen in itertools.product(*(range(-1, len(paid)) for _, paid in groups)):
+        picked = [(group, a) for group, a in zip(groups, chosen, strict=True) if a >= 0]
+        taken = np.sum([weights[a] for (weights, _), a in picked], axis=0) if picked else np.zeros(len(free))
+        if (taken <= np.array(free)).all():
+            best = max(best, sum(int(paid[a]) for (_, paid), a in picked))
+    return best
+
+
+@pytest.mark.parametrize("largest", [6, 3_000, 10**12])
+def test_a_search_finds_the_optimum(largest: int) -> None:
+    """Of few amounts and of unlike ones, which are counted in coarse cells; of small servers, too."""
+    for seed in range(30):
+        groups, free = drawn(seed, largest)
+        knapsack = Knapsack(groups, free)
+        assert knapsack.most(free, 0, Effort(10_000)) == enumerated(groups, free), seed
+        less = tuple(amount // 2 for amount in free)
+        assert knapsack.most(less, 0, Effort(10_000)) == enumerated(groups, less), seed
+
+
+def test_without_a_search_it_is_a_bound() -> None:
+    """Also where the time is up, and it is the optimum again where nothing less is to be told apart."""
+    for seed in range(30):
+        groups, free = drawn(seed, 50)
+        most = enumerated(groups, free)
+        bound = Knapsack(groups, free).most(free, 0, Effort(0))
+        assert most <= bound <= sum(max(0, int(paid.max())) for _, paid in groups)
+        with Clock(0.0).enforced():
+            assert Knapsack(groups, free).most(free, 0, Effort(10_000)) == bound
+        assert Knapsack(groups, free).most(free, most, Effort(10_000)) == most
+        assert Knapsack(groups, free).most(free, bound + 1, Effort(0)) <= bound + 1
+
+
+def test_any_multipliers_give_bounds() -> None:
+    """None at all, wild ones, and those that cost more than 64 bits hold."""
+    draw = random.Random(1)
+    for seed in range(30):
+        groups, free = drawn(seed, 1000)
+        known = [(weights[paid > 0], paid[paid > 0]) for weights, paid in groups if (paid > 0).any()]
+        if not known:
+            continue
+        limit = [max(amount, *(int(w[:, r].max()) for w, _ in known)) for r, amount in enumerate(free)]
+        for size in (0.0, 1.0, 1e5, 1e12):
+            multipliers = [size * draw.random() for _ in free]
+            relaxation = _Relaxation(known, limit, draw.randrange(len(free)), multipliers)
+            most = enumerated(groups, free)
+            assert relaxation.root(free) >= most
+            bound, exact, looked = relaxation.search(free, 0, 5)
+            assert looked <= 5
+            assert most <= bound <= relaxation.root(free)
+            assert not exact or bound == most
+
+
+def test_prices_that_cannot_be_added_up_are_refused() -> None:
+    """Rather than to leave 64 bits."""
+    for paid in ([2**58], [1, 2**58], [2**58, 1]):
+        with pytest.raises(TooLargeError):
+            Knapsack([(np.array([[1]] * len(paid)), np.array(paid))], [1])
+
+
+def test_the_last_unit_counts() -> None:
+    """Prices of a few units, at multipliers that are no whole numbers: nothing is lost to rounding."""
+    draw = random.Random(2)
+    for seed in range(150):
+        groups, free = drawn(seed, 6)
+        groups = [(weights, np.array([draw.randint(-1, 3) for _ in weights])) for weights, _ in groups]
+        most = enumerated(groups, free)
+        assert Knapsack(groups, free).most(free, 0, Effort(10_000)) == most, seed
+        known = [(weights[paid > 0], paid[paid > 0]) for weights, paid in groups if (paid > 0).any()]
+        limit = [max(amount, 6) for amount in free]
+        for resource in range(len(free) if known else 0):
+            relaxation = _Relaxation(known, limit, resource, [draw.random() for _ in free])
+            assert relaxation.root(free) >= most, seed
+            assert relaxation.search(free, 0, 3)[0] >= most, seed
+
+
+def test_coarse_cells_hold_what_fits() -> None:
+    """Of 4000 units in cells of 4, three times 1333 are 999 cells at least, not 1002."""
+    groups: Groups = [(np.array([[1333]]), np.array([1])) for _ in range(3)]
+    assert _Relaxation(groups, [4000], 0, [0.0]).root([4000]) == 3
+    assert Knapsack(groups, [4000]).most([4000], 0, Effort(0)) == 3
+
+
+def test_what_parts_cost_at_multipliers_is_rounded_down() -> None:
+    """Three alternatives that take a half each of a price of one, of what is worth one and a half."""
+    groups: Groups = [(np.array([[0, 1]]), np.array([1])) for _ in range(3)]
+    assert _Relaxation(groups, [1, 3], 0, [0.0, 0.5]).root([1, 3]) >= 3
+
+
+def test_the_largest_prices_that_can_be_added_up() -> None:
+    """Eight times as much stays within 60 bits."""
+    largest = 2**57
+    assert Knapsack([(np.array([[1]]), np.array([largest]))], (1,)).most((1,), 0, Effort(10)) == largest
+    with pytest.raises(TooLargeError):
+        Knapsack([(np.array([[1]]), np.array([largest + 1]))], (1,))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.common.tolerance import TOLERANCE
+from clusterplan.formulations.scheduling.certificate import PriceGrid
 from clusterplan.formulations.scheduling.check import price_bound as module
 from clusterplan.formulations.scheduling.check.elementary import earliest_ends_s, least_mean_completion_s
 from clusterplan.formulations.scheduling.check.price_bound import (
@@ -18,7 +19,6 @@ from clusterplan.formulations.scheduling.check.price_bound import (
 )
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.formulations.scheduling.plan import Segment
-from clusterplan.formulations.scheduling.price_grid import PriceGrid
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 
 

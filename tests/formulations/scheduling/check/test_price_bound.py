@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.common.clock import Clock
+from clusterplan.formulations.scheduling.certificate import PriceGrid
 from clusterplan.formulations.scheduling.check.elementary import least_mean_completion_s
 from clusterplan.formulations.scheduling.check.price_bound import price_bound, priced_capacity
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.formulations.scheduling.plan import Segment
-from clusterplan.formulations.scheduling.price_grid import PriceGrid
 from clusterplan.instances.importers.traces.tiresias import import_muri
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.common.clock import Clock
+from clusterplan.formulations.scheduling.certificate import PriceGrid
 from clusterplan.formulations.scheduling.check.elementary import least_mean_completion_s
 from clusterplan.formulations.scheduling.check.price_bound import price_bound
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
-from clusterplan.formulations.scheduling.price_grid import PriceGrid
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.scheduling.dual.ascent import best_prices

@@ -8,7 +8,7 @@ import pytest
 from staging_graphs import diamond, random_graph
 
 from clusterplan.formulations.staging.check.graph_order import Order, ideals_below
-from clusterplan.formulations.staging.graphs.formulation import GraphFormulation
+from clusterplan.formulations.staging.graph_formulation import GraphFormulation
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.instance import StagingInstance
 

@@ -1,4 +1,9 @@
-"""Implicit enumeration of the check against complete enumeration of all paths."""
+"""Implicit enumeration of the check against complete enumeration of all paths.
+
+Networks of stages.
+
+The check's bounds that count units, against complete enumeration of all paths.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,15 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.staging.check import path_enumeration
-from clusterplan.formulations.staging.check.network import Arcs, Network
-from clusterplan.formulations.staging.check.path_enumeration import none_below
+from clusterplan.formulations.staging.check.path_enumeration import (
+    Arcs,
+    Network,
+    countings,
+    left_by_state,
+    none_below,
+    surviving,
+    through,
+)
 
 
 def random_network(seed: int) -> Network:
@@ -72,3 +84,134 @@ def test_large_networks_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A network with more arcs than allowed costs no work."""
     monkeypatch.setattr(path_enumeration, "MOST_ARCS", 0)
     assert none_below(random_network(1), np.zeros(2), 1.0) == (None, 0)
+
+
+def network(types: int) -> Network:
+    """Return three arcs through two layers."""
+    first, after, kind = np.array([0, 1, 0]), np.array([2, 2, 1]), np.array([0, 1, 0])
+    return Network(Arcs(first, after, kind, np.array([3.0, 2.0, 1.0]), np.ones((1, 3))), 2, types, np.ones(1))
+
+
+def test_arcs_are_sorted_selected_and_turned() -> None:
+    made = network(2).sorted()
+    assert len(made) == 3
+    assert made.arcs.cost.tolist() == [1.0, 3.0, 2.0]
+    apart = made.only(np.array([1])).compact()
+    assert (apart.layers, apart.arcs.first.tolist(), apart.arcs.after.tolist()) == (1, [0], [1])
+    turned = made.mirrored()
+    assert turned.arcs.first.tolist() == [1, 0, 0]
+    assert turned.arcs.after.tolist() == [2, 2, 1]
+    assert made.only(np.array([2])).arcs.cost.tolist() == [2.0]
+    assert made.free().arcs.cost.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_types_matter_only_where_neighbours_differ() -> None:
+    assert network(2).kind.tolist() == [0, 1, 0]
+    assert network(0).kind.tolist() == [0, 0, 0]
+
+
+def state_space_random_network(seed: int) -> Network:
+    """Return up to five layers on three types, each with a limit of its own."""
+    rng = np.random.default_rng(seed)
+    layers = int(rng.integers(2, 6))
+    arcs = [(a, b, t) for a in range(layers) for b in range(a + 1, layers + 1) for t in range(3)]
+    kept = [arc for arc in arcs if rng.random() < 0.7] or arcs
+    first, after, hardware = np.array(kept).T
+    units = rng.integers(1, 4, len(kept))
+    consumption = np.where(hardware == np.arange(3)[:, None], units, 0).astype(float)
+    cost = rng.integers(1, 20, len(kept)).astype(float)
+    types = 3 if rng.random() < 0.5 else 0
+    arcs_of = Arcs(first, after, hardware, cost, consumption)
+    return Network(arcs_of, layers, types, rng.integers(1, 6, 3).astype(float)).sorted()
+
+
+def paths(network: Network, layer: int = 0, before: int = -1) -> list[list[int]]:
+    """Return all paths, within the limits or not."""
+    if layer == network.layers:
+        return [[]]
+    arcs = network.arcs
+    own = [i for i in np.flatnonzero(arcs.first == layer) if not network.types or arcs.type[i] != before]
+    return [[i, *rest] for i in own for rest in paths(network, int(arcs.after[i]), int(arcs.type[i]))]
+
+
+PRICES = np.array([2.0, 0.5, 1.0])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_limits_counted_the_least_path_through_an_arc_is_found(seed: int) -> None:
+    """Three small limits are counted together, so that nothing is left to prices."""
+    network = state_space_random_network(seed)
+    (counting,) = countings(network, PRICES)
+    assert not counting.prices.any()
+    arcs = network.arcs
+    within = [
+        way for way in paths(network) if (arcs.consumption[:, way].sum(axis=1) <= network.capacity).all()
+    ]
+    found = through(network, counting)
+    for i in range(len(network)):
+        costs = [float(arcs.cost[way].sum()) for way in within if i in way]
+        assert found[i] == pytest.approx(min(costs, default=math.inf))
+    left = left_by_state(network, counting)
+    best = min((float(arcs.cost[way].sum()) for way in within), default=math.inf)
+    assert left[0, :, -1].min() == pytest.approx(best)
+    for cutoff in (best - 0.5, best + 0.5) if math.isfinite(best) else ():
+        rest, work = surviving(network, PRICES, cutoff)
+        assert (len(rest) == 0) == (cutoff < best)
+        assert work > 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_with_too_few_states_no_path_below_the_cutoff_is_lost(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not all limits are then counted together."""
+    monkeypatch.setattr("clusterplan.formulations.staging.check.path_enumeration.MOST_CELLS", (7 * 6 * 3,))
+    network = state_space_random_network(seed)
+    arcs = network.arcs
+    costs = [
+        float(arcs.cost[way].sum())
+        for way in paths(network)
+        if (arcs.consumption[:, way].sum(axis=1) <= network.capacity).all()
+    ]
+    if not costs:
+        return
+    rest, _ = surviving(network, PRICES, sorted(costs)[len(costs) // 3] + 0.5)
+    again = [
+        float(rest.arcs.cost[way].sum())
+        for way in paths(rest)
+        if (rest.arcs.consumption[:, way].sum(axis=1) <= rest.capacity).all()
+    ]
+    assert min(again) == min(costs)
+
+
+def test_limits_without_a_price_are_not_counted() -> None:
+    network = state_space_random_network(1)
+    assert list(countings(network, np.zeros(3))) == []
+    (counting,) = countings(network, np.array([0.0, 1.0, 0.0]))
+    assert counting.places.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 4])
+def test_an_arc_is_only_left_out_beyond_the_margin_of_all_that_is_added_up(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here a quarter: of the value, of the cutoff and of what the limits are worth."""
+    monkeypatch.setattr(path_enumeration, "MOST_CELLS", (7 * 6 * 3,))
+    monkeypatch.setattr(path_enumeration, "STATES_MARGIN", 0.25)
+    network = state_space_random_network(seed)
+    every = list(countings(network, PRICES, 7 * 6 * 3))
+    spare = np.array([float(counting.prices @ network.capacity) for counting in every])
+    values = np.array([through(network, counting) for counting in every])
+    cutoffs = (0.75 * values / 1.25 - spare[:, None]).max(axis=0)
+    arc = int(np.argmax(np.where(np.isfinite(cutoffs), cutoffs, -np.inf)))
+    assert cutoffs[arc] > 0
+    rest, _ = surviving(network, PRICES, cutoffs[arc] * (1 + 1e-9))
+    assert len(rest) == np.isfinite(cutoffs).sum()
+
+
+def test_states_times_arcs_are_few_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = state_space_random_network(2)
+    assert sum(counting.states > 1 for counting in countings(network, PRICES)) > 0
+    for steps in (40, 80, 200, 400):
+        monkeypatch.setattr(path_enumeration, "MOST_STEPS", steps * len(network))
+        assert all(counting.states <= steps for counting in countings(network, PRICES))

@@ -10,7 +10,7 @@ from random_instances import random_allocation
 
 import clusterplan
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
-from clusterplan.formulations.allocation.monomials import monomials
+from clusterplan.formulations.allocation.milp import monomials
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError

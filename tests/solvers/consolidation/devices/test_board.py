@@ -7,7 +7,7 @@ import random
 import pytest
 from device_instances import device_instance
 
-from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
+from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
 from clusterplan.solvers.consolidation.devices.board import Board, Taste
 from clusterplan.solvers.consolidation.devices.cluster import Cluster
 

@@ -9,7 +9,7 @@ from device_instances import device_instance
 from placements import job, placement, server
 
 import clusterplan
-from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
+from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.solvers.common.base import Clock, Outcome, Solver
 from clusterplan.solvers.common.options import SolveOptions

@@ -8,7 +8,7 @@ import pytest
 from device_instances import device_instance
 
 import clusterplan
-from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
+from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock, Outcome
 from clusterplan.solvers.common.options import SolveOptions

@@ -11,7 +11,7 @@ import pytest
 from device_instances import device_instance
 
 import clusterplan
-from clusterplan.formulations.consolidation.devices.formulation import DeviceFormulation
+from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
 from clusterplan.instances.common.hardware import GEOMETRIES
 from clusterplan.instances.consolidation.devices import WHOLE, Ask, Device
 from clusterplan.instances.consolidation.instance import ConsolidationInstance

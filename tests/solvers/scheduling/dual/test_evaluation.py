@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from clusterplan.formulations.scheduling.certificate import PriceGrid
 from clusterplan.formulations.scheduling.check.price_bound import price_bound
-from clusterplan.formulations.scheduling.price_grid import PriceGrid
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.solvers.scheduling.dual import evaluation
 from clusterplan.solvers.scheduling.dual.evaluation import TimeDual

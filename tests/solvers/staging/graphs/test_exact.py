@@ -13,9 +13,9 @@ from staging_graphs import GraphTruth, diamond, random_graph
 from staging_instances import two_layers
 
 from clusterplan import verify
-from clusterplan.formulations.staging.graphs import stage_table
-from clusterplan.formulations.staging.graphs.formulation import GraphFormulation
-from clusterplan.formulations.staging.graphs.stage_table import problem_of
+from clusterplan.formulations.staging import graph_stages
+from clusterplan.formulations.staging.graph_formulation import GraphFormulation
+from clusterplan.formulations.staging.graph_stages import problem_of
 from clusterplan.formulations.staging.plan import stage_of
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
@@ -276,7 +276,7 @@ def test_too_many_ideals_leave_a_plan_and_a_bound() -> None:
 
 def test_a_graph_whose_stages_are_too_many_has_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even those of one order of its layers, under a budget beside the limits of units."""
-    monkeypatch.setattr(stage_table, "MOST_STAGES", 3)
+    monkeypatch.setattr(graph_stages, "MOST_STAGES", 3)
     instance = diamond(8, hourly_budget_usd=2)
     for limit_s in (None, 60.0):
         result = solved(instance, time_limit_s=limit_s)

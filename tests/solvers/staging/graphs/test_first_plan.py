@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from staging_graphs import GraphTruth, diamond, random_graph
 
-from clusterplan.formulations.staging.graphs.formulation import GraphFormulation
+from clusterplan.formulations.staging.graph_formulation import GraphFormulation
 from clusterplan.instances.documents import parse_instance, save
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.common.base import Clock

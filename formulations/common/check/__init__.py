@@ -1,1 +1,0 @@
-"""What the certifying checks of several kinds share: enumeration."""

@@ -1,0 +1,202 @@
+"""Implicit enumeration of a multiple-choice knapsack: does any feasible choice cost less than a cutoff?
+
+Dynamic programming over the jobs. A state is the resources used and the cost of the jobs decided so far. A
+state is pruned if a Lagrangian bound on the remaining jobs proves that it cannot end below the cutoff; among
+states of equal use only the cheapest stays (dominance; Kellerer, Pferschy, Pisinger, Knapsack Problems,
+2004, chapter 11). The checker alone uses it, and nothing in it comes from a solver: it tries several price
+vectors around the given one, and any of them may prune. All comparisons leave a margin for rounding, on the
+side that keeps states.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...instances.common.arrays import Floats, Ints
+from .clock import check_time
+
+
+@dataclass(frozen=True)
+class EnumerationSettings:
+    """Tuning of the enumeration; all but the margin decide only how fast it is and when it gives up.
+
+    Attributes
+    ----------
+    most_states
+        States after one job, before pruning; the search gives up beyond.
+    most_bounds
+        Bounds evaluated in all, which takes a second or two; the search gives up beyond.
+    all_vectors_every
+        Jobs; in between, only the price vectors are tried that pruned a state the last time.
+    margin
+        Share of the sum of all summands that may be rounding.
+    factors
+        Each price by itself, and all prices together, are multiplied by these.
+    """
+
+    most_states: int = 2_000_000
+    most_bounds: int = 150_000_000
+    all_vectors_every: int = 4
+    margin: float = 1e-12
+    factors: tuple[float, ...] = (0.0, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0)
+
+
+SETTINGS = EnumerationSettings()
+
+
+@dataclass(frozen=True)
+class Choices:
+    """A multiple-choice problem: the configurations of job j are `start[j]` to `start[j + 1]`.
+
+    Attributes
+    ----------
+    start, cost, demand, limit
+        Shapes (J + 1,), (K,), (K, R), (R,).
+    """
+
+    start: Ints
+    cost: Floats
+    demand: Floats
+    limit: Floats
+
+
+def none_below(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
+    """Return whether no choice within the limits costs less than the cutoff.
+
+    Parameters
+    ----------
+    prices
+        λ ≥ 0, shape (R,); any are right, good ones make it fast.
+
+    Returns
+    -------
+    answer
+        True if it is proven, False if there is such a choice within rounding, None if the search gave up.
+    """
+    if not (np.diff(choices.start) == 0).any():
+        choices = _affordable(choices, cutoff)
+    if (np.diff(choices.start) == 0).any():
+        return True  # a job without a configuration: there is no choice at all
+    priced = prices > 0
+    if priced.any() and not priced.all():
+        # Without the limits that have no price there are more choices: a proof for these is one for all.
+        fewer = Choices(choices.start, choices.cost, choices.demand[:, priced], choices.limit[priced])
+        if _search(fewer, prices[priced], cutoff):
+            return True
+    return _search(choices, prices, cutoff)
+
+
+def _affordable(choices: Choices, cutoff: float) -> Choices:
+    """Return the problem without configurations that are too dear beside the cheapest of all other jobs.
+
+    The margin of the search is a share of the largest sum, which they would blur.
+    """
+    start, sizes = choices.start[:-1], np.diff(choices.start)
+    cheapest = np.minimum.reduceat(choices.cost, start)
+    margin = SETTINGS.margin * (float(np.abs(cheapest).sum()) + abs(cutoff)) + 1e-280
+    keep = choices.cost <= np.repeat(cutoff - math.fsum(cheapest) + cheapest + margin, sizes)
+    counts = np.add.reduceat(keep, start, dtype=np.int64)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    return Choices(offsets, choices.cost[keep], choices.demand[keep], choices.limit)
+
+
+def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
+    """Enumerate job by job; the answer is that of `none_below`."""
+    counts = np.diff(choices.start)
+    # The margin covers the largest sum that any state or bound can add up.
+    size = float(np.maximum.reduceat(np.abs(choices.cost), choices.start[:-1]).sum()) + abs(cutoff)
+    most = np.maximum.reduceat(choices.demand, choices.start[:-1], axis=0).sum(axis=0) + choices.limit
+    weights, vectors = multipliers(prices)
+    margins = SETTINGS.margin * (weights * size + vectors @ most) + 1e-280
+    choices, cutoff = _without_fixed(choices, counts, cutoff)
+    # Capacity of the aggregated row of each price vector: a state beyond it cannot end below the cutoff.
+    room = weights * cutoff + vectors @ choices.limit + margins
+    order = _order(choices, prices)
+    left = _least_left(choices, weights, vectors, order)
+    taken, spent, bounds = np.zeros((1, len(choices.limit))), np.zeros(1), 0
+    useful = np.ones(len(weights), dtype=bool)
+    if not len(order):
+        return bool((left[0] > room).any())
+    for place, job in enumerate(order.tolist()):
+        rows = slice(int(choices.start[job]), int(choices.start[job + 1]))
+        check_time()
+        if len(spent) * (rows.stop - rows.start) > SETTINGS.most_states:
+            return None
+        taken = (taken[:, None, :] + choices.demand[rows]).reshape(-1, taken.shape[1])
+        spent = (spent[:, None] + choices.cost[rows]).ravel()
+        whole = place % SETTINGS.all_vectors_every == 0 or place == len(order) - 1
+        for m in range(len(weights)) if whole else np.flatnonzero(useful).tolist():
+            bounds += len(spent)
+            beyond = weights[m] * spent + taken @ vectors[m] > room[m] - left[place + 1, m]
+            useful[m] = bool(beyond.any()) or not m  # the given prices are always tried
+            if useful[m]:
+                taken, spent = taken[~beyond], spent[~beyond]
+        taken, spent = cheapest_states(taken, spent)
+        if not len(spent):
+            return True
+        if bounds > SETTINGS.most_bounds:
+            return None
+    return False
+
+
+def _without_fixed(choices: Choices, counts: Ints, cutoff: float) -> tuple[Choices, float]:
+    """Return the problem of the jobs that have a choice; the others reduce the limits and the cutoff."""
+    fixed = choices.start[:-1][counts == 1]
+    free = np.repeat(counts > 1, counts)
+    start = np.concatenate([[0], np.cumsum(counts[counts > 1])])
+    limit = choices.limit - choices.demand[fixed].sum(axis=0)
+    left = Choices(start, choices.cost[free], choices.demand[free], limit)
+    return left, cutoff - math.fsum(choices.cost[fixed])
+
+
+def multipliers(prices: Floats) -> tuple[Floats, Floats]:
+    """Return weights of the cost, shape (M,), and prices, shape (M, R), of the bounds that are tried."""
+    limits = len(prices)
+    found = [(1.0, prices)]
+    for factor in SETTINGS.factors:
+        found.append((1.0, prices * factor))
+        for r in range(limits):
+            changed = prices.copy()
+            changed[r] *= factor
+            found.append((1.0, changed))
+    found += [(0.0, unit) for unit in np.eye(limits)]  # each limit by itself
+    found.append((0.0, prices))
+    return np.array([weight for weight, _ in found]), np.array([vector for _, vector in found])
+
+
+def _order(choices: Choices, prices: Floats) -> Ints:
+    """Return the jobs with the nearest alternatives first: where later ones deviate, it costs too much."""
+    value = choices.cost + choices.demand @ prices
+    second = np.empty(len(choices.start) - 1)
+    for job in range(len(second)):
+        own = np.sort(value[choices.start[job] : choices.start[job + 1]])
+        second[job] = own[1] - own[0] if len(own) > 1 else -1.0
+    return np.argsort(second, kind="stable")
+
+
+def _least_left(choices: Choices, weights: Floats, vectors: Floats, order: Ints) -> Floats:
+    """Return for each place the least that the jobs from there on add to every bound, shape (J + 1, M)."""
+    total = np.zeros((len(order) + 1, len(weights)))
+    if not len(order):
+        return total
+    value = choices.cost[:, None] * weights + choices.demand @ vectors.T
+    least = np.minimum.reduceat(value, choices.start[:-1], axis=0)[order]
+    total[:-1] = np.cumsum(least[::-1], axis=0)[::-1]
+    return total
+
+
+def cheapest_states(taken: Floats, spent: Floats) -> tuple[Floats, Floats]:
+    """Return undominated states: the cheapest of equal use, and under one limit of at most this use."""
+    if len(spent) < 2:
+        return taken, spent
+    order = np.lexsort((spent, *taken.T))
+    taken, spent = taken[order], spent[order]
+    new = np.ones(len(spent), dtype=bool)
+    if taken.shape[1] > 1:
+        new[1:] = (taken[1:] != taken[:-1]).any(axis=1)
+    else:
+        new[1:] = spent[1:] < np.minimum.accumulate(spent)[:-1]
+    return taken[new], spent[new]

@@ -1,1 +1,0 @@
-"""Single devices: which ones a server's tasks can hold, and what a plan on named devices must keep."""

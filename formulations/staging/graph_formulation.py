@@ -1,0 +1,255 @@
+"""Staging on a graph of layers: what the formulation of chains does not know.
+
+Sets
+    classes of layers that share a stage (`classes.py`); ideals I of their order; stages S = J − I, I ⊂ J
+Constraints
+    stages follow a chain of ideals from the empty set to all classes; limits, memory, floor and budgets are
+    those of a chain; a stage has at most so many units as `most_units_per_stage` allows
+Stage time
+    as in `stage_times.py`: transfers both ways over the cut, or relayed from ideal to ideal
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...instances.common.errors import TooLargeError
+from ...instances.staging.instance import StagingInstance
+from ..common.objective import Diagnosis, Violation
+from ..common.tolerance import within
+from .formulation import StagingFormulation
+from .graph_order import (
+    Blocks,
+    Classes,
+    Ideals,
+    beginnings,
+    blocks_of,
+    classes_of,
+    ideals_of,
+    times_of_stages_s,
+)
+from .graph_stages import GraphTable, graph_table
+from .plan import Stage, stage_of
+from .stage_times import layer_parts
+
+
+def formulation_of(instance: StagingInstance) -> StagingFormulation:
+    """Return the formulation of an instance, a chain or a graph."""
+    return GraphFormulation(instance) if instance.is_graph else StagingFormulation(instance)
+
+
+class GraphFormulation(StagingFormulation):
+    """The mathematics of a staging instance whose layers make a graph."""
+
+    # Sums over a set of layers have no order of their own.
+    time_rounding = 1e-11
+
+    @cached_property
+    def classes(self) -> Classes:
+        """Layers that are in one stage, their order, and the tensors between them."""
+        return classes_of(self.instance)
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The classes, those without time merged into a neighbour where no plan is the worse for it."""
+        return blocks_of(self.instance, self.classes)
+
+    @cached_property
+    def ideals(self) -> Ideals:
+        """The ideals of the blocks, or those of one order where there are too many."""
+        return ideals_of(len(self.blocks), self.blocks.arcs)
+
+    def of_one_order(self) -> GraphFormulation:
+        """Return the formulation of the plans whose stages are blocks next to each other in their order."""
+        other = GraphFormulation(self.instance)
+        other.classes, other.blocks = self.classes, self.blocks
+        other.ideals = beginnings(len(self.blocks))
+        return other
+
+    @cached_property
+    def slowest_sum_s(self) -> float:
+        """An upper bound on the time of any stage that can run: all times and transfers together."""
+        parts, transfers = self.blocks.parts, self.blocks.transfer_s
+        finite = np.where(np.isfinite(parts), parts, 0.0)
+        return float(finite.max(axis=1).sum() + transfers.sum()) * (1 + 1e-9)
+
+    @cached_property
+    def table(self) -> GraphTable:  # type: ignore[override]
+        """The serial and parallel parts of every stage between two ideals."""
+        return graph_table(self.instance, self.blocks, self.ideals, self.latest_s)
+
+    def stage(self, first: int, last: int, unit_type: int, units: int) -> Stage:
+        """Return the stage from one ideal to another; `last` is one less than the larger one's number."""
+        inside = self.ideals.sets[last + 1] & ~self.ideals.sets[first]
+        layers = [layer for b, own in enumerate(self.blocks.layers) if inside >> b & 1 for layer in own]
+        return stage_of(sorted(layers), self.instance.types[unit_type].name, units)
+
+    def positions(self, plan: Sequence[Stage]) -> list[int] | None:
+        """Return where the stages of a feasible plan stand in the table, None where they do not."""
+        place = {ideal: index for index, ideal in enumerate(self.ideals.sets)}
+        names = [hardware.name for hardware in self.instance.types]
+        done, ideal, found = set[int](), 0, []
+        for stage in plan:
+            done.update(stage.members)
+            larger = sum(1 << b for b, own in enumerate(self.blocks.layers) if done.issuperset(own))
+            # A plan may part the layers of a block, or not follow the one order that was looked at.
+            if len(done) != sum(len(own) for b, own in enumerate(self.blocks.layers) if larger >> b & 1):
+                return None
+            if larger not in place:
+                return None
+            at = self.table.index(place[ideal], place[larger] - 1, names.index(stage.type))
+            if at < 0:
+                return None
+            found.append(at)
+            ideal = larger
+        return found
+
+    def times_of_stages_s(self, plan: Sequence[Stage]) -> list[float]:
+        """Return ET of each stage [s per probe batch]; where stages relay, it depends on those before."""
+        return times_of_stages_s(self.instance, self.classes, plan)
+
+    def _structure(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+        instance, types = self.instance, {hardware.name for hardware in self.instance.types}
+        place: dict[int, int] = {}
+        for index, stage in enumerate(plan):
+            where = f"stage {index} on {stage.type}"
+            if stage.type not in types:
+                yield Violation("type", f"stage {index}: there is no type {stage.type!r}")
+                continue
+            if stage.last_layer >= len(instance.layers):
+                yield Violation("layers", f"{where}: there is no layer {stage.last_layer}")
+                continue
+            for layer in stage.members:
+                if layer in place:
+                    yield Violation("layers", f"{where}: layer {instance.layers[layer].name!r} comes again")
+                elif stage.type not in instance.layers[layer].compute_s:
+                    name = instance.layers[layer].name
+                    yield Violation("layers", f"{where}: layer {name!r} cannot run on this type")
+                place.setdefault(layer, index)
+            most = instance.most_units_per_stage
+            if most is not None and stage.units > most:
+                yield Violation(
+                    "units of a stage", f"{where}: {stage.units} units; at most {most} are allowed"
+                )
+        missing = [layer.name for index, layer in enumerate(instance.layers) if index not in place]
+        if missing:
+            yield Violation("layers", f"the plan leaves out {len(missing)} layers, such as {missing[0]!r}")
+            return
+        yield from self._order(place)
+
+    def _order(self, place: dict[int, int]) -> Iterator[Violation]:
+        """Yield classes that are parted, and those that come before what they need."""
+        names = [layer.name for layer in self.instance.layers]
+        members = self.classes.members
+        for own in members:
+            apart = next((layer for layer in own if place[layer] != place[own[0]]), None)
+            if apart is not None:
+                pair = f"{names[own[0]]!r} and {names[apart]!r}"
+                yield Violation("classes", f"layers {pair} have to be in one stage")
+        for a, b in sorted(self.classes.arcs):
+            if place[members[a][0]] > place[members[b][0]]:
+                pair = f"{names[members[b][0]]!r} comes before {names[members[a][0]]!r}"
+                yield Violation("order", f"layer {pair}, which it needs")
+
+    def _resources(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+        used: Counter[str] = Counter()
+        for stage in plan:
+            used[stage.type] += stage.units
+        for hardware in self.instance.types:
+            units = used[hardware.name]
+            if hardware.limit is not None and units > hardware.limit:
+                what = f"the plan takes {units} units; there are {hardware.limit}"
+                yield Violation(f"limit of {hardware.name}", what)
+            for index, stage in enumerate(plan):
+                if stage.type != hardware.name or hardware.memory_gib is None:
+                    continue
+                held = math.fsum(self.instance.layers[layer].memory_on(stage.type) for layer in stage.members)
+                if not within(held, hardware.memory_gib):
+                    what = f"stage {index} needs {held:g} GiB in a unit of {hardware.memory_gib:g} GiB"
+                    yield Violation(f"memory of {hardware.name}", what)
+
+    def elementary_infeasibility(self) -> Diagnosis | None:
+        """Find layers that no type can hold, or none can run at the floor, and classes that none can run."""
+        found = super().elementary_infeasibility()
+        layers = self.instance.layers
+        classes = [
+            [(layers[index].name, set(layers[index].compute_s)) for index in own]
+            for own in self.classes.members
+        ]
+        apart = [own for own in classes if not set.intersection(*(able for _, able in own))]
+        if not apart:
+            return found
+        like = f", like {len(apart) - 1} other such groups" if len(apart) > 1 else ""
+        reason = (
+            f"layers {_cannot_share(apart[0])} have to be in one stage, for they share a colour or lie on a "
+            f"cycle of classes, and no type can run all layers of that stage{like}"
+        )
+        others = found or Diagnosis(reasons=(), remedies=())
+        remedy = "give the layers of one stage times on a common type, or other colours"
+        return Diagnosis(reasons=(reason, *others.reasons), remedies=(remedy, *others.remedies))
+
+    def elementary_bounds(self) -> tuple[float | None, ...]:
+        """Bound cost by the cheapest work of each layer, throughput also by all work on all units."""
+        if self.instance.objective == "cost":
+            return super().elementary_bounds()
+        time = max(self.fastest_s, self.budgeted_s, self.shared_work_s)
+        return (self.of_stage_time(time) if time > 0 else None,)
+
+    def certified_bounds(
+        self, certificate: Any, values: Sequence[float] | None = None
+    ) -> tuple[float | None, ...]:
+        """Return the bound that the certificate proves; the elementary one where the graph is too large."""
+        try:
+            return super().certified_bounds(certificate, values)
+        except TooLargeError:
+            return self.elementary_bounds()
+
+    @cached_property
+    def shared_work_s(self) -> float:
+        """A lower bound on τ: with weights y ≥ 0 of the types, Σ_l min_t y_t (S + A)_lt ≤ τ Σ_t y_t N_t.
+
+        A stage on k units takes k·ET(k) ≥ S + A unit-seconds of computing. For y every type once measures
+        the others by the layer on which they are fastest beside it.
+        """
+        instance = self.instance
+        if any(one.limit is None for one in instance.types):
+            return 0.0
+        work = [
+            [sum(layer_parts(layer, one.name)[:2]) for one in instance.types] for layer in instance.layers
+        ]
+        best = 0.0
+        for own in range(len(instance.types)):
+            weights = [
+                _least_ratio([(row[own], row[other]) for row in work]) for other in range(len(work[0]))
+            ]
+            if not all(map(math.isfinite, weights)):
+                continue
+            total = math.fsum(
+                min(y * time for y, time in zip(weights, row, strict=True) if math.isfinite(time))
+                for row in work
+            )
+            units = math.fsum(y * (one.limit or 0) for y, one in zip(weights, instance.types, strict=True))
+            if units > 0:
+                best = max(best, total / units)
+        # Sums may be rounded up.
+        return best * (1 - 1e-12)
+
+
+def _cannot_share(layers: Sequence[tuple[str, set[str]]]) -> str:
+    """Return two layers that have no type in common; the first and last where any two have one."""
+    for (one, able), (other, others) in itertools.combinations(layers, 2):
+        if not able & others:
+            return f"{one!r} and {other!r}"
+    return f"{layers[0][0]!r} to {layers[-1][0]!r}"
+
+
+def _least_ratio(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return the least a/b of pairs of finite figures, b positive; infinite where there is none."""
+    return min((a / b for a, b in pairs if math.isfinite(a) and math.isfinite(b) and b > 0), default=math.inf)

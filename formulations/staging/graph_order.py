@@ -1,0 +1,433 @@
+"""The order of a graph of layers: classes that share a stage, blocks of classes, ideals, and stage times.
+
+Classes of layers that are in one stage, their order, and the tensors that pass between them.
+
+Layers of one colour make a class. A forward edge between two classes orders them; a class of backward layers
+alone is ordered by the backward edges that touch it, reversed, as if forward layers mirrored them. Classes
+in a cycle of this order are one, for no stage can come between them (Tarnawski et al. 2020, appendix).
+
+Blocks: classes that take no time merged into a neighbour, where that makes no plan worse.
+
+Moving a class n without time and memory into the stage of m changes only transfers. No stage then pays more
+if each tensor that n touches is also one of m, or if the tensors between n and m alone weigh at least as much
+as those of n without m. The order of stages allows it where m is the only class before n, or the only one
+after it. Where stages relay, the same holds of what is cut by the ideals between the two stages, which gain n
+or lose it.
+
+The time of one stage of a graph.
+
+The tensor of a layer is cut by a set of classes if it touches a class in the set and one outside. D(S), the
+seconds in which one unit sends and receives, sums the tensors that the stage S cuts, each once. Then
+CT = S + A/k and DT = S' + (A' + D)/k as in a chain, and ET = max(CT, DT) where they overlap, CT + DT where
+they add up.
+
+Where stages relay, a tensor passes through all stages between the first and the last that it touches. A stage
+from ideal I to ideal J receives what I cuts while it sends what J cuts: D = max{D(I), D(J)}, and ET is
+max(CT, DT), which is what PipeDream's optimiser computes (Narayanan et al. 2019).
+
+Ideals (down-sets) of the order of blocks: what may have been done when a stage begins.
+
+A stage is the difference of two ideals I ⊂ J. Blocks are numbered in an order of their arcs, so every
+superset of I is reached once by adding blocks in rising order, through ideals alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...instances.common.arrays import Floats, Ints
+from ...instances.staging.instance import StagingInstance
+from ..common.clock import check_time
+from ..common.tolerance import loosened
+from .plan import Stage
+from .stage_times import Parts, layer_parts, parts_time_s
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """The output of a layer, which passes between classes.
+
+    Attributes
+    ----------
+    layer
+        Index of the layer.
+    classes
+        The classes of the layer and of all that receive it, at least two.
+    """
+
+    layer: int
+    classes: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes of an instance, in an order of their arcs.
+
+    Attributes
+    ----------
+    members
+        Indices of the layers of each class, ascending.
+    arcs
+        Pairs of classes, the first of which is in the stage of the second or an earlier one.
+    """
+
+    members: tuple[tuple[int, ...], ...]
+    arcs: frozenset[tuple[int, int]]
+    tensors: tuple[Tensor, ...]
+
+    def of_layer(self) -> dict[int, int]:
+        """Return the class of each layer."""
+        return {layer: index for index, layers in enumerate(self.members) for layer in layers}
+
+
+def classes_of(instance: StagingInstance) -> Classes:
+    """Return the classes of the layers of a graph."""
+    import networkx as nx
+
+    edges = instance.edges or ()
+    place = {layer.name: index for index, layer in enumerate(instance.layers)}
+    pairs = [(place[edge.source], place[edge.target]) for edge in edges]
+    colour: list[Hashable] = [
+        ("layer", index) if layer.colour is None else ("colour", layer.colour)
+        for index, layer in enumerate(instance.layers)
+    ]
+    order: nx.DiGraph[Hashable] = nx.DiGraph()
+    order.add_nodes_from(colour)
+    order.add_edges_from(_arcs(instance, pairs, colour))
+    merged = nx.condensation(order)
+    # The order that follows the document keeps the layers of a branch together where it can.
+    first: dict[Hashable, int] = {}
+    for index, key in enumerate(colour):
+        first.setdefault(key, index)
+    rank = {node: min(first[key] for key in merged.nodes[node]["members"]) for node in merged}
+    ordered = list(nx.lexicographical_topological_sort(merged, rank.__getitem__))
+    position = {node: index for index, node in enumerate(ordered)}
+    own = {key: position[node] for key, node in merged.graph["mapping"].items()}
+    of_layer = [own[key] for key in colour]
+    members: list[list[int]] = [[] for _ in ordered]
+    for layer, index in enumerate(of_layer):
+        members[index].append(layer)
+    arcs = frozenset((position[a], position[b]) for a, b in merged.edges)
+    return Classes(tuple(map(tuple, members)), arcs, tuple(_tensors(pairs, of_layer)))
+
+
+def _arcs(
+    instance: StagingInstance, pairs: Sequence[tuple[int, int]], colour: Sequence[Hashable]
+) -> Iterator[tuple[Hashable, Hashable]]:
+    """Yield which colour comes before which; the same colour may stand twice."""
+    backward = [bool(layer.backward) for layer in instance.layers]
+    forward = {key for key, back in zip(colour, backward, strict=True) if not back}
+    for source, target in pairs:
+        if not backward[source] and not backward[target]:
+            yield colour[source], colour[target]
+        elif backward[source] and not {colour[source], colour[target]} <= forward:
+            # The forward pass of an orphan would run against the edges of its backward pass.
+            yield colour[target], colour[source]
+
+
+def _tensors(pairs: Sequence[tuple[int, int]], of_layer: Sequence[int]) -> Iterator[Tensor]:
+    reached: dict[int, set[int]] = {}
+    for source, target in pairs:
+        reached.setdefault(source, {of_layer[source]}).add(of_layer[target])
+    for layer, touched in sorted(reached.items()):
+        if len(touched) > 1:
+            yield Tensor(layer, frozenset(touched))
+
+
+def place_of(stages: Sequence[Sequence[int]]) -> Mapping[int, int]:
+    """Return in which stage each layer is."""
+    return {layer: index for index, layers in enumerate(stages) for layer in layers}
+
+
+def relays(instance: StagingInstance) -> bool:
+    """Return whether stages hand on what crosses them, so that their times depend on their order."""
+    return instance.stage_cost == "relay"
+
+
+def tensor_seconds(instance: StagingInstance, index: int) -> list[float]:
+    """Return the seconds in which one unit of each type sends or receives the output of a layer."""
+    layer = instance.layers[index]
+    link = instance.link_gbit_per_s
+    usual = 0.0 if link is None else layer.output_bytes / (link * 1e9 / 8)
+    given = layer.transfer_s or {}
+    return [given.get(one.name, usual) for one in instance.types]
+
+
+def with_rule(instance: StagingInstance, parts: Parts) -> Parts:
+    """Return parts whose larger time is that of the stage; where times add up, all of it is computing."""
+    serial, parallel, comm_serial, comm_parallel = parts
+    if instance.stage_cost == "sum":
+        return serial + comm_serial, parallel + comm_parallel, 0.0, 0.0
+    return parts
+
+
+def cut_seconds(
+    instance: StagingInstance, classes: Classes, inside: Collection[int], name: str
+) -> list[float]:
+    """Return the seconds, on one unit of a type, of each tensor that a set of classes cuts."""
+    position, own = [one.name for one in instance.types].index(name), set(inside)
+    return [
+        tensor_seconds(instance, tensor.layer)[position]
+        for tensor in classes.tensors
+        if tensor.classes & own and tensor.classes - own
+    ]
+
+
+def stage_parts(
+    instance: StagingInstance, classes: Classes, layers: Iterable[int], name: str, before: Iterable[int] = ()
+) -> Parts:
+    """Return S, A, S' and A' + D of a stage on a type, ready for `parts_time_s`.
+
+    Parameters
+    ----------
+    before
+        The layers of all stages before it, which count only where stages relay.
+    """
+    own, of_layer = sorted(layers), classes.of_layer()
+    inside = {of_layer[layer] for layer in own}
+    if relays(instance):
+        done = {of_layer[layer] for layer in before}
+        both = [cut_seconds(instance, classes, ideal, name) for ideal in (done, done | inside)]
+        cut = max(both, key=math.fsum)
+    else:
+        cut = cut_seconds(instance, classes, inside, name)
+    columns = zip(*(layer_parts(instance.layers[layer], name) for layer in own), strict=True)
+    serial, parallel, comm_serial, comm_parallel = map(math.fsum, columns)
+    received = math.fsum([comm_parallel, *cut])
+    return with_rule(instance, (serial, parallel, comm_serial, received))
+
+
+def times_of_stages_s(instance: StagingInstance, classes: Classes, plan: Sequence[Stage]) -> list[float]:
+    """Return ET of each stage of a plan [s per probe batch]."""
+    done, times = set[int](), []
+    for stage in plan:
+        parts = stage_parts(instance, classes, stage.members, stage.type, done)
+        times.append(parts_time_s(parts, stage.units))
+        done.update(stage.members)
+    return times
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of a graph, in an order of their arcs.
+
+    Attributes
+    ----------
+    layers
+        Indices of the layers of each block.
+    arcs
+        Pairs of blocks, the first of which is in the stage of the second or an earlier one.
+    parts
+        S, A, S' and A' of each block on each type, shape (B, T, 4); S is infinite where it cannot run.
+    memory_gib
+        Of each block, shape (B,).
+    tensors
+        The blocks that each tensor touches, at least two.
+    transfer_s
+        Of each tensor on each type, shape (H, T).
+    """
+
+    layers: tuple[tuple[int, ...], ...]
+    arcs: frozenset[tuple[int, int]]
+    parts: Floats
+    memory_gib: Floats
+    tensors: tuple[tuple[int, ...], ...]
+    transfer_s: Floats
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+
+def blocks_of(instance: StagingInstance, classes: Classes) -> Blocks:
+    """Return the blocks of the classes of an instance."""
+    merging = _Merging(instance, classes)
+    merging.run()
+    return merging.blocks()
+
+
+class _Merging:
+    """Classes that absorb others; an absorbed one has no place in `members` any more."""
+
+    def __init__(self, instance: StagingInstance, classes: Classes) -> None:
+        self.members = {index: list(layers) for index, layers in enumerate(classes.members)}
+        single = np.array(
+            [[layer_parts(layer, one.name) for one in instance.types] for layer in instance.layers]
+        )
+        self.parts = np.array([single[list(layers)].sum(axis=0) for layers in classes.members])
+        memory = [layer.most_memory_gib for layer in instance.layers]
+        self.memory = np.array([math.fsum(memory[i] for i in layers) for layers in classes.members])
+        room = [one.memory_gib for one in instance.types if one.memory_gib is not None]
+        # Where one unit holds the whole model, memory decides nothing.
+        self.free_memory = math.fsum(memory) <= loosened(min(room, default=math.inf))
+        self.before: dict[int, set[int]] = {index: set() for index in self.members}
+        self.after: dict[int, set[int]] = {index: set() for index in self.members}
+        for a, b in classes.arcs:
+            self.after[a].add(b)
+            self.before[b].add(a)
+        self.weights: dict[frozenset[int], Floats] = {}
+        self.touching: dict[int, set[frozenset[int]]] = {index: set() for index in self.members}
+        for tensor in classes.tensors:
+            self._add(tensor.classes, np.array(tensor_seconds(instance, tensor.layer)))
+
+    def _add(self, touched: frozenset[int], seconds: Floats) -> None:
+        if len(touched) > 1 and seconds.any():
+            self.weights[touched] = self.weights.get(touched, np.zeros(len(seconds))) + seconds
+            for index in touched:
+                self.touching[index].add(touched)
+
+    def run(self) -> None:
+        """Merge until nothing changes."""
+        changed = True
+        while changed:
+            changed = False
+            for index in list(self.members):
+                check_time()
+                host = self._host(index) if self._takes_nothing(index) else None
+                if host is not None:
+                    self._absorb(index, host)
+                    changed = True
+
+    def _takes_nothing(self, index: int) -> bool:
+        parts = self.parts[index]
+        return bool((np.where(np.isinf(parts), 0.0, parts) == 0).all()) and (
+            self.free_memory or not self.memory[index]
+        )
+
+    def _host(self, index: int) -> int | None:
+        """Return the class that may take in a class without time."""
+        own = self.touching[index]
+        neighbours: Iterable[int] = [*self.before[index]] if len(self.before[index]) == 1 else []
+        if len(self.after[index]) == 1:
+            neighbours = [*neighbours, *self.after[index]]
+        if not own and not self.before[index] and not self.after[index]:
+            neighbours = [other for other in self.members if other != index]
+        able = np.isfinite(self.parts[index, :, 0])
+        for host in neighbours:
+            if (np.isfinite(self.parts[host, :, 0]) & ~able).any():
+                continue
+            apart = [self.weights[touched] for touched in own if host not in touched]
+            between = self.weights.get(frozenset((index, host)), np.zeros(len(able)))
+            if bool((sum(apart, np.zeros(len(able))) <= between).all()):
+                return host
+        return None
+
+    def _absorb(self, index: int, host: int) -> None:
+        self.members[host] += self.members.pop(index)
+        able = np.isfinite(self.parts[host, :, 0])
+        self.parts[host, able] += self.parts[index, able]
+        self.memory[host] += self.memory[index]
+        for mine, theirs in ((self.before, self.after), (self.after, self.before)):
+            for other in mine.pop(index):
+                theirs[other].discard(index)
+                if other != host:
+                    theirs[other].add(host)
+                    mine[host].add(other)
+        for touched in list(self.touching[index]):
+            for other in touched:
+                self.touching[other].discard(touched)
+            self._add((touched - {index}) | {host}, self.weights.pop(touched))
+        del self.touching[index]
+
+    def blocks(self) -> Blocks:
+        """Return what is left, in an order of its arcs."""
+        import networkx as nx
+
+        order: nx.DiGraph[int] = nx.DiGraph()
+        order.add_nodes_from(self.members)
+        order.add_edges_from((a, b) for a in self.members for b in self.after[a])
+        ordered = list(nx.lexicographical_topological_sort(order))
+        place = {index: position for position, index in enumerate(ordered)}
+        types = self.parts.shape[1]
+        return Blocks(
+            tuple(tuple(sorted(self.members[index])) for index in ordered),
+            frozenset((place[a], place[b]) for a, b in order.edges),
+            self.parts[ordered],
+            self.memory[ordered],
+            tuple(tuple(sorted(place[index] for index in touched)) for touched in self.weights),
+            np.array(list(self.weights.values())).reshape(-1, types),
+        )
+
+
+MOST_IDEALS = 100_000
+"""Where there are more, only those of one order of the blocks are looked at."""
+LOOK_EVERY = 1000
+"""Ideals between two looks at the clock."""
+
+
+@dataclass(frozen=True)
+class Ideals:
+    """Ideals by rising size, from the empty one to all blocks.
+
+    Attributes
+    ----------
+    sets
+        The blocks of each as the bits of a number.
+    start, block, target
+        Ideal i with block b = block[e] added is ideal target[e], for e from start[i] to start[i + 1] - 1, by
+        rising block.
+    complete
+        Whether these are all ideals.
+    """
+
+    sets: tuple[int, ...]
+    start: Ints
+    block: Ints
+    target: Ints
+    complete: bool
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+
+def ideals_of(count: int, arcs: Collection[tuple[int, int]], most: int = MOST_IDEALS) -> Ideals:
+    """Return the ideals of an order; where there are more than `most`, the beginnings of the numbering.
+
+    Parameters
+    ----------
+    count
+        Number of blocks.
+    arcs
+        Pairs a < b of which a belongs to every ideal with b.
+    """
+    needs = [0] * count
+    followers: list[list[int]] = [[] for _ in range(count)]
+    for a, b in arcs:
+        needs[b] |= 1 << a
+        followers[a].append(b)
+    place, sets = {0: 0}, [0]
+    addable = [[b for b in range(count) if not needs[b]]]
+    start, block, target = [0], [], []
+    index = 0
+    while index < len(sets):
+        if index % LOOK_EVERY == 0:
+            check_time()
+        ideal, own = sets[index], addable[index]
+        if 1 << len(own) > most:
+            # Any of these blocks make a larger ideal.
+            return beginnings(count)
+        for added in own:
+            larger = ideal | 1 << added
+            found = place.get(larger)
+            if found is None:
+                found = place[larger] = len(sets)
+                if found >= most:
+                    return beginnings(count)
+                sets.append(larger)
+                freed = [b for b in followers[added] if not needs[b] & ~larger]
+                addable.append(sorted([b for b in own if b != added] + freed))
+            block.append(added)
+            target.append(found)
+        start.append(len(block))
+        index += 1
+    return Ideals(tuple(sets), np.array(start), np.array(block), np.array(target), complete=True)
+
+
+def beginnings(count: int) -> Ideals:
+    """Return the ideals that are the first blocks of the numbering."""
+    sets = tuple((1 << size) - 1 for size in range(count + 1))
+    places = np.arange(count)
+    return Ideals(sets, np.append(places, [count, count]), places, places + 1, complete=False)

@@ -1,0 +1,408 @@
+"""The stages of a graph of layers: every stage between two ideals, and its times on every type.
+
+Every stage between two ideals, one smaller ideal at a time: the inner loop of all methods on graphs.
+
+From an ideal I the supersets are reached by adding blocks in rising order, each once. Sums and cut tensors
+change by the block that is added; a count for each tensor says whether a stage touches it in part. What a
+stage receives from I stays cut however it grows, so that computing and receiving bound all larger stages.
+Where stages relay, I and the larger ideal alone say what a stage receives and sends.
+Pairs are not kept here: a graph of 35,000 ideals has hundreds of millions.
+
+The stage times of every pair of ideals on every type at once, for the methods.
+
+The ideals take the place of the boundaries between the layers of a chain: a stage from ideal i to ideal j has
+`first` = i and `last` = j - 1, and a plan is a path from ideal 0 to the last one. So the search for chains
+works on graphs too, as long as the pairs can be stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...instances.common.arrays import Floats, Ints, narrow
+from ...instances.common.errors import TooLargeError
+from ...instances.staging.instance import StagingInstance
+from ..common.clock import check_time
+from ..common.compiled import compiled
+from ..common.tolerance import loosened
+from .graph_order import Blocks, Ideals, relays
+from .stage_times import MOST_UNITS
+
+LOOK_EVERY = 64
+"""Ideals between two looks at the clock."""
+
+
+class Problem(NamedTuple):
+    """Blocks and ideals in arrays.
+
+    Attributes
+    ----------
+    bits
+        The blocks of each ideal, 64 a word, shape (I, W).
+    start, block, target
+        As in `Ideals`.
+    parts, memory
+        Of each block, shapes (B, T, 4) and (B,).
+    room, most_units
+        Memory of a unit of each type, and units that a stage may have, shape (T,).
+    touching_start, touching
+        The tensors of block b are touching[touching_start[b]:touching_start[b + 1]].
+    touched_start, touched
+        The blocks of each tensor, in the same form.
+    transfer
+        Seconds of each tensor on each type, shape (H, T); where stages relay there are none, for all that
+        counts is:
+    crossing
+        Seconds of the tensors that each ideal cuts on each type, shape (I, T); else zeros.
+    adds_up
+        Whether computing and communicating add up.
+    """
+
+    bits: NDArray[np.uint64]
+    start: Ints
+    block: Ints
+    target: Ints
+    parts: Floats
+    memory: Floats
+    room: Floats
+    most_units: Floats
+    touching_start: Ints
+    touching: Ints
+    touched_start: Ints
+    touched: Ints
+    transfer: Floats
+    crossing: Floats
+    adds_up: bool
+
+
+class Rows(NamedTuple):
+    """Room for the stages that begin with one ideal: larger ideal, type, and S, A, S', A' of each."""
+
+    last: Ints
+    type: Ints
+    parts: Floats
+
+
+def rows_for(problem: Problem) -> Rows:
+    """Return room for as many stages as can begin with one ideal."""
+    most = len(problem.bits) * len(problem.room)
+    return Rows(np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty((most, 4)))
+
+
+@compiled
+def _time_of(parts: tuple[float, float, float, float], units: float) -> float:
+    """Return ET = max(S + A/k, S' + A'/k)."""
+    return max(parts[0] + parts[1] / units, parts[2] + parts[3] / units)
+
+
+@compiled
+def crossing_of(
+    bits: NDArray[np.uint64], touched_start: Ints, touched: Ints, transfer: Floats, crossing: Floats
+) -> None:
+    """Write the seconds of the tensors that each ideal cuts into zeros of shape (I, T).
+
+    A sum of its own for each, without differences, so that rounding leaves nothing over.
+    """
+    for ideal in range(len(bits)):
+        for tensor in range(len(transfer)):
+            inside = 0
+            for at in range(touched_start[tensor], touched_start[tensor + 1]):
+                block = touched[at]
+                if bits[ideal, block >> 6] >> np.uint64(block & 63) & np.uint64(1):
+                    inside += 1
+            if 0 < inside < touched_start[tensor + 1] - touched_start[tensor]:
+                for t in range(transfer.shape[1]):
+                    crossing[ideal, t] += transfer[tensor, t]
+
+
+@compiled
+def _begun(problem: Problem, source: int) -> NDArray[np.bool_]:
+    """Return which tensors touch an ideal."""
+    begun = np.zeros(len(problem.transfer), dtype=np.bool_)
+    for block in range(len(problem.memory)):
+        if problem.bits[source, block >> 6] >> np.uint64(block & 63) & np.uint64(1):
+            for at in range(problem.touching_start[block], problem.touching_start[block + 1]):
+                begun[problem.touching[at]] = True
+    return begun
+
+
+@compiled
+def _add(
+    problem: Problem,
+    depth: int,
+    block: int,
+    count: Ints,
+    begun: NDArray[np.bool_],
+    alive: NDArray[np.bool_],
+    sums: Floats,
+    cut: Floats,
+    kept: Floats,
+) -> None:
+    """Add a block to the stage below on the types that can be of use.
+
+    Updates its times, what the stage cuts now, and what it cuts however it grows.
+    """
+    # Loops over few types, for slices would be objects.
+    types = len(problem.room)
+    for t in range(types):
+        if alive[depth - 1, t]:
+            cut[depth, t], kept[depth, t] = cut[depth - 1, t], kept[depth - 1, t]
+            for part in range(4):
+                sums[depth, t, part] = sums[depth - 1, t, part] + problem.parts[block, t, part]
+    for at in range(problem.touching_start[block], problem.touching_start[block + 1]):
+        tensor = problem.touching[at]
+        count[tensor] += 1
+        first = count[tensor] == 1
+        whole = count[tensor] == problem.touched_start[tensor + 1] - problem.touched_start[tensor]
+        for t in range(types):
+            if alive[depth - 1, t]:
+                if first:
+                    cut[depth, t] += problem.transfer[tensor, t]
+                if first and begun[tensor]:
+                    kept[depth, t] += problem.transfer[tensor, t]
+                if whole:
+                    cut[depth, t] -= problem.transfer[tensor, t]
+
+
+@compiled
+def _remove(problem: Problem, block: int, count: Ints) -> None:
+    for at in range(problem.touching_start[block], problem.touching_start[block + 1]):
+        count[problem.touching[at]] -= 1
+
+
+@compiled
+def _with_transfers(
+    problem: Problem, sums: Floats, depth: int, t: int, transfers: float
+) -> tuple[float, float, float, float]:
+    """Return S, A, S' and A' of a stage; where times add up, all of them are of computing."""
+    received = max(transfers, 0.0) + sums[depth, t, 3]
+    if problem.adds_up:
+        return sums[depth, t, 0] + sums[depth, t, 2], sums[depth, t, 1] + received, 0.0, 0.0
+    return sums[depth, t, 0], sums[depth, t, 1], sums[depth, t, 2], received
+
+
+@compiled
+def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> int:
+    """Write the stages from one ideal that are fast enough on all units they may have; return their number.
+
+    Parameters
+    ----------
+    slowest
+        The longest stage time of interest.
+    """
+    types, blocks = len(problem.room), len(problem.memory)
+    count, begun = np.zeros(len(problem.transfer), dtype=np.int64), _begun(problem, source)
+    # The stack: ideal, next edge, block added last, and the sums so far.
+    ideal, edge = np.zeros(blocks + 1, dtype=np.int64), np.zeros(blocks + 1, dtype=np.int64)
+    added = np.full(blocks + 1, -1, dtype=np.int64)
+    held, sums = np.zeros(blocks + 1), np.zeros((blocks + 1, types, 4))
+    cut, kept = np.zeros((blocks + 1, types)), np.zeros((blocks + 1, types))
+    # Where a stage is too large or too slow on a type, larger ones are too.
+    alive = np.ones((blocks + 1, types), dtype=np.bool_)
+    for t in range(types):
+        kept[0, t] = problem.crossing[source, t]
+    ideal[0], edge[0], share = source, problem.start[source], 1 / problem.most_units
+    depth, written = 0, 0
+    while depth >= 0:
+        if edge[depth] == problem.start[ideal[depth] + 1]:
+            if depth:
+                _remove(problem, added[depth], count)
+            depth -= 1
+            continue
+        block, target = problem.block[edge[depth]], problem.target[edge[depth]]
+        edge[depth] += 1
+        if block <= added[depth]:
+            continue
+        depth += 1
+        ideal[depth], edge[depth], added[depth] = target, problem.start[target], block
+        held[depth] = held[depth - 1] + problem.memory[block]
+        _add(problem, depth, block, count, begun, alive, sums, cut, kept)
+        useful = False
+        for t in range(types):
+            alive[depth, t] = alive[depth - 1, t] and held[depth] <= problem.room[t]
+            if not alive[depth, t]:
+                continue
+            computing = sums[depth, t, 0] + sums[depth, t, 1] * share[t]
+            communicating = sums[depth, t, 2] + (sums[depth, t, 3] + kept[depth, t]) * share[t]
+            bound = computing + communicating if problem.adds_up else max(computing, communicating)
+            # The margin is for sums that rounding makes a little larger than a larger stage's.
+            alive[depth, t] = computing < np.inf and bound * (1 - 1e-12) <= slowest
+            if not alive[depth, t]:
+                continue
+            useful = True
+            transfers = max(cut[depth, t], problem.crossing[source, t], problem.crossing[target, t])
+            parts = _with_transfers(problem, sums, depth, t, transfers)
+            if _time_of(parts, problem.most_units[t]) <= slowest:
+                rows.last[written], rows.type[written] = target, t
+                for part in range(4):
+                    rows.parts[written, part] = parts[part]
+                written += 1
+        if not useful:
+            # No larger stage is of use either.
+            edge[depth] = problem.start[target + 1]
+    return written
+
+
+@dataclass(frozen=True)
+class StagePairs:
+    """Stages: smaller and larger ideal and type, shape (n,), and S, A, S', A', shape (n, 4)."""
+
+    first: Ints
+    last: Ints
+    type: Ints
+    parts: Floats
+
+
+class Pairs:
+    """The stages of a graph, all of them where there are few."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def up_to(self, slowest_s: float, most: int) -> StagePairs | None:
+        """Return the stages that can be as fast, None where there are more than `most`."""
+        rows = rows_for(self.problem)
+        first, last, types, parts = [], [], [], []
+        total = 0
+        for source in range(len(self.problem.bits) - 1):
+            if source % LOOK_EVERY == 0:
+                check_time()
+            count = stages_from(self.problem, source, slowest_s, rows)
+            total += count
+            if total > most:
+                return None
+            first.append(np.full(count, source))
+            last.append(rows.last[:count].copy())
+            types.append(rows.type[:count].copy())
+            parts.append(rows.parts[:count].copy())
+        return StagePairs(*map(np.concatenate, (first, last, types, parts)))
+
+
+MOST_STAGES = 3_000_000
+"""Stages, one for each pair of ideals and type; all arrays of a search take some 200 bytes for each."""
+
+
+@dataclass(frozen=True)
+class GraphTable:
+    """The parts of stages, ordered by larger ideal, type and smaller ideal.
+
+    Attributes
+    ----------
+    layers
+        Number of ideals less one.
+    first, last, type
+        Smaller ideal, larger ideal less one, and type of each stage, shape (n,).
+    serial, parallel, comm_serial, comm_parallel
+        S, A, S' and A' with transfers [s per probe batch], shape (n,).
+    price, limit
+        USD per hour and unit, and the units that one stage may have; shape (T,).
+    """
+
+    layers: int
+    first: Ints
+    last: Ints
+    type: Ints
+    serial: Floats
+    parallel: Floats
+    comm_serial: Floats
+    comm_parallel: Floats
+    price: Floats
+    limit: Floats
+
+    def places(self, position: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return smaller ideal, larger ideal less one, and type of stages."""
+        return self.first[position], self.last[position], self.type[position]
+
+    def index(self, first: int, last: int, unit_type: int) -> int:
+        """Return the position of a stage in the arrays, -1 where it is not among them."""
+        found = np.flatnonzero((self.first == first) & (self.last == last) & (self.type == unit_type))
+        return int(found[0]) if len(found) else -1
+
+    def time_s(self, units: Floats | Ints | int) -> Floats:
+        """Return ET of every stage, with this number of units or one for each, shape (n,)."""
+        compute = self.serial + self.parallel / units
+        result: Floats = np.maximum(compute, self.comm_serial + self.comm_parallel / units)
+        return result
+
+
+def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowest_s: float) -> GraphTable:
+    """Return the stages that memory holds and that are fast enough on all units that they may have.
+
+    Raises
+    ------
+    TooLargeError
+        If there are too many.
+    """
+    problem = problem_of(instance, blocks, ideals)
+    found = Pairs(problem).up_to(slowest_s, MOST_STAGES)
+    if found is None:
+        raise TooLargeError(
+            f"the graph has {len(ideals):,} ideals and more than {MOST_STAGES:,} possible stages; a tighter "
+            "floor or fewer parallel branches make it smaller"
+        )
+    check_time()
+    order = np.lexsort((found.first, found.type, found.last))
+    return GraphTable(
+        len(ideals) - 1,
+        narrow(found.first[order]),
+        narrow(found.last[order] - 1),
+        narrow(found.type[order]),
+        found.parts[order, 0],
+        found.parts[order, 1],
+        found.parts[order, 2],
+        found.parts[order, 3],
+        np.array([one.price_usd_per_hour for one in instance.types]),
+        problem.most_units.copy(),
+    )
+
+
+def problem_of(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> Problem:
+    """Return the blocks and ideals as arrays that compiled loops read."""
+    units = [instance.most_units_per_stage or MOST_UNITS, MOST_UNITS]
+    relayed = relays(instance)
+    counted, seconds = ((), blocks.transfer_s[:0]) if relayed else (blocks.tensors, blocks.transfer_s)
+    touched_start, touched = _in_a_row(counted)
+    touching: list[list[int]] = [[] for _ in range(len(blocks))]
+    for index, own in enumerate(counted):
+        for block in own:
+            touching[block].append(index)
+    touching_start, flat = _in_a_row(touching)
+    words = (len(blocks) + 63) // 64
+    packed = b"".join(ideal.to_bytes(8 * words, "little") for ideal in ideals.sets)
+    bits = np.frombuffer(packed, dtype="<u8").reshape(-1, words).astype(np.uint64)
+    crossing = np.zeros((len(ideals), len(instance.types)))
+    if relayed:
+        check_time()
+        crossing_of(bits, *_in_a_row(blocks.tensors), blocks.transfer_s, crossing)
+    parts = blocks.parts.copy()
+    # An impossible part is infinite in S alone, so that no inf - inf can arise.
+    parts[np.isinf(parts[:, :, 0]), 1:] = 0.0
+    return Problem(
+        bits=bits,
+        start=ideals.start,
+        block=ideals.block,
+        target=ideals.target,
+        parts=parts,
+        memory=blocks.memory_gib,
+        room=np.array([math.inf if t.memory_gib is None else loosened(t.memory_gib) for t in instance.types]),
+        most_units=np.array([float(min(units + ([t.limit] if t.limit else []))) for t in instance.types]),
+        touching_start=touching_start,
+        touching=flat,
+        touched_start=touched_start,
+        touched=touched,
+        transfer=seconds,
+        crossing=crossing,
+        adds_up=instance.stage_cost == "sum",
+    )
+
+
+def _in_a_row(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Return lists as one array with the start of each; the last start is the length."""
+    members = np.array([member for own in lists for member in own], dtype=np.int64)
+    return np.cumsum([0, *map(len, lists)]), members

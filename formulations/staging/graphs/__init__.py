@@ -1,1 +1,0 @@
-"""Staging on graphs of layers: classes, ideals, and the stages between them."""

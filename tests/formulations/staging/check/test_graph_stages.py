@@ -1,0 +1,150 @@
+"""The check's own proofs about graphs: stages, and that no faster plan exists."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from staging_graphs import GraphTruth, diamond, random_graph
+
+from clusterplan.formulations.staging.check import graph_stages
+from clusterplan.formulations.staging.check.graph_stages import derive_graph_segments, derive_stages, refuted
+from clusterplan.formulations.staging.graph_formulation import GraphFormulation
+from clusterplan.instances.common.errors import TooLargeError
+from clusterplan.instances.documents import parse_instance
+from clusterplan.instances.staging.instance import StagingInstance
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.registry import find_solver
+from clusterplan.solvers.run import solve_with
+
+
+@pytest.mark.parametrize(("limit", "best"), [(1, 7.0), (2, 5.0), (3, 4.0), (4, 4.0)])
+def test_what_devices_allow(limit: int, best: float) -> None:
+    """A plan as fast as the best is not refuted, and any faster one is."""
+    assert not refuted(diamond(limit), best)
+    assert refuted(diamond(limit), best * (1 - 1e-9))
+
+
+@pytest.mark.parametrize("units", range(1, 6))
+def test_a_stage_takes_as_few_units_as_suffice(units: int) -> None:
+    """One layer of 12 s that units share evenly: all units there are allow just that, and no less."""
+    rows = [{"name": "a", "compute_s": {"gpu": 12.0}, "compute_parallel": 1}]
+    instance = diamond(units, layers=rows, edges=[], most_units_per_stage=None)
+    assert not refuted(instance, 12 / units)
+    assert refuted(instance, 12 / units * (1 - 1e-9))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_refuted_is_what_no_plan_reaches(seed: int) -> None:
+    """Of random graphs that only units and memory restrict, beside all their plans."""
+    money = ("cost_limit_usd", "hourly_budget_usd", "throughput_floor_samples_per_s")
+    document = {key: value for key, value in random_graph(seed).items() if key not in money}
+    document["objective"] = "time"
+    best, instance = GraphTruth(document).best(), parse_instance(document)
+    assert isinstance(instance, StagingInstance)
+    if best is None:
+        assert refuted(instance, math.inf)
+        return
+    fastest = GraphFormulation(instance).to_stage_time(best)
+    assert not refuted(instance, fastest * (1 + 1e-9))
+    assert refuted(instance, fastest * (1 - 1e-6))
+
+
+def test_memory_counts() -> None:
+    """Two layers of one GiB do not fit into a unit of one and a half."""
+    rows = [layer.model_dump(exclude_none=True) | {"memory_gib": 1.0} for layer in diamond().layers]
+    types = [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": 3, "memory_gib": 1.5}]
+    assert refuted(diamond(layers=rows, types=types), math.inf)
+
+
+def test_memory_that_is_just_filled_is_enough() -> None:
+    """Two layers of one GiB fill a unit of two: 5 s as without memory. A little less, and each is alone."""
+    rows = [layer.model_dump(exclude_none=True) | {"memory_gib": 1.0} for layer in diamond().layers]
+    for room, best in ((2.0, 5.0), (2.0 * (1 - 1e-6), math.inf)):
+        types = [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": 2, "memory_gib": room}]
+        instance = diamond(layers=rows, types=types)
+        assert refuted(instance, best * (1 - 1e-9) if math.isfinite(best) else math.inf)
+        assert math.isinf(best) or not refuted(instance, best)
+
+
+def nowhere() -> StagingInstance:
+    """Return two layers of one colour that run on different types alone, and one that runs on both."""
+    rows = [
+        {"name": name, "compute_s": compute, "compute_parallel": 0, "colour": colour}
+        for name, compute, colour in (
+            ("a", {"gpu": 1.0}, "red"),
+            ("b", {"cpu": 1.0}, "red"),
+            ("c", {"gpu": 1.0, "cpu": 2.0}, "blue"),
+        )
+    ]
+    types = [{"name": name, "price_usd_per_hour": 1.0, "limit": 2} for name in ("gpu", "cpu")]
+    return diamond(layers=rows, types=types, edges=[{"source": "a", "target": "c"}])
+
+
+def test_a_class_that_no_type_can_run() -> None:
+    """There is no plan, however slow; the work of such a class is no number."""
+    assert refuted(nowhere(), math.inf)
+    method = find_solver("exact", "staging")
+    assert solve_with(nowhere(), method, SolveOptions()).status == "infeasible"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_stages_are_those_of_the_methods(seed: int) -> None:
+    """As many, and as fast, though found from the other end."""
+    instance = parse_instance(random_graph(seed))
+    assert isinstance(instance, StagingInstance)
+    own, table = derive_graph_segments(instance, math.inf), GraphFormulation(instance).table
+    if not math.isinf(GraphFormulation(instance).latest_s):
+        own = own.only(np.flatnonzero(own.time_s(own.limit[own.type]) <= GraphFormulation(instance).latest_s))
+    assert len(own.first) == len(table.first)
+    assert np.sort(own.time_s(np.ones(len(own.first)))) == pytest.approx(np.sort(table.time_s(1)))
+    assert len(derive_stages(instance).inside) == table.layers + 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stages_that_are_too_slow_are_left_out_and_no_others(seed: int) -> None:
+    """On as many units as there are, with layers that communicate."""
+    document, rng = random_graph(seed), random.Random(seed)
+    for layer in document["layers"]:
+        layer["communication_s"] = {name: rng.uniform(0, 20) for name in layer["compute_s"]}
+        layer["communication_parallel"] = rng.choice((0.1, 0.9))
+    instance = parse_instance(document)
+    assert isinstance(instance, StagingInstance)
+    every = derive_graph_segments(instance, math.inf)
+    times = np.sort(every.time_s(every.limit[every.type]))
+    for slowest_s in times[[len(times) // 4, len(times) // 2]] * (1 + 1e-6):
+        assert len(derive_graph_segments(instance, slowest_s).first) == (times <= slowest_s).sum()
+
+
+def test_a_claim_that_is_too_good_proves_nothing() -> None:
+    """Two units allow 5 s: that none takes less than 5.5 s is not believed, and 3.5 s is elementary."""
+    formulation = GraphFormulation(diamond(2))
+    (right,) = formulation.certified_bounds({"cutoff": 5.0 * (1 - 1e-9), "intervals": []})
+    assert right == pytest.approx(5.0)
+    for forged in ({"cutoff": 5.5, "intervals": []}, {"cutoff": None, "intervals": []}):
+        (bound,) = formulation.certified_bounds(forged)
+        assert bound == pytest.approx(3.5)
+    (none,) = GraphFormulation(diamond(2, throughput_floor_samples_per_s=0.21)).certified_bounds(
+        {"cutoff": None, "intervals": []}
+    )
+    assert none == math.inf
+
+
+def test_too_many_stages_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Together, although no ideal has so many."""
+    segments = derive_graph_segments(diamond(), 10.0)
+    monkeypatch.setattr(graph_stages, "MOST_STAGES", len(segments.first))
+    assert len(derive_graph_segments(diamond(), 10.0).first) == len(segments.first)
+    monkeypatch.setattr(graph_stages, "MOST_STAGES", len(segments.first) - 1)
+    with pytest.raises(TooLargeError, match="possible stages"):
+        derive_graph_segments(diamond(), 10.0)
+
+
+def test_states_are_counted_with_the_units_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six ideals with no, one or two units in use are eighteen."""
+    monkeypatch.setattr(graph_stages, "MOST_STATES", 18)
+    assert refuted(diamond(2), 5 * (1 - 1e-9))
+    monkeypatch.setattr(graph_stages, "MOST_STATES", 17)
+    assert not refuted(diamond(2), 5 * (1 - 1e-9))
