@@ -18,12 +18,10 @@ from ..formulations.common.objective import Diagnosis
 from ..formulations.common.tolerance import agree
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
-from ..solvers.common.conclude import contradiction, objective_records
-from ..solvers.common.diagnosis import PLAIN
+from ..solvers.common.conclude import PLAIN, contradiction, objective_records
 from ..solvers.common.options import DEFAULT_GAP
 from ..solvers.common.result import ObjectiveRecord, Result, plan_hash
-from ..solvers.quick import find_plan
-from ..solvers.run import diagnose
+from ..solvers.run import diagnose, find_plan
 from .findings import HOLDS, Findings, Verification, head_faults, refused, stated_facts
 from .output import some_lines
 

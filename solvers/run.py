@@ -1,12 +1,16 @@
-"""Running a solver: check the options, solve, certify, and conclude."""
+"""Running a solver: check the options, solve, certify, and conclude.
+
+A feasible plan by the quickest heuristics: one refutes the claim that none exists.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -17,13 +21,13 @@ from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError, OutOfTimeError, TooLargeError
 from ..instances.documents import parse_instance
 from .backends.base import BackendError
-from .common import nested
+from .common import base
 from .common.base import Clock, Outcome, Solver
-from .common.conclude import conclude, patience_of
-from .common.diagnosis import diagnose_with
+from .common.conclude import conclude, diagnose_with, patience_of
+from .common.kind import Search
 from .common.options import SolveOptions
 from .common.result import Result
-from .common.stopping import is_part_of_a_solve, stoppable
+from .common.search_control import is_part_of_a_solve, stoppable
 from .registry import KINDS, find_solver
 
 log = logging.getLogger("clusterplan")
@@ -34,7 +38,7 @@ def _solve_document(document: Mapping[str, Any], solver: str, options: SolveOpti
     return solve_with(instance, find_solver(solver, instance.kind), options)
 
 
-nested.offer(_solve_document)
+base.offer(_solve_document)
 
 
 def solve_with(instance: Instance, solver: Solver[Any], options: SolveOptions) -> Result:
@@ -135,3 +139,36 @@ def _with_own_start(formulation: Formulation[Any, Any], options: SolveOptions) -
         why = f"the warm start is not feasible for this instance: {broken[0]}{more}"
         raise OptionError(f"{why}; mend it, or leave it out")
     return options.model_copy(update={"warm_start": tuple(entry.model_dump(mode="json") for entry in plan)})
+
+
+class Found(NamedTuple):
+    """A feasible plan, and the method that found it."""
+
+    method: str
+    plan: Sequence[Any]
+
+
+def find_plan(formulation: Formulation[Any, Any], patience_s: float) -> Found | None:
+    """Return a feasible plan if one of the quick methods finds any; every constraint is checked."""
+    kind, clock = KINDS[formulation.kind], Clock(patience_s)
+    # Of this package alone, for plug-ins have no place in a check.
+    solvers = {solver.name: solver for solver in (kind.exact, *kind.solvers)}
+    methods: list[tuple[str, Search]] = [
+        (name, partial(_plan_of, solvers[name], dict(settings))) for name, settings in kind.quick
+    ]
+    for method, search in [*methods, *kind.more_quick.items()]:
+        if clock.expired:
+            return None
+        try:
+            plan = search(formulation, clock)
+            if plan is not None and not formulation.violations(plan):
+                return Found(method, plan)
+        except TooLargeError:
+            continue
+    return None
+
+
+def _plan_of(
+    solver: Solver[Any], settings: dict[str, Any], formulation: Formulation[Any, Any], clock: Clock
+) -> Sequence[Any] | None:
+    return solver.solve(formulation, SolveOptions(method_options=settings), clock).plan

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from clusterplan.solvers.allocation.knapsack import MultipleChoice
+from clusterplan.solvers.allocation.lagrangian import MultipleChoice
 
 
 def random_knapsack(seed: int, most_jobs: int = 5) -> MultipleChoice:

@@ -20,8 +20,8 @@ from rich.progress import Progress as Bar
 
 from ...formulations.common.compiled import watched_by
 from ...formulations.common.objective import Objective
-from ...solvers.common.news import heard_by
 from ...solvers.common.options import SolveOptions
+from ...solvers.common.search_control import heard_by
 from ..batch.task import Record
 from ..output import say
 from ..reports.text import console, figure, percent

@@ -1,22 +1,352 @@
-"""The frontier of an allocation, put together from a search over clusters."""
+"""The frontier of an allocation, put together from a search over clusters.
+
+The search for an allocation's frontier: solve clusters where the proven error is worst.
+
+This approximates the Pareto front by bisection between solved points (Rote 1992; Ruzika & Wiecek 2005).
+Along a grid of clusters (`formulations/allocation/cluster_grids.py`) the optimum can only fall, so two solved
+clusters say about all between them that no plan beats the bound of the dearer one. The interval between two
+clusters with the worst error is split until the error is as requested, or no cluster lies between, or the
+time is up. It is split where the mean completion time is expected to fall in equal parts.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
-from ...formulations.allocation.cluster_grids import ROUNDING, ClusterGrid, proven_error
+import numpy as np
+
+from ...formulations.allocation.cluster_grids import (
+    ROUNDING,
+    ZERO,
+    ClusterGrid,
+    Interval,
+    intervals,
+    proven_error,
+)
+from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.allocation.plan import JobAllocation
 from ...formulations.common.objective import Diagnosis
 from ...instances.allocation.instance import AllocationInstance
-from ..common.base import Clock
-from ..common.conclude import library_versions
-from ..common.diagnosis import PLAIN, diagnose_with
+from ...instances.common.errors import OutOfTimeError
+from ..common.base import Clock, Outcome
+from ..common.conclude import PLAIN, conclude, diagnose_with, library_versions
 from ..common.options import SolveOptions
+from ..common.result import Limit, Result
 from .diagnose import diagnose
-from .frontier_result import AllocationFrontier, ClusterBound
-from .frontier_search import ClusterSearch, Found, mean, point_of
+from .exact import AllocationExact
+from .frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
+
+
+@dataclass(frozen=True)
+class FrontierSettings:
+    """Constants of the search.
+
+    Attributes
+    ----------
+    error_per_gap
+        Single clusters are solved to one part in so many of the error, unless a gap was asked for.
+    least_gap
+        No cluster is solved to a smaller gap.
+    aimed_share
+        Share of the error at which splits aim, to spare the rest for the gaps of single clusters.
+    parts_of_time
+        A cluster may take at first one part in so many of the time that is left.
+    """
+
+    error_per_gap: int = 100
+    least_gap: float = 1e-9
+    aimed_share: float = 0.97
+    parts_of_time: int = 4
+
+
+SETTINGS = FrontierSettings()
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The proven bounds of a step, on Σ ω t, infinite where there is no plan.
+
+    Attributes
+    ----------
+    limit
+        What stopped the solve short of its gap.
+    """
+
+    claimed: float
+    certified: float
+    certificate: dict[str, Any] | None
+    prices: dict[str, float] | None = None
+    limit: Limit = "none"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A plan with its cluster and Σ ω t."""
+
+    value: float
+    capacities: Mapping[str, float]
+    rate: float
+    plan: tuple[JobAllocation, ...]
+
+
+class ClusterSearch:
+    """The state of the search: bounds and plans of the steps that were solved.
+
+    Parameters
+    ----------
+    grid
+        The clusters.
+    options
+        Time limit of the whole search; threads, seed and gap of each solve.
+    error
+        ε that is asked for.
+    """
+
+    def __init__(self, grid: ClusterGrid, options: SolveOptions, error: float, clock: Clock) -> None:
+        self.grid, self.options, self.error, self.clock = grid, options, error, clock
+        self.gap = (
+            options.gap
+            if "gap" in options.model_fields_set
+            else max(error / SETTINGS.error_per_gap, SETTINGS.least_gap)
+        )
+        self.bounds: dict[Fraction, Bound] = {}
+        self.found: dict[Fraction, Found] = {}
+        self.current: AllocationPoint | None = None
+        self.limit: Limit = "none"
+        self._tried: set[Fraction] = set()
+        self._same: dict[tuple[str, str | None, int, int], JobAllocation] = {}
+
+    def run(self) -> None:
+        """Solve until the error is proven, or a limit stops it."""
+        try:
+            self._own()
+            self._ends()
+            while not self._stopped():
+                step = self._worst()
+                if step is None:
+                    break
+                self.solve(step)
+        except KeyboardInterrupt:
+            self.limit = "interrupt"
+        except OutOfTimeError:
+            self.limit = "time"
+
+    def _stopped(self) -> bool:
+        if self.clock.expired and self.limit == "none":
+            self.limit = "time"
+        return self.limit != "none"
+
+    def _own(self) -> None:
+        """Solve the instance's own cluster; its plan is one of the grid's too."""
+        grid = self.grid
+        formulation = grid.own()
+        result = self._result(formulation)
+        if result.plan is None or result.objective is None:
+            return
+        plan = self._with_shared_entries(result)
+        found = Found(result.objective, grid.instance.resources, grid.own_rate(), plan)
+        self.current = point_of(grid, found, _bound_of(formulation, result))
+        if grid.mix == "fixed" and grid.last >= 1:
+            self._record(Fraction(1), formulation, result)
+        elif grid.mix == "any":
+            step, capacities = grid.place(grid.last, grid.used(formulation, plan))
+            if not grid.formulation(step).violations(plan):
+                self._update_incumbent(step, capacities, result.objective, plan)
+
+    def _ends(self) -> None:
+        """Solve the dearest step, and find the cheapest one that has a plan."""
+        grid, configs = self.grid, self.grid.wide
+        bottom: Fraction | None = None
+        if not (np.diff(configs.start) == 0).any():
+            bottom = grid.lowest_with(
+                np.minimum.reduceat(configs.demand, configs.start[:-1], axis=0).sum(axis=0)
+            )
+        if grid.last not in self.bounds:
+            self.solve(grid.last)
+        if self._has_none(grid.last) or bottom is None or bottom > grid.last or self._stopped():
+            return
+        if bottom > ZERO:
+            self.solve(grid.previous(bottom))  # counting alone proves that it has no plan
+        if bottom not in self.bounds:
+            self.solve(bottom)
+        if self._has_none(bottom):
+            grid.highest(self._lacks, bottom, min(self.found, default=grid.last))
+
+    def _lacks(self, step: Fraction) -> bool:
+        if self._stopped():
+            return False
+        if step not in self.bounds:
+            self.solve(step)
+        return self._has_none(step)
+
+    def _has_none(self, step: Fraction) -> bool:
+        return math.isinf(self.bounds[step].claimed)
+
+    def solve(self, step: Fraction) -> None:
+        """Solve a step; one that was stopped by its share of the time gets more."""
+        again = step in self.bounds
+        formulation = self.grid.formulation(step)
+        self._record(step, formulation, self._result(formulation, 1 if again else SETTINGS.parts_of_time))
+
+    def _result(self, formulation: AllocationFormulation, parts: int = SETTINGS.parts_of_time) -> Result:
+        """Solve a cluster as `solve` does, without the diagnosis, which only the last one gets."""
+        left = self.clock.remaining_s
+        limit = None if left is None else max(left / parts, 1e-3)
+        options = self.options.model_copy(update={"gap": self.gap, "time_limit_s": limit})
+        clock = Clock(limit)
+        if formulation.elementary_infeasibility() is not None:
+            outcome = Outcome(infeasible=True)
+        else:
+            outcome = AllocationExact().solve(formulation, options, clock)
+        return conclude(formulation, "exact", options, outcome, clock.elapsed_s)
+
+    def _record(self, step: Fraction, formulation: AllocationFormulation, result: Result) -> None:
+        """Keep the bound and the plan of a solve."""
+        if result.status == "infeasible":
+            proven = _proves_none(formulation, result.certificate)
+            certified = math.inf if proven else formulation.elementary_bounds()[0] or 0.0
+            self.bounds[step] = Bound(math.inf, certified, result.certificate)
+            return
+        bound = _bound_of(formulation, result)
+        self._update_bound(step, bound)
+        if result.plan is None or result.objective is None:
+            return
+        plan = self._with_shared_entries(result)
+        place, capacities = self.grid.place(step, self.grid.used(formulation, plan))
+        if place != step:
+            cheaper = self.grid.formulation(place)
+            if cheaper.violations(plan):
+                return
+            # The dual prices prove at least as much for the cheaper cluster, which has less capacity.
+            own = cheaper.certified_bounds(result.certificate)[0] or 0.0
+            self._update_bound(place, replace(bound, claimed=max(bound.claimed, own), certified=own))
+        self._update_incumbent(place, capacities, result.objective, plan)
+
+    def _update_bound(self, step: Fraction, bound: Bound) -> None:
+        """Keep a bound, unless a better one is known."""
+        before = self.bounds.get(step)
+        if before is None or bound.certified > before.certified or bound.claimed > before.claimed:
+            self.bounds[step] = bound
+
+    def _update_incumbent(
+        self, step: Fraction, capacities: Mapping[str, float], value: float, plan: tuple[JobAllocation, ...]
+    ) -> None:
+        """Keep a plan of a step if it is the best one yet; its cluster must determine its step."""
+        before, rate = self.found.get(step), self.grid.cost_of(capacities)
+        better = before is None or value < before.value
+        if better and self.grid.step_of(rate, capacities) == step:
+            self.found[step] = Found(value, capacities, rate, plan)
+
+    def _with_shared_entries(self, result: Result) -> tuple[JobAllocation, ...]:
+        """Return a plan whose entries are shared with the other plans, which are much alike."""
+        entries = []
+        for entry in result.plan or ():
+            assert isinstance(entry, JobAllocation)
+            key = entry.job, entry.variant, entry.ps, entry.workers
+            entries.append(self._same.setdefault(key, entry))
+        return tuple(entries)
+
+    def values(self) -> dict[Fraction, float]:
+        """Return Σ ω t of the best plan of each step."""
+        return {step: found.value for step, found in self.found.items()}
+
+    def _worst(self) -> Fraction | None:
+        """Return the step to solve next; None where nothing more can be gained."""
+        values = self.values()
+        certified = intervals(self.grid, values, {x: bound.certified for x, bound in self.bounds.items()})
+        claimed = intervals(self.grid, values, {x: bound.claimed for x, bound in self.bounds.items()})
+        pairs = zip(certified, claimed, strict=True)
+        for interval, believed in sorted(pairs, key=lambda pair: -pair[0].error):
+            if interval.error <= self.error:
+                return None
+            if believed.error <= self.error and self._own_gap(interval) > self.error / 2:
+                continue  # the certificate of the dearest step is too weak for splits to help
+            step = self._split(interval)
+            if step is not None:
+                return step
+        return None
+
+    def _split(self, interval: Interval) -> Fraction | None:
+        """Return which step of a interval to solve, if any helps."""
+        own = self.bounds.get(interval.high)
+        if own is not None and own.limit == "time" and self._own_gap(interval) > self.error / 2:
+            return interval.high
+        if interval.low >= interval.high:
+            return None
+        low, high = interval.low, interval.high
+        dearest = self.grid.previous(high)
+        if low not in self._tried and self._is_flat(interval):
+            self._tried.add(low)
+            return dearest  # the whole fall may be at the dearest step, which a single solve shows
+        if low == ZERO or interval.point is None or interval.bound <= 0:
+            amount = (low + high) / 2
+        else:
+            # Completion times fall about geometrically: equal ratios of cost give equal ratios of time.
+            falls = math.log(interval.value / interval.bound)
+            parts = (
+                2
+                if not self.error
+                else max(2, math.ceil(falls / -math.log1p(-SETTINGS.aimed_share * self.error)))
+            )
+            amount = low * Fraction(float(high / low) ** (parts // 2 / parts))
+        step = self.grid.at_most(amount)
+        return min(max(step, low), dearest)
+
+    def _is_flat(self, interval: Interval) -> bool:
+        """Return whether the best plan of the step below the interval belongs to a cheaper step."""
+        below = self.grid.previous(interval.low) if interval.low > ZERO else ZERO
+        return interval.point is not None and interval.point < below in self.bounds
+
+    def _own_gap(self, interval: Interval) -> float:
+        """Return the relative distance of the best plan of the interval's dearest step from its bound."""
+        value = min((f.value for step, f in self.found.items() if step <= interval.high), default=math.inf)
+        return 1.0 if math.isinf(value) or not value else 1 - interval.bound / value
+
+
+def mean(total: float, grid: ClusterGrid) -> float | None:
+    """Return the mean that a sum of weighted completion times stands for; None where it is infinite."""
+    return None if math.isinf(total) else total / grid.weight
+
+
+def point_of(grid: ClusterGrid, found: Found, bound: Bound | None) -> AllocationPoint:
+    """Return a plan with its cluster and bound as a point; by rounding, a bound may exceed the plan."""
+    if bound is not None:
+        claimed, certified = min(bound.claimed, found.value), min(bound.certified, found.value)
+        bound = replace(bound, claimed=claimed, certified=certified)
+    return AllocationPoint(
+        rate_usd_per_hour=found.rate,
+        capacities=dict(found.capacities),
+        mean_completion_s=found.value / grid.weight,
+        bound_s=None if bound is None else mean(bound.claimed, grid),
+        certified_bound_s=None if bound is None else mean(bound.certified, grid),
+        prices=None if bound is None else bound.prices,
+        certificate=None if bound is None else bound.certificate,
+        plan=found.plan,
+    )
+
+
+def _bound_of(formulation: AllocationFormulation, result: Result) -> Bound:
+    """Return the bounds of a solve that found a plan, or at least not that there is none.
+
+    Where a bound exceeds the plan by rounding, the result says the plan's value. The plan may belong to a
+    cheaper step, so that the bound of this one is what its certificate proves.
+    """
+    claimed, certified = result.bound or 0.0, result.certified_bound or 0.0
+    if certified == result.objective:
+        certified = formulation.certified_bounds(result.certificate)[0] or 0.0
+    return Bound(max(claimed, certified), certified, result.certificate, result.prices, result.limit)
+
+
+def _proves_none(formulation: AllocationFormulation, certificate: object) -> bool:
+    if formulation.elementary_infeasibility() is not None:
+        return True
+    bound = formulation.certified_bounds(certificate)[0]
+    return bound is not None and math.isinf(bound)
+
 
 MOST_DIAGNOSED = 20_000
 """Configurations of a cluster up to which an elastic model finds the capacity that is missing."""

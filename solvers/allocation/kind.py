@@ -2,13 +2,12 @@
 
 from ..common.kind import SolverKind
 from .brute_force import AllocationBruteForce
-from .certify import certify
 from .cp_sat import AllocationCpSat
 from .diagnose import diagnose
-from .exact import AllocationExact
-from .marginal_gain import MarginalGain
-from .nonlinear.geometric import AllocationGeometric
-from .nonlinear.minlp import AllocationMinlp
+from .exact import AllocationExact, certify
+from .geometric_program import AllocationGeometric
+from .heuristics import MarginalGain
+from .minlp import AllocationMinlp
 
 ALLOCATION = SolverKind(
     exact=AllocationExact(),

@@ -1,4 +1,13 @@
-"""The Lagrangian dual of a multiple-choice knapsack: best dual prices by cutting planes (Kelley 1960).
+"""The multiple-choice knapsack of an allocation, its Lagrangian dual, and bounds in exact arithmetic.
+
+The multiple-choice multi-dimensional knapsack that an allocation is (Sinha & Zoltners 1979).
+
+    minimise Σ_k c_k x_k  subject to  Σ_{k of j} x_k = 1 for every job j,  Σ_k a_kr x_k ≤ b_r for every r
+
+Its items are configurations, its classes are jobs. Methods relax it by dual prices, drop items from it and
+hand the rest to a solver; every item remembers the index of its configuration.
+
+The Lagrangian dual of a multiple-choice knapsack: best dual prices by cutting planes (Kelley 1960).
 
     L(λ) = Σ_j min_k (c_k + λ·a_k) − λ·b,  λ ≥ 0
 
@@ -6,20 +15,126 @@ is concave and piecewise linear, and an evaluation is one pass over the items. K
 minimum of the linear pieces seen so far. Two steps make it fast at scale: the prices of a sample of the jobs
 locate a box for the best ones, and within a box few items can ever be chosen, so that only the first pass
 reads them all. Wherever the box ends too early, it grows.
+
+Lagrangian bounds that hold in exact arithmetic, as the methods claim them.
+
+For dual prices λ ≥ 0, L(λ) = Σ_j min_k (c_k + λ·a_k) − λ·b bounds every choice from below (Fisher 1981), and
+Σ_j min {λ·a_k : t_k < T} > λ·b shows that no plan ends before T. Sums of floats are rounded; each side is
+moved by more than that, so that a bound is never too high. The check has an implementation of its own, which
+shares nothing with this one; tests compare them.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...formulations.allocation.configurations import Configurations
+from ...formulations.common.clock import time_is_up
 from ...instances.common.arrays import Floats, Ints
-from ..backends.cutting_planes import Envelope
+from ..backends.highs import Envelope
 from ..common.base import Clock
-from .knapsack import MultipleChoice
+
+JOBS_AT_ONCE = 4096
+"""Some hundred thousand items, which fit in a processor's cache."""
+
+
+@dataclass(frozen=True)
+class MultipleChoice:
+    """A multiple-choice knapsack in columns; items of job j are `start[j]` to `start[j + 1]`.
+
+    Attributes
+    ----------
+    start
+        Shape (J + 1,); every job has an item.
+    cost, demand
+        Shapes (K,) and (K, R).
+    limit
+        Shape (R,).
+    configuration
+        Shape (K,): index of each item in the configuration table.
+    """
+
+    start: Ints
+    cost: Floats
+    demand: Floats
+    limit: Floats
+    configuration: Ints
+
+    @classmethod
+    def of(cls, configs: Configurations, cost: Floats) -> MultipleChoice:
+        """Return the problem of a whole configuration table."""
+        return cls(configs.start, cost, configs.demand, configs.limit, np.arange(len(cost)))
+
+    @property
+    def jobs(self) -> int:
+        """Number of jobs."""
+        return len(self.start) - 1
+
+    def parts(self) -> Iterator[tuple[slice, slice, Ints]]:
+        """Yield the items of some jobs at a time, these jobs, and where each starts among the items."""
+        for first in range(0, self.jobs, JOBS_AT_ONCE):
+            start = self.start[first : first + JOBS_AT_ONCE + 1]
+            items = slice(int(start[0]), int(start[-1]))
+            yield items, slice(first, first + len(start) - 1), start - start[0]
+
+    def _priced(self, prices: Floats) -> Iterator[tuple[slice, Ints, Floats, Floats]]:
+        """Yield parts with c_k + λ·a_k of their items, and the least of each job."""
+        for part, _, start in self.parts():
+            value = self.demand[part] @ prices
+            value += self.cost[part]
+            yield part, start, value, np.minimum.reduceat(value, start[:-1])
+
+    def choose(self, prices: Floats) -> tuple[Floats, Ints]:
+        """Return min_k (c_k + λ·a_k) of each job, and the first item that attains it; shapes (J,)."""
+        least, chosen = [], []
+        for part, start, value, low in self._priced(prices):
+            reached = np.flatnonzero(value == np.repeat(low, np.diff(start)))
+            least.append(low)
+            chosen.append(part.start + reached[np.searchsorted(reached, start[:-1])])
+        return np.concatenate(least), np.concatenate(chosen)
+
+    def least_costs(self, prices: Floats) -> Floats:
+        """Return min_k (c_k + λ·a_k) of each job, shape (J,)."""
+        return np.concatenate([low for *_, low in self._priced(prices)])
+
+    def reduced_costs(self, prices: Floats) -> Floats:
+        """Return c_k + λ·a_k less the least of the item's job, shape (K,)."""
+        reduced = np.empty(len(self.cost))
+        for part, start, value, low in self._priced(prices):
+            reduced[part] = value - np.repeat(low, np.diff(start))
+        return reduced
+
+    def take(self, items: Ints) -> Floats:
+        """Return what some items take together, shape (R,)."""
+        total: Floats = self.demand[items].sum(axis=0)
+        return total
+
+    def fits(self, items: Ints) -> bool:
+        """Return whether some items keep the limits together."""
+        return bool((self.take(items) <= self.limit).all())
+
+    def value(self, items: Ints) -> float:
+        """Return what some items cost together."""
+        return math.fsum(self.cost[items])
+
+    def only(self, keep: NDArray[np.bool_]) -> MultipleChoice:
+        """Return the problem of the items that are kept; to choose, every job must keep one."""
+        counts = np.add.reduceat(keep, self.start[:-1], dtype=np.int64)
+        start = np.concatenate([[0], np.cumsum(counts)])
+        return MultipleChoice(start, self.cost[keep], self.demand[keep], self.limit, self.configuration[keep])
+
+    def sample(self, jobs: Ints) -> MultipleChoice:
+        """Return the problem of some of the jobs, in order, with their share of the limits."""
+        keep = np.zeros(self.jobs, dtype=bool)
+        keep[jobs] = True
+        sampled = self.only(np.repeat(keep, np.diff(self.start)))
+        # Jobs outside the sample keep nothing, so that they start where the next one does.
+        return replace(sampled, start=np.unique(sampled.start), limit=self.limit * (len(jobs) / self.jobs))
 
 
 @dataclass(frozen=True)
@@ -182,3 +297,64 @@ def _kelley(
     at_edge = 1e-6 * half
     edge = (best.prices >= high - at_edge) | ((best.prices <= low + at_edge) & (low > 0))
     return best, edge
+
+
+ROUNDING = 1e-13
+"""Relative; more than a thousand roundings of single products and sums."""
+UNDERFLOW = 1e-280
+"""Absolute; what products of tiny figures may lose."""
+
+
+def knapsack_bound(problem: MultipleChoice, prices: Floats) -> float:
+    """Return L(λ), rounded down; negative prices count as 0.
+
+    Parameters
+    ----------
+    prices
+        λ, shape (R,).
+    """
+    prices = np.maximum(prices, 0.0)
+    least = _least_sum(problem, prices) * (1 - ROUNDING)
+    return least - _priced_limit(problem, prices) if prices.any() else least
+
+
+def makespan_bound(configs: Configurations, prices: Floats) -> float:
+    """Return the largest completion time before which the prices prove that no plan ends.
+
+    The bisection over the completion times ends early where the time is up.
+
+    Returns
+    -------
+    bound
+        Seconds; infinite where there is no plan at all.
+    """
+    prices = np.maximum(prices, 0.0)
+    if (np.diff(configs.start) == 0).any():
+        return math.inf
+    problem = MultipleChoice.of(configs, np.zeros(len(configs.time_s)))
+    limit = _priced_limit(problem, prices)
+
+    def excluded(time_s: float) -> bool:
+        in_time = replace(problem, cost=np.where(configs.time_s < time_s, 0.0, math.inf))
+        return _least_sum(in_time, prices) * (1 - ROUNDING) > limit
+
+    if excluded(math.inf):
+        return math.inf
+    times = np.unique(configs.time_s)
+    slowest_alone = float(np.minimum.reduceat(configs.time_s, configs.start[:-1]).max())
+    low, high = int(np.searchsorted(times, slowest_alone)), len(times)
+    while low + 1 < high and not time_is_up():
+        middle = (low + high) // 2
+        low, high = (middle, high) if excluded(float(times[middle])) else (low, middle)
+    return float(times[low])
+
+
+def _least_sum(problem: MultipleChoice, prices: Floats) -> float:
+    """Return Σ_j min_k (c_k + λ·a_k)."""
+    least = problem.least_costs(prices)
+    return math.fsum(math.fsum(least[jobs]) for _, jobs, _ in problem.parts())
+
+
+def _priced_limit(problem: MultipleChoice, prices: Floats) -> float:
+    """Return λ·b, rounded up."""
+    return math.fsum((prices * problem.limit).tolist()) * (1 + ROUNDING) + UNDERFLOW

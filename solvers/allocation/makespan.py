@@ -22,16 +22,12 @@ import numpy as np
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...instances.common.arrays import Floats, Ints
 from ..backends.base import BackendError
-from ..backends.cutting_planes import highest_point
+from ..backends.highs import highest_point
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
-from .core import solve_core
-from .incumbent import IncumbentSearch
-from .knapsack import MultipleChoice
-from .lagrangian import best_prices
-from .lagrangian_bound import makespan_bound
-from .marginal_gain import choose_by_gain
-from .rounding import improve, round_prices
+from .heuristics import choose_by_gain, improve, round_prices
+from .lagrangian import MultipleChoice, best_prices, makespan_bound
+from .total_time import IncumbentSearch, solve_core
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ...instances.common.errors import OptionError
-from ..common.interrupting import interrupted
 from ..common.result import Limit
-from .base import Answer, Backend, BackendError, Request, installed
-from .threads import GRACE, GRACE_S
+from ..common.search_control import interrupted
+from .base import GRACE, GRACE_S, Answer, Backend, BackendError, Request, installed
 
 LOG_ROUNDING = 0.0005
 """CBC's log shows bounds with three decimals."""

@@ -17,11 +17,10 @@ from ...formulations.common.objective import Objective
 from ...formulations.common.tolerance import loosened
 from ...instances.common.errors import OptionError
 from ..common.base import Clock, FormulationT_contra, Outcome, Solver
-from ..common.interrupting import interrupted
 from ..common.options import SolveOptions
 from ..common.result import Limit
-from .base import BackendError, installed
-from .threads import within
+from ..common.search_control import interrupted
+from .base import BackendError, installed, within
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

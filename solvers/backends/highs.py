@@ -1,8 +1,22 @@
-"""HiGHS through highspy, with true bounds and honest reasons for stopping."""
+"""HiGHS through highspy, with true bounds and honest reasons for stopping.
+
+Branch and bound of HiGHS on a `HighsLp`, without PuLP and with the tightest tolerances.
+
+Kelley's cutting-plane method: the master problem, which maximises a lower envelope of linear pieces.
+
+    maximise  min_i (constant_i + slope_i·x)  subject to  low ≤ x ≤ high, and Σ x = total where one is given
+
+It maximises Lagrangian duals (Kelley, "The cutting-plane method for solving convex programs", Journal of the
+SIAM 8, 1960).
+
+A few variables and a few dozen rows, solved by HiGHS itself: `scipy.optimize` would wrap the same solver, and
+takes longer to import than most instances to solve.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -11,18 +25,160 @@ from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
 from ...instances.common.arrays import Flags, Floats, Ints
-from ...instances.common.errors import OptionError
-from .base import Answer, Backend, Request, installed
-from .highs_mip import (
-    TOLERANCE,
-    TOLERANCES,
-    how_it_ended,
-    linear_program,
-    solver_with,
-    start_from,
-    threads_and_seed,
-)
-from .threads import run_highs
+from ...instances.common.errors import ClusterplanError, OptionError
+from ..common.base import Clock
+from ..common.options import SolveOptions
+from ..common.result import Limit
+from .base import Answer, Backend, BackendError, Ending, Request, installed, run_highs
+
+TOLERANCE = 1e-9
+"""HiGHS's default of 1e-6 moves small objectives by more than the gap that is asked for."""
+KINDS_OF_TOLERANCE = ("mip_feasibility", "primal_feasibility", "dual_feasibility")
+TOLERANCES: dict[str, Any] = {f"{kind}_tolerance": TOLERANCE for kind in KINDS_OF_TOLERANCE}
+FIXED = {**TOLERANCES, "small_matrix_value": 1e-12, "mip_rel_gap": 0.0}
+
+
+def threads_and_seed(threads: int | None, seed: int | None) -> dict[str, Any]:
+    """Return HiGHS's settings for these, as far as they were given."""
+    given = {"threads": threads, "random_seed": None if seed is None else seed % 2**31}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def branch_and_bound(
+    model: Any, settings: dict[str, Any], clock: Clock, options: SolveOptions, start: Floats | None = None
+) -> tuple[Floats | None, float, Limit]:
+    """Return the values of the columns, the bound, and the limit that stopped HiGHS.
+
+    Parameters
+    ----------
+    model
+        A `HighsLp`, to be minimised.
+    settings
+        Options of HiGHS beside the tight tolerances.
+    start
+        Values of the columns to start from.
+
+    Returns
+    -------
+    values, bound, limit
+        No values if none were found; the bound is infinite if it was proven that there are none.
+
+    Raises
+    ------
+    BackendError
+        If HiGHS gives up.
+    """
+    settings = {**FIXED, **settings, **threads_and_seed(options.threads, options.seed)}
+    if clock.remaining_s is not None:
+        settings["time_limit"] = clock.remaining_s
+    highs = solver_with(settings, BackendError)
+    highs.passModel(model)
+    if start is not None:
+        start_from(highs, start)
+    if not run_highs(highs, clock):
+        return None, -math.inf, "time"
+    ended = how_it_ended(highs, by_target=True)
+    if ended.infeasible:
+        return None, math.inf, "none"
+    bound = highs.getInfo().mip_dual_bound
+    values = np.array(highs.getSolution().col_value) if ended.found else None
+    return values, float(bound) if abs(bound) < highs.inf else -math.inf, ended.limit
+
+
+def linear_program(
+    cost: Floats,
+    columns: tuple[Floats, Floats],
+    rows: tuple[Floats, Floats],
+    matrix: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]], Floats],
+    whole: Iterable[bool] = (),
+    by_rows: bool = False,
+) -> Any:
+    """Return a `HighsLp`, to be minimised.
+
+    Parameters
+    ----------
+    cost
+        Shape (n,).
+    columns, rows
+        The least and the most of each, shapes (n,) and (m,).
+    matrix
+        Starts, indices and values of a compressed sparse matrix: of columns, or of rows if `by_rows`.
+    whole
+        Which columns are integers; nothing if none is.
+    """
+    import highspy
+
+    lp, formats, types = highspy.HighsLp(), highspy.MatrixFormat, highspy.HighsVarType
+    lp.num_col_, lp.num_row_ = len(cost), len(rows[0])
+    lp.col_cost_ = cost
+    lp.col_lower_, lp.col_upper_ = columns
+    lp.row_lower_, lp.row_upper_ = rows
+    lp.a_matrix_.format_ = formats.kRowwise if by_rows else formats.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = matrix
+    lp.integrality_ = [types.kInteger if integer else types.kContinuous for integer in whole]
+    return lp
+
+
+def solver_with(settings: Mapping[str, Any], refusal: type[ClusterplanError]) -> Any:
+    """Return HiGHS with these settings.
+
+    Raises
+    ------
+    ClusterplanError
+        The refusal, if it does not accept one of them.
+    """
+    import highspy
+
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    if "threads" in settings:
+        highspy.Highs.resetGlobalScheduler(True)  # or it keeps the number that this process began with
+    for key, value in settings.items():
+        if highs.setOptionValue(key, value) != highspy.HighsStatus.kOk:
+            raise refusal(f"HiGHS does not accept the option {key!r} = {value!r}")
+    return highs
+
+
+def start_from(highs: Any, values: Sequence[float] | Floats) -> None:
+    """Give HiGHS values of the columns to start from."""
+    import highspy
+
+    solution = highspy.HighsSolution()
+    solution.col_value = values
+    highs.setSolution(solution)
+
+
+def how_it_ended(highs: Any, by_target: bool = False) -> Ending:
+    """Return how the last run ended.
+
+    Parameters
+    ----------
+    by_target
+        Whether it was given an objective at which it may stop.
+
+    Raises
+    ------
+    BackendError
+        If that is neither an answer nor a limit.
+    """
+    import highspy
+
+    kinds, status = highspy.HighsModelStatus, highs.getModelStatus()
+    found = highs.getInfo().primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible) and not found:
+        return Ending(found, True, "none")
+    limits: dict[Any, Limit] = {
+        kinds.kTimeLimit: "time",
+        kinds.kInterrupt: "interrupt",
+        kinds.kMemoryLimit: "memory",
+        kinds.kIterationLimit: "node",
+        kinds.kSolutionLimit: "node",
+    }
+    targets = (kinds.kObjectiveTarget, kinds.kObjectiveBound) if by_target else ()
+    if status not in limits and status not in (kinds.kOptimal, *targets):
+        raise BackendError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
+    return Ending(found, False, limits.get(status, "none"))
+
 
 LARGEST_ENTRY = 1e4
 """The largest coefficient of a row: beyond, sums of doubles are rounded by as much as HiGHS tolerates."""
@@ -135,3 +291,67 @@ def _fair_factors(owner: Ints, entries: Floats, over_integers: Flags) -> Floats:
 
 def _limits(given: Iterable[float | None], infinite: float) -> NDArray[np.float64]:
     return np.array([infinite if limit is None else limit for limit in given], dtype=float)
+
+
+def highest_point(
+    constants: Floats, slopes: Floats, low: Floats, high: Floats, total: float | None = None
+) -> tuple[Floats, float] | None:
+    """Return where the envelope is highest, and how high; None if HiGHS does not say.
+
+    Parameters
+    ----------
+    constants, slopes
+        Shapes (n,) and (n, R).
+    low, high
+        The box, shapes (R,).
+    """
+    import highspy
+
+    # One more column h is the height: h − slope_i·x ≤ constant_i for every piece, and h is maximised.
+    pieces, size = slopes.shape
+    rows = np.column_stack([-slopes, np.ones(pieces)])
+    least, most = np.full(pieces, -np.inf), constants
+    if total is not None:
+        rows = np.vstack([rows, [*np.ones(size), 0.0]])
+        least, most = np.append(least, total), np.append(most, total)
+    cost, columns = np.append(np.zeros(size), -1.0), (np.append(low, -np.inf), np.append(high, np.inf))
+    starts, index = np.arange(len(rows) + 1) * (size + 1), np.tile(np.arange(size + 1), len(rows))
+    lp = linear_program(cost, columns, (least, most), (starts, index, rows.ravel()), by_rows=True)
+    highs = solver_with({}, BackendError)
+    highs.passModel(lp)
+    highs.run()
+    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return None
+    values = np.array(highs.getSolution().col_value)
+    return values[:-1], float(values[-1])
+
+
+class Envelope:
+    """The cutting planes of a concave function found so far: f(x) ≤ constant_i + slope_i·x."""
+
+    def __init__(self) -> None:
+        self.constants: list[float] = []
+        self.slopes: list[Floats] = []
+
+    def highest(self, best: Floats, value: float, low: Floats, high: Floats) -> tuple[Floats, float]:
+        """Return where within a box the envelope is highest, and by how much above the best value.
+
+        Distances are taken from the best point in units of the box, and heights in units of how far the
+        pieces lie above the best value: near the end both are tiny beside the figures themselves.
+
+        Parameters
+        ----------
+        best, value
+            The best point so far, and the function's value there.
+        """
+        # A box of no width in some direction still needs a unit to divide by.
+        wide = np.maximum(high - low, 1e-300)
+        slopes = np.array(self.slopes)
+        above = np.array(self.constants) + slopes @ best - value
+        slopes = slopes * wide
+        unit = max(float(np.median(np.abs(above))), float(np.abs(slopes).max()) * 1e-9, 1e-300)
+        box = ((low - best) / wide, (high - best) / wide)
+        answer = highest_point(above / unit, slopes / unit, *box)
+        if answer is None:
+            return best, 0.0
+        return np.clip(best + answer[0] * wide, low, high), answer[1] * unit

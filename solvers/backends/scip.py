@@ -8,8 +8,8 @@ from importlib import metadata
 from typing import Any
 
 from ...instances.common.errors import OptionError
-from ..common.interrupting import interrupted
 from ..common.result import Limit
+from ..common.search_control import interrupted
 from .base import Answer, Backend, BackendError, Ending, Request, installed
 
 SCIP_LIMITS: dict[str, Limit] = {

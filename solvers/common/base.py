@@ -2,13 +2,19 @@
 
 A solver never says "optimal". `run.py` recomputes the objective of its plan, verifies every constraint and
 concludes the status from the bounds (`conclude.py`).
+
+A method under its own name that looks at the formulation first, and then lets another do the work.
+
+Problems of another kind inside a method, which must not import that kind.
+
+Whoever runs solvers says here how a document is solved; a method asks for it by the document.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -16,7 +22,7 @@ from ...formulations.common.clock import Clock
 from ...formulations.common.formulation import Formulation
 from ...instances.common.errors import OptionError
 from .options import SolveOptions
-from .result import Limit
+from .result import Limit, Result
 
 __all__ = ["Clock", "Feature", "MethodOption", "Outcome", "Solver"]
 
@@ -170,3 +176,48 @@ class Solver(ABC, Generic[FormulationT_contra]):
     def setting(self, options: SolveOptions, key: str) -> Any:
         """Return a method option, or its default."""
         return options.method_options.get(key, self.method_options[key].default)
+
+
+class Delegating(Solver[FormulationT_contra]):
+    """Has the name, the settings and the features of the method that it delegates to."""
+
+    def __init__(self, method: Solver[Any]) -> None:
+        self.method = method
+        self.kinds = method.kinds
+        self.name, self.proves, self.what = method.name, method.proves, method.what
+        self.features = method.features
+
+    @property
+    def method_options(self) -> Mapping[str, Any]:  # type: ignore[override]  # of the instance, not the class
+        """The method's own settings."""
+        return self.method.method_options
+
+    def unavailable(self) -> str | None:
+        """Return why the method cannot be used."""
+        return self.method.unavailable()
+
+    def check_options(self, options: SolveOptions) -> None:
+        """Refuse every option that the method would ignore."""
+        self.method.check_options(options)
+
+
+SolveDocument = Callable[[Mapping[str, Any], str, SolveOptions], Result]
+_ways: list[SolveDocument] = []
+
+
+def offer(way: SolveDocument) -> None:
+    """Say how documents are solved from now on."""
+    _ways[:] = [way]
+
+
+def solve_document(document: Mapping[str, Any], solver: str, options: SolveOptions) -> Result:
+    """Return the verified result of a document of any kind.
+
+    Raises
+    ------
+    LookupError
+        If nobody has said how, which `solvers.run` does when it is imported.
+    """
+    if not _ways:
+        raise LookupError("nobody has said how documents are solved; import clusterplan.solvers.run")
+    return _ways[0](document, solver, options)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .base import Clock, Outcome, Solver
-from .diagnosis import Diagnose
+from .conclude import Diagnose
 
 Search = Callable[[Any, Clock], Sequence[Any] | None]
 """Returns a plan of a formulation, or None where it finds none in time."""

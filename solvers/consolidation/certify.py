@@ -10,11 +10,10 @@ from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
-from .objective_steps import reached_level
 from .patterns.column_generation import Program, certified
-from .patterns.columns_of_plan import add_plan_columns
 from .patterns.master import RestrictedMaster
-from .settings import SETTINGS
+from .patterns.plan_of_columns import add_plan_columns
+from .progress import SETTINGS, reached_level
 
 
 def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:

@@ -27,16 +27,13 @@ from ..common.result import Limit
 from . import named_servers
 from .brute_force import ConsolidationBruteForce, few_placements
 from .certify import certified_goals
-from .heuristics.best_fit import BestFit
+from .heuristics.list_heuristics import BestFit
 from .keep_in_place import stay_put
-from .objective_steps import kept_level
 from .pattern_search import PatternSearch
 from .patterns.column_generation import Integers, Program, Relaxed, certified
-from .patterns.columns_of_plan import add_plan_columns
 from .patterns.master import RestrictedMaster
-from .patterns.plan_of_columns import Disaggregation
-from .progress import CLOSE, Progress, is_reached
-from .settings import SETTINGS
+from .patterns.plan_of_columns import Disaggregation, add_plan_columns
+from .progress import CLOSE, SETTINGS, Progress, is_reached, kept_level
 from .traffic import TrafficSearch
 from .waste_budget import covering
 

@@ -10,7 +10,7 @@ from ...instances.consolidation.instance import Server
 from ...instances.consolidation.job import PlacementJob
 from ..common.base import Clock
 from ..common.options import SolveOptions
-from .heuristics.best_fit import BestFit
+from .heuristics.list_heuristics import BestFit
 
 
 def stay_put(formulation: ConsolidationFormulation, patience: Clock) -> list[JobPlacement] | None:

@@ -1,11 +1,10 @@
 """What consolidation consists of on this floor."""
 
 from ..common.kind import SolverKind
-from .around_fixed_jobs import AroundFixedJobs, certify_around, diagnose_around, search_around
 from .brute_force import ConsolidationBruteForce
 from .certify import certify
 from .cp_sat import ConsolidationCpSat
-from .devices.dispatch import (
+from .devices.exact import (
     BestFitOnDevices,
     BruteForceOnDevices,
     ExactOnDevices,
@@ -16,12 +15,18 @@ from .devices.dispatch import (
 )
 from .diagnose import diagnose
 from .exact import ConsolidationExact
-from .heuristics.best_fit import BestFit, ConsolidateOrWait
-from .heuristics.bin_centric import BinCentric
-from .heuristics.first_fit import FirstFit, FirstFitBySum
-from .heuristics.scored_fit import BestFitCosine, BestFitDotProduct, BestFitNorm
+from .heuristics.list_heuristics import (
+    BestFit,
+    BestFitCosine,
+    BestFitDotProduct,
+    BestFitNorm,
+    BinCentric,
+    ConsolidateOrWait,
+    FirstFit,
+    FirstFitBySum,
+)
 from .keep_in_place import stay_put
-from .where_nothing_moves import WhereNothingMoves
+from .presolve import AroundFixedJobs, WhereNothingMoves, certify_around, diagnose_around, search_around
 
 CONSOLIDATION = SolverKind(
     exact=AroundFixedJobs(WhereNothingMoves(ExactOnDevices(ConsolidationExact()))),

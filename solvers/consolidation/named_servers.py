@@ -11,7 +11,7 @@ from ..backends import cp_sat
 from ..common.base import Clock, Outcome
 from ..common.options import SolveOptions
 from .cp_sat import ConsolidationCpSat
-from .settings import SETTINGS
+from .progress import SETTINGS
 
 
 def solve(

@@ -19,14 +19,11 @@ from ..common.options import SolveOptions
 from . import named_servers
 from .heuristics.local_search import SearchSettings, improve
 from .keep_in_place import stay_put
-from .objective_steps import reached_level
 from .patterns.column_generation import Program, Relaxed, certified
-from .patterns.columns_of_plan import add_plan_columns
 from .patterns.master import RestrictedMaster
-from .patterns.plan_of_columns import Disaggregation
+from .patterns.plan_of_columns import Disaggregation, add_plan_columns
 from .patterns.plan_of_relaxation import plan_of_relaxation
-from .progress import Progress
-from .settings import SETTINGS
+from .progress import SETTINGS, Progress, reached_level
 from .waste_budget import covering
 
 log = logging.getLogger("clusterplan")

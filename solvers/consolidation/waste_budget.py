@@ -22,13 +22,13 @@ import numpy as np
 from ...formulations.common.clock import check_time
 from ...formulations.consolidation.classes import ClassTable
 from ...instances.common.arrays import Ints
+from ..backends.base import within
 from ..backends.cp_sat import interleaved
-from ..backends.threads import within
 from ..common.base import Clock
 from ..common.options import SolveOptions
 from .patterns.column_generation import Integers, Program
 from .patterns.master import RestrictedMaster
-from .settings import SETTINGS
+from .progress import SETTINGS
 
 log = logging.getLogger("clusterplan")
 

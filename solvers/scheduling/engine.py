@@ -18,7 +18,7 @@ from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import ClusterplanError
 from ...instances.scheduling.instance import SchedulingInstance
 from .kernels import add_to, changes, choice_fault, earliest, total
-from .placement.places import Places
+from .placement import Places
 from .policy import Policy
 from .seen import Knowledge, Sight
 

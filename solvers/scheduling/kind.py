@@ -5,11 +5,10 @@ from typing import Any
 from ..common.base import Solver
 from ..common.kind import SolverKind
 from .brute_force import SchedulingBruteForce
-from .certify import certify, diagnose
-from .dl2.solver import LearnedPolicy
-from .exact import SchedulingExact
+from .exact import SchedulingExact, certify, diagnose
 from .methods import POLICIES, optimus_exact
-from .policies.optimus_exact import allocation_by
+from .policies.dl2_solver import LearnedPolicy
+from .policies.optimus import allocation_by
 from .search.price import Price
 
 

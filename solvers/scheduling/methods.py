@@ -16,26 +16,20 @@ from ...instances.common.errors import OptionError, OutOfTimeError
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.options import SolveOptions
+from . import muri
 from .engine import Engine, EvictionError, Schedule, StuckError
-from .event_state import Rule
-from .muri import simulation as muri
-from .placement.places import RULES
-from .policies.first_come import Backfill, FirstCome
-from .policies.gandiva import TimeSlice, turn_s
-from .policies.gittins import Gittins
-from .policies.least_attained import LeastAttained, Queues
-from .policies.max_min import MaxMin
-from .policies.optimus import Optimus
-from .policies.optimus_exact import Allocate, OptimusExact
-from .policies.round_robin import RoundRobin
-from .policies.shortest import Shortest, ShortestRemaining, ShortestService
-from .policies.tenants import TenantQueues
-from .policies.themis import Themis
+from .placement import RULES
+from .policies.attained_service import Gittins, LeastAttained, Queues
+from .policies.fairness import MaxMin, TenantQueues, Themis
+from .policies.optimus import Allocate, Optimus, OptimusExact
+from .policies.static_order import Backfill, FirstCome, Shortest, ShortestRemaining, ShortestService
+from .policies.time_slicing import RoundRobin, TimeSlice, turn_s
 from .policy import Policy
 from .round_policy import RoundPolicy
 from .rounds import RoundEngine
+from .search.event_state import Rule
+from .search.simulator import Server, first_come, shortest, shortest_remaining, shortest_service
 from .seen import Knowledge
-from .serve import Server, first_come, shortest, shortest_remaining, shortest_service
 
 POOLED = "the servers are taken as one pool"
 

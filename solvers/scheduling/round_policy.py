@@ -1,4 +1,7 @@
-"""The contract of a policy that decides anew from time to time: in which configuration each job runs."""
+"""The contract of a policy that decides anew from time to time: in which configuration each job runs.
+
+What a policy sees that chooses configurations: menus of jobs that have arrived, as far as it may know.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,118 @@ import numpy as np
 
 from ...formulations.common.compiled import compiled
 from ...instances.common.arrays import Flags, Floats, Ints
-from .menu_seen import MenuSeen
-from .seen import Knowledge
+from ...instances.scheduling.instance import SchedulingInstance
+from .seen import Knowledge, Seen, widths
+
+
+class MenuSeen(Seen):
+    """The trace up to now, with the configurations of jobs, which are rows of a table in that order.
+
+    Rows of jobs that have not arrived hold 0, and tell nothing. A policy must not write to any array.
+
+    Attributes
+    ----------
+    first
+        The configurations of job j are rows first[j] to first[j + 1] − 1, shape (J + 1,).
+    usage
+        What a configuration takes while the job runs in it, shape (K, R).
+    requested
+        The row that the job's user asked for, shape (J,).
+    row
+        The row in which each job runs now; −1 where it does not run, shape (J,).
+    """
+
+    def __init__(self, jobs: int, resources: int, rows: int, knows: Knowledge) -> None:
+        super().__init__(jobs, resources, knows)
+        self.first: Ints = np.zeros(jobs + 1, dtype=np.int64)
+        self.usage: Floats = np.zeros((rows, resources))
+        self.requested: Ints = np.zeros(jobs, dtype=np.int64)
+        self.row: Ints = np.full(jobs, -1)
+        self._speed: Floats = np.zeros(rows)
+        self._work: Floats = np.zeros(jobs)
+        self._left: Floats = np.zeros(jobs)
+
+    @property
+    def speed(self) -> Floats:
+        """Work per second of each configuration, shape (K,)."""
+        if self.knows is not Knowledge.PROGRESS:
+            self._only(Knowledge.SPEEDS)
+        return self._speed
+
+    @property
+    def work(self) -> Floats:
+        """What each job has to do in all, shape (J,)."""
+        self._only(Knowledge.PROGRESS)
+        return self._work
+
+    @property
+    def left(self) -> Floats:
+        """What each job has still to do, shape (J,)."""
+        self._only(Knowledge.PROGRESS)
+        return self._left
+
+    def rows_of(self, job: int) -> Ints:
+        """Return the rows of a job's configurations."""
+        return np.arange(self.first[job], self.first[job + 1])
+
+
+class MenuSight:
+    """The engine's hand on `MenuSeen`: it knows everything, and uncovers what becomes known.
+
+    Parameters
+    ----------
+    order
+        The jobs in the order of their arrival, as indices into the table.
+    shown
+        Which rows of the instance's menus there are for policies, besides those that are requested; None for
+        all.
+
+    Attributes
+    ----------
+    menu_row
+        The row of the instance's menus that each row here is, shape (K,).
+    """
+
+    def __init__(
+        self, instance: SchedulingInstance, order: Ints, knows: Knowledge, shown: Flags | None = None
+    ) -> None:
+        table, menus = instance.table(), instance.menus()
+        sizes = np.diff(menus.first)[order]
+        first = np.concatenate([[0], np.cumsum(sizes)])
+        self.menu_row: Ints = np.repeat(menus.first[order] - first[:-1], sizes) + np.arange(first[-1])
+        self.requested: Ints = menus.requested[order] - menus.first[order] + first[:-1]
+        if shown is not None:
+            kept = shown[self.menu_row]
+            kept[self.requested] = True
+            self.requested = (np.cumsum(kept) - 1)[self.requested]
+            self.menu_row = self.menu_row[kept]
+            first = np.concatenate([[0], np.cumsum(np.add.reduceat(kept.astype(np.int64), first[:-1]))])
+        self.first: Ints = first
+        self.usage: Floats = menus.usage[self.menu_row]
+        self.speed: Floats = menus.speed[self.menu_row]
+        self.work: Floats = menus.work[order]
+        demand = table.total_demand[order]
+        columns = (table.arrival_s[order], table.weight[order], table.tenant[order])
+        self._others = (*columns, demand, widths(demand, instance.capacity_over_time[1][0]), self.requested)
+        self.seen = MenuSeen(len(order), len(instance.pool), len(self.usage), knows)
+        self.seen.lease_s = instance.lease_s
+        shares = [instance.tenant_shares.get(name, 1.0) for name in table.tenants]
+        self.seen.tenant_shares = np.array(shares, dtype=float)
+
+    def uncover(self, jobs: slice) -> None:
+        """Show jobs that arrive."""
+        seen = self.seen
+        shown = (seen.arrival_s, seen.weight, seen.tenant, seen.demand, seen.width, seen.requested)
+        for column, own in zip(shown, self._others, strict=True):
+            column[jobs] = own[jobs]
+        seen.first[jobs.start : jobs.stop + 1] = self.first[jobs.start : jobs.stop + 1]
+        rows = slice(int(self.first[jobs.start]), int(self.first[jobs.stop]))
+        seen.usage[rows] = self.usage[rows]
+        if seen.knows in (Knowledge.SPEEDS, Knowledge.PROGRESS):
+            seen.speed[rows] = self.speed[rows]
+        if seen.knows is Knowledge.PROGRESS:
+            seen.work[jobs] = seen.left[jobs] = self.work[jobs]
+
 
 SLACK = 1e-9
 """What may be taken more than there is, relatively."""

@@ -17,9 +17,8 @@ from ...formulations.scheduling.constraints import interval_s, kept_s, restarts_
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from .engine import EvictionError, PolicyError, Schedule, StallWatch, StuckError, stall_text
-from .menu_seen import MenuSight
-from .placement.row_places import RowPlaces, gangs_of, placeable
-from .round_policy import SLACK, RoundPolicy
+from .placement import RowPlaces, gangs_of, placeable
+from .round_policy import SLACK, MenuSight, RoundPolicy
 from .seen import Knowledge
 
 SELDOM = 100

@@ -1,13 +1,20 @@
-"""Complete enumeration of all paths of stages and numbers of units; ground truth for tiny instances."""
+"""Complete enumeration of all paths of stages and numbers of units; ground truth for tiny instances.
+
+Complete enumeration of the stages of a graph; ground truth for tiny instances.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 from ...formulations.common.clock import check_time
 from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.graph_formulation import GraphFormulation
+from ...formulations.staging.graph_order import Classes
 from ...formulations.staging.milp import Columns
-from ...formulations.staging.plan import Stage
+from ...formulations.staging.plan import Stage, stage_of
+from ...instances.common.errors import TooLargeError
 from ..common.brute_force import BruteForce, Enumeration, refuse_many
 
 
@@ -46,3 +53,70 @@ class StagingBruteForce(BruteForce[StagingFormulation]):
                     left[unit_type] += stage.units
 
         extend(0, None)
+
+
+MOST_CLASSES = 14
+
+
+class BruteForceOnGraphs(StagingBruteForce):
+    """Every chain of stages, or every sequence of ideals, and number of units; tiny instances only."""
+
+    what = "every chain of stages and number of units; tiny instances only"
+
+    def enumerate(self, formulation: StagingFormulation, search: Enumeration) -> None:
+        """Add one stage after the other."""
+        if isinstance(formulation, GraphFormulation):
+            _enumerate(formulation, search)
+        else:
+            super().enumerate(formulation, search)
+
+
+def _enumerate(formulation: GraphFormulation, search: Enumeration) -> None:
+    instance, classes = formulation.instance, formulation.classes
+    if len(classes.members) > MOST_CLASSES:
+        raise TooLargeError(
+            f"brute-force is for tiny instances: {len(classes.members):,} layers can be apart; "
+            f"at most {MOST_CLASSES} are allowed; use --solver exact"
+        )
+    unlimited = next((one.name for one in instance.types if one.limit is None), None)
+    if unlimited is not None:
+        raise TooLargeError(f"type {unlimited!r} has no limit; give it one, or use --solver exact")
+    left = {one.name: one.limit or 0 for one in instance.types}
+    most = instance.most_units_per_stage
+    plan: list[Stage] = []
+
+    def extend(done: frozenset[int]) -> None:
+        if len(done) == len(classes.members):
+            search.judge(plan)
+            return
+        for added in _supersets(classes, done):
+            check_time()
+            layers = sorted(layer for index in added for layer in classes.members[index])
+            for one in instance.types:
+                if not all(one.name in instance.layers[layer].compute_s for layer in layers):
+                    continue
+                for units in range(1, min(left[one.name], most or left[one.name]) + 1):
+                    if search.over():
+                        return
+                    left[one.name] -= units
+                    plan.append(stage_of(layers, one.name, units))
+                    extend(done | added)
+                    plan.pop()
+                    left[one.name] += units
+
+    extend(frozenset())
+
+
+def _supersets(classes: Classes, done: frozenset[int]) -> Iterator[frozenset[int]]:
+    """Yield the sets of classes that can be the next stage; their numbers follow their arcs."""
+    needs: dict[int, set[int]] = {}
+    for a, b in classes.arcs:
+        needs.setdefault(b, set()).add(a)
+
+    def grow(added: frozenset[int], least: int) -> Iterator[frozenset[int]]:
+        for index in range(least, len(classes.members)):
+            if index not in done and needs.get(index, set()) <= done | added:
+                yield added | {index}
+                yield from grow(added | {index}, index + 1)
+
+    yield from grow(frozenset(), 0)

@@ -16,7 +16,7 @@ from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import Layer, StageType, StagingInstance
 from ..common.base import Clock
 from ..common.options import SolveOptions
-from .graphs.dispatch import ExactOnGraphs
+from .graph_exact import ExactOnGraphs
 
 GAP = 1e-4
 """Relative optimality gap: a sentence needs no more digits."""

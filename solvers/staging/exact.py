@@ -1,4 +1,9 @@
-"""`exact`: staging to proven optimality, with a certificate that needs no trust in any solver."""
+"""`exact`: staging to proven optimality, with a certificate that needs no trust in any solver.
+
+Certificates for staging methods that make none: intervals and dual prices of a search of our own.
+
+Sensitivity to the limits: the optimum again, with one limit after another lifted.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +15,58 @@ from typing import Any
 
 from ...formulations.common.clock import time_left_s
 from ...formulations.common.compiled import is_ready
-from ...formulations.staging.certificate import (
-    CUTOFF_MARGIN,
-    LARGEST,
-    CertifiedInterval,
-    named_prices,
-)
+from ...formulations.staging.certificate import CUTOFF_MARGIN, LARGEST, CertifiedInterval, named_prices
 from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.graph_formulation import formulation_of
 from ...formulations.staging.plan import Stage
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, MethodOption, Outcome, Solver
 from ..common.options import SolveOptions
-from .heterps.greedy import Greedy
+from .heterps.greedy import Greedy, SingleType
 from .heterps.provisioning import WAYS
-from .heterps.single_type import SingleType
-from .incumbents import Cheapest, Fastest, candidate_of, plan_of
-from .intervals import Interval
+from .intervals import Cheapest, Fastest, Interval, candidate_of, plan_of
 from .kernels import fewest_units
 from .search import Search, SearchResult
-from .what_if import what_if
+
+Solve = Callable[[StagingFormulation], Sequence[Stage] | None]
+
+
+def what_if(formulation: StagingFormulation, plan: Sequence[Stage], solve: Solve) -> str:
+    """Return a sentence on the optimum without the limit of each type that is used up.
+
+    Parameters
+    ----------
+    plan
+        The best plan within all limits.
+    solve
+        Returns the best plan of a changed instance, or None if there was no time for it.
+    """
+    instance, objective = formulation.instance, formulation.objectives[0]
+    value, found = formulation.evaluate(plan)[0], []
+    for index, hardware in enumerate(instance.types):
+        if hardware.limit is None or _units(plan, hardware.name) < hardware.limit:
+            continue
+        free = hardware.model_copy(update={"limit": None})
+        types = (*instance.types[:index], free, *instance.types[index + 1 :])
+        other = formulation_of(instance.model_copy(update={"types": types}))
+        best = solve(other)
+        if best is None:
+            found.append(f"{hardware.name}: no time to tell")
+            continue
+        more, gain = _units(best, hardware.name) - hardware.limit, abs(other.evaluate(best)[0] - value)
+        useful = more > 0 and objective.better(other.evaluate(best)[0], value)
+        unit = f" {objective.unit} {'less' if objective.sense == 'min' else 'more'}"
+        found.append(
+            f"{hardware.name}: {more} more units, {gain:.6g}{unit}" if useful else f"{hardware.name}: nothing"
+        )
+    if not found:
+        return "no type is used up, so more units of one would change nothing"
+    return "what more units would bring, one type at a time: " + "; ".join(found)
+
+
+def _units(plan: Sequence[Stage], name: str) -> int:
+    return sum(stage.units for stage in plan if stage.type == name)
+
 
 FIRST_PLAN_S = 1.0
 """Seconds for a heuristic's plan at most, however long the limit is."""
@@ -223,3 +261,51 @@ def intervals_of(
             )
         )
     return [one.model_dump(exclude_defaults=True) for one in certified]
+
+
+CONTRADICTION = 1e-6
+"""By how much a bound may be beyond a plan's value, relatively: a solver's tolerance."""
+PATIENCE_S = 5.0
+"""Seconds that the search for a certificate may take."""
+
+
+def _refuted(formulation: StagingFormulation, plan: Sequence[Stage], bound: float | None) -> bool:
+    """Return whether a plan is better than a bound, or there where none is said to be."""
+    if formulation.violations(plan):
+        return False
+    value = formulation.evaluate(plan)[0]
+    return bound is None or (
+        formulation.objectives[0].better(value, bound) and abs(value - bound) > CONTRADICTION * abs(value)
+    )
+
+
+def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> None:
+    """Add a certificate of the outcome's bound, or of infeasibility.
+
+    Raises
+    ------
+    TooLargeError
+        If there are too many possible stages, or there is no time for a search.
+    """
+    bound = None if outcome.infeasible else outcome.bounds[0]
+    if outcome.plan is not None and _refuted(formulation, outcome.plan, bound):
+        return  # the answer contradicts itself, and the conclusion says so
+    options = SolveOptions()
+    incumbent = incumbent_of(formulation, options)
+    if outcome.plan is not None and not formulation.violations(outcome.plan):
+        known = candidate_of(formulation, outcome.plan)
+        if known is not None:
+            incumbent.update(known)
+    # The search has a clock of its own: what it does not settle in time keeps a weaker bound.
+    patience = clock.at_most(PATIENCE_S)
+    search = Search(formulation, incumbent, options, patience)
+    with patience.enforced():
+        found = search.run()
+    if incumbent.best is not None and _refuted(formulation, plan_of(formulation, incumbent.best), bound):
+        outcome.infeasible, outcome.bounds = False, ()
+        outcome.message = "its bound, which a better plan refutes, is left out"
+        return
+    if bound is None or math.isfinite(bound):
+        outcome.certificate = certificate(formulation, found.intervals, bound, search.slowest_s)
+        if outcome.plan is not None and outcome.prices is None:
+            outcome.prices = formulation.prices(outcome.certificate, outcome.plan)

@@ -11,13 +11,12 @@ from ...formulations.staging.plan import Corner, Stage
 from ...instances.common.errors import OutOfTimeError
 from ...instances.staging.instance import StagingInstance
 from ..common.base import Clock
-from ..common.conclude import library_versions, time_to_check
-from ..common.diagnosis import diagnose_with
+from ..common.conclude import diagnose_with, library_versions, time_to_check
 from ..common.options import SolveOptions
 from .diagnose import diagnose
 from .exact import intervals_of
 from .frontier_result import Frontier, FrontierPoint
-from .incumbents import Candidate, Cheapest, NonDominated, plan_of
+from .intervals import Candidate, Cheapest, NonDominated, plan_of
 from .search import Search
 
 UNLIMITED_COST_RATIO = 10.0

@@ -7,21 +7,30 @@ interval [a, b] it has at least k(b) units, and because k·ET(k) does not fall w
 
 A path of segments at these costs and units is a relaxation of all plans in the interval, and dual prices on
 units may be added. It is exact where the interval is so short that no k changes within.
+
+The incumbent of a search over stage times: the best known plan or plans, and the cutoff that they imply.
+
+An incumbent is updated with every plan that the search meets, and gives for each interval of stage times the
+cost below which a plan in it would matter.
+
+Tuning of the branch and bound over the stage time (`search.py`).
 """
 
 from __future__ import annotations
 
+import bisect
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ...formulations.common.tolerance import loosened
 from ...formulations.staging.formulation import StagingFormulation
+from ...formulations.staging.plan import Stage
 from ...instances.common.arrays import Floats, Ints
-from .fewest_units import SegmentTimes
-from .kernels import cost_from
-from .shortest_path import SegmentGraph
+from .kernels import SegmentGraph, SegmentTimes, cost_from
 
 
 @dataclass(frozen=True)
@@ -182,3 +191,244 @@ class Segments:
         """Return what some segments consume of each limit with these units, shape (R,)."""
         result: Floats = self.limits.weight[:, self.graph.unit_type[segments]] @ units
         return result
+
+
+SLACK = 2e-10
+"""Plans that are better by no more than this, relatively, count as equally good: floats are added in another
+order elsewhere."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A plan in arrays: its segments, as positions in the table, and the units of each.
+
+    Attributes
+    ----------
+    time_s, cost_usd
+        τ, and the cost of the training.
+    """
+
+    time_s: float
+    cost_usd: float
+    segments: Ints
+    units: Floats
+
+
+class Incumbent(ABC):
+    """Keeps the best of the plans that it is updated with.
+
+    Parameters
+    ----------
+    cost_limit_usd
+        Plans that cost more are of no interest; infinite if there is no limit.
+    gap
+        Relative distance at which a bound is good enough.
+    """
+
+    leftmost_first = False
+    """Whether only the fastest open interval is worth looking at."""
+    any_cost = True
+    """Whether there may be intervals in which a plan matters whatever it costs, to the very end."""
+
+    def __init__(self, cost_limit_usd: float, gap: float) -> None:
+        self.cost_limit_usd = loosened(cost_limit_usd) if math.isfinite(cost_limit_usd) else math.inf
+        # A plan at exactly the limit counts, so the cutoff is the next float.
+        self.most_usd = math.nextafter(self.cost_limit_usd, math.inf)
+        # Half of the gap is kept back for the rounding of bounds and plans.
+        self.close_enough = 1 - max(gap / 2, SLACK)
+
+    @abstractmethod
+    def update(self, candidate: Candidate) -> bool:
+        """Keep a plan that is within all limits but perhaps the cost limit; return whether it improves."""
+
+    @abstractmethod
+    def cutoff(self, low: float) -> float:
+        """Return the cost below which a plan with τ ≥ low matters; infinite if any does, −∞ if none."""
+
+    @property
+    @abstractmethod
+    def found(self) -> bool:
+        """Whether there is a plan yet."""
+
+    @property
+    def split_at(self) -> float:
+        """A stage time at which intervals are split first; NaN if there is none but their own breakpoints."""
+        return math.nan
+
+
+class BestPlan(Incumbent):
+    """Keeps a single best plan."""
+
+    def __init__(self, cost_limit_usd: float, gap: float) -> None:
+        super().__init__(cost_limit_usd, gap)
+        self.best: Candidate | None = None
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a best plan."""
+        return self.best is not None
+
+    @property
+    def split_at(self) -> float:
+        """The stage time of the best plan."""
+        return math.nan if self.best is None else self.best.time_s
+
+
+class Cheapest(BestPlan):
+    """The least cost."""
+
+    any_cost = False
+
+    def update(self, candidate: Candidate) -> bool:
+        """Keep the plan if it is the cheapest so far."""
+        least = self.cost_limit_usd if self.best is None else self.best.cost_usd
+        improves = candidate.cost_usd < least or (self.best is None and candidate.cost_usd <= least)
+        if improves:
+            self.best = candidate
+        return improves
+
+    def cutoff(self, low: float) -> float:
+        """Return the best cost, less the tolerated gap."""
+        del low
+        if self.best is None:
+            return self.most_usd
+        return self.best.cost_usd * self.close_enough
+
+
+class Fastest(BestPlan):
+    """The least stage time, among plans that keep the cost limit."""
+
+    leftmost_first = True
+
+    def update(self, candidate: Candidate) -> bool:
+        """Keep the plan if it is the fastest so far, and of equally fast ones the cheapest."""
+        if candidate.cost_usd > self.cost_limit_usd:
+            return False
+        figures = candidate.time_s, candidate.cost_usd
+        improves = self.best is None or figures < (self.best.time_s, self.best.cost_usd)
+        if improves:
+            self.best = candidate
+        return improves
+
+    def cutoff(self, low: float) -> float:
+        """Return the cost limit where a plan would be faster, by more than is close enough."""
+        if self.best is not None and low >= self.best.time_s * self.close_enough:
+            return -math.inf
+        return self.most_usd
+
+
+class NonDominated(Incumbent):
+    """Every plan that no other plan beats in both cost and stage time, up to a relative error in cost.
+
+    Parameters
+    ----------
+    error
+        Plans whose cost is lower by no more than this part than that of a plan as fast are left out.
+    """
+
+    def __init__(self, cost_limit_usd: float, error: float) -> None:
+        super().__init__(cost_limit_usd, 2 * error)
+        self.points: list[Candidate] = []
+        """By rising stage time and falling cost."""
+
+    def update(self, candidate: Candidate) -> bool:
+        """Keep the plan if none is at least as good in both, and drop those it beats."""
+        if candidate.cost_usd > self.cost_limit_usd:
+            return False
+        at = bisect.bisect_right(self.points, candidate.time_s, key=lambda point: point.time_s)
+        if at and self.points[at - 1].cost_usd <= candidate.cost_usd:
+            return False
+        # Equally fast and, as the test before says, cheaper: it takes that point's place.
+        if at and self.points[at - 1].time_s == candidate.time_s:
+            at -= 1
+        end = at
+        while end < len(self.points) and self.points[end].cost_usd >= candidate.cost_usd:
+            end += 1
+        self.points[at:end] = [candidate]
+        return True
+
+    def cutoff(self, low: float) -> float:
+        """Return the cost of the cheapest known plan with τ ≤ low, less the error."""
+        at = bisect.bisect_right(self.points, low, key=lambda point: point.time_s)
+        if not at:
+            return self.most_usd
+        return self.points[at - 1].cost_usd * self.close_enough
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a point."""
+        return bool(self.points)
+
+
+def plan_of(formulation: StagingFormulation, candidate: Candidate) -> tuple[Stage, ...]:
+    """Return a candidate as a plan."""
+    columns = (*formulation.table.places(candidate.segments), candidate.units.astype(int))
+    return tuple(map(formulation.stage, *(column.tolist() for column in columns)))
+
+
+def candidate_of(formulation: StagingFormulation, plan: Sequence[Stage]) -> Candidate | None:
+    """Return a feasible plan as a candidate, None where the table does not have its stages."""
+    positions = formulation.positions(plan)
+    if positions is None:
+        return None
+    return Candidate(
+        formulation.stage_time_s(plan),
+        formulation.plan_cost_usd(plan),
+        np.array(positions),
+        np.array([float(s.units) for s in plan]),
+    )
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Tuning of the search.
+
+    Attributes
+    ----------
+    segments_at_once, most_at_once
+        Segments times intervals, and intervals, that are worked on together.
+    halved_above_ratio
+        Intervals whose ends have a greater ratio are halved before they are split at breakpoints.
+    quartered_above
+        Intervals whose bound misses the cutoff by more than this times the logarithm of the ratio of their
+        ends, relatively, are split into four parts: half of one would miss it too.
+    never_split_below_ratio
+        Ratio of the ends below which an interval is not split: it is hardly wider than rounding.
+    most_kept_share, few_segments
+        Segments are dropped only where no more than this part remains, and never where there are so few.
+    shortage
+        The value by which priced units must exceed all limits to prove that they do not suffice.
+    core_at_any_width, core_below_ratio
+        Columns of a core that is solved in an interval of any width; ratio of the ends below which all are.
+    first_columns, first_core_s
+        Columns of the cores in which a first plan is looked for, the last with all; seconds for each but
+        that.
+    rough_gap
+        Relative distance to its bound at which a plan will do where any matters.
+    beams
+        Labels of a layer that are looked at before all are, in one try after another.
+    core_s
+        Seconds for a core.
+    looked_at_once
+        Segments among which the slowest is looked for at a time.
+    """
+
+    segments_at_once: int = 1 << 21
+    most_at_once: int = 4
+    halved_above_ratio: float = 1.5
+    quartered_above: float = 0.4
+    never_split_below_ratio: float = 1 + 1e-13
+    most_kept_share: float = 0.7
+    few_segments: int = 2000
+    shortage: float = 1e-6
+    core_at_any_width: int = 400
+    core_below_ratio: float = 1.02
+    first_columns: tuple[int | None, ...] = (1000, 4000, 16_000, None)
+    first_core_s: float = 10.0
+    rough_gap: float = 0.02
+    beams: tuple[int, ...] = (200, 2000)
+    core_s: float = 6.0
+    looked_at_once: int = 1 << 16
+
+
+SETTINGS = SearchSettings()

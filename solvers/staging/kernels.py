@@ -2,16 +2,28 @@
 
 The check has its own. Without `fastmath` the compiler rounds every sum and quotient as written. Arrays are
 written entry by entry, for the compiler takes seconds for a slice.
+
+Shortest paths of segments over (layer, type), for many weightings of the segments at once.
+
+A path is a sequence of segments, each beginning where the one before ends. Where neighbours have to differ in
+type, a segment follows the cheapest path of any other type to its first layer, so that two numbers a layer,
+the cheapest and the second cheapest type, carry the dynamic program: O(L²T) for a weighting.
+
+The fewest units with which segments are fast enough, for all segments and many stage times at once.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...formulations.common.clock import check_time
 from ...formulations.common.compiled import compiled
-from ...formulations.staging.stage_times import MOST_UNITS
+from ...formulations.staging.stage_times import MOST_UNITS, StageTable
 from ...instances.common.arrays import Floats, Ints
 
 NEAR_INTEGER = 1e-9
@@ -272,3 +284,156 @@ def cheapest(
     for k in range(count):
         forwards[k] = path[count - 1 - k]
     return forwards
+
+
+class SegmentGraph:
+    """The segments as arcs between layers, and which may follow which.
+
+    Parameters
+    ----------
+    layers, types
+        L and T.
+    first, last, unit_type
+        Of each segment, shape (n,), sorted by last layer, then type.
+    alternating
+        Whether neighbours have to differ in type.
+    """
+
+    def __init__(
+        self, layers: int, types: int, first: Ints, last: Ints, unit_type: Ints, alternating: bool
+    ) -> None:
+        self.layers, self.types = layers, types
+        self.first, self.last, self.unit_type = first, last, unit_type
+        self.alternating = alternating
+
+    def only(self, keep: NDArray[np.bool_] | Ints) -> SegmentGraph:
+        """Return the graph of some of the segments."""
+        first, last, unit_type = self.first[keep], self.last[keep], self.unit_type[keep]
+        return SegmentGraph(self.layers, self.types, first, last, unit_type, self.alternating)
+
+    @cached_property
+    def _arcs(self) -> tuple[Ints, Ints, Ints]:
+        """Where the segments of each last layer begin, shape (L + 1,); all first layers and types."""
+        edges = np.searchsorted(self.last, np.arange(self.layers + 1))
+        return edges, np.ascontiguousarray(self.first), np.ascontiguousarray(self.unit_type)
+
+    def forward(self, weight: Floats) -> tuple[Floats, Floats]:
+        """Return the least weights of paths from the first layer on.
+
+        Parameters
+        ----------
+        weight
+            Of each segment, shape (B, n), infinite where it cannot be used.
+
+        Returns
+        -------
+        shortest, arrival
+            Least weight of a path of all layers, shape (B,), and, shape (B, T, L + 1), of one that ends
+            before layer p and that a segment of type t may follow.
+        """
+        check_time()
+        shortest, arrival = forward(*self._arcs, weight, self.types, self.alternating)
+        return shortest, arrival
+
+    def backward(self, weight: Floats) -> Floats:
+        """Return the least weight of a path from layer p to the end that may follow a segment of type t.
+
+        Shape (B, L + 1, T); `weight` is as in `forward`.
+        """
+        return self._backward(weight, np.zeros((len(weight), self.types, self.layers + 1)))[0]
+
+    def through(self, weight: Floats, arrival: Floats) -> Floats:
+        """Return the least weight of a path through each segment, shape (B, n), for reduced-cost fixing."""
+        return self._backward(weight, arrival)[1]
+
+    def _backward(self, weight: Floats, arrival: Floats) -> tuple[Floats, Floats]:
+        check_time()
+        rest, through = backward(*self._arcs, weight, arrival, self.alternating)
+        return rest, through
+
+    def cheapest(self, weight: Floats, arrival: Floats) -> Ints:
+        """Return the segments, in order, of a path of least weight.
+
+        Parameters
+        ----------
+        weight, arrival
+            Of one weighting, shapes (n,) and (T, L + 1); there has to be a path.
+        """
+        path: Ints = cheapest(*self._arcs, weight, arrival, self.alternating)
+        return path
+
+
+@dataclass(frozen=True)
+class SegmentTimes:
+    """The parts S, A, S', A' of some segments, shape (n,), and the units there are of each one's type."""
+
+    serial: Floats
+    parallel: Floats
+    comm_serial: Floats
+    comm_parallel: Floats
+    limit: Floats
+
+    @staticmethod
+    def of(table: StageTable, segments: Ints, unit_type: Ints) -> SegmentTimes:
+        """Return the parts of some segments of the table, which have these types."""
+        return SegmentTimes(
+            table.serial[segments],
+            table.parallel[segments],
+            table.comm_serial[segments],
+            table.comm_parallel[segments],
+            np.minimum(table.limit, MOST_UNITS)[unit_type],
+        )
+
+    @property
+    def _columns(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        return self.serial, self.parallel, self.comm_serial, self.comm_parallel, self.limit
+
+    def only(self, keep: NDArray[np.bool_] | NDArray[np.int64] | slice) -> SegmentTimes:
+        """Return the parts of some of the segments."""
+        return SegmentTimes(*(column[keep] for column in self._columns))
+
+    def time_s(self, units: Floats) -> Floats:
+        """Return ET; `units` of shape (n,) or (B, n), infinite ones count as many as there can be."""
+        compute = self.parallel / units
+        compute += self.serial
+        communication = self.comm_parallel / units
+        communication += self.comm_serial
+        return np.maximum(compute, communication, out=compute)
+
+    def fewest_units(self, time_s: Floats) -> Floats:
+        """Return the smallest k ≥ 1 with ET(k) ≤ τ, infinite where there is none within the limit.
+
+        The ceiling of A/(τ − S) is one too many or too few at many exact breakpoints, so it is corrected
+        by the very time that counts.
+
+        Parameters
+        ----------
+        time_s
+            τ, shape (B,).
+
+        Returns
+        -------
+        units
+            Shape (B, n).
+        """
+        check_time()
+        units = np.empty((len(time_s), len(self.serial)))
+        fewest_units(*self._columns, time_s, units)
+        return units
+
+    def least_cost(self, rate: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+        """Return k(high) and the least cost of each segment in an interval of the stage time.
+
+        Parameters
+        ----------
+        rate
+            USD per second of stage time and unit, shape (n,).
+
+        Returns
+        -------
+        units, cost
+            Shape (n,); infinite cost, and one unit, where no units suffice.
+        """
+        check_time()
+        units, cost = least_cost(*self._columns, rate, low, high)
+        return units, cost

@@ -1,17 +1,15 @@
 """What staging consists of on this floor."""
 
 from ..common.kind import SolverKind
-from .certify import certify
+from .brute_force import BruteForceOnGraphs
 from .cp_sat import StagingCpSat
 from .diagnose import diagnose
-from .graphs.brute_force import BruteForceOnGraphs
-from .graphs.dispatch import ExactOnGraphs, OnChains
-from .heterps.bayesian import Bayesian
-from .heterps.genetic import Genetic
-from .heterps.greedy import Greedy
+from .exact import certify
+from .graph_exact import ExactOnGraphs, OnChains
+from .heterps.greedy import Greedy, SingleType
 from .heterps.provisioning import WAYS
 from .heterps.reinforce import Reinforce
-from .heterps.single_type import SingleType
+from .heterps.type_search import Bayesian, Genetic
 
 STAGING = SolverKind(
     exact=ExactOnGraphs(),

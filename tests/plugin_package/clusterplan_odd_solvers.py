@@ -16,7 +16,7 @@ from clusterplan.formulations.allocation.formulation import AllocationFormulatio
 from clusterplan.formulations.allocation.plan import JobAllocation
 from clusterplan.formulations.common.formulation import Formulation
 from clusterplan.instances.common.arrays import Floats, Ints
-from clusterplan.solvers.allocation.marginal_gain import MarginalGain
+from clusterplan.solvers.allocation.heuristics import MarginalGain
 from clusterplan.solvers.common.base import Clock, MethodOption, Outcome, Solver
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.scheduling.own_policy import policy_solver

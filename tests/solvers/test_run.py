@@ -1,17 +1,22 @@
-"""Whatever a solver answers, the result says no more than was verified."""
+"""Whatever a solver answers, the result says no more than was verified.
+
+Quick methods find a plan where there is one, and never one that breaks a constraint.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 
 import clusterplan
+from clusterplan.formulations.registry import formulate
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.solvers.common.base import Outcome, Solver
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.common.result import SolveError
-from clusterplan.solvers.run import solve_with
+from clusterplan.solvers.run import find_plan, solve_with
 
 INSTANCE = generate_staging(3, 2, "tight", seed=1)
 OPTIMUM = clusterplan.solve(INSTANCE, "brute-force")
@@ -88,3 +93,18 @@ def test_auto_takes_the_options_of_the_method_that_it_uses() -> None:
     assert "7.46" in (clusterplan.solve(staging, "auto", options).message or "")
     with pytest.raises(clusterplan.OptionError, match="'exact' has no option 'what_if'"):
         clusterplan.solve(clusterplan.load("example:optimus-testbed"), "auto", options)
+
+
+@pytest.mark.parametrize("document", [ALLOCATION, STAGING, CONSOLIDATION])
+def test_a_plan_is_found_and_holds(document: dict[str, Any]) -> None:
+    formulation = formulate(clusterplan.parse_instance(document))
+    found = find_plan(formulation, patience_s=20.0)
+    assert found is not None
+    assert formulation.violations(found.plan) == []
+    assert found.method
+    assert find_plan(formulation, patience_s=0.0) is None
+
+
+def test_where_there_is_no_plan_none_is_found() -> None:
+    formulation = formulate(clusterplan.parse_instance({**STAGING, "throughput_floor_samples_per_s": 1e9}))
+    assert find_plan(formulation, patience_s=20.0) is None

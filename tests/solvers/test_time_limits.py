@@ -37,7 +37,7 @@ from clusterplan.planner.exit_codes import LIMIT_NO_PLAN, code_of_frontier
 from clusterplan.planner.stored_results import verify_frontier
 from clusterplan.planner.verification import verify
 from clusterplan.solvers.allocation.cp_sat import AllocationCpSat
-from clusterplan.solvers.allocation.marginal_gain import choose_by_gain
+from clusterplan.solvers.allocation.heuristics import choose_by_gain
 from clusterplan.solvers.backends import BACKENDS
 from clusterplan.solvers.backends.base import Request
 from clusterplan.solvers.common import conclude as conclude_module

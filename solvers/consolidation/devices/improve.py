@@ -3,6 +3,8 @@
 Ruin and recreate (Schrimpf et al., *Record breaking optimization results using the ruin and recreate
 principle*, Journal of Computational Physics 159, 2000): the jobs of a few servers, most of them with unused
 devices, are taken away and placed again one after the other in a random order; what is no worse is kept.
+
+From a plan of the pooled relaxation to one on devices: what single devices do not hold goes elsewhere.
 """
 
 from __future__ import annotations
@@ -15,15 +17,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....formulations.consolidation.device_placement import staying
+from ....formulations.consolidation.device_formulation import DeviceFormulation
+from ....formulations.consolidation.device_placement import staying, with_devices
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.arrays import Floats
+from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.devices import WHOLE, Held
 from ....instances.consolidation.job import PlacementJob
 from ...common.base import Clock
-from .board import Board, Taste
 from .cluster import Cluster, JobsAlike
-from .ranking import Ranking
+from .partial_placement import Board, Ranking, Taste
 from .shape_prices import Relaxed
 
 FEWEST_FREED, MORE_FREED, MOST_FREED = 2, 1.0, 14
@@ -343,3 +346,17 @@ def _taste(placing: Placing) -> Taste:
         price=choose.choice((0.0, 0.5, 1.0)),
         fresh=placing.fresh,
     )
+
+
+def repaired(formulation: DeviceFormulation, plan: Sequence[JobPlacement]) -> list[JobPlacement]:
+    """Return the plan on devices, all of it where devices hold it; jobs that must be placed come first."""
+    try:
+        named = with_devices(formulation.jobs, formulation.servers, plan)
+    except TooLargeError:
+        named = None
+    if named is not None and not formulation.violations(named):
+        return named
+    placing = Placing(Board(Cluster(formulation)), None, None)
+    placing.load(plan)
+    placing.greedy(Clock())
+    return placing.board.plan()

@@ -26,7 +26,7 @@ from ....instances.common.arrays import Floats, Ints
 from ....instances.common.hardware import Geometry
 from ....instances.consolidation.devices import WHOLE, Ask, Device
 from ...backends.base import BackendError
-from ...backends.highs_mip import linear_program, solver_with
+from ...backends.highs import linear_program, solver_with
 from ...common.base import Clock
 from .cluster import Cluster
 

@@ -4,6 +4,11 @@ The relaxation is solved over the columns there are, and the pricing problems fi
 cost. It ends where there are none (Gilmore & Gomory 1961), or where the Lagrangian bound, rounded to the
 goal's step, meets the relaxation. Integer solutions are sought over the columns found so far only: this is no
 branch-and-price.
+
+Smoothed dual prices: columns are priced between the best prices so far and those of the relaxation.
+
+Prices of a relaxation over few columns jump from round to round. Those on the way from the prices of the best
+bound to them lead to the bound in fewer rounds (Wentges 1997; Pessoa, Sadykov, Uchoa & Vanderbeck 2018).
 """
 
 from __future__ import annotations
@@ -21,16 +26,64 @@ from ....formulations.consolidation.certificate import LARGEST, MUST_PLACE, Cert
 from ....instances.common.arrays import Floats
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...backends.base import BackendError
-from ...backends.highs_mip import branch_and_bound, linear_program, solver_with, threads_and_seed
+from ...backends.highs import branch_and_bound, linear_program, solver_with, threads_and_seed
 from ...common.base import Clock
 from ...common.options import SolveOptions
 from ...common.result import Limit
-from ..progress import CLOSE
-from ..settings import SETTINGS
+from ..progress import CLOSE, SETTINGS
 from .lagrangian_bound import lagrangian_bound
 from .lp_by_shape import LpByShape
 from .master import Column, DualPrices, RestrictedMaster
-from .smoothing import Smoothing
+
+
+@dataclass
+class Smoothing:
+    """Where to price next.
+
+    Attributes
+    ----------
+    center
+        Prices of the best bound.
+    share
+        Weight of the center where the last columns improved the relaxation.
+    misses
+        Rounds since they did: each takes the prices further from the center.
+    """
+
+    center: DualPrices
+    share: float = 0.3
+    misses: int = 0
+
+    def next(self, prices: DualPrices, improved: bool) -> tuple[DualPrices, bool]:
+        """Return prices, and whether to search the pricing problems at these to the end.
+
+        Parameters
+        ----------
+        improved
+            Whether the last columns improved the relaxation.
+        """
+        self.misses = 0 if improved else self.misses + 1
+        weight = 1 - (self.misses + 1) * (1 - self.share)
+        if weight <= 0:
+            # Where not even the relaxation's own prices helped, heuristics do not do any more.
+            return prices, self.misses * (1 - self.share) >= 1
+        return mixed(self.center, prices, weight), False
+
+
+def mixed(first: DualPrices, second: DualPrices, weight: float) -> DualPrices:
+    """Return prices between two, with this weight on the first."""
+    rest = 1 - weight
+    names = {*first.earlier, *second.earlier}
+    return DualPrices(
+        tuple(weight * a + rest * b for a, b in zip(first.pieces, second.pieces, strict=True)),
+        weight * first.servers + rest * second.servers,
+        weight * first.jobs + rest * second.jobs,
+        {
+            name: weight * first.earlier.get(name, 0.0) + rest * second.earlier.get(name, 0.0)
+            for name in sorted(names)
+        },
+    )
+
 
 log = logging.getLogger("clusterplan")
 

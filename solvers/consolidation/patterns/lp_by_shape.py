@@ -19,8 +19,8 @@ from ....formulations.consolidation.certificate import MUST_PLACE
 from ....formulations.consolidation.classes import BY_SERVERS, MOVES, JobClass
 from ....instances.common.arrays import Floats
 from ...backends.base import BackendError
-from ...backends.highs_mip import linear_program, solver_with
-from ..settings import SETTINGS
+from ...backends.highs import linear_program, solver_with
+from ..progress import SETTINGS
 from .master import DualPrices, RestrictedMaster
 from .server_groups import server_groups
 

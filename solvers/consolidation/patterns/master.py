@@ -34,12 +34,11 @@ from ....formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ....formulations.consolidation.classes import BY_SERVERS, MOVES, ClassTable, JobClass
 from ....instances.common.arrays import Floats
 from ....instances.common.errors import OutOfTimeError, TooLargeError
-from ..objective_steps import figure_step, objective_step
-from ..settings import SETTINGS
-from .hosting import hosting
+from ..progress import SETTINGS, figure_step, objective_step
 from .price_by_search import SearchPricing
 from .price_jobs import JobPattern, JobPricing, Stay, initial_patterns
 from .price_servers import ServerPattern, ServerPricing
+from .server_groups import hosting
 
 GOALS = (MUST_PLACE, *PRICED)
 Pricing = ServerPricing | SearchPricing

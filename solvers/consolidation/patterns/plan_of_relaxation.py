@@ -19,12 +19,12 @@ from ....formulations.consolidation.plan import JobPlacement, Placement
 from ....instances.common.arrays import Ints
 from ....instances.consolidation.job import PlacementJob
 from ...backends.base import BackendError
-from ...backends.highs_mip import linear_program, solver_with
+from ...backends.highs import linear_program, solver_with
 from ...common.base import Clock
 from ..keep_in_place import completed
 from .column_generation import Integers
-from .hosting import hosts
 from .master import Column
+from .server_groups import hosts
 
 
 def plan_of_relaxation(

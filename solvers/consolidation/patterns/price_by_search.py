@@ -4,23 +4,375 @@ A dynamic programme over two resources in coarse units, with demands rounded dow
 pool at once (state-space relaxation, Christofides, Mingozzi & Toth 1981); the other resources have Lagrangian
 multipliers. It bounds what a server is paid. Its pattern, repaired where the server does not hold it, is a
 column. Where pattern and bound differ, branch and bound solves the knapsack of a class to optimality.
+
+The knapsack of one server: its linear relaxation with multipliers, and branch and bound.
+
+Every shape of tasks is one choice: so many tasks of it, or one of its slots, or none. Amounts are vectors
+(multi-dimensional multiple-choice knapsack).
+
+A dynamic programme over two resources in coarse units: a bound and a pattern for every server of a pool.
+
+Demands are rounded down, so that every pattern that a server holds is in the table (state-space relaxation,
+Christofides, Mingozzi & Toth 1981). Resources without an axis have Lagrangian multipliers.
+
+Patterns that a server holds, from others: what is least dense goes, what is left is filled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time, time_is_up
 from ....formulations.consolidation.classes import ClassTable
 from ....instances.common.arrays import Floats, Ints
-from ..settings import SETTINGS
-from .coarse_table import CoarseTable
-from .knapsack import Item, relaxed_knapsack, solved_knapsack
-from .pattern_repair import PatternRepair, Slots
+from ...backends.base import BackendError
+from ...backends.highs import FIXED, how_it_ended, linear_program, solver_with
+from ..progress import SETTINGS
 from .price_servers import ServerPattern, stays_of
+
+
+@dataclass(frozen=True)
+class Item:
+    """What a server may hold of one shape.
+
+    Attributes
+    ----------
+    rows
+        Of the slots in the shape's table; shape (S,).
+    weights
+        Units of each resource that a slot takes; shape (S, R).
+    gains
+        What a slot is paid; shape (S,).
+    single
+        Whether slot i is i + 1 equal tasks, so that weights and gains are linear.
+    """
+
+    shape: int
+    rows: Ints
+    weights: Ints
+    gains: Floats
+    single: bool
+
+    @property
+    def choices(self) -> int:
+        """How many variables the choice takes: the number of tasks, or one for each slot."""
+        return 1 if self.single else len(self.gains)
+
+    def worth(self, multipliers: Floats) -> Floats:
+        """Return what slots are paid beyond the worth of what they take; shape (S,)."""
+        return self.gains - self.weights @ multipliers
+
+    def kept(self, which: Any) -> Item:
+        """Return the item with some of its slots only."""
+        return Item(self.shape, self.rows[which], self.weights[which], self.gains[which], self.single)
+
+    def within(self, free: Ints) -> Item:
+        """Return the item with the slots that a server holds."""
+        return self.kept((self.weights <= free).all(axis=1))
+
+    def promising(self, multipliers: Floats, slack: float) -> Item:
+        """Return the item with the slots that may stand in a pattern at most `slack` below the relaxation."""
+        worth = self.worth(multipliers)
+        best = 0.0 if self.single else worth.max(initial=0.0)
+        return self.kept(max(0.0, best) - worth <= slack)
+
+
+@dataclass(frozen=True)
+class RelaxedKnapsack:
+    """The linear relaxation: a bound on all patterns, and what a unit of each resource is worth."""
+
+    bound: float
+    multipliers: Floats
+
+
+@dataclass(frozen=True)
+class SolvedKnapsack:
+    """The rows of shapes in the best pattern found, what it is paid, and a bound on all patterns."""
+
+    slots: tuple[tuple[int, int], ...]
+    value: float
+    bound: float
+
+
+def multiplier_bound(items: Sequence[Item], free: Floats, multipliers: Floats) -> float:
+    """Return a bound on what any pattern is paid; it holds for all multipliers that are not negative."""
+    best = (float(item.worth(multipliers).max(initial=0.0)) for item in items)
+    return float(multipliers @ free) + math.fsum(best)
+
+
+def relaxed_knapsack(items: Sequence[Item], free: Floats) -> RelaxedKnapsack:
+    """Solve the linear relaxation for a server with so much free; shape (R,)."""
+    multipliers = np.zeros(len(free))
+    if items:
+        highs = solver_with({"solver": "simplex"}, BackendError)
+        highs.passModel(_model(items, free, whole=False))
+        highs.run()
+        duals = np.array(highs.getSolution().row_dual)
+        if len(duals) >= len(free):
+            # Duals of the wrong sign are rounding of the simplex method.
+            multipliers = np.maximum(-duals[: len(free)], 0.0)
+    return RelaxedKnapsack(multiplier_bound(items, free, multipliers), multipliers)
+
+
+def solved_knapsack(items: Sequence[Item], free: Ints) -> SolvedKnapsack | None:
+    """Return the best pattern of a server by branch and bound; None if no pattern was found.
+
+    The bound is above the pattern's value where the limit on nodes cut the search short.
+    """
+    limits = {"mip_max_nodes": SETTINGS.most_pricing_nodes, "time_limit": SETTINGS.pricing_patience_s}
+    highs = solver_with({**FIXED, **limits}, BackendError)
+    highs.passModel(_model(items, free.astype(float), whole=True))
+    highs.run()
+    if not how_it_ended(highs).found:
+        return None
+    values = np.round(np.array(highs.getSolution().col_value)).astype(int)
+    slots, value, first = list[tuple[int, int]](), 0.0, 0
+    for item in items:
+        chosen = values[first : first + item.choices]
+        first += item.choices
+        if chosen.any():
+            slot = int(chosen[0]) - 1 if item.single else int(np.argmax(chosen))
+            slots.append((item.shape, int(item.rows[slot])))
+            value += float(item.gains[slot])
+    bound = -float(highs.getInfo().mip_dual_bound)
+    return SolvedKnapsack(tuple(slots), value, max(value, bound))
+
+
+def _model(items: Sequence[Item], free: Floats, whole: bool) -> Any:
+    """Return the knapsack as a model for HiGHS: a row for each resource and for each choice."""
+    resources, several = len(free), [item for item in items if not item.single]
+    columns = sum(item.choices for item in items)
+    matrix = np.zeros((resources + len(several), columns))
+    gains, most = np.empty(columns), np.ones(columns)
+    first, row = 0, resources
+    for item in items:
+        here = slice(first, first + item.choices)
+        matrix[:resources, here] = item.weights[: item.choices].T
+        gains[here] = item.gains[: item.choices]
+        if item.single:
+            most[here] = len(item.gains)
+        else:
+            matrix[row, here] = 1.0
+            row += 1
+        first += item.choices
+    held, indices = np.nonzero(matrix.T)
+    starts = np.searchsorted(held, np.arange(columns + 1))
+    sparse = starts.astype(np.int32), indices.astype(np.int32), matrix.T[held, indices]
+    limits = np.append(free, np.ones(len(several)))
+    return linear_program(
+        -gains,
+        (np.zeros(columns), most),
+        (np.full(len(limits), -np.inf), limits),
+        sparse,
+        [True] * columns * whole,
+    )
+
+
+Cells = NDArray[np.int32]
+CELL = 2**30
+"""Values are scaled integers below this: half as long as floating-point numbers, and twice as fast."""
+MOST_UNITS = 500
+"""Units of one axis that are compared."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A slot of an item that may be added, and where this pays; several of them make up single tasks."""
+
+    item: int
+    slot: int
+    weight: tuple[int, int]
+    chosen: NDArray[np.bool_]
+
+
+class CoarseTable:
+    """The best value of items within all amounts of two resources.
+
+    Parameters
+    ----------
+    free
+        Of each server that will be asked for; shape (N, R).
+    multipliers
+        What a unit of each resource is worth; the two that are worth most have the axes.
+    """
+
+    def __init__(self, items: Sequence[Item], free: Ints, multipliers: Floats) -> None:
+        largest = free.max(axis=0)
+        self.items = items
+        self.axes = np.argsort(-multipliers * largest, kind="stable")[:2]
+        self.others = multipliers.copy()
+        self.others[self.axes] = 0.0
+        cells = SETTINGS.most_coarse_cells
+        self.units = np.ones(len(self.axes), dtype=np.int64)
+        for place, axis in enumerate(self.axes.tolist()):
+            most = SETTINGS.most_coarse_steps if place == 0 else cells // int(self._size(largest)[0])
+            demands = np.array([item.weights[0, axis] for item in items], dtype=np.int64)
+            self.units[place] = _unit(demands[demands > 0], int(largest[axis]), max(1, most))
+        self.weights = [self._coarse(item) for item in items]
+        self.scale = CELL / (self._most(multipliers, largest) or 1.0)
+        self.values = np.zeros((*self._size(largest).tolist(), 1)[:2], dtype=np.int32)
+        self.steps: list[list[_Step]] = []
+        for number, item in enumerate(items):
+            check_time()
+            gains = item.gains - item.weights @ self.others
+            if gains.max() > 0:
+                # Rounded up, so that values are bounds.
+                self.steps.append(self._add(number, item, np.ceil(gains * self.scale).astype(np.int64)))
+
+    def _coarse(self, item: Item) -> Ints:
+        """Return what slots take along both axes in coarse units; shape (S, 2)."""
+        weights = np.zeros((len(item.gains), 2), dtype=np.int64)
+        weights[:, : len(self.axes)] = item.weights[:, self.axes] // self.units
+        if item.single:
+            # Tasks are rounded one by one: no more of them fit than rounding all together allows.
+            weights = np.arange(1, len(item.gains) + 1)[:, None] * weights[0]
+        return weights
+
+    def _most(self, multipliers: Floats, largest: Ints) -> float:
+        """Return a bound on all values of the table, by multipliers."""
+        worth = multipliers[self.axes] * self.units
+        most = float(multipliers[self.axes] @ largest[self.axes])
+        for item, weights in zip(self.items, self.weights, strict=True):
+            gains = item.gains - item.weights @ self.others - weights[:, : len(self.axes)] @ worth
+            most += max(0.0, float(gains.max()))
+        return most
+
+    def _size(self, largest: Ints) -> Ints:
+        size: Ints = largest[self.axes] // self.units + 1
+        return size
+
+    def _add(self, number: int, item: Item, gains: Ints) -> list[_Step]:
+        """Add one item: counts that make up any number of tasks, or one of its slots."""
+        held = (self.weights[number] < self.values.shape).all(axis=1)
+        if not item.single:
+            before, slots = self.values.copy(), np.flatnonzero(held & (gains > 0)).tolist()
+            return [self._step(before, number, slot, gains) for slot in slots]
+        steps, left, count = [], int(held.sum()), 1
+        while left:
+            count = min(count, left)
+            steps.append(self._step(self.values, number, count - 1, gains))
+            left, count = left - count, 2 * count
+        return steps
+
+    def _step(self, before: Cells, number: int, slot: int, gains: Ints) -> _Step:
+        """Let one more way to go on improve the values; return where it does."""
+        a, b = self.weights[number][slot].tolist()
+        rest = self.values[a:, b:]
+        candidate = before[: before.shape[0] - a, : before.shape[1] - b] + np.int32(gains[slot])
+        chosen = candidate > rest
+        np.maximum(candidate, rest, out=rest)
+        return _Step(number, slot, (a, b), chosen)
+
+    def _places(self, free: Ints) -> tuple[Ints, Ints]:
+        places = np.zeros((len(free), 2), dtype=np.int64)
+        places[:, : len(self.axes)] = free[:, self.axes] // self.units
+        return places[:, 0], places[:, 1]
+
+    def bounds(self, free: Ints) -> Floats:
+        """Return the most that any pattern is paid on servers with so much free; shape (N,)."""
+        bounds: Floats = self.values[self._places(free)] / self.scale + free @ self.others
+        return bounds
+
+    def slots(self, free: Ints) -> dict[int, int]:
+        """Return the slot of each item in the table's pattern for a server, which may not hold it."""
+        place = [int(index[0]) for index in self._places(free[None, :])]
+        found: dict[int, int] = {}
+        for steps in reversed(self.steps):
+            for step in reversed(steps):
+                a, b = place[0] - step.weight[0], place[1] - step.weight[1]
+                if a >= 0 and b >= 0 and step.chosen[a, b]:
+                    place = [a, b]
+                    if not self.items[step.item].single:
+                        found[step.item] = step.slot
+                        break
+                    found[step.item] = found.get(step.item, -1) + step.slot + 1
+        return found
+
+
+def _unit(demands: Ints, largest: int, most: int) -> int:
+    """Return the unit of an axis of at most so many steps by which demands lose least to rounding."""
+    least = max(1, -(-largest // most))
+    if not len(demands):
+        return least
+    span = max(1, least // 4)
+    # Where units are large, not each of them is tried.
+    units = np.arange(least, least + span + 1, max(1, span // MOST_UNITS))
+    lost = ((demands[:, None] % units[None, :]) / demands[:, None]).sum(axis=0)
+    return int(units[np.argmin(lost)])
+
+
+Slots = dict[int, int]
+"""For each item in a pattern, by its position, one of its slots."""
+
+
+class PatternRepair:
+    """Makes patterns of some items feasible and full."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items = items
+        self.first = np.array([item.weights[0] for item in items], dtype=np.int64)
+        self.gains = np.array([item.gains[0] for item in items], dtype=float)
+
+    def repaired(
+        self, slots: Mapping[int, int], free: Ints, random: np.random.Generator | None = None
+    ) -> Slots:
+        """Return a pattern within what is free, to which no task that is paid anything can be added.
+
+        Parameters
+        ----------
+        random
+            Disturbs the order in which items fill what is left.
+        """
+        if not self.items:
+            return {}
+        found = dict(slots)
+        scale = 1.0 / np.maximum(free, 1)
+        taken = sum((self.items[i].weights[slot] for i, slot in found.items()), np.zeros_like(free))
+        while (taken > free).any():
+            over = (taken > free) * scale
+            worst = min(found, key=lambda i: self._density(i, found[i], over))
+            slot, item = found.pop(worst), self.items[worst]
+            taken = taken - item.weights[slot]
+            if item.single and slot > 0:
+                found[worst] = slot - 1
+                taken = taken + item.weights[slot - 1]
+        share = self.first @ scale
+        with np.errstate(divide="ignore"):
+            density = self.gains / share
+        if random is not None:
+            density *= 1 + random.random(len(density))
+        self._fill(found, free - taken, np.argsort(-density, kind="stable"))
+        return found
+
+    def _density(self, i: int, slot: int, scale: Floats) -> float:
+        """Return what a slot is paid for its share of what is scarce, infinite if that is none."""
+        share = float(self.items[i].weights[slot] @ scale)
+        return float(self.items[i].gains[slot]) / share if share > 0 else np.inf
+
+    def _fill(self, found: Slots, left: Ints, order: Ints) -> None:
+        """Add as much as is left room for of one item after the other."""
+        order = order[(self.first[order] <= left).all(axis=1)]
+        while len(order):
+            i, order = int(order[0]), order[1:]
+            item, now = self.items[i], found.get(i, -1)
+            if item.single:
+                need = item.weights[0]
+                fit = min((left[need > 0] // need[need > 0]).tolist(), default=len(item.gains))
+                slot = min(len(item.gains) - 1, now + fit)
+            else:
+                held = (item.weights <= left).all(axis=1)
+                slot = int(np.argmax(np.where(held, item.gains, 0.0))) if now < 0 else now
+            if slot > now:
+                left = left - item.weights[slot] + (item.weights[now] if now >= 0 else 0)
+                found[i] = slot
+                order = order[(self.first[order] <= left).all(axis=1)]
+
 
 CLOSE = 1e-7
 """A pattern whose value is this close to its bound, relatively, is the best."""

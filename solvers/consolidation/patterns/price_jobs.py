@@ -18,7 +18,7 @@ from ....formulations.common.clock import check_time
 from ....formulations.consolidation.classes import MOVES, ClassTable, JobClass
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import TooLargeError
-from ..settings import SETTINGS
+from ..progress import SETTINGS
 
 JobPattern = tuple[int, ...]
 """Rows of a job's pieces in its shape's pieces, largest first; none for loose jobs."""

@@ -17,7 +17,7 @@ from ....formulations.common.clock import check_time
 from ....formulations.consolidation.classes import ClassTable
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import TooLargeError
-from ..settings import SETTINGS
+from ..progress import SETTINGS
 
 ServerPattern = tuple[tuple[int, int], ...]
 """For each shape on a server, the row of its tasks in the shape's slots; residents that stay come first."""

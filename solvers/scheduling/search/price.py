@@ -1,28 +1,128 @@
-"""The best schedule that we can find: the best of static rules, improved by local search."""
+"""The best schedule that we can find: the best of static rules, improved by local search.
+
+Schedules with places on servers, by rules that were found on one pool.
+
+Static rules: what the search starts from.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ....formulations.scheduling.formulation import SchedulingFormulation
-from ....instances.common.arrays import Flags, Floats
+from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.common.errors import OutOfTimeError
 from ....instances.scheduling.instance import SchedulingInstance
 from ...common.base import Clock, MethodOption, Outcome, Solver
 from ...common.options import SolveOptions
 from ...common.result import Limit
 from ..engine import Engine, EvictionError, Schedule
-from ..event_state import Rule
+from ..kernels import fill
 from ..methods import loses_work, plan_of, slows_down
-from ..policies.first_come import Backfill
-from ..serve import Server
-from ..simulator import Simulator
-from .calm import calm_jobs, may_be_reserved, with_reserved
-from .climb import Climb
-from .placed import placed
-from .rules import static_rules
+from ..policies.static_order import Backfill
+from ..policy import ByKey
+from ..seen import Knowledge
+from .event_state import Rule
+from .local_search import Climb, calm_jobs, may_be_reserved, with_reserved
+from .simulator import Server, Simulator
+
+PLACEMENT = "best-fit"
+
+
+class Keyed(ByKey):
+    """Serves jobs by a rule of the compiled event loop, without preemption.
+
+    Parameters
+    ----------
+    rule
+        Its multipliers are in the order of arrival, as the engine numbers jobs.
+    """
+
+    knows = Knowledge.REMAINING
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+
+    def keys_of(self, jobs: Ints) -> Floats:
+        """Return multiplier × remaining time to the power."""
+        keys: Floats = self._rule.multiplier[jobs] * self.seen.remaining_s[jobs] ** self._rule.power
+        return keys
+
+
+class KeyedPreempting(Keyed):
+    """The same with preemption; running jobs lose what they have less easily, if the rule says so."""
+
+    preempts = True
+
+    def choose(self, held: Flags) -> Ints:
+        """Return the jobs with the least keys that fit."""
+        seen = self.seen
+        keys = self._rule.keep * self.keys_of(seen.running)
+        return fill(
+            self._waiting, self._count, self._keys, seen.running, held, keys, seen.demand, seen.capacity
+        )
+
+
+def placed(instance: SchedulingInstance, rule: Rule | None) -> Schedule:
+    """Return the schedule of a rule with places, of EASY backfilling if there is none.
+
+    A job waits where no servers have room for it; so it can end later than on one pool.
+
+    Raises
+    ------
+    EvictionError
+        If a job that must not be interrupted loses its place.
+    """
+    if rule is None:
+        return Engine(instance, Backfill(), PLACEMENT).run()
+    policy = KeyedPreempting(rule) if rule.preempts else Keyed(rule)
+    return Engine(instance, policy, PLACEMENT).run()
+
+
+SHAPES = (
+    # power of the width, power of the duration, power of the remaining time
+    (1.0, 0.0, 1.0),
+    (0.0, 0.0, 1.0),
+    (0.9, 0.0, 1.0),
+    (1.0, 0.2, 0.8),
+    (0.9, 0.1, 0.9),
+    (1.0, 0.5, 0.5),
+    (1.0, 0.0, 1.2),
+)
+"""SRSF and SRTF first, which nothing may be worse than; then what was best on production traces."""
+KEEPS = (1.0, 0.7, 0.4)
+"""What the keys of running jobs are multiplied by where an interruption costs."""
+LEAST_WEIGHT = 1e-9
+"""Of the largest one: what a job counts that has no weight, so that its key is finite."""
+
+
+def static_rules(server: Server, costs: bool) -> Iterator[Rule]:
+    """Yield rules in which a job's key is width^a × duration^b × remaining^c / weight.
+
+    Without weights, exponents 1, 0, 1 are SRSF (Tiresias) and 0, 0, 1 are SRTF; with weights these are the
+    rules of Smith (1956) for one machine. Rules for SRSF and SRTF without weights come too where jobs have
+    weights.
+
+    Parameters
+    ----------
+    costs
+        Whether interruptions cost.
+    """
+    weight = np.maximum(server.weight, LEAST_WEIGHT * server.weight.max())
+    weights: list[Floats] = [weight / weight.max()]
+    if (weight != weight[0]).any():
+        weights.append(np.ones(len(weight)))
+    for scale in weights:
+        for width, duration, remaining in SHAPES:
+            multiplier = server.width**width * server.trace.duration_s**duration / scale
+            for keep in KEEPS if costs else KEEPS[:1]:
+                yield Rule(multiplier, remaining, keep, preempts=True, blocks=False)
+    # Shortest job first: nobody is stopped.
+    yield Rule(np.ones(len(weight)), 1.0, 1.0, preempts=False, blocks=False)
+
 
 TRIALS = 2_000
 """Changes that are tried where there is no time limit."""

@@ -1,4 +1,7 @@
-"""Greedy staging: layer after layer, the type that makes the plan so far best (HeterPS's baseline)."""
+"""Greedy staging: layer after layer, the type that makes the plan so far best (HeterPS's baseline).
+
+Single-type staging: every layer on the same type, the simplest of HeterPS's baselines.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from ....formulations.staging.formulation import StagingFormulation
 from ...common.base import Clock, Outcome, Solver
 from ...common.options import SolveOptions
 from .provisioning import Provision, Provisioner, segments_of
-from .type_search import PROVISIONING
+from .type_search import PROVISIONING, TypeSearch
 
 MOST_TRIALS = 20_000
 """Partial plans that greedy provisions before it gives up."""
@@ -59,3 +62,22 @@ class Greedy(Solver[StagingFormulation]):
                 return Outcome(provisioner.plan(segments_of(types), provision))
             open_choices.append(ranked(types))
         return Outcome(message="greedy: no plan found within the limits")
+
+
+class SingleType(Solver[StagingFormulation]):
+    """Try each type for all layers, and keep the best plan."""
+
+    name = "single-type"
+    kinds = ("staging",)
+    method_options = {"provisioning": PROVISIONING}
+    what = "the best plan whose layers all run on one type (HeterPS's homogeneous baselines)"
+
+    def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+        """Judge as many choices of types as there are types."""
+        layers, types = len(formulation.instance.layers), len(formulation.instance.types)
+        search = TypeSearch(formulation, self.setting(options, "provisioning"), clock, types)
+        for unit_type in range(types):
+            if search.over:
+                break
+            search.fitness([unit_type] * layers)
+        return search.outcome(f"single-type: {search.judged} of {types} types tried")

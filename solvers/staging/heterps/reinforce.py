@@ -27,8 +27,7 @@ import numpy as np
 
 from ....formulations.staging.formulation import StagingFormulation
 from ....instances.common.errors import OutOfTimeError
-from ...backends.base import installed
-from ...backends.pytorch import one_torch, refuse_late_loading
+from ...backends.base import installed, one_torch, refuse_late_loading
 from ...common.base import Clock, MethodOption, Outcome, Solver
 from ...common.options import SolveOptions
 from .type_search import PROVISIONING, PenalisedObjective, Types, TypeSearch, random_types

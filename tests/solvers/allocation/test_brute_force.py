@@ -13,7 +13,7 @@ from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import ClusterplanError
 from clusterplan.solvers.allocation.brute_force import AllocationBruteForce
-from clusterplan.solvers.allocation.knapsack import MultipleChoice
+from clusterplan.solvers.allocation.lagrangian import MultipleChoice
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 

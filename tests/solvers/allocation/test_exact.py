@@ -1,4 +1,7 @@
-"""`exact`: known optima of others, prices, certificates and what they must never certify."""
+"""`exact`: known optima of others, prices, certificates and what they must never certify.
+
+Certificates for methods that write none.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,9 @@ from clusterplan.formulations.allocation.formulation import AllocationFormulatio
 from clusterplan.formulations.common.enumeration import Choices, none_below
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.solvers.allocation.brute_force import AllocationBruteForce
+from clusterplan.solvers.allocation.exact import certify
+from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import Result
 
 KHAN = {"I01": 173.0, "I02": 364.0, "I03": 1602.0, "I04": 3597.0, "I05": 3905.7, "I06": 4799.3}
@@ -383,3 +389,20 @@ def test_a_configuration_that_nobody_can_afford_does_not_blur_the_others() -> No
     assert result.status == "optimal"
     assert result.objective == pytest.approx(11.0)
     assert result.objectives[0].certified_gap == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("objective", ["total_completion_time", "makespan"])
+def test_the_bound_of_brute_force_is_certified(objective: str) -> None:
+    """The certificate proves its optimum, up to the margin of a cutoff; a bound above it is not proven."""
+    instance = generate_allocation(4, 2, 0.6, seed=4).model_copy(update={"objective": objective})
+    formulation = AllocationFormulation(instance)
+    outcome = AllocationBruteForce().solve(formulation, SolveOptions(), Clock(None))
+    optimum = outcome.bounds[0]
+    assert optimum is not None
+    certify(formulation, outcome, Clock(None))
+    assert formulation.certified_bounds(outcome.certificate)[0] == pytest.approx(optimum, rel=1e-8)
+    outcome.bounds = (1.1 * optimum,)
+    certify(formulation, outcome, Clock(None))
+    proven = formulation.certified_bounds(outcome.certificate)[0]
+    assert proven is not None
+    assert proven <= optimum

@@ -1,18 +1,27 @@
-"""Least total completion time against brute force."""
+"""Least total completion time against brute force.
+
+Cores on HiGHS against enumeration.
+
+The incumbent of a search: only a feasible and better choice replaces it.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from random_instances import random_allocation
+from small_knapsacks import best_choice, random_knapsack
 
 import clusterplan
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
+from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.instances.common.arrays import Ints
 from clusterplan.solvers.allocation.brute_force import AllocationBruteForce
-from clusterplan.solvers.allocation.total_time import SETTINGS, TotalTimeSearch
+from clusterplan.solvers.allocation.total_time import SETTINGS, IncumbentSearch, TotalTimeSearch, solve_core
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
 
@@ -114,3 +123,80 @@ def test_an_open_core_leads_to_pairs(resources: int, monkeypatch: pytest.MonkeyP
     assert expected.plan is not None
     assert formulation.evaluate(outcome.plan) == pytest.approx(formulation.evaluate(expected.plan))
     assert outcome.bounds[0] == pytest.approx(formulation.evaluate(outcome.plan)[0])
+
+
+OPTIONS = SolveOptions(threads=1)
+
+
+def test_a_core_is_solved_to_its_optimum() -> None:
+    """Value and bound agree with enumeration; without a choice the bound is infinite."""
+    for seed in range(60):
+        problem = random_knapsack(seed)
+        best, _ = best_choice(problem)
+        answer = solve_core(problem, Clock(None), OPTIONS)
+        if math.isinf(best):
+            assert answer.chosen is None
+            assert answer.bound == math.inf
+            continue
+        assert answer.chosen is not None
+        assert problem.fits(answer.chosen)
+        assert problem.value(answer.chosen) == pytest.approx(best)
+        assert answer.bound <= best + 1e-9
+        assert answer.bound == pytest.approx(best, rel=1e-5, abs=1e-4)
+
+
+def test_jobs_without_a_choice_are_constants() -> None:
+    """A core of single items needs no solver."""
+    problem = random_knapsack(1)
+    single = problem.only(np.isin(np.arange(len(problem.cost)), problem.start[:-1]))
+    roomy = replace(single, limit=single.demand.sum(axis=0))
+    answer = solve_core(roomy, Clock(None), OPTIONS)
+    assert answer.chosen is not None
+    assert answer.chosen.tolist() == list(range(problem.jobs))
+    assert answer.bound == pytest.approx(roomy.value(answer.chosen))
+    assert solve_core(replace(roomy, limit=roomy.limit - 1), Clock(None), OPTIONS).bound == math.inf
+
+
+class Total(IncumbentSearch):
+    """A search whose value is the sum of the costs."""
+
+    def value_of(self, chosen: Ints) -> float:
+        """Return the sum."""
+        return self.problem.value(chosen)
+
+
+def search(**options: object) -> Total:
+    """Return a search on three small jobs."""
+    formulation = AllocationFormulation(generate_allocation(3, 1, seed=1))
+    return Total(formulation, SolveOptions.model_validate(options), Clock(), formulation.configurations.cost)
+
+
+def smallest(state: Total) -> Ints:
+    """Return the configurations that take the least."""
+    configs = state.formulation.configurations
+    taken = configs.demand.sum(axis=1)
+    return np.array([min(configs.of(j), key=lambda k: float(taken[k])) for j in range(configs.jobs)])
+
+
+def test_only_better_choices_that_fit_are_kept() -> None:
+    state = search()
+    few = smallest(state)
+    state.update_incumbent(None)
+    state.update_incumbent(few[:2])
+    assert state.incumbent is None
+    state.update_incumbent(few)
+    assert state.value == state.value_of(few) > 0
+    state.update_incumbent(few.copy())
+    assert state.incumbent is few
+    assert [value for _, value, _ in state.trace] == [state.value]
+
+
+def test_the_warm_start_is_an_incumbent() -> None:
+    plan = (first := search()).formulation.plan_of(smallest(first))
+    state = search(warm_start=[entry.model_dump() for entry in plan], gap=0.25)
+    state.take_warm_start()
+    assert state.value == first.value_of(smallest(first))
+    state.bound = 0.74 * state.value
+    assert not state.proven
+    state.bound = 0.76 * state.value
+    assert state.proven

@@ -10,7 +10,7 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.solvers.common.base import Clock, Outcome
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.consolidation.certify import certified_goals, certify, infeasibility
-from clusterplan.solvers.consolidation.heuristics.best_fit import BestFit
+from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
 
 

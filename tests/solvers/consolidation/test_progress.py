@@ -1,13 +1,34 @@
-"""The incumbent of `exact`, and which bounds it may keep."""
+"""The incumbent of `exact`, and which bounds it may keep.
+
+Steps and levels of objectives; the check has its own.
+
+The settings of `exact`.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
-from placements import three_jobs
+import pytest
+from placements import job, placement, server, three_jobs
+from random_instances import random_consolidation
 
+from clusterplan.formulations.consolidation.certificate import PRICED
+from clusterplan.formulations.consolidation.check.certificate import level, quantum
+from clusterplan.formulations.consolidation.check.classes import CheckedCluster
 from clusterplan.formulations.consolidation.plan import JobPlacement
-from clusterplan.solvers.consolidation.progress import Progress, is_reached
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.solvers.consolidation.progress import (
+    SETTINGS,
+    ExactSettings,
+    Progress,
+    figure_step,
+    is_reached,
+    kept_level,
+    objective_step,
+    reached_level,
+)
 
 OUT = [JobPlacement(job=name, placed=False) for name in "abc"]
 ONE = [JobPlacement(job="a", servers={"n": 3}), *OUT[1:]]
@@ -57,3 +78,37 @@ def test_counting_adds_bounds_that_are_reached() -> None:
     assert progress.certificate() is None
     assert is_reached(1.0, 1.0 - 1e-12)
     assert not is_reached(1.0, 0.999)
+
+
+def test_steps_by_hand() -> None:
+    """Values 0.3 and 0.2 have the step 0.1; thirds of a million have none that helps."""
+    instance = placement(["value"], [server(gpu=2)], [job("a", value=0.3), job("b", value=0.2)])
+    classes = CheckedCluster.of(instance).classes
+    assert objective_step(classes, "value") == Fraction(1, 10)
+    assert objective_step(classes, "servers") == 1
+    assert kept_level(classes, "value", Fraction(-51, 100)) == Fraction(-1, 2)
+    instance = placement(["value"], [server(gpu=2)], [job("a", value=1e10), job("b", value=1 / 3)])
+    classes = CheckedCluster.of(instance).classes
+    assert objective_step(classes, "value") is None
+    assert figure_step(classes, "value") == 10**4
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_both_sides_agree(seed: int) -> None:
+    """Steps and levels of the methods are those of the check."""
+    instance = random_consolidation(seed)
+    assert isinstance(instance, ConsolidationInstance)
+    classes = CheckedCluster.of(instance).classes
+    for objective in PRICED:
+        assert objective_step(classes, objective) == quantum(classes, objective)
+        for value in (0.0, 1.7, 3.0):
+            assert reached_level(classes, objective, value) == level(classes, objective, value)
+
+
+def test_nobody_changes_them_on_the_way() -> None:
+    """They are frozen, and each is told about."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        SETTINGS.share_of_time_left = 1.0  # type: ignore[misc]
+    for field in dataclasses.fields(ExactSettings):
+        assert f"    {field.name}\n" in (ExactSettings.__doc__ or "")
+    assert 0 < SETTINGS.share_of_time_left < 1

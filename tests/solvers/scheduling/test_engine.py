@@ -8,8 +8,7 @@ import pytest
 from clusterplan.instances.common.arrays import Flags, Ints
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling.engine import Engine, PolicyError
-from clusterplan.solvers.scheduling.policies.first_come import FirstCome
-from clusterplan.solvers.scheduling.policies.shortest import ShortestRemaining
+from clusterplan.solvers.scheduling.policies.static_order import FirstCome, ShortestRemaining
 
 
 def instance(**others: object) -> SchedulingInstance:

@@ -1,15 +1,27 @@
-"""The best of the policies, with the bound that prices of time prove."""
+"""The best of the policies, with the bound that prices of time prove.
+
+Certificates of schedules: written for a plan, verified, and refused where somebody altered them.
+"""
 
 from __future__ import annotations
 
+import copy
+import json
+from typing import Any
+
+import pytest
+
 import clusterplan
 from clusterplan.formulations.common.clock import Clock
+from clusterplan.formulations.common.objective import Diagnosis
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.planner.stored_results import verify_stored
+from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.scheduling.brute_force import SchedulingBruteForce
-from clusterplan.solvers.scheduling.exact import SchedulingExact
+from clusterplan.solvers.scheduling.exact import SchedulingExact, certify, diagnose
 from clusterplan.solvers.scheduling.frontier import find_frontier
 from clusterplan.solvers.scheduling.methods import POLICIES
 
@@ -80,3 +92,87 @@ def test_allocations_are_proven_too_where_a_further_gpu_brings_more_than_the_one
     assert [(point.mean_completion_s, point.solver) for point in frontier.points] == [
         (result.objective, "optimus-exact")
     ]
+
+
+INSTANCE = generate_scheduling(40, 16, load=2.0, seed=3)
+
+
+@pytest.fixture(scope="module")
+def stored() -> dict[str, Any]:
+    """Return a result of `exact`, as it is stored."""
+    found: dict[str, Any] = json.loads(clusterplan.solve(INSTANCE, solver="exact").to_json())
+    return found
+
+
+def test_a_result_verifies_with_its_bound(stored: dict[str, Any]) -> None:
+    """The bound is above the elementary one, and derived again."""
+    formulation = SchedulingFormulation(INSTANCE)
+    elementary = formulation.elementary_bounds()[0]
+    assert elementary is not None
+    assert stored["certified_bound"] > 1.04 * elementary
+    assert stored["bound"] == stored["certified_bound"] < stored["objective"]
+    found = verify_stored(INSTANCE, stored, "stored")
+    assert found.complete, found.lines()
+
+
+def _raised(data: dict[str, Any]) -> None:
+    for record in (data, data["objectives"][0]):
+        record["bound"] = record["certified_bound"] = 0.5 * (data["bound"] + data["objective"])
+
+
+def _all_prices(data: dict[str, Any], change: Any) -> None:
+    data["certificate"]["prices"]["gpu"] = [change(price) for price in data["certificate"]["prices"]["gpu"]]
+
+
+TAMPERED = {
+    "a raised bound": _raised,
+    "a status of optimal": lambda data: data.update(status="optimal"),
+    "other prices": lambda data: _all_prices(data, lambda price: 3 * price),
+    "negative prices": lambda data: _all_prices(data, lambda price: -price),
+    "no numbers": lambda data: _all_prices(data, lambda price: float("nan")),
+    "texts": lambda data: _all_prices(data, str),
+    "a price for ever": lambda data: _all_prices(data, lambda price: price + 1),
+    "fewer prices": lambda data: data["certificate"]["prices"]["gpu"].pop(),
+    "no prices": lambda data: data["certificate"].pop("prices"),
+    "no certificate": lambda data: data.update(certificate=None),
+    "another resource": lambda data: data["certificate"].update(prices={"tpu": [0.0]}),
+    "another order": lambda data: data["certificate"]["edges_s"].reverse(),
+    "too many cells": lambda data: data["certificate"].update(edges_s=list(range(100_000))),
+    "a list": lambda data: data.update(certificate=[1, 2]),
+    "numbers of 400 digits": lambda data: data["certificate"]["edges_s"].__setitem__(-1, 10**400),
+}
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_what_somebody_altered_is_refused(stored: dict[str, Any], what: str) -> None:
+    """And nothing crashes."""
+    data = copy.deepcopy(stored)
+    TAMPERED[what](data)
+    found = verify_stored(INSTANCE, data, "stored")
+    assert not found.ok
+    assert found.faults
+
+
+def test_a_clock_that_has_run_out_leaves_the_first_prices() -> None:
+    """Which are 0; the plan and the certificate stay, and the outcome says why."""
+    formulation = SchedulingFormulation(INSTANCE)
+    plan = POLICIES[0].solve(formulation, SolveOptions(), Clock()).plan
+    outcome = Outcome(plan)
+    certify(formulation, outcome, Clock(0.0))
+    assert outcome.limit == "time"
+    assert outcome.certificate is not None
+    assert outcome.certificate["prices"] == {}
+    assert formulation.certified_bounds(outcome.certificate) == formulation.elementary_bounds()
+
+
+def test_nothing_is_added_without_a_plan_or_for_the_makespan() -> None:
+    """There elementary bounds are all there is."""
+    formulation, outcome = SchedulingFormulation(generate_scheduling(3, 2)), Outcome(bounds=(1.0,))
+    certify(formulation, outcome, Clock())
+    assert outcome.certificate is None
+    longest = generate_scheduling(12, 4).replace(objective="makespan")
+    result = clusterplan.solve(longest, solver="exact")
+    assert result.certificate is None
+    assert result.certified_bound is not None
+    known = Diagnosis(reasons=("so",))
+    assert diagnose(formulation, known, Clock()) is known

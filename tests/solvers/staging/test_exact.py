@@ -1,4 +1,9 @@
-"""Exact staging: its parts against plain ground truth, the whole against brute force and other solvers."""
+"""Exact staging: its parts against plain ground truth, the whole against brute force and other solvers.
+
+Certificates for methods that make none, and wrong answers that they refute.
+
+The what-if: one sentence about each type that is used up.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +16,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_instances import random_staging
+from staging_instances import half_serial, two_layers
 
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
+from clusterplan.formulations.staging.plan import Stage
 from clusterplan.formulations.staging.stage_times import stage_table
 from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.instances.staging.instance import StagingInstance
-from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.common.base import Clock, Outcome
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.staging import search as staging_search
-from clusterplan.solvers.staging.cores.core import core_of, solve_core
-from clusterplan.solvers.staging.cores.labelling import search_labels
-from clusterplan.solvers.staging.fewest_units import SegmentTimes
+from clusterplan.solvers.staging.core import core_of, solve_core
+from clusterplan.solvers.staging.exact import certify, what_if
 from clusterplan.solvers.staging.intervals import Segments
-from clusterplan.solvers.staging.lagrangian import solve_dual
-from clusterplan.solvers.staging.shortest_path import SegmentGraph
+from clusterplan.solvers.staging.kernels import SegmentGraph, SegmentTimes
+from clusterplan.solvers.staging.labelling import search_labels
+from clusterplan.solvers.staging.search import solve_dual
 
 
 def tiny(seed: int) -> StagingInstance:
@@ -314,3 +321,60 @@ def test_what_more_units_would_save() -> None:
     assert free.objective is not None
     assert f"{result.objective - free.objective:.6g} USD less" in (result.message or "")
     assert "V100" not in (result.message or "")
+
+
+def units(count: int) -> Stage:
+    return Stage(first_layer=0, last_layer=0, type="t", units=count)
+
+
+def test_a_bound_gets_a_certificate_that_proves_it() -> None:
+    """A method that says that one dollar is the least cost is right, and 1.2 is refuted."""
+    formulation = StagingFormulation(half_serial(4))
+    right = Outcome((units(1),), (1.0,))
+    certify(formulation, right, Clock())
+    assert formulation.certified_bounds(right.certificate) == (pytest.approx(1.0, rel=1e-8),)
+    wrong = Outcome((units(2),), (1.2,))
+    certify(formulation, wrong, Clock())
+    assert (wrong.bounds, wrong.certificate) == ((), None)
+    assert "refutes" in (wrong.message or "")
+
+
+def test_a_wrong_proof_that_there_is_no_plan_is_left_out() -> None:
+    """The search finds one."""
+    outcome = Outcome(infeasible=True)
+    certify(StagingFormulation(half_serial(4)), outcome, Clock())
+    assert not outcome.infeasible
+
+
+def what_if_units(count: int) -> tuple[Stage, ...]:
+    return (Stage(first_layer=0, last_layer=0, type="t", units=count),)
+
+
+def test_the_saving_is_that_of_the_plan_without_the_limit() -> None:
+    """3600 probe batches take 0.75 s each on two units, 0.6 s on five."""
+    formulation = StagingFormulation(half_serial(2, objective="time"))
+    asked: list[int | None] = []
+
+    def solve(other: StagingFormulation) -> tuple[Stage, ...]:
+        asked.append(other.instance.types[0].limit)
+        return what_if_units(5)
+
+    assert "t: 3 more units, 540 s less" in what_if(formulation, what_if_units(2), solve)
+    assert asked == [None]
+
+
+def test_no_gain_and_no_time_are_said() -> None:
+    """The same plan gains nothing; a search without time says so."""
+    formulation = StagingFormulation(half_serial(2, objective="time"))
+    assert what_if(formulation, what_if_units(2), lambda _: what_if_units(2)).endswith("t: nothing")
+    assert what_if(formulation, what_if_units(2), lambda _: None).endswith("t: no time to tell")
+
+
+def test_types_that_are_left_over_are_not_asked_about() -> None:
+    """Then nothing is solved at all."""
+    plan = (Stage(first_layer=0, last_layer=1, type="slow", units=1),)
+
+    def solve(other: StagingFormulation) -> None:
+        raise AssertionError(other)
+
+    assert "no type is used up" in what_if(StagingFormulation(two_layers()), plan, solve)

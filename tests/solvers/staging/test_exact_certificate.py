@@ -11,8 +11,7 @@ from staging_instances import half_serial
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.staging.exact import certificate, incumbent_of, intervals_of
-from clusterplan.solvers.staging.incumbents import Cheapest, Fastest
-from clusterplan.solvers.staging.intervals import Interval
+from clusterplan.solvers.staging.intervals import Cheapest, Fastest, Interval
 
 
 def interval(low: float, high: float, price: float, counts_cost: bool = True) -> Interval:

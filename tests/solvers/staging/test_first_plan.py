@@ -12,9 +12,8 @@ import clusterplan
 from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.staging import exact
+from clusterplan.solvers.staging import exact, graph_exact
 from clusterplan.solvers.staging import search as staging_search
-from clusterplan.solvers.staging.graphs import exact as graph_exact
 
 INSTANCES = {
     "unlimited": generate_staging(24, 6, "none", seed=7),

@@ -17,8 +17,7 @@ from clusterplan.formulations.allocation.check.dual_bound import (
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
-from clusterplan.solvers.allocation.knapsack import MultipleChoice
-from clusterplan.solvers.allocation.lagrangian_bound import knapsack_bound, makespan_bound
+from clusterplan.solvers.allocation.lagrangian import MultipleChoice, knapsack_bound, makespan_bound
 
 
 def two_jobs() -> CheckedConfigurations:

@@ -18,7 +18,7 @@ from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.consolidation.job import PlacementJob
 from clusterplan.solvers.common.base import Clock, Outcome
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.consolidation.heuristics import best_fit
+from clusterplan.solvers.consolidation.heuristics import list_heuristics
 from clusterplan.solvers.registry import find_solver
 
 NAMES = ("best-fit", "first-fit-decreasing", "consolidate-or-wait")
@@ -257,7 +257,7 @@ def test_forgotten_rankings_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> No
     """Where requests are too many to remember how buckets suit them, the plan is the same."""
     instance = generate_consolidation(60, 100, load=1.3, seed=5, resources=3, shapes=4)
     plan = answer(instance, "best-fit")[1].plan
-    monkeypatch.setattr(best_fit, "MOST_RANKED", 10)
+    monkeypatch.setattr(list_heuristics, "MOST_RANKED", 10)
     assert answer(instance, "best-fit")[1].plan == plan
 
 

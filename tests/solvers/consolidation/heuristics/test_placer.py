@@ -7,7 +7,7 @@ from placements import job, placement, server
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.consolidation.heuristics.best_fit import BestFit, ConsolidateOrWait
+from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit, ConsolidateOrWait
 from clusterplan.solvers.consolidation.heuristics.placer import Request
 
 

@@ -13,12 +13,12 @@ from clusterplan.formulations.consolidation.certificate import MUST_PLACE, PRICE
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.consolidation.objective_steps import reached_level
 from clusterplan.solvers.consolidation.patterns import lp_by_shape
 from clusterplan.solvers.consolidation.patterns.column_generation import certified
 from clusterplan.solvers.consolidation.patterns.lagrangian_bound import lagrangian_bound
 from clusterplan.solvers.consolidation.patterns.lp_by_shape import LpByShape
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
+from clusterplan.solvers.consolidation.progress import reached_level
 from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.run import solve_with
 

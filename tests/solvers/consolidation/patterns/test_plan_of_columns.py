@@ -1,4 +1,7 @@
-"""From patterns to a plan and back, and which slots a job gets."""
+"""From patterns to a plan and back, and which slots a job gets.
+
+The patterns of a plan, by hand.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,24 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from placements import job, placement, server
 from random_instances import random_consolidation
 
 from clusterplan.formulations.consolidation.certificate import MUST_PLACE
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.consolidation.heuristics.best_fit import BestFit
+from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
 from clusterplan.solvers.consolidation.patterns.column_generation import Program
-from clusterplan.solvers.consolidation.patterns.columns_of_plan import add_plan_columns
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
 from clusterplan.solvers.consolidation.patterns.plan_of_columns import (
     Disaggregation,
     RackAwareAssignment,
     SlotAssignment,
+    add_plan_columns,
 )
 
 ONE, TWO = (0, 0), (0, 1)
@@ -66,3 +71,22 @@ def test_a_plan_survives_the_way_through_patterns(seed: int) -> None:
     written = Disaggregation(formulation, master.classes, master.columns, solution).plan()
     assert formulation.violations(written) == []
     assert formulation.evaluate(written)[0] >= formulation.evaluate(plan)[0] - 1e-9
+
+
+def test_what_a_plan_splits_becomes_a_pattern() -> None:
+    """A preferred job on three and one GPU: pieces of three and of one, on two servers."""
+    jobs = [job("a", 4, spread="preferred")]
+    instance = placement(["value", "spread"], [{**server(gpu=4), "count": 2}], jobs)
+    formulation = ConsolidationFormulation(instance)
+    master = RestrictedMaster(formulation.classes)
+    known = len(master.columns)
+    add_plan_columns(formulation, master, [JobPlacement(job="a", servers={"n-0": 3, "n-1": 1})])
+    added = {(column.type, column.what) for column in master.columns[known:]}
+    assert ("job", (0, (2, 0), ())) in {(c.type, c.what) for c in master.columns}
+    assert added <= {("job", (0, (2, 0), ())), ("server", (0, ((0, 2),))), ("server", (0, ((0, 0),)))}
+    assert {("server", (0, ((0, 2),))), ("server", (0, ((0, 0),)))} <= {
+        (c.type, c.what) for c in master.columns
+    }
+    before = len(master.columns)
+    add_plan_columns(formulation, master, [JobPlacement(job="a", servers={"n-0": 3, "n-1": 1})])
+    assert len(master.columns) == before

@@ -1,8 +1,16 @@
-"""Pricing by search, against pricing by the table of all sums."""
+"""Pricing by search, against pricing by the table of all sums.
+
+The knapsack of one server, against trying every pattern.
+
+The coarse table: a bound on every pattern, and exact where its units are.
+
+Patterns that a server holds.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 
 import numpy as np
@@ -14,11 +22,19 @@ from clusterplan.formulations.consolidation.classes import ClassTable
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.solvers.consolidation.patterns.price_by_search import SearchPricing
+from clusterplan.solvers.consolidation.patterns.price_by_search import (
+    CoarseTable,
+    Item,
+    PatternRepair,
+    SearchPricing,
+    multiplier_bound,
+    relaxed_knapsack,
+    solved_knapsack,
+)
 from clusterplan.solvers.consolidation.patterns.price_servers import ServerPattern, ServerPricing
-from clusterplan.solvers.consolidation.settings import ExactSettings
+from clusterplan.solvers.consolidation.progress import SETTINGS, ExactSettings
 
-TABLE = "clusterplan.solvers.consolidation.patterns.coarse_table.SETTINGS"
+TABLE = "clusterplan.solvers.consolidation.patterns.price_by_search.SETTINGS"
 
 
 def worth(pattern: ServerPattern, paid: list[np.ndarray]) -> float:
@@ -120,3 +136,193 @@ def test_patterns_are_not_listed() -> None:
     classes = dataclasses.replace(ConsolidationFormulation(generate_consolidation(4, 4, seed=1)).classes)
     pools = list(classes.usages)
     assert SearchPricing(classes, pools[0]).within([], np.zeros(0), 10) is None
+
+
+FREE = np.array([10, 7])
+
+
+def random_items(seed: int, count: int = 3) -> list[Item]:
+    """Return items of up to three equal tasks, and such with slots of their own."""
+    rng = random.Random(seed)
+    items = []
+    for k in range(count):
+        need = np.array([rng.randint(0, 4), rng.randint(1, 4)])
+        if rng.random() < 0.5:
+            tasks = np.arange(1, rng.randint(1, 3) + 1)
+            gain = rng.random()
+            items.append(Item(k, tasks - 1, tasks[:, None] * need, tasks * gain, single=True))
+        else:
+            weights = np.array([need, need + np.array([rng.randint(0, 3), 1])])
+            items.append(
+                Item(k, np.array([3, 8]), weights, np.array([rng.random(), rng.random()]), single=False)
+            )
+    return items
+
+
+def brute(items: list[Item], free: np.ndarray) -> float:
+    """Return the best value of all patterns."""
+    best = 0.0
+    for chosen in itertools.product(*([None, *range(len(item.gains))] for item in items)):
+        pairs = [(item, i) for item, i in zip(items, chosen, strict=True) if i is not None]
+        taken = sum((item.weights[i] for item, i in pairs), np.zeros(2))
+        if (taken <= free).all():
+            best = max(best, sum(float(item.gains[i]) for item, i in pairs))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_branch_and_bound_finds_the_best_pattern(seed: int) -> None:
+    """Its slots are paid what it says, and fit."""
+    items = random_items(seed)
+    found = solved_knapsack(items, FREE)
+    assert found is not None
+    assert found.value == pytest.approx(brute(items, FREE))
+    assert found.bound == pytest.approx(found.value)
+    pairs = [(items[k], list(items[k].rows).index(row)) for k, row in found.slots]
+    assert sum(float(item.gains[i]) for item, i in pairs) == pytest.approx(found.value)
+    assert (sum((item.weights[i] for item, i in pairs), np.zeros(2)) <= FREE).all()
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_multipliers_bound_every_pattern(seed: int) -> None:
+    """Those of the relaxation bound best; any others bound as well."""
+    items, rng = random_items(seed), np.random.default_rng(seed)
+    best, relaxed = brute(items, FREE), relaxed_knapsack(items, FREE.astype(float))
+    assert relaxed.bound >= best - 1e-9
+    for _ in range(5):
+        assert multiplier_bound(items, FREE, rng.random(2)) >= relaxed.bound - 1e-9
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_what_is_not_promising_is_in_no_better_pattern(seed: int) -> None:
+    """With the slack between relaxation and optimum, what is left has the optimum."""
+    items = random_items(seed, 4)
+    best, relaxed = brute(items, FREE), relaxed_knapsack(items, FREE.astype(float))
+    left = [item.promising(relaxed.multipliers, relaxed.bound - best + 1e-9) for item in items]
+    assert brute(left, FREE) == pytest.approx(best)
+
+
+def test_reduced_costs_leave_out_what_is_paid_too_little() -> None:
+    """Of two shapes that take the same, the one that is paid less goes."""
+    one = np.array([[1, 1]])
+    items = [Item(k, np.array([0]), one, np.array([gain]), single=True) for k, gain in ((0, 1.0), (1, 0.1))]
+    multipliers = np.array([0.0, 1.0])
+    assert [len(item.promising(multipliers, 0.5).gains) for item in items] == [1, 0]
+
+
+def test_without_items_nothing_is_paid() -> None:
+    """The bound of an empty knapsack is zero."""
+    assert relaxed_knapsack([], FREE.astype(float)).bound == 0
+
+
+COARSE_TABLE_FREE = np.array([[10, 7, 9], [4, 7, 3], [0, 0, 0]])
+
+
+def coarse_table_random_items(seed: int, largest: int = 4) -> list[Item]:
+    """Return items of up to four equal tasks, and one with slots of its own."""
+    rng = np.random.default_rng(seed)
+    items = []
+    for k in range(4):
+        tasks = np.arange(1, rng.integers(1, 5) + 1)
+        need = rng.integers(1, largest + 1, 3) * [1, 1, k % 2]
+        items.append(Item(k, tasks - 1, tasks[:, None] * need, tasks * rng.random(), single=True))
+    weights = rng.integers(1, largest + 1, (3, 3))
+    return [*items, Item(4, np.arange(3), weights, rng.random(3), single=False)]
+
+
+def best(items: list[Item], free: np.ndarray) -> float:
+    """Return the best value of a server by branch and bound, which has a test of its own."""
+    there = [item for item in (item.within(free) for item in items) if len(item.gains)]
+    found = solved_knapsack(there, free) if there else None
+    return 0.0 if found is None else found.value
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_pattern_is_paid_more_than_the_bound(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However coarse the units are, and whatever the multipliers of the third resource."""
+    rng = np.random.default_rng(seed)
+    items = coarse_table_random_items(seed)
+    for steps in (2, 5, 100):
+        monkeypatch.setattr(
+            "clusterplan.solvers.consolidation.patterns.price_by_search.SETTINGS",
+            SETTINGS.__class__(most_coarse_steps=steps, most_coarse_cells=steps * steps),
+        )
+        bounds = CoarseTable(items, COARSE_TABLE_FREE, rng.random(3)).bounds(COARSE_TABLE_FREE)
+        assert all(
+            bound >= best(items, free) - 1e-9 for bound, free in zip(bounds, COARSE_TABLE_FREE, strict=True)
+        )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_two_resources_in_their_own_units_are_exact(seed: int) -> None:
+    """Bound and pattern are the optimum, up to the rounding of values to integers."""
+    items, free = coarse_table_random_items(seed), COARSE_TABLE_FREE.copy()
+    free[:2, 2] = 1000
+    table = CoarseTable(items, free, np.array([1.0, 1.0, 0.0]))
+    for bound, row in zip(table.bounds(free), free, strict=True):
+        assert bound == pytest.approx(best(items, row), abs=1e-6)
+        chosen = [(items[i], slot) for i, slot in table.slots(row).items()]
+        assert sum(float(item.gains[slot]) for item, slot in chosen) == pytest.approx(bound, abs=1e-6)
+        assert (sum((item.weights[slot] for item, slot in chosen), np.zeros(3)) <= row).all()
+
+
+def test_one_resource_has_one_axis() -> None:
+    """Three tasks of three units fit in ten."""
+    tasks = np.arange(1, 6)
+    item = Item(0, tasks - 1, 3 * tasks[:, None], tasks * 1.0, single=True)
+    table = CoarseTable([item], np.array([[10]]), np.array([1.0]))
+    assert table.bounds(np.array([[10], [5]])) == pytest.approx([3, 1], abs=1e-6)
+    assert table.slots(np.array([10])) == {0: 2}
+
+
+def test_without_items_the_bound_is_zero() -> None:
+    """A pool of which nothing is paid."""
+    assert CoarseTable([], COARSE_TABLE_FREE, np.zeros(3)).bounds(COARSE_TABLE_FREE).tolist() == [0, 0, 0]
+
+
+def tasks(k: int, need: list[int], gain: float, most: int) -> Item:
+    """Return up to so many equal tasks."""
+    count = np.arange(1, most + 1)
+    return Item(k, count - 1, count[:, None] * np.array(need), count * gain, single=True)
+
+
+ITEMS = [tasks(0, [4, 1], 1.0, 5), tasks(1, [1, 4], 3.0, 5), tasks(2, [1, 1], 0.5, 2)]
+
+
+def test_the_least_dense_is_left_out() -> None:
+    """Three of the first shape take too much of the first resource; the second shape takes little of it."""
+    assert PatternRepair(ITEMS).repaired({0: 2, 1: 0}, np.array([9, 8])) == {0: 1, 1: 0}
+
+
+def test_what_is_left_is_filled() -> None:
+    """The densest first, as many as fit; then the next."""
+    assert PatternRepair(ITEMS).repaired({}, np.array([4, 10])) == {1: 1, 2: 1}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_pattern_fits_and_is_full(seed: int) -> None:
+    """Whatever it was, and whatever the order in which it is filled."""
+    rng = np.random.default_rng(seed)
+    slots = {0: int(rng.integers(5)), 1: int(rng.integers(5)), 2: int(rng.integers(2))}
+    free = rng.integers(0, 12, 2)
+    found = PatternRepair(ITEMS).repaired(slots, free, rng)
+    taken = sum((ITEMS[i].weights[slot] for i, slot in found.items()), np.zeros(2))
+    assert (taken <= free).all()
+    for i, item in enumerate(ITEMS):
+        more = found.get(i, -1) + 1
+        assert more == len(item.gains) or (taken + item.weights[0] > free).any()
+
+
+def test_one_slot_of_a_shape_is_chosen() -> None:
+    """The best that fits, and none beside one that is there."""
+    item = Item(0, np.arange(2), np.array([[2, 2], [3, 3]]), np.array([1.0, 5.0]), single=False)
+    repair = PatternRepair([item])
+    assert repair.repaired({}, np.array([9, 9])) == {0: 1}
+    assert repair.repaired({}, np.array([2, 2])) == {0: 0}
+    assert repair.repaired({0: 0}, np.array([9, 9])) == {0: 0}
+    assert repair.repaired({0: 1}, np.array([2, 9])) == {0: 0}
+
+
+def test_without_items_there_is_no_pattern() -> None:
+    """Nothing is paid, so nothing is held."""
+    assert PatternRepair([]).repaired({}, np.array([1])) == {}

@@ -1,4 +1,7 @@
-"""The ascent: it finds the best prices of traces whose best schedule is known, and looks at the clock."""
+"""The ascent: it finds the best prices of traces whose best schedule is known, and looks at the clock.
+
+Where the ascent begins.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ import pytest
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.check.price_bound import price_bound
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.formulations.scheduling.plan import Segment, SegmentTable
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.scheduling.dual.ascent import TimePrices, best_prices
+from clusterplan.solvers.scheduling.dual.ascent import TimePrices, best_prices, first_prices, time_grid
+from clusterplan.solvers.scheduling.dual.evaluation import TimeDual
 from clusterplan.solvers.scheduling.methods import POLICIES
 
 
@@ -76,3 +81,84 @@ def test_without_time_it_has_the_elementary_bound() -> None:
     assert found.evaluations == 1
     assert not found.grid.price.any()
     assert 0 < found.bound < value
+
+
+def schedule_of(instance: SchedulingInstance) -> SegmentTable:
+    """Return the schedule of the first policy."""
+    formulation = SchedulingFormulation(instance)
+    plan = POLICIES[0].solve(formulation, SolveOptions(), Clock()).plan
+    assert plan is not None
+    return formulation.segments(plan)
+
+
+def test_the_grid_spans_the_schedule_and_has_the_times_of_events() -> None:
+    """Large traces have more cells than small ones."""
+    sizes = []
+    for jobs in (5, 200):
+        plain = generate_scheduling(jobs, 8, load=1.2)
+        middle = float(plain.table().arrival_s.max() / 2)
+        instance = plain.replace(events=[{"at_s": middle, "change": {"gpu": 1.0}}])
+        segments = schedule_of(instance)
+        edges = time_grid(instance, segments)
+        assert (np.diff(edges) > 0).all()
+        assert (edges[0], edges[-1]) == (0, segments.completion_s.max())
+        assert middle in edges
+        sizes.append(len(edges))
+    assert sizes[0] < sizes[1]
+
+
+def serial(ends: dict[str, tuple[float, float, float]]) -> tuple[SchedulingInstance, SegmentTable]:
+    """Return a trace on one GPU and its schedule: arrival, start and end of each job."""
+    jobs = [
+        {"name": name, "arrival_s": arrival, "duration_s": end - start, "demand": {"gpu": 1}}
+        for name, (arrival, start, end) in ends.items()
+    ]
+    document = {"schema_version": 1, "name": "serial", "resources": {"gpu": 1.0}, "jobs": jobs}
+    instance = SchedulingInstance.model_validate(document)
+    plan = [Segment(job=name, start_s=start, end_s=end) for name, (_, start, end) in ends.items()]
+    return instance, SchedulingFormulation(instance).segments(plan)
+
+
+def test_a_gpu_costs_most_where_most_jobs_wait() -> None:
+    """Two jobs one after the other on one GPU: while the first runs, one waits."""
+    instance, segments = serial({"a": (0, 0, 4), "b": (0, 4, 8)})
+    edges = np.array([0.0, 2.0, 4.0, 6.0, 8.0])
+    _, by_waiting = first_prices(instance, segments, edges, TimeDual(instance, edges).capacity)
+    assert by_waiting[1][:, 0] == pytest.approx([1, 1, 0, 0])
+
+
+def test_a_lost_second_delays_what_is_less_urgent() -> None:
+    """Of the jobs of 1, 2 and 4 seconds; the last one passes on a part only while nobody waits after it."""
+    instance, segments = serial({"a": (0, 0, 1), "b": (0, 1, 3), "c": (0, 3, 7), "d": (6, 7, 8)})
+    edges = np.arange(9.0)
+    by_delay, _ = first_prices(instance, segments, edges, TimeDual(instance, edges).capacity)
+    # Nobody waits from 3 s to 6 s. At 6 s, d waits, and c passes on a quarter.
+    assert by_delay[0][:, 0] == pytest.approx([2, 1, 0.5, 0, 0, 0, 0.25, 0])
+
+
+def test_urgent_jobs_are_not_delayed_by_others() -> None:
+    """A short job that comes while a long one waits costs what it delays, and no more later."""
+    instance, segments = serial({"a": (0, 0, 4), "b": (2, 5, 13), "short": (4, 4, 5), "c": (0, 13, 29)})
+    edges = np.arange(30.0)
+    by_delay, _ = first_prices(instance, segments, edges, TimeDual(instance, edges).capacity)
+    price = by_delay[0][:, 0]
+    assert price[4] == pytest.approx(1 + 8 / 8)  # the short job, then b
+    assert price[:4] == pytest.approx([2, 1.75, 1.5, 1.25])  # a and b
+    assert price[13:] == pytest.approx(0)
+
+
+def test_prices_by_delay_nearly_close_a_queue() -> None:
+    """Many jobs that are there at once, on one GPU: the prices are the best but for the grid."""
+    jobs = [{"name": f"j{k}", "duration_s": float(k + 1), "demand": {"gpu": 1}} for k in range(60)]
+    document = {"schema_version": 1, "name": "queue", "resources": {"gpu": 1.0}, "jobs": jobs}
+    instance = SchedulingInstance.model_validate(document)
+    formulation = SchedulingFormulation(instance)
+    policy = next(policy for policy in POLICIES if policy.name == "srsf")
+    plan = policy.solve(formulation, SolveOptions(), Clock()).plan
+    assert plan is not None
+    segments, value = formulation.segments(plan), formulation.evaluate(plan)[0]
+    edges = time_grid(instance, segments)
+    dual = TimeDual(instance, edges)
+    by_delay, by_waiting = first_prices(instance, segments, edges, dual.capacity)
+    for price in (by_delay[0], by_waiting[1]):
+        assert 0.99 * value < dual.evaluate(price).value <= value

@@ -13,11 +13,9 @@ from clusterplan.formulations.staging.stage_times import fewest_units
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.staging.heterps.genetic import SETTINGS, Breeder, Genetic
-from clusterplan.solvers.staging.heterps.greedy import Greedy
+from clusterplan.solvers.staging.heterps.greedy import Greedy, SingleType
 from clusterplan.solvers.staging.heterps.provisioning import Provisioner, segments_of
-from clusterplan.solvers.staging.heterps.single_type import SingleType
-from clusterplan.solvers.staging.heterps.type_search import TypeSearch
+from clusterplan.solvers.staging.heterps.type_search import GENETIC_SETTINGS, Breeder, Genetic, TypeSearch
 
 EXACT = SolveOptions(method_options={"provisioning": "exact"})
 
@@ -67,7 +65,7 @@ def test_generations_keep_the_elite_and_never_get_worse() -> None:
         children = own.next(population, 12)
         assert len(children) == 12
         assert sorted(children)[0] <= sorted(population)[0]
-        assert children[: SETTINGS.elite] == sorted(population)[: SETTINGS.elite]
+        assert children[: GENETIC_SETTINGS.elite] == sorted(population)[: GENETIC_SETTINGS.elite]
         population = children
     assert all(t in own.able[layer] for _, types in population for layer, t in enumerate(types))
 

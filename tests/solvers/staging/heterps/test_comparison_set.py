@@ -20,7 +20,7 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.backends import base
-from clusterplan.solvers.backends.pytorch import one_torch
+from clusterplan.solvers.backends.base import one_torch
 from clusterplan.solvers.common.base import Clock, MethodOption
 from clusterplan.solvers.common.options import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for

@@ -1,0 +1,473 @@
+"""`geometric`: the continuous relaxation as a geometric program, its dual prices, and a rounded plan.
+
+`geometric_program.py` states the relaxation (Boyd, Kim, Vandenberghe & Hassibi 2007). The value of an
+interior-point method proves nothing, but the multipliers of its capacity constraints are dual prices, whose
+Lagrangian bound (`lagrangian_bound.py`) holds whoever found them: that is the bound of this method.
+
+The continuous relaxation of allocation as a geometric program (Boyd, Kim, Vandenberghe & Hassibi 2007).
+
+Sets
+    jobs j with one variant each, resources r (the hourly budget is one more), monomials i of the time of j
+Data
+    t_j = Σ_i c_ji p^a_ji w^b_ji, c > 0, a posynomial (`monomials.py` says for which speeds); ω_j weight;
+    N_jr, O_jr what one parameter server and one worker take; C_r capacity; D_j deadline
+Variables
+    p_j, w_j > 0, real: parameter servers and workers
+Objective
+    `total_completion_time`: minimise Σ_j ω_j t_j;  `makespan`: minimise max_j t_j
+Constraints
+    Σ_j (N_jr p_j + O_jr w_j) ≤ C_r;  t_j ≤ D_j;  p and w lie in their ranges
+
+In the logarithms of p and w every sum is one of exponentials of affine functions: the problem is convex. It
+is handed to cvxpy in these logarithms, with sums of vectors. `gp=True` takes the same logarithms, but makes
+one scalar expression of each term: 100 jobs then compile twenty times as long, and 1,000 jobs for 25 s.
+
+From real numbers of tasks to a plan: round down, repair what is late or does not fit, use what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from ...formulations.allocation.certificate import certificate
+from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.allocation.milp import monomials
+from ...formulations.allocation.plan import JobAllocation
+from ...formulations.common.clock import in_time
+from ...formulations.common.tolerance import all_loosened
+from ...instances.allocation.instance import AllocationInstance
+from ...instances.allocation.job import Job
+from ...instances.allocation.job_table import JobTable
+from ...instances.common.arrays import Floats, Ints
+from ...instances.common.errors import OptionError
+from ...instances.common.speed import SpeedTable
+from ..backends.base import installed, no_warnings
+from ..common.base import Clock, Outcome, Solver
+from ..common.options import SolveOptions
+from ..common.search_control import interrupted
+from .lagrangian import MultipleChoice, knapsack_bound, makespan_bound
+
+
+@dataclass(frozen=True)
+class GeometricSettings:
+    """Constants of the interior-point method.
+
+    Attributes
+    ----------
+    accuracy
+        Relative; dual prices need no more, because their bound holds whatever they are.
+    multiplier_noise
+        A multiplier below this share of the total belongs to a constraint that does not bind; for a makespan
+        only ratios matter.
+    time_share
+        Share of the time that is left for the interior-point method; rounding takes the rest.
+    """
+
+    accuracy: float = 1e-7
+    multiplier_noise: float = 1e-6
+    time_share: float = 0.7
+
+
+SETTINGS = GeometricSettings()
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """The answer of the interior-point method.
+
+    Attributes
+    ----------
+    tasks
+        Shape (2, J): parameter servers and workers; the smallest numbers if nothing was found.
+    prices
+        Shape (R,): multipliers of the capacity constraints, seconds per unit; None if nothing was found.
+    status
+        As cvxpy names it, or `failed`.
+    """
+
+    tasks: Floats
+    prices: Floats | None
+    status: str
+
+
+class GeometricProgram:
+    """The relaxation of an instance in columns.
+
+    Attributes
+    ----------
+    low, high
+        Shape (2, J): ranges of the numbers of parameter servers and workers, as far as they fit alone.
+    demand
+        Shape (2, J, R): what one parameter server and one worker of each job take of each resource.
+    capacity
+        Shape (R,).
+    always_s, latest_s
+        Shape (J,): seconds that no configuration avoids, and the deadline, infinite where there is none.
+    owner, coefficient, power
+        Of the other monomials: job, c, and exponents with shape (2, I).
+    """
+
+    def __init__(self, instance: AllocationInstance, jobs: tuple[Job, ...], capacity: Floats) -> None:
+        self.jobs = jobs
+        self.makespan = instance.objective == "makespan"
+        self.capacity = capacity
+        table = instance.table()
+        self.weight, self.latest_s = table.weight, all_loosened(table.deadline_s)
+        self.demand = _demand(instance, table)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            alone = (capacity * (1 + 1e-6) / self.demand).min(axis=2, where=self.demand > 0, initial=1e9)
+        self.low = np.array([table.min_ps, table.min_workers])
+        most = np.array([table.max_ps, table.max_workers])
+        self.high = np.maximum(self.low, np.minimum(most, alone.astype(np.int64)))
+        self.always_s, self.owner, self.coefficient, self.power = _terms(self.jobs)
+
+    def solve(self, scale_s: float, options: SolveOptions, clock: Clock) -> Relaxed:
+        """Solve the relaxation; `scale_s` is an objective of about the size of the optimum."""
+        tasks = self.low.ravel().astype(float)
+        free = np.flatnonzero(self.low.ravel() < self.high.ravel())
+        if not len(free) or clock.expired:
+            return Relaxed(tasks.reshape(2, -1), None, "not started" if len(free) else "optimal")
+        import cvxpy
+
+        cp: Any = cvxpy
+        unit_s = scale_s if self.makespan else scale_s / len(self.jobs)
+        log_tasks = cp.Variable(len(free))
+        low, high = np.log(self.low.ravel()[free]), np.log(self.high.ravel()[free])
+        binding, shares = self._capacities(free)
+        used = shares[:, :-1] @ cp.exp(log_tasks) <= shares[:, -1]
+        times = self._times(cp, log_tasks, free, unit_s)
+        objective, more = self._objective(cp, times, unit_s)
+        constraints = [log_tasks >= low, log_tasks <= high, *more, *([used] if len(binding) else [])]
+        status = _run(cp, cp.Problem(cp.Minimize(objective), constraints), options, clock)
+        found = log_tasks.value
+        if found is not None and np.isfinite(found).all():
+            tasks[free] = np.exp(np.clip(found, low, high))
+        multipliers = used.dual_value if len(binding) else np.zeros(0)
+        prices = None
+        if found is not None and multipliers is not None and np.isfinite(multipliers).all():
+            prices = np.zeros(len(self.capacity))
+            real = multipliers > (
+                0.0 if self.makespan else SETTINGS.multiplier_noise * max(1.0, float(objective.value))
+            )
+            prices[binding] = np.where(real, multipliers, 0.0) * unit_s / self.capacity[binding]
+        return Relaxed(tasks.reshape(2, -1), prices, status)
+
+    def _capacities(self, free: Ints) -> tuple[Ints, Floats]:
+        """Return the resources that bind free tasks, the shares that one task takes, and the shares left."""
+        demand = self.demand.reshape(-1, len(self.capacity))
+        fixed = self.low.ravel() @ demand - self.low.ravel()[free] @ demand[free]
+        binding = np.flatnonzero((demand[free] > 0).any(axis=0) & (self.capacity > 0))
+        limit = self.capacity[binding]
+        return binding, np.column_stack([(demand[free][:, binding] / limit).T, 1 - fixed[binding] / limit])
+
+    def _times(self, cp: Any, log_tasks: Any, free: Ints, unit_s: float) -> Any:
+        """Return the completion times in units, an expression of shape (J,)."""
+        from scipy import sparse
+
+        jobs, count = len(self.jobs), len(self.owner)
+        place = np.concatenate([self.owner, jobs + self.owner])
+        exponents = sparse.csr_array(
+            (self.power.ravel(), (np.tile(np.arange(count), 2), place)), (count, 2 * jobs)
+        )
+        fixed = np.log(np.maximum(self.low.ravel(), 1))
+        fixed[free] = 0.0
+        logs = np.log(self.coefficient / unit_s) + exponents @ fixed
+        exponents = exponents[:, free]
+        varies = np.diff(exponents.indptr) > 0
+        always = self.always_s / unit_s
+        np.add.at(always, self.owner[~varies], np.exp(logs[~varies]))
+        owner = self.owner[varies]
+        of_job = sparse.csr_array((np.ones(len(owner)), (owner, np.arange(len(owner)))), (jobs, len(owner)))
+        return always + of_job @ cp.exp(exponents[varies] @ log_tasks + logs[varies])
+
+    def _objective(self, cp: Any, times: Any, unit_s: float) -> tuple[Any, list[Any]]:
+        """Return what is minimised, and the constraints on completion times."""
+        timely = np.flatnonzero(np.isfinite(self.latest_s))
+        constraints = [cp.multiply(unit_s / self.latest_s[timely], times[timely]) <= 1] if len(timely) else []
+        if not self.makespan:
+            return self.weight @ times, constraints
+        last = cp.Variable()
+        return last, [*constraints, times <= last]
+
+
+def _run(cp: Any, problem: Any, options: SolveOptions, clock: Clock) -> str:
+    """Solve with Clarabel; return the status, `failed` where it gave up."""
+    settings: dict[str, Any] = dict.fromkeys(("tol_gap_rel", "tol_gap_abs", "tol_feas"), SETTINGS.accuracy)
+    settings |= {"accept_unknown": True, "max_threads": options.threads or 0}
+    with no_warnings():  # an inaccurate solution is as good a source of prices as any
+        # What cvxpy makes of it is kept for `solve`.
+        interrupted(clock, lambda: problem.get_problem_data(cp.CLARABEL))
+        if clock.remaining_s is not None:
+            settings["time_limit"] = SETTINGS.time_share * clock.remaining_s
+        try:
+            problem.solve(solver=cp.CLARABEL, **settings)
+        except cp.error.SolverError:
+            return "failed"
+    return str(problem.status)
+
+
+def _demand(instance: AllocationInstance, table: JobTable) -> Floats:
+    """Return what one parameter server and one worker of each job take of each resource, shape (2, J, R)."""
+    demand = np.array([table.ps_demand * (table.max_ps > 0)[:, None], table.worker_demand])
+    if instance.budget_usd_per_hour is None:
+        return demand
+    prices = [instance.prices_usd_per_hour.get(name, 0.0) for name in instance.resources]
+    return np.concatenate([demand, (demand @ prices)[..., None]], axis=2)
+
+
+def _terms(jobs: Sequence[Job]) -> tuple[Floats, Ints, Floats, Floats]:
+    """Return the seconds that each job always takes; and job, c and exponents of its other monomials."""
+    always = np.array([job.restart_s for job in jobs])
+    columns = []
+    for j, job in enumerate(in_time(jobs)):
+        speed = job.variants[0].speed
+        assert not isinstance(speed, SpeedTable)
+        for term in monomials(speed):
+            seconds = job.remaining_steps * term.coefficient
+            if term.ps or term.workers:
+                columns.append((j, seconds, term.ps, term.workers))
+            else:
+                always[j] += seconds
+    owner, coefficient, ps, workers = np.array(columns).reshape(-1, 4).T
+    return always, owner.astype(np.int64), coefficient, np.array([ps, workers])
+
+
+STEPS = np.array([(1, 0), (0, 1), (1, 1), (-1, 1), (1, -1), (-1, 0), (0, -1), (-1, -1)])
+"""Changes of (parameter servers, workers) that are tried."""
+
+
+@dataclass(frozen=True)
+class RoundingSettings:
+    """Constants of the rounding.
+
+    Attributes
+    ----------
+    integer_tolerance
+        A number of tasks this close below an integer is that integer.
+    unpriced_weight
+        Weight of the share of a resource without a price beside those with one, so that it is not wasted.
+    least_toll
+        A step that takes nothing counts with this toll.
+    least_saving
+        Relative; a step must save more than rounding.
+    """
+
+    integer_tolerance: float = 1e-6
+    unpriced_weight: float = 1e-3
+    least_toll: float = 1e-12
+    least_saving: float = 1e-12
+
+
+ROUNDING_SETTINGS = RoundingSettings()
+
+
+class Rounding:
+    """A plan in the making.
+
+    Attributes
+    ----------
+    tasks
+        Shape (J, 2): parameter servers and workers.
+    used
+        What they take of each resource, shape (R,).
+    toll
+        Shape (R,): weight of a share of each resource.
+    """
+
+    def __init__(
+        self, formulation: AllocationFormulation, program: GeometricProgram, relaxed: Relaxed
+    ) -> None:
+        self.formulation, self.program = formulation, program
+        self.low, self.high = program.low.T, program.high.T
+        self.tasks = np.clip(
+            np.floor(relaxed.tasks.T + ROUNDING_SETTINGS.integer_tolerance).astype(np.int64),
+            self.low,
+            self.high,
+        )
+        self.demand = program.demand.transpose(1, 0, 2)
+        self.limit = formulation.configurations.limit
+        self.share = 1 / np.where(self.limit > 0, self.limit, np.inf)
+        worth = self.limit * (0.0 if relaxed.prices is None else relaxed.prices)
+        self.toll = worth / (worth.sum() or 1.0) + ROUNDING_SETTINGS.unpriced_weight
+        self.need = np.einsum("sk,jkr->jsr", STEPS, self.demand)
+        self.step_toll = (self.need * self.share) @ self.toll
+        self.weight = np.ones(len(self.tasks)) if program.makespan else program.weight
+        self.cost = np.array([self._cost(j, task[None])[0] for j, task in enumerate(self.tasks)])
+
+    def plan(self, clock: Clock) -> tuple[JobAllocation, ...]:
+        """Return the plan that is found in time; it may break constraints where the repair failed."""
+        for j in np.flatnonzero(np.isinf(self.cost)):
+            self._hasten(int(j))
+        self.used = np.einsum("jk,jkr->r", self.tasks, self.demand)
+        if not clock.expired:
+            self.extra = np.array([self._extra(j) for j in range(len(self.tasks))])
+            self._shrink(clock)
+            (self._level if self.program.makespan else self._fill)(clock)
+        return tuple(
+            JobAllocation(job=job.name, variant=job.variants[0].name, ps=int(ps), workers=int(workers))
+            for job, (ps, workers) in zip(self.program.jobs, self.tasks.tolist(), strict=True)
+        )
+
+    def _cost(self, j: int, tasks: Ints) -> Floats:
+        """Return ω·t (t for the makespan) of tasks with shape (n, 2); infinite if not allowed."""
+        job = self.program.jobs[j]
+        speed = job.variants[0].speed
+        assert not isinstance(speed, SpeedTable)
+        allowed = (tasks >= self.low[j]).all(axis=1) & (tasks <= self.high[j]).all(axis=1)
+        ps, workers = np.maximum(tasks, self.low[j]).T
+        time = job.remaining_steps * np.broadcast_to(speed.step_time_s(ps, workers), ps.shape) + job.restart_s
+        return np.where(allowed & (time <= self.program.latest_s[j]), self.weight[j] * time, np.inf)
+
+    def _hasten(self, j: int) -> None:
+        """Give a job that would be late the configuration of least toll that keeps its deadline."""
+        configs = self.formulation.configurations
+        own = configs.of(j)
+        toll = (configs.demand[own.start : own.stop] * self.share) @ self.toll
+        k = own[int(np.argmin(toll))]
+        self.tasks[j] = configs.ps[k], configs.workers[k]
+        self.cost[j] = self._cost(j, self.tasks[j][None])[0]
+
+    def _take(self, j: int, step: int) -> None:
+        """Change a job by one step."""
+        self.tasks[j] += STEPS[step]
+        self.used = self.used + self.need[j, step]
+        self.cost[j] += self.extra[j, step]
+        self.extra[j] = self._extra(j)
+
+    def _extra(self, j: int) -> Floats:
+        """Return what each step adds to the cost of a job."""
+        after: Floats = self._cost(j, self.tasks[j] + STEPS)
+        return after - float(self.cost[j])
+
+    def _gain(self, j: int | slice) -> Floats:
+        """Return the saving of each step per toll, 0 without one; steps that take nothing have the most."""
+        extra, toll = self.extra[j], self.step_toll[j]
+        saves = extra < -ROUNDING_SETTINGS.least_saving * np.abs(self.cost[j, ..., None])
+        return np.where(saves, -extra / np.maximum(toll, ROUNDING_SETTINGS.least_toll), 0.0)
+
+    def _shrink(self, clock: Clock) -> None:
+        """While a resource is overfull, remove the tasks that cost least per share of it that they free."""
+        fewer = (STEPS <= 0).all(axis=1)
+        while (over := self.used > self.limit).any() and not clock.expired:
+            relief = -(self.need[:, :, over] * self.share[over]).sum(axis=2)
+            price = np.where(fewer & (relief > 0), self.extra / np.where(relief > 0, relief, 1.0), np.inf)
+            j, step = divmod(int(np.argmin(price)), len(STEPS))
+            if np.isinf(price[j, step]):
+                return
+            self._take(j, step)
+
+    def _fill(self, clock: Clock) -> None:
+        """Take the step of the largest gain, until none that fits saves anything."""
+        everyone = slice(None)
+        gain, taken = self._gain(everyone), False
+        while not clock.expired:
+            j, step = divmod(int(np.argmax(gain)), len(STEPS))
+            if gain[j, step] <= 0:
+                if not taken:
+                    return
+                gain, taken = self._gain(everyone), False  # a step may have freed capacity for misfits
+            elif (self.used + self.need[j, step] <= self.limit).all():
+                self._take(j, step)
+                gain[j], taken = self._gain(j), True
+            else:
+                gain[j, step] = 0.0
+
+    def _level(self, clock: Clock) -> None:
+        """Take the best step of the job that ends last, until none that fits makes it faster."""
+        while not clock.expired:
+            j = int(np.argmax(self.cost))
+            fits = (self.used + self.need[j] <= self.limit).all(axis=1)
+            gain = np.where(fits, self._gain(j), 0.0)
+            step = int(np.argmax(gain))
+            if gain[step] <= 0:
+                return
+            self._take(j, step)
+
+
+class AllocationGeometric(Solver[AllocationFormulation]):
+    """Relax, price the capacities by the multipliers, bound by the prices, round the relaxation."""
+
+    name = "geometric"
+    kinds = ("allocation",)
+    what = "geometric program in cvxpy, rounded; one variant per job, no tables, optional jobs or restarts"
+
+    def unavailable(self) -> str | None:
+        """Return why cvxpy or its solver cannot be used."""
+        return installed("cvxpy", "cvxpy") or installed("clarabel", "clarabel")
+
+    def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+        """Solve the relaxation; take its multipliers for the bound and its solution for a plan."""
+        instance, configs = formulation.instance, formulation.configurations
+        # A large table makes each job anew whenever it is asked for one.
+        jobs = tuple(in_time(instance.jobs))
+        for job in jobs:
+            _refuse(job)
+        program = GeometricProgram(instance, jobs, configs.capacity)
+        build_s = clock.elapsed_s
+        relaxed = program.solve(formulation.elementary_bounds()[0] or 1.0, options, clock)
+        nothing = np.zeros(len(configs.resources))
+        prices = nothing if relaxed.prices is None else relaxed.prices
+        if program.makespan:
+            bound = max(makespan_bound(configs, prices), makespan_bound(configs, nothing))
+        else:
+            problem = MultipleChoice.of(configs, configs.cost)
+            bound = max(knapsack_bound(problem, prices), knapsack_bound(problem, nothing))
+        outcome = Outcome(build_s=build_s, infeasible=bound == np.inf)
+        outcome.backend = f"cvxpy {metadata.version('cvxpy')} with Clarabel {metadata.version('clarabel')}"
+        outcome.certificate = certificate(configs.resources, prices, None if outcome.infeasible else bound)
+        if outcome.infeasible:
+            return outcome
+        outcome.bounds = (bound,)
+        if relaxed.prices is not None and not program.makespan:
+            outcome.prices = dict(zip(configs.resources, prices.tolist(), strict=True))
+        plan = Rounding(formulation, program, relaxed).plan(clock)
+        notes = (
+            [] if relaxed.status == "optimal" else [f"the relaxation ended with status {relaxed.status!r}"]
+        )
+        if formulation.violations(plan):
+            notes.append("no rounding of the relaxation was found that keeps all constraints")
+        else:
+            outcome.plan = plan
+        if clock.expired or (relaxed.status == "user_limit" and clock.limit_s is not None):
+            outcome.limit = "time"
+        outcome.message = "geometric: " + "; ".join(notes) if notes else None
+        return outcome
+
+
+def _refuse(job: Job) -> None:
+    """Refuse a job that the geometric program does not cover.
+
+    Raises
+    ------
+    OptionError
+        Naming the job and what is not covered.
+    """
+    speed, what = job.variants[0].speed, None
+    if len(job.variants) > 1:
+        what = f"has {len(job.variants)} variants, and only one is covered"
+    elif isinstance(speed, SpeedTable):
+        what = "has a table of speeds, and only formulas are covered"
+    elif job.optional:
+        what = "is optional, which is not covered"
+    elif job.restart_s and _may_stay(job):
+        what = "may keep its current configuration or pay restart_s, which is not covered"
+    elif any(term.coefficient < 0 for term in monomials(speed)):
+        what = "has θ0·M < θ2 or θ1 + θ2 < θ3, so that its time is no posynomial"
+    if what:
+        raise OptionError(
+            f"solver 'geometric': job {job.name!r} {what}; 'exact', 'milp' and 'cp-sat' cover all jobs"
+        )
+
+
+def _may_stay(job: Job) -> bool:
+    """Return whether the current configuration of a job with one variant is allowed."""
+    now, ps, workers = job.current, job.variants[0].ps, job.variants[0].workers
+    if now is None or workers is None:
+        return False
+    low, high = (ps.min, ps.max) if ps else (0, 0)
+    return low <= now.ps <= high and workers.min <= now.workers <= workers.max

@@ -1,0 +1,486 @@
+"""Heuristics of allocation: marginal gains (Fox 1966; Optimus), and rounding of dual prices to a plan.
+
+Marginal allocation (Fox 1966): the heuristic of Optimus (EuroSys'18, section 4.2), with a priority queue.
+
+The gain of one more task is computed for every configuration before the first task is given: gains are
+columns beside the configuration table, and the queue only picks.
+
+From dual prices to a plan: raise the prices until the choice keeps the limits, then improve locally.
+
+At the best prices the least-cost items of all jobs together overfill some limits by little, because at most R
+jobs are fractional in a basic solution of the relaxation (Sinha & Zoltners 1979). A small rise of all prices
+mends that; exchanges of single jobs, then of pairs of jobs, use the capacity that it leaves.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ...formulations.allocation.configurations import BUDGET, UNPLACED, Configurations, Shorts, task_demands
+from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.common.clock import check_time
+from ...instances.allocation.job_table import TABLE, JobTable
+from ...instances.common.arrays import Floats, Ints
+from ...instances.common.errors import OutOfTimeError
+from ..common.base import Clock, MethodOption, Outcome, Solver
+from ..common.options import SolveOptions
+from .lagrangian import MultipleChoice
+
+
+@dataclass(frozen=True)
+class MarginalGainSettings:
+    """Constants of the heuristic.
+
+    Attributes
+    ----------
+    beginning_trust
+        Factor on the gains of jobs that have only just begun, whose speed is a first fit.
+    last_resort_s
+        What a first plan of another method may take even where the time is up.
+    steps_between_clock_checks
+        The clock is read once in so many steps.
+    """
+
+    beginning_trust: float = 0.95
+    last_resort_s: float = 1.0
+    steps_between_clock_checks: int = 4096
+
+
+SETTINGS = MarginalGainSettings()
+
+
+class MarginalGain(Solver[AllocationFormulation]):
+    """Give one task at a time to the job that gains most per unit of the task's dominant resource.
+
+    Every job starts at its smallest configuration of its fastest fitting variant; optional jobs that do
+    not fit are left out. A parameter server wins ties; a measured configuration steps to the next listed one.
+
+    Parameters
+    ----------
+    joint
+        Also offer a parameter server and a worker together: their gains are coupled, and each alone
+        may bring nothing.
+    """
+
+    kinds = ("allocation",)
+    method_options: ClassVar[Mapping[str, MethodOption]] = {
+        "stop_at_first_misfit": MethodOption(
+            False, "stop as soon as the best task does not fit, as the released code"
+        )
+    }
+
+    def __init__(self, joint: bool = False) -> None:
+        self.joint = joint
+        self.name = "marginal-gain-joint" if joint else "marginal-gain"
+        beyond = ", or one of each" if joint else ""
+        self.what = f"the paper's heuristic: one task at a time where it helps most{beyond} (Optimus)"
+
+    def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+        """Start every job, then give tasks until nothing fits or gains."""
+        configs, table = formulation.configurations, formulation.table
+        build_s = clock.elapsed_s
+        chosen, used, stuck = _start(configs, table)
+        if stuck is not None:
+            what = f"marginal gain: job {table.names[stuck]!r} does not fit beside the jobs before it"
+            return Outcome(message=what, build_s=build_s)
+        ended = _give_tasks(
+            configs,
+            _steps(formulation, self.joint),
+            chosen,
+            used,
+            self.setting(options, "stop_at_first_misfit"),
+            clock,
+        )
+        return Outcome(formulation.plan_of(chosen), limit="none" if ended else "time", build_s=build_s)
+
+
+def choose_by_gain(formulation: AllocationFormulation, clock: Clock) -> Ints | None:
+    """Return the configurations that marginal gain picks in the time that is left, or in a second.
+
+    Returns
+    -------
+    chosen
+        Index of the configuration of each job; None if there was no plan in time.
+    """
+    left = clock.remaining_s
+    patience = Clock(None if left is None else max(left, SETTINGS.last_resort_s))
+    try:
+        with patience.enforced():
+            plan = MarginalGain().solve(formulation, SolveOptions(), patience).plan
+    except OutOfTimeError:
+        return None
+    return None if plan is None else formulation.indices_of(plan)
+
+
+def _shares(configs: Configurations, demand: Floats) -> Floats:
+    """Return the share of each resource that a demand takes; -1 for the hourly budget, which is none."""
+    capacity = np.where(configs.capacity > 0, configs.capacity, np.inf)
+    return np.where([name != BUDGET for name in configs.resources], demand / capacity, -1.0)
+
+
+def _smallest(configs: Configurations) -> tuple[Ints, Ints]:
+    """Return the smallest configuration of each variant of each job, and its job.
+
+    Smallest is the fewest tasks, then the least dominant share; unplaced is no configuration here.
+    """
+    owner = configs.owner
+    begin = _block_starts(owner, configs.variant)
+    tasks = configs.ps + configs.workers
+    fewest = np.repeat(np.minimum.reduceat(tasks, begin), np.diff([*begin, len(tasks)]))
+    small = np.flatnonzero((tasks == fewest) & (configs.variant != UNPLACED))
+    dominant = _shares(configs, configs.demand[small]).max(axis=1)
+    small = small[np.lexsort((dominant, configs.variant[small], owner[small]))]
+    small = small[_block_starts(owner[small], configs.variant[small])]
+    return small, owner[small]
+
+
+def _block_starts(owner: Ints, variant: Shorts) -> Ints:
+    """Return where blocks of equal job and variant begin."""
+    return np.flatnonzero((np.diff(owner, prepend=-1) != 0) | (np.diff(variant, prepend=0) != 0))
+
+
+def _start(configs: Configurations, table: JobTable) -> tuple[list[int], list[float], int | None]:
+    """Return the first configuration of each job, what all take, and the first job that has none."""
+    small, owner = _smallest(configs)
+    order = np.lexsort((configs.time_s[small], owner))
+    small, owner = small[order], owner[order]
+    begin = np.searchsorted(owner, np.arange(configs.jobs + 1)).tolist()
+    candidates, demands = small.tolist(), configs.demand[small].tolist()
+    unplaced = np.where(table.optional, configs.start[1:] - 1, -1).tolist()
+    limit, used = configs.limit.tolist(), [0.0] * len(configs.resources)
+    chosen: list[int] = []
+    # In the order of the jobs, as the paper does; later jobs may not fit beside earlier ones.
+    for j in range(configs.jobs):
+        pick = unplaced[j]
+        for i in range(begin[j], begin[j + 1]):
+            after = [u + d for u, d in zip(used, demands[i], strict=True)]
+            if all(a <= c for a, c in zip(after, limit, strict=True)):
+                pick, used = candidates[i], after
+                break
+        if pick < 0:
+            return chosen, used, j
+        chosen.append(pick)
+    return chosen, used, None
+
+
+class _Entry(NamedTuple):
+    """A step in the queue: `addition` says which tasks are added, `start` to which configuration."""
+
+    negative_gain: float
+    job: int
+    addition: int
+    start: int
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """The step that adds the same tasks to every configuration: where it leads, and its gain (0: none).
+
+    Attributes
+    ----------
+    to, gain
+        Shape (K,): index of a configuration, and weighted seconds saved per unit of the dominant resource.
+    """
+
+    to: Ints
+    gain: Floats
+
+
+def _steps(formulation: AllocationFormulation, joint: bool) -> list[_Steps]:
+    """Return the steps by one parameter server, by one worker and, if `joint`, by both."""
+    configs, table = formulation.configurations, formulation.table
+    trust = np.where(table.beginning, SETTINGS.beginning_trust, 1.0)
+    if formulation.instance.objective != "makespan":
+        trust = trust * table.weight
+    ps_demand, worker_demand = task_demands(formulation.instance, table)
+    additions = [(1, 0, _dominant(configs, ps_demand)), (0, 1, _dominant(configs, worker_demand))]
+    if joint:
+        additions.append((1, 1, _dominant(configs, ps_demand + worker_demand)))
+    found: list[list[_Steps]] = [[] for _ in additions]
+    for first, part in configs.parts():
+        check_time()
+        owner, begin = first + part.owner, int(configs.start[first])
+        variant = table.first_variant[owner] + part.variant
+        is_table = (table.model[variant] == TABLE) & (part.variant != UNPLACED)
+        steps = []
+        for more_ps, more_workers, amount in additions:
+            to = _neighbour(part, variant, more_ps, more_workers)
+            to[is_table] = -1
+            steps.append(_gains(part, to, amount[variant], trust[owner]))
+        _list_steps(part, steps[0], variant, is_table, trust[owner])
+        for parts, own in zip(found, steps, strict=True):
+            parts.append(_Steps(np.where(own.to < 0, own.to, begin + own.to), own.gain))
+    return [
+        _Steps(np.concatenate([own.to for own in parts]), np.concatenate([own.gain for own in parts]))
+        for parts in found
+    ]
+
+
+def _dominant(configs: Configurations, per_task: Floats) -> Floats:
+    """Return what one more task of each variant takes of its dominant resource, shape (V,)."""
+    amount: Floats = per_task[np.arange(len(per_task)), _shares(configs, per_task).argmax(axis=1)]
+    return amount
+
+
+def _neighbour(configs: Configurations, variant: Ints, more_ps: int, more_workers: int) -> Ints:
+    """Return the index of (p + more_ps, w + more_workers) of the same variant; -1 where there is none."""
+    placed = np.flatnonzero(configs.variant != UNPLACED)
+    # One integer for (variant, w, p), rising with the index, so that neighbours are found by bisection.
+    widest, most = int(configs.workers.max()) + 2, int(configs.ps.max()) + 2
+    key = (variant[placed] * widest + configs.workers[placed]) * most + configs.ps[placed]
+    wanted = key + more_workers * most + more_ps
+    place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+    to = np.full(len(variant), -1)
+    to[placed] = np.where(key[place] == wanted, placed[place], -1)
+    return to
+
+
+def _gains(configs: Configurations, to: Ints, amount: Floats, trust: Floats) -> _Steps:
+    """Return steps with their gains: seconds saved, weighted, per unit of the dominant resource."""
+    drop = np.where(to >= 0, trust * (configs.time_s - configs.time_s[to]), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = np.where(amount > 0, drop / amount, np.inf)
+    return _Steps(to, np.where(drop > 0, gain, 0.0))
+
+
+def _list_steps(configs: Configurations, steps: _Steps, variant: Ints, is_table: Any, trust: Floats) -> None:
+    """Replace the steps of measured configurations: each leads to the next one that is listed."""
+    # Listed configurations need not differ by one task, so that the gain is per unit of what they add.
+    here = np.flatnonzero(is_table[:-1] & (variant[1:] == variant[:-1]) & (configs.variant[1:] != UNPLACED))
+    more = configs.demand[here + 1] - configs.demand[here]
+    dominant = _shares(configs, more).argmax(axis=1)
+    amount = np.zeros(len(variant))
+    amount[here] = more[np.arange(len(here)), dominant]
+    steps.to[here] = here + 1
+    listed = _gains(configs, steps.to, amount, trust)
+    steps.gain[here] = listed.gain[here]
+
+
+class GainQueue:
+    """Possible steps of all jobs, the largest gain first; ties go to the first job, then the first step.
+
+    Parameters
+    ----------
+    steps
+        Steps by each addition of tasks.
+    chosen
+        Index of the configuration of each job; the caller changes it before `push`.
+    """
+
+    def __init__(self, steps: Sequence[_Steps], chosen: Sequence[int]) -> None:
+        self._steps, self._chosen = steps, chosen
+        self._heap: list[_Entry] = []
+        self._misfits: list[_Entry] = []
+        current = np.array(chosen)
+        for addition, step in enumerate(steps):
+            jobs = np.flatnonzero(step.gain[current] > 0)
+            own = current[jobs]
+            columns = (-step.gain[own]).tolist(), jobs.tolist(), [addition] * len(jobs), own.tolist()
+            self._heap += map(_Entry, *columns)
+        heapq.heapify(self._heap)
+
+    def push(self, job: int) -> None:
+        """Add the steps from the configuration that a job has now."""
+        index = self._chosen[job]
+        for addition, step in enumerate(self._steps):
+            gain = float(step.gain[index])
+            if gain > 0:
+                heapq.heappush(self._heap, _Entry(-gain, job, addition, index))
+
+    def pop(self) -> _Entry | None:
+        """Return the step of the largest gain; None if there is none."""
+        while self._heap:
+            entry = heapq.heappop(self._heap)
+            # Others start from a former configuration of the job.
+            if self._chosen[entry.job] == entry.start:
+                return entry
+        return None
+
+    def set_aside(self, entry: _Entry) -> None:
+        """Keep a step that does not fit until `requeue`."""
+        self._misfits.append(entry)
+
+    def requeue(self) -> None:
+        """Add the steps that were set aside again."""
+        for entry in self._misfits:
+            heapq.heappush(self._heap, entry)
+        self._misfits.clear()
+
+    def target(self, entry: _Entry) -> int:
+        """Return the index of the configuration to which a step leads."""
+        return int(self._steps[entry.addition].to[entry.start])
+
+
+def _give_tasks(
+    configs: Configurations,
+    steps: list[_Steps],
+    chosen: list[int],
+    used: list[float],
+    stop_early: bool,
+    clock: Clock,
+) -> bool:
+    """Give tasks in the order of their gains, in place; return whether it ended before the time was up."""
+    limit, demand = configs.limit.tolist(), configs.demand
+    queue, count = GainQueue(steps, chosen), 0
+    while (entry := queue.pop()) is not None:
+        if count % SETTINGS.steps_between_clock_checks == 0 and clock.expired:
+            return False
+        count += 1
+        to = queue.target(entry)
+        before, after = demand[entry.start].tolist(), demand[to].tolist()
+        total = [u - b + a for u, b, a in zip(used, before, after, strict=True)]
+        if all(t <= c for t, c in zip(total, limit, strict=True)):
+            used[:] = total
+            chosen[entry.job] = to
+            queue.push(entry.job)
+            # A measured configuration may take less of a resource, so that a misfit may fit now.
+            if any(a < b for a, b in zip(after, before, strict=True)):
+                queue.requeue()
+        elif stop_early:
+            return True
+        else:
+            queue.set_aside(entry)
+    return True
+
+
+@dataclass(frozen=True)
+class RoundingSettings:
+    """Constants of rounding and local search.
+
+    Attributes
+    ----------
+    first_rise, rise_growth
+        The first relative rise of all prices, and the factor to the next one.
+    most_rises, bisections
+        Rises until the limits are kept, and bisections between the last two.
+    highest_price
+        No price is raised beyond this.
+    unpriced_share
+        Price of a limit that has none, as a share of the mean cost per unit of mean demand.
+    most_passes
+        Passes of each local search.
+    items_paired
+        Items that change places in pairs: those of least reduced cost.
+    """
+
+    first_rise: float = 1e-4
+    rise_growth: float = 4
+    most_rises: int = 60
+    bisections: int = 12
+    highest_price: float = 1e100
+    unpriced_share: float = 1e-3
+    most_passes: int = 20
+    items_paired: int = 300
+
+
+ROUNDING_SETTINGS = RoundingSettings()
+
+
+def round_prices(problem: MultipleChoice, prices: Floats, clock: Clock) -> Ints | None:
+    """Return an item of each job that keep the limits together; None if none were found.
+
+    Parameters
+    ----------
+    prices
+        λ, shape (R,); the best ones, or near them.
+    """
+    items = _raised(problem, prices, clock)
+    return None if items is None else improve(problem, items, prices, clock)
+
+
+def _raised(problem: MultipleChoice, prices: Floats, clock: Clock) -> Ints | None:
+    """Return the choice at prices λ + s·λ′ for about the least s at which it keeps the limits."""
+    _, items = problem.choose(prices)
+    if problem.fits(items):
+        return items
+    costs = float(np.abs(problem.cost).mean()) or 1.0
+    # λ′ is λ with small prices added: a limit may bind only once the others are kept.
+    mean = problem.demand.mean(axis=0)
+    small = np.divide(ROUNDING_SETTINGS.unpriced_share * costs, mean, out=np.zeros(len(mean)), where=mean > 0)
+    raised, low, high, found = np.maximum(prices, small), 0.0, ROUNDING_SETTINGS.first_rise, None
+    for _ in range(ROUNDING_SETTINGS.most_rises):
+        _, items = problem.choose(prices + high * raised)
+        if problem.fits(items):
+            found = items
+            break
+        low, high = high, high * ROUNDING_SETTINGS.rise_growth
+        if clock.expired or float((high * raised).max()) > ROUNDING_SETTINGS.highest_price:
+            return None
+    for _ in range(ROUNDING_SETTINGS.bisections if found is not None else 0):
+        middle = (low + high) / 2
+        _, items = problem.choose(prices + middle * raised)
+        if problem.fits(items):
+            high, found = middle, items
+        else:
+            low = middle
+        if clock.expired:
+            break
+    return found
+
+
+def improve(problem: MultipleChoice, items: Ints, prices: Floats, clock: Clock) -> Ints:
+    """Return items that cost no more, by local search over single jobs, then over pairs of jobs."""
+    items = items.copy()
+    counts = np.diff(problem.start)
+    for _ in range(ROUNDING_SETTINGS.most_passes):
+        if clock.expired or not _move_single(problem, items, counts):
+            break
+    for _ in range(ROUNDING_SETTINGS.most_passes):
+        if clock.expired or not _move_pair(problem, items, prices):
+            break
+    return items
+
+
+def _move_single(problem: MultipleChoice, items: Ints, counts: Ints) -> bool:
+    """Move each job to its cheapest item that still fits, largest saving first; change `items`."""
+    slack = problem.limit - problem.take(items)
+    saved = np.repeat(problem.cost[items], counts) - problem.cost
+    better = np.flatnonzero(saved > 0)
+    owner = np.searchsorted(problem.start, better, side="right") - 1
+    more = problem.demand[better] - problem.demand[items[owner]]
+    fits = (more <= slack).all(axis=1)
+    better, owner, more = better[fits], owner[fits], more[fits]
+    order = np.lexsort((-saved[better], owner))
+    first = np.unique(owner[order], return_index=True)[1]
+    best = order[first]
+    moved = False
+    # The slack shrinks with every move, so that each is compared again.
+    for i in best[np.argsort(-saved[better[best]])].tolist():
+        if (more[i] <= slack).all():
+            slack = slack - more[i]
+            items[owner[i]] = better[i]
+            moved = True
+    return moved
+
+
+def _move_pair(problem: MultipleChoice, items: Ints, prices: Floats) -> bool:
+    """Make the pair of moves that saves most among items of small reduced cost; change `items`."""
+    slack = problem.limit - problem.take(items)
+    near = _near(problem, items, prices)
+    owner = np.searchsorted(problem.start, near, side="right") - 1
+    change = problem.cost[near] - problem.cost[items[owner]]
+    more = problem.demand[near] - problem.demand[items[owner]]
+    total = change[:, None] + change[None, :]
+    allowed = (owner[:, None] != owner[None, :]) & (total < 0)
+    for r in range(len(slack)):
+        allowed &= more[:, None, r] + more[None, :, r] <= slack[r]
+    total[~allowed] = np.inf
+    if not len(near) or not np.isfinite(total).any():
+        return False
+    a, b = np.unravel_index(int(total.argmin()), total.shape)
+    items[owner[a]], items[owner[b]] = near[a], near[b]
+    return True
+
+
+def _near(problem: MultipleChoice, items: Ints, prices: Floats) -> Ints:
+    """Return the items of least reduced cost that are not chosen."""
+    reduced = problem.reduced_costs(prices)
+    reduced[items] = np.inf
+    if len(reduced) > ROUNDING_SETTINGS.items_paired:
+        return np.argpartition(reduced, ROUNDING_SETTINGS.items_paired)[: ROUNDING_SETTINGS.items_paired]
+    return np.flatnonzero(np.isfinite(reduced))

@@ -1,1 +1,0 @@
-"""Nonlinear formulations of allocation: geometric programmes, and mixed-integer nonlinear models."""

@@ -1,1 +1,0 @@
-"""Two lists of partial choices that meet in the middle."""

@@ -1,0 +1,470 @@
+"""Partial placements on devices: what is left on servers and devices while tasks come and go, and rankings.
+
+What is left on servers and their devices while tasks come and go, in integers.
+
+Plain lists: mostly a few servers are looked at, for which arrays would be slower.
+
+The devices of one name on one server, while tasks come and go.
+
+All servers by how well they suit one more task: only what has changed is looked at again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ....formulations.consolidation.plan import JobPlacement, entry_of
+from ....instances.common.hardware import Geometry
+from ....instances.consolidation.devices import WHOLE, Ask, Device, DeviceSlot, Held
+from ....instances.consolidation.job import ONLY_GROUP
+from .cluster import Cluster, TaskKind
+
+FREE, TAKEN, SHARED, PARTED = range(4)
+MODES = {"free": FREE, "whole": TAKEN, "shared": SHARED, "parted": PARTED}
+
+
+class Bank:
+    """The devices of one name on one server.
+
+    Attributes
+    ----------
+    mode, used
+        Of each device: how it is held; thousandths of a shared one, slots of a partitioned one as bits.
+    fixed
+        Whether others hold a part of the device, so that it is never free.
+    free, spare, room
+        Free devices, thousandths left on these and on shared ones, and the most that is left on a shared one.
+    """
+
+    __slots__ = ("fixed", "free", "geometry", "mode", "most", "room", "spare", "used")
+
+    def __init__(self, states: Sequence[Device], geometry: Geometry | None) -> None:
+        self.mode = [MODES[state.mode] for state in states]
+        self.used = [state.used for state in states]
+        self.fixed = [state.mode != "free" for state in states]
+        self.geometry = geometry
+        self.free = self.mode.count(FREE)
+        shared = (WHOLE - state.used for state in states if state.mode == "shared")
+        self.spare = WHOLE * self.free + sum(shared)
+        self.most = max(1, self.spare)
+        self._measure()
+
+    def _measure(self) -> None:
+        """Find the most that is left on a shared device."""
+        pairs = zip(self.mode, self.used, strict=True)
+        self.room = max((WHOLE - used for mode, used in pairs if mode == SHARED), default=0)
+
+    def gap(self, ask: Ask) -> float | None:
+        """Return how much is left beside what is asked, 1 for a free device; None if it does not fit."""
+        if ask.whole:
+            return (self.free - ask.whole) / 8 if ask.whole <= self.free else None
+        if ask.share:
+            if ask.share <= self.room:
+                place = self._shared(ask.share)
+                return (WHOLE - self.used[place] - ask.share) / WHOLE
+            return 1.0 - ask.share / (2 * WHOLE) if self.free else None
+        if self._slot(ask.profile) is not None:
+            return 0.0
+        known = self.geometry is not None and ask.profile in self.geometry.profiles
+        return 1.0 if self.free and known else None
+
+    def _shared(self, share: int) -> int:
+        """Return the fullest shared device that holds a share; there has to be one."""
+        best, most, limit = -1, -1, WHOLE - share
+        for place, used in enumerate(self.used):
+            if most < used <= limit and self.mode[place] == SHARED:
+                best, most = place, used
+        return best
+
+    def _slot(self, wanted: str) -> tuple[int, int] | None:
+        """Return where on a partitioned device a partition fits, the fullest device first."""
+        if self.geometry is None or wanted not in self.geometry.profiles:
+            return None
+        profile = self.geometry.profiles[wanted]
+        parted = [place for place, mode in enumerate(self.mode) if mode == PARTED]
+        for place in sorted(parted, key=lambda i: -self.used[i].bit_count()):
+            # From behind, for the last slots are those that fewest profiles can use.
+            for start in sorted(profile.starts, reverse=True):
+                if not self.used[place] & profile.mask(start):
+                    return place, start
+        return None
+
+    def choose(self, ask: Ask) -> Held:
+        """Return the devices that a task takes; there has to be room."""
+        if ask.whole:
+            free = (place for place, mode in enumerate(self.mode) if mode == FREE)
+            return tuple(place for _, place in zip(range(ask.whole), free, strict=False))
+        if ask.share:
+            return (self._shared(ask.share) if ask.share <= self.room else self.mode.index(FREE),)
+        found = self._slot(ask.profile)
+        if found is not None:
+            return DeviceSlot(device=found[0], slot=found[1])
+        assert self.geometry is not None
+        start = max(self.geometry.profiles[ask.profile].starts)
+        return DeviceSlot(device=self.mode.index(FREE), slot=start)
+
+    def take(self, ask: Ask, held: Held) -> None:
+        """Take what a task holds."""
+        for place in [held.device] if isinstance(held, DeviceSlot) else held:
+            if self.mode[place] == FREE:
+                self.free -= 1
+                self.spare -= 0 if ask.share else WHOLE
+            self.mode[place] = TAKEN if ask.whole else SHARED if ask.share else PARTED
+            self.used[place] += self._size(ask, held)
+        self.spare -= ask.share
+        if ask.share:
+            self._measure()
+
+    def give(self, ask: Ask, held: Held) -> None:
+        """Give back what a task held."""
+        self.spare += ask.share
+        for place in [held.device] if isinstance(held, DeviceSlot) else held:
+            self.used[place] -= self._size(ask, held)
+            if not self.used[place] and not self.fixed[place]:
+                self.mode[place] = FREE
+                self.free += 1
+                self.spare += 0 if ask.share else WHOLE
+        if ask.share:
+            self._measure()
+
+    def _size(self, ask: Ask, held: Held) -> int:
+        """Return what a task adds to the figure of its device; slots do not overlap, so that bits add up."""
+        if isinstance(held, DeviceSlot):
+            assert self.geometry is not None
+            return self.geometry.profiles[ask.profile].mask(held.slot)
+        return ask.share
+
+
+class Task(NamedTuple):
+    """One task of a job where it stands: group, server, and what it holds of the devices of each name."""
+
+    group: int
+    server: int
+    held: tuple[Held, ...]
+
+
+@dataclass(frozen=True)
+class Taste:
+    """How servers that hold a task are compared; less is better.
+
+    Attributes
+    ----------
+    gap
+        For what is left of a device that is shared, or of free devices.
+    uneven
+        For resources that are left out of proportion to the devices that are left.
+    room
+        For devices that are left: full servers first.
+    price
+        For what the task costs on a server of this shape.
+    fresh
+        For a server that holds nothing yet, more for a small one: where servers count, large ones open first.
+    """
+
+    gap: float = 1.0
+    uneven: float = 0.3
+    room: float = 0.05
+    price: float = 1.0
+    fresh: float = 0.0
+
+
+class Board:
+    """Servers with their tasks.
+
+    Attributes
+    ----------
+    left
+        Units of each resource on each server.
+    banks
+        For each server its devices by index of their name.
+    holds
+        Tasks on each server.
+    jobs
+        Position of a placed job → its tasks.
+    on
+        For each server the positions of jobs there.
+    log
+        Servers whose tasks change, one after the other, if somebody wants to know.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        count = len(cluster.servers)
+        self.shape_of = [0] * count
+        for s, shape in enumerate(cluster.shapes):
+            for n in shape.members:
+                self.shape_of[n] = s
+        self.left = [list(cluster.shapes[s].free) for s in self.shape_of]
+        self.capacity = [[max(1.0, float(amount)) for amount in shape.free] for shape in cluster.shapes]
+        self.banks: list[dict[int, Bank]] = []
+        for server in cluster.servers:
+            states = server.device_states
+            self.banks.append(
+                {
+                    d: Bank(states[name], server.devices[name].partitions)
+                    for d, name in enumerate(cluster.names)
+                    if server.devices is not None and name in states
+                }
+            )
+        self.holds = [int(bool(server.in_use)) for server in cluster.servers]
+        self.log: list[int] | None = None
+        self.jobs: dict[int, list[Task]] = {}
+        self.on: list[set[int]] = [set() for _ in range(count)]
+        self.hosts: list[list[bool]] = cluster.hosts.tolist()
+        self.needs = [[(r, need) for r, need in enumerate(kind.need) if need] for kind in cluster.kinds]
+
+    def gap(self, k: int, server: int) -> float | None:
+        """Return the gap that one more task of a kind leaves on devices; None if it does not fit."""
+        if not self.hosts[k][self.shape_of[server]]:
+            return None
+        left = self.left[server]
+        for r, need in self.needs[k]:
+            if need > left[r]:
+                return None
+        total = 0.0
+        for d, ask in self.cluster.kinds[k].asks:
+            gap = self.banks[server][d].gap(ask)
+            if gap is None:
+                return None
+            total += gap
+        return total
+
+    def best(
+        self, k: int, servers: Iterable[int], taste: Taste, prices: Sequence[Sequence[float]] | None = None
+    ) -> int | None:
+        """Return the best of these servers for one more task of a kind; None if none holds it."""
+        found, least = None, math.inf
+        for server in servers:
+            score = self.score(k, server, taste, prices)
+            if score is not None and score < least:
+                found, least = server, score
+        return found
+
+    def score(
+        self, k: int, server: int, taste: Taste, prices: Sequence[Sequence[float]] | None = None
+    ) -> float | None:
+        """Return how well a server suits one more task of a kind, less is better; None if it does not fit.
+
+        Parameters
+        ----------
+        prices
+            What a task of each kind costs on each shape, of the size of gaps; shape (K, S).
+        """
+        gap = self.gap(k, server)
+        if gap is None:
+            return None
+        kind, shape, left = self.cluster.kinds[k], self.shape_of[server], self.left[server]
+        taken = dict(kind.asks)
+        part = taste.uneven / max(1, len(kind.need))
+        score = taste.gap * gap
+        capacity = self.capacity[shape]
+        for d, bank in self.banks[server].items():
+            asked = taken[d].thousandths if d in taken else 0
+            spare = (bank.spare - asked) / bank.most
+            score += taste.room * spare
+            uneven = 0.0
+            for amount, need, most in zip(left, kind.need, capacity, strict=True):
+                uneven += abs((amount - need) / most - spare)
+            score += part * uneven
+        if prices is not None:
+            score += taste.price * prices[k][shape]
+        if taste.fresh and not self.holds[server]:
+            most = max((bank.most for bank in self.banks[server].values()), default=1)
+            score += taste.fresh * (1.0 + WHOLE / (WHOLE + most))
+        return score
+
+    def put(self, k: int, server: int) -> tuple[Held, ...]:
+        """Place a task on a server that has room; return what it holds."""
+        kind, banks = self.cluster.kinds[k], self.banks[server]
+        held = tuple(banks[d].choose(ask) for d, ask in kind.asks)
+        self._take(kind, server, held)
+        return held
+
+    def _take(self, kind: TaskKind, server: int, held: Sequence[Held]) -> None:
+        """Take what a task holds."""
+        left = self.left[server]
+        for r, need in enumerate(kind.need):
+            left[r] -= need
+        self.holds[server] += 1
+        if self.log is not None:
+            self.log.append(server)
+        for (d, ask), places in zip(kind.asks, held, strict=True):
+            self.banks[server][d].take(ask, places)
+
+    def _give(self, kind: TaskKind, server: int, held: Sequence[Held]) -> None:
+        """Give back what a task held."""
+        left = self.left[server]
+        for r, need in enumerate(kind.need):
+            left[r] += need
+        self.holds[server] -= 1
+        if self.log is not None:
+            self.log.append(server)
+        for (d, ask), places in zip(kind.asks, held, strict=True):
+            self.banks[server][d].give(ask, places)
+
+    def place(
+        self,
+        position: int,
+        anywhere: Callable[[int], int | None],
+        taste: Taste,
+        prices: Sequence[Sequence[float]] | None = None,
+        most: int | None = None,
+    ) -> bool:
+        """Place all tasks of a job, or none; return whether it was possible.
+
+        Parameters
+        ----------
+        anywhere
+            Returns the server for one more task of a kind where the job has none that holds it.
+        most
+            Servers that the job may use; any number if None.
+        """
+        tasks: list[Task] = []
+        here: list[int] = []
+        for g, (k, count) in enumerate(self.cluster.groups_of[position]):
+            for _ in range(count):
+                # Where the job stands already comes first: it spreads no further than it has to.
+                server = self.best(k, here, taste, prices) if here else None
+                if server is None and (most is None or len(here) < most):
+                    server = anywhere(k)
+                if server is None:
+                    self._drop(position, tasks)
+                    return False
+                if server not in here:
+                    here.append(server)
+                tasks.append(Task(g, server, self.put(k, server)))
+        self._note(position, tasks)
+        return True
+
+    def stand(self, position: int, wanted: Sequence[tuple[int, int, tuple[Held, ...] | None]]) -> bool:
+        """Place a job just so, if its servers have room; return whether they have.
+
+        Parameters
+        ----------
+        wanted
+            Group and server of each task, and what it holds; None: whatever fits best.
+        """
+        tasks: list[Task] = []
+        for g, server, held in wanted:
+            k = self.cluster.groups_of[position][g][0]
+            if self.gap(k, server) is None:
+                self._drop(position, tasks)
+                return False
+            if held is None:
+                held = self.put(k, server)  # noqa: PLW2901
+            else:
+                self._take(self.cluster.kinds[k], server, held)
+            tasks.append(Task(g, server, held))
+        self._note(position, tasks)
+        return True
+
+    def restore(self, position: int, tasks: list[Task]) -> None:
+        """Place a job where it was."""
+        for task in tasks:
+            kind = self.cluster.kinds[self.cluster.groups_of[position][task.group][0]]
+            self._take(kind, task.server, task.held)
+        self._note(position, tasks)
+
+    def _note(self, position: int, tasks: list[Task]) -> None:
+        self.jobs[position] = tasks
+        for task in tasks:
+            self.on[task.server].add(position)
+
+    def remove(self, position: int) -> list[Task]:
+        """Take a job off its servers; return its tasks."""
+        tasks = self.jobs.pop(position)
+        for task in tasks:
+            self.on[task.server].discard(position)
+        self._drop(position, tasks)
+        return tasks
+
+    def _drop(self, position: int, tasks: Iterable[Task]) -> None:
+        for task in tasks:
+            kind = self.cluster.kinds[self.cluster.groups_of[position][task.group][0]]
+            self._give(kind, task.server, task.held)
+
+    def plan(self) -> list[JobPlacement]:
+        """Return the plan of what stands here."""
+        jobs = self.cluster.formulation.instance.jobs
+        return [
+            self.entry(position) if position in self.jobs else entry_of(job, {})
+            for position, job in enumerate(jobs)
+        ]
+
+    def entry(self, position: int) -> JobPlacement:
+        """Return the plan entry of a job that is placed."""
+        job = self.cluster.formulation.instance.jobs[position]
+        counts: dict[str, dict[str, int]] = {}
+        devices: dict[str, dict[str, list[dict[str, Held]]]] = {}
+        for task in self.jobs[position]:
+            group = job.task_groups[task.group].name
+            server = self.cluster.servers[task.server].name
+            counts.setdefault(group, {}).setdefault(server, 0)
+            counts[group][server] += 1
+            kind = self.cluster.kinds[self.cluster.groups_of[position][task.group][0]]
+            if kind.asks:
+                held = {self.cluster.names[d]: at for (d, _), at in zip(kind.asks, task.held, strict=True)}
+                devices.setdefault(group, {}).setdefault(server, []).append(held)
+        named = {g: {n: tuple(tasks) for n, tasks in there.items()} for g, there in devices.items()} or None
+        if job.groups is not None:
+            return JobPlacement(job=job.name, groups=counts, devices=named)
+        return JobPlacement(job=job.name, servers=counts[ONLY_GROUP], devices=named)
+
+
+MOST_HEAPS = 16
+"""Kinds of tasks whose servers stay in order; jobs that are alike mostly follow each other."""
+
+
+class Ranking:
+    """The best server of all for one more task of a kind, while tasks are placed one after the other."""
+
+    def __init__(self, board: Board, taste: Taste, prices: Sequence[Sequence[float]] | None) -> None:
+        self.board, self.taste, self.prices = board, taste, prices
+        self.log: list[int] = []
+        board.log = self.log
+        self.seen: dict[int, int] = {}
+        self.heaps: dict[int, list[tuple[float, int]]] = {}
+        self.scores: dict[int, list[float]] = {}
+
+    def best(self, k: int) -> int | None:
+        """Return the best server for one more task of a kind, the first of equals; None if none holds it."""
+        if k not in self.heaps:
+            self._build(k)
+        else:
+            for server in sorted(set(self.log[self.seen[k] :])):
+                score = self._score(k, server)
+                self.scores[k][server] = score
+                if score < math.inf:
+                    heapq.heappush(self.heaps[k], (score, server))
+        self.seen[k] = len(self.log)
+        heap, scores = self.heaps[k], self.scores[k]
+        while heap and scores[heap[0][1]] != heap[0][0]:
+            heapq.heappop(heap)
+        return heap[0][1] if heap else None
+
+    def _build(self, k: int) -> None:
+        """Order all servers; those of a shape on which nothing is placed are equal."""
+        if len(self.heaps) == MOST_HEAPS:
+            oldest = min(self.seen, key=self.seen.__getitem__)
+            del self.heaps[oldest], self.scores[oldest], self.seen[oldest]
+        scores = self.scores[k] = [math.inf] * len(self.board.shape_of)
+        for s, shape in enumerate(self.board.cluster.shapes):
+            untouched: float | None = None
+            for server in shape.members if self.board.hosts[k][s] else ():
+                if self.board.holds[server]:
+                    scores[server] = self._score(k, server)
+                else:
+                    if untouched is None:
+                        untouched = self._score(k, server)
+                    scores[server] = untouched
+        heap = [(score, server) for server, score in enumerate(scores) if score < math.inf]
+        heapq.heapify(heap)
+        self.heaps[k] = heap
+
+    def _score(self, k: int, server: int) -> float:
+        score = self.board.score(k, server, self.taste, self.prices)
+        return math.inf if score is None else score

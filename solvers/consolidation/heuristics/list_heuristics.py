@@ -1,0 +1,547 @@
+"""List heuristics of vector bin packing: first fit, best fit, fit by a score, and bin-centric packing.
+
+Best fit for vector bin packing: jobs by size, each where it leaves the least residual capacity.
+
+This is the placement of Tiresias (Gu et al., NSDI 2019). Of several resources, what is left should also be
+balanced, for a server that has run out of one is of no use for the others; Panigrahy et al. (2011) compare
+heuristics for vector bin packing.
+
+First fit decreasing for vector bin packing: the largest jobs first, each on the first servers that fit.
+
+How several resources make one size is a choice (Panigrahy, Talwar, Uyeda and Wieder 2011, Heuristics for
+vector bin packing): the largest share of what is free of any resource, or the sum of these shares.
+
+Best fit by a score: each job on the server that fits it best by a norm or by how demand and room align.
+
+The scores are of Panigrahy, Talwar, Uyeda and Wieder (2011, Heuristics for vector bin packing): the L2 norm
+of what is left, and the dot product, which is the alignment of Tetris (Grandl et al., SIGCOMM 2014) too. The
+dot product over the norms, the cosine, is one of those that Mommessin, Erlebach and Shakhlevich (2025,
+Classification and evaluation of the algorithms for vector bin packing) compare. As in bin packing, a server
+is opened only if no server that is open has room.
+
+Bin-centric packing: one server after the other is filled with the jobs that align best with its room.
+
+The dot product of demand and room has a weight for each resource, the mean demand (Panigrahy, Talwar, Uyeda
+and Wieder 2011, Heuristics for vector bin packing). The largest server comes first. Jobs that no server
+holds whole are placed before, those for which no server has room whole afterwards, both on the servers that
+hold most of them.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+
+from ....formulations.common.clock import check_time, time_is_up
+from ....formulations.consolidation.formulation import ConsolidationFormulation
+from ....instances.common.arrays import Flags, Floats, Ints
+from ....instances.consolidation.job import GpuModels, PlacementJob, allows
+from .placer import (
+    LOOSE,
+    Counts,
+    Demand,
+    FreeCapacity,
+    ListHeuristic,
+    Piece,
+    Request,
+    request_of,
+    shares_of_free,
+)
+
+Vector = tuple[float, ...]
+Key = tuple[Vector, Vector, str | None, float]
+"""What is left of each resource, capacity, GPU model, and what it costs to use it where nothing is on it."""
+LARGEST_JOB = 10**18
+"""More tasks than any job has."""
+ALL_ASKED = 0.95
+"""Share of what is free of a resource; where more is asked for, some jobs are likely to wait."""
+FIT_WHERE_SCARCE = 0.1
+FIT_WHERE_PLENTY = 0.5
+"""What the mean share that is left counts beside the imbalance: the more, the fewer servers are used."""
+MOST_RANKED = 3_000_000
+"""Entries of all rankings together; beyond that they are forgotten, and made anew when they are asked."""
+
+
+@dataclass
+class _Ranking:
+    """Buckets for some tasks, best first.
+
+    Attributes
+    ----------
+    heap
+        Tasks that a server holds, negative; the cost to use it; the residual; bucket; tasks of each group.
+    seen
+        How much of the list of filled buckets has been ranked.
+    """
+
+    heap: list[tuple[int, float, float, int, Counts]] = field(default_factory=list)
+    seen: int = 0
+
+
+class Buckets(FreeCapacity):
+    """Servers with the same residual capacity are one bucket, which each request ranks by how well it fills.
+
+    A ranking is a heap that catches up when it is asked: buckets that were empty and are not any more are
+    ranked then, and the best one is dropped as long as it is empty.
+    """
+
+    def __init__(self, formulation: ConsolidationFormulation) -> None:
+        super().__init__(formulation)
+        asked = asked_shares(formulation)
+        self._several = sum(share > 0 for share in asked) > 1
+        self._weights = [share / math.fsum(asked) for share in asked] if self._several else []
+        self._fit = FIT_WHERE_SCARCE if max(asked) > ALL_ASKED else FIT_WHERE_PLENTY
+        self._keys: list[Key] = []
+        self._members: list[list[int]] = []
+        self._numbers: dict[Key, int] = {}
+        self._filled: list[int] = []  # buckets, each time that one is no longer empty
+        self._rankings: dict[tuple[Request, Counts], _Ranking] = {}
+        self._most: dict[Demand, int] = {}
+        self._ranked = 0
+        costs = self._opening_costs(formulation)
+        for server, key in enumerate(zip(self.free, self.capacity, self.models, costs, strict=True)):
+            self._add(server, key)
+        self._untouched = self._keys.copy()
+
+    def _opening_costs(self, formulation: ConsolidationFormulation) -> list[float]:
+        """Return what it costs to use each server: where most jobs must be placed, the largest cost least."""
+        jobs = formulation.instance.jobs
+        must = 2 * sum(job.must_place for job in jobs) >= len(jobs)
+        if not (self._several and must and "servers" in formulation.instance.objectives):
+            return [0.0] * len(self.servers)
+        largest = [max(amounts) for amounts in zip(*self.free, strict=True)]
+        sizes = [
+            sum(w * a / most for w, a, most in zip(self._weights, free, largest, strict=True) if most)
+            for free in self.free
+        ]
+        return [2 - size for size in sizes]
+
+    def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
+        """Take the servers that hold most of what is waiting, and of these those with least capacity left."""
+        waiting, taken = request.tasks, list[tuple[int, int, Counts]]()
+        while any(waiting):
+            check_time()
+            best = self._best(request, waiting)
+            # All tasks or none: give back what was taken.
+            if best is None or len(taken) == most_servers:
+                for bucket, server, _ in taken:
+                    self._add(server, self._keys[bucket])
+                return None
+            bucket, counts = best
+            taken.append((bucket, heappop(self._members[bucket]), counts))
+            waiting = tuple(most - count for most, count in zip(waiting, counts, strict=True))
+        for bucket, server, counts in taken:
+            left, capacity, model, _ = self._keys[bucket]
+            self._add(server, (request.after(counts, left), capacity, model, 0.0))
+        return [(server, counts) for _, server, counts in taken]
+
+    def _add(self, server: int, key: Key) -> None:
+        bucket = self._numbers.setdefault(key, len(self._keys))
+        if bucket == len(self._keys):
+            self._keys.append(key)
+            self._members.append([])
+        if not self._members[bucket]:
+            self._filled.append(bucket)
+        heappush(self._members[bucket], server)
+
+    def _best(self, request: Request, waiting: Counts) -> tuple[int, Counts] | None:
+        """Return the bucket that these tasks fill best, and how many go on one of its servers."""
+        # No server holds more, so that what waits beyond makes no other ranking.
+        waiting = tuple(map(min, waiting, map(self._most_on_one, request.demands)))
+        ranking = self._rankings.setdefault((request, waiting), _Ranking())
+        for bucket in self._filled[ranking.seen :]:
+            left, capacity, model, cost = self._keys[bucket]
+            if self._members[bucket] and allows(request.gpu_model, model):
+                counts = request.load(waiting, left)
+                if any(counts):
+                    residual = self._residual(request.after(counts, left), capacity)
+                    heappush(ranking.heap, (-sum(counts), cost, residual, bucket, counts))
+                    self._ranked += 1
+        ranking.seen = len(self._filled)
+        if self._ranked > MOST_RANKED:
+            self._rankings, self._ranked = {}, 0
+        while ranking.heap and not self._members[ranking.heap[0][3]]:
+            heappop(ranking.heap)
+        return ranking.heap[0][3:] if ranking.heap else None
+
+    def _residual(self, after: Vector, capacity: Vector) -> float:
+        """Return how much is left, and how unbalanced, in shares of the capacity."""
+        if not self._several:
+            return sum(a / most for a, most in zip(after, capacity, strict=True) if most)
+        shares = [a / most if most else 0.0 for a, most in zip(after, capacity, strict=True)]
+        mean = sum(w * s for w, s in zip(self._weights, shares, strict=True))
+        variance = sum(w * (s - mean) ** 2 for w, s in zip(self._weights, shares, strict=True))
+        return self._fit * mean + math.sqrt(variance)
+
+    def _most_on_one(self, demand: Demand) -> int:
+        """Return how many tasks a server holds at most, were they alone; free capacity only shrinks."""
+        if demand not in self._most:
+            alone = Request((demand,), (LARGEST_JOB,), None)
+            self._most[demand] = max(alone.load(alone.tasks, left)[0] for left, *_ in self._untouched)
+        return self._most[demand]
+
+
+class BestFit(ListHeuristic):
+    """Place jobs that must be placed first, then by value and size.
+
+    A job goes on the single server that it fills best; if no server holds it whole, it fills the servers
+    that hold most of it, and the rest goes where it fits best. A job that would spread too far waits.
+    """
+
+    name = "best-fit"
+    what = "jobs by size, each on the servers that it fills best (Tiresias)"
+
+    def capacity(self, formulation: ConsolidationFormulation) -> Buckets:
+        """Return what is free."""
+        return Buckets(formulation)
+
+    def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
+        """Return value and tasks of each job; of several resources, what few servers hold comes first."""
+        jobs = formulation.instance.jobs
+        sizes: list[tuple[float, ...]] = [
+            (job.worth, sum(group.tasks for group in job.task_groups)) for job in jobs
+        ]
+        if sum(share > 0 for share in asked_shares(formulation)) < 2:
+            return sizes
+        rarities = dict.fromkeys(range(len(jobs)), 0.0)
+        for job, members in formulation.distinct_jobs:
+            rarities |= dict.fromkeys(members, _rarity(formulation, job) if job.must_place else 0.0)
+        return [(rarities[j], *size) for j, size in enumerate(sizes)]
+
+
+def asked_shares(formulation: ConsolidationFormulation) -> list[float]:
+    """Return for each resource what all jobs ask for as a share of what is free; 0 where nothing is."""
+    total = dict.fromkeys(formulation.instance.resource_names, 0.0)
+    for shares in shares_of_free(formulation):
+        for name, share in shares.items():
+            total[name] += share if math.isfinite(share) else 0.0
+    return [*total.values()]
+
+
+def _rarity(formulation: ConsolidationFormulation, job: PlacementJob) -> float:
+    """Return how few servers hold a task of any group, in powers of two; larger where they are fewer."""
+    shapes = formulation.shapes(job.gpu_model, free=True)
+    found = [int(np.dot(*shapes.hold(group.demand, 1))) for group in job.task_groups]
+    return -float(max(1, min(found)).bit_length())
+
+
+class ConsolidateOrWait(BestFit):
+    """Best fit, as if every job were required to be consolidated, whatever its spread rule.
+
+    So schedulers in production placed jobs before Tiresias asked which of them gain from it.
+    """
+
+    name = "consolidate-or-wait"
+    what = "every job on the fewest servers it could ever use, or it waits"
+
+    def most_servers(self, formulation: ConsolidationFormulation, job: PlacementJob) -> int | None:
+        """Return the fewest servers that the job could ever use."""
+        return formulation.fewest(job)
+
+
+class FirstFitCapacity(FreeCapacity):
+    """Servers in the order of the instance.
+
+    Free capacity only shrinks, so each search starts at the first server that was good enough the last time.
+    """
+
+    def __init__(self, formulation: ConsolidationFormulation) -> None:
+        super().__init__(formulation)
+        self._first: dict[object, int] = defaultdict(int)
+
+    def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
+        """Take the first servers that hold a task; where few may be used, those that hold an even share."""
+        waiting, taken = request.tasks, dict[int, Counts]()
+        start = 0
+        while any(waiting):
+            check_time()
+            least = 1
+            if most_servers is not None:
+                if len(taken) == most_servers:
+                    return None
+                # Servers that each hold an even share of what waits are sure to be few enough.
+                least, start = math.ceil(sum(waiting) / (most_servers - len(taken))), 0
+            found = self._next(request, waiting, least, start, taken)
+            if found is None:
+                return None
+            server, counts = found
+            taken[server], start = counts, server + 1
+            waiting = tuple(most - count for most, count in zip(waiting, counts, strict=True))
+        for server, counts in taken.items():
+            self.free[server] = request.after(counts, self.free[server])
+        return list(taken.items())
+
+    def _next(
+        self, request: Request, waiting: Counts, least: int, start: int, taken: dict[int, Counts]
+    ) -> Piece | None:
+        """Return the first other server from `start` on that holds at least so many of these tasks."""
+        # How much of one demand fits is the same for any number of tasks beyond it.
+        key = request.demands, request.gpu_model, least, waiting if len(waiting) > 1 else None
+        known = self._first[key]
+        for server in range(max(start, known), len(self.free)):
+            if server not in taken and allows(request.gpu_model, self.models[server]):
+                counts = request.load(waiting, self.free[server])
+                if sum(counts) >= least:
+                    return server, counts
+            if server == known and server not in taken:
+                self._first[key] = known = server + 1
+        return None
+
+
+class FirstFit(ListHeuristic):
+    """Place jobs that must be placed first, then by the largest share of what is free of any resource."""
+
+    name = "first-fit-decreasing"
+    what = "the largest jobs first, each on the first servers with room"
+
+    def capacity(self, formulation: ConsolidationFormulation) -> FirstFitCapacity:
+        """Return what is free."""
+        return FirstFitCapacity(formulation)
+
+    def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
+        """Return the largest share of what is free of a resource, for each job."""
+        return [(max(shares.values(), default=0.0),) for shares in shares_of_free(formulation)]
+
+
+class FirstFitBySum(FirstFit):
+    """Place jobs that must be placed first, then by the sum of the shares of what is free (FFDSum)."""
+
+    name = "ffd-sum"
+    what = "the jobs with the largest sum over resources first, each on the first servers with room"
+
+    def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
+        """Return the sum of the shares of what is free of each resource, for each job."""
+        return [(math.fsum(shares.values()),) for shares in shares_of_free(formulation)]
+
+
+class ScoredCapacity(FreeCapacity):
+    """Servers with a score for each request; the smallest is taken.
+
+    Attributes
+    ----------
+    left
+        Of each server and resource, shape (N, R).
+    used
+        Servers that hold a job, shape (N,).
+    """
+
+    def __init__(self, formulation: ConsolidationFormulation) -> None:
+        super().__init__(formulation)
+        self.left: Floats = np.array(self.free)
+        self.used: Flags = np.zeros(len(self.left), dtype=bool)
+        whole = np.array(self.capacity)
+        self.per_unit: Floats = np.divide(1.0, whole, out=np.zeros_like(whole), where=whole > 0)
+        self._eligible: dict[GpuModels, Flags] = {}
+
+    @abstractmethod
+    def score(self, asked: Floats, room: Floats) -> Floats:
+        """Return the score of each server, shape (N,).
+
+        Parameters
+        ----------
+        asked, room
+            What goes on a server and what is left before, in shares of its capacity, shape (N, R).
+        """
+
+    def eligible(self, gpu_model: GpuModels) -> Flags:
+        """Return which servers a job may use, shape (N,)."""
+        if gpu_model not in self._eligible:
+            self._eligible[gpu_model] = np.array([allows(gpu_model, model) for model in self.models])
+        return self._eligible[gpu_model]
+
+    def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
+        """Take the servers that hold most of what is waiting, and of these the one with the best score."""
+        waiting, taken = request.tasks, dict[int, Counts]()
+        open_to_it = self.eligible(request.gpu_model).copy()
+        while any(waiting):
+            check_time()
+            if len(taken) == most_servers:
+                return None
+            counts, amounts = self._loads(request, waiting)
+            held = np.where(open_to_it, counts.sum(axis=1), 0)
+            if not held.any():
+                return None
+            best = np.flatnonzero(held == held.max())
+            if self.used[best].any():
+                best = best[self.used[best]]
+            per_unit = self.per_unit[best]
+            scores = self.score(amounts[best] * per_unit, self.left[best] * per_unit)
+            server = int(best[scores.argmin()])
+            taken[server] = tuple(counts[server].tolist())
+            open_to_it[server] = False
+            waiting = tuple(most - count for most, count in zip(waiting, taken[server], strict=True))
+        for server, here in taken.items():
+            self.left[server] = request.after(here, self.left[server])
+            self.used[server] = True
+        return list(taken.items())
+
+    def _loads(self, request: Request, waiting: Counts) -> tuple[Ints, Floats]:
+        """Return how many tasks of each group go on each server, and what they take; see `Request.load`."""
+        left, counts = self.left.copy(), np.zeros((len(self.left), len(waiting)), dtype=np.int64)
+        for g, (demand, most) in enumerate(zip(request.demands, waiting, strict=True)):
+            fit = np.full(len(left), float(most))
+            for resource, amount in demand:
+                room = left[:, resource] * LOOSE
+                fit = np.where(fit * amount > room, np.maximum(0.0, np.floor(room / amount)), fit)
+            counts[:, g] = fit
+            for resource, amount in demand:
+                left[:, resource] -= fit * amount
+        return counts, self.left - left
+
+
+class LeastNorm(ScoredCapacity):
+    """What is left is short."""
+
+    def score(self, asked: Floats, room: Floats) -> Floats:
+        """Return the square of the L2 norm of what is left afterwards."""
+        return np.asarray(((room - asked) ** 2).sum(axis=1))
+
+
+class LargestDotProduct(ScoredCapacity):
+    """Much is asked for of what much is left of."""
+
+    def score(self, asked: Floats, room: Floats) -> Floats:
+        """Return the dot product, negative."""
+        return np.asarray(-(asked * room).sum(axis=1))
+
+
+class LargestCosine(ScoredCapacity):
+    """What is asked for has the direction of what is left."""
+
+    def score(self, asked: Floats, room: Floats) -> Floats:
+        """Return the dot product over the norms, negative."""
+        norms = np.sqrt((asked**2).sum(axis=1) * (room**2).sum(axis=1))
+        return np.asarray(-(asked * room).sum(axis=1) / np.maximum(norms, np.finfo(float).tiny))
+
+
+class _ScoredFit(ListHeuristic):
+    """Jobs that must be placed first, then by the sum of the shares of what is free, as in FFDSum."""
+
+    def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
+        """Return the sum of the shares of what is free of each resource, for each job."""
+        return [(math.fsum(shares.values()),) for shares in shares_of_free(formulation)]
+
+
+class BestFitNorm(_ScoredFit):
+    """Best fit by the L2 norm of what is left."""
+
+    name = "best-fit-l2"
+    what = "the largest jobs first, each where the L2 norm of what is left is least"
+
+    def capacity(self, formulation: ConsolidationFormulation) -> LeastNorm:
+        """Return what is free."""
+        return LeastNorm(formulation)
+
+
+class BestFitDotProduct(_ScoredFit):
+    """Best fit by the dot product of what is asked for and what is left."""
+
+    name = "best-fit-dot"
+    what = "the largest jobs first, each where the dot product of demand and room is largest (Tetris)"
+
+    def capacity(self, formulation: ConsolidationFormulation) -> LargestDotProduct:
+        """Return what is free."""
+        return LargestDotProduct(formulation)
+
+
+class BestFitCosine(_ScoredFit):
+    """Best fit by the cosine of the angle between what is asked for and what is left."""
+
+    name = "best-fit-cosine"
+    what = "the largest jobs first, each where the dot product over the norms is largest"
+
+    def capacity(self, formulation: ConsolidationFormulation) -> LargestCosine:
+        """Return what is free."""
+        return LargestCosine(formulation)
+
+
+_Asked = tuple[Request, int | None]
+"""What a job asks for, and on how many servers it may be."""
+
+
+class BinCentricCapacity(LargestDotProduct):
+    """Servers that were filled before any job asks; equal requests are interchangeable."""
+
+    def __init__(self, formulation: ConsolidationFormulation) -> None:
+        super().__init__(formulation)
+        columns = {name: r for r, name in enumerate(formulation.instance.resource_names)}
+        self._kept: dict[_Asked, list[list[Piece]]] = defaultdict(list)
+        whole: dict[bool, Counter[_Asked]] = {True: Counter(), False: Counter()}
+        several: dict[bool, list[_Asked]] = {True: [], False: []}
+        for job in formulation.instance.jobs:
+            fewest = formulation.fewest(job)
+            required = formulation.instance.spread_of(job) == "required"
+            asked = request_of(job, columns), fewest if required else None
+            if fewest == 1:
+                whole[job.must_place][asked] += 1
+            elif fewest is not None:
+                several[job.must_place].append(asked)
+        demand = sum(
+            (
+                _total(request, len(columns)) * n
+                for kind in whole.values()
+                for (request, _), n in kind.items()
+            ),
+            start=np.zeros(len(columns)),
+        )
+        room = self.left.sum(axis=0)
+        self._weights: Floats = np.divide(demand, room, out=np.zeros_like(room), where=room > 0)
+        order = np.argsort(-(self.left @ self._weights), kind="stable").tolist()
+        for must in (True, False):
+            for asked in several[must]:
+                pieces = None if time_is_up() else super().place(*asked)
+                if pieces is not None:
+                    self._kept[asked].append(pieces)
+            self._fill(whole[must], order)
+
+    def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
+        """Take what was kept for the request; else the servers that hold most."""
+        kept = self._kept[request, most_servers]
+        return kept.pop(0) if kept else super().place(request, most_servers)
+
+    def _fill(self, waiting: Counter[_Asked], order: list[int]) -> None:
+        """Fill servers with whole jobs, as long as any fits."""
+        kinds = list(waiting)
+        if not kinds:
+            return
+        count = np.array([waiting[kind] for kind in kinds])
+        demand = np.array([_total(request, self.left.shape[1]) for request, _ in kinds])
+        eligible: Flags = np.array([self.eligible(request.gpu_model) for request, _ in kinds])
+        for server in order:
+            while not time_is_up():
+                fits = eligible[:, server] & (count > 0)
+                fits &= ((demand <= self.left[server] * LOOSE) | (demand == 0)).all(axis=1)
+                if not fits.any():
+                    break
+                per_unit = self.per_unit[server]
+                aligned = demand * per_unit @ (self._weights * self.left[server] * per_unit)
+                best = int(np.where(fits, aligned, -np.inf).argmax())
+                count[best] -= 1
+                self.left[server] -= demand[best]
+                self.used[server] = True
+                self._kept[kinds[best]].append([(server, kinds[best][0].tasks)])
+
+
+class BinCentric(BestFitDotProduct):
+    """Fill one server after the other."""
+
+    name = "bin-centric"
+    what = "one server after the other, each with the jobs whose weighted demand aligns best with its room"
+
+    def capacity(self, formulation: ConsolidationFormulation) -> BinCentricCapacity:
+        """Return what is free."""
+        return BinCentricCapacity(formulation)
+
+
+def _total(request: Request, resources: int) -> Floats:
+    """Return what all tasks take of each resource, shape (R,)."""
+    total = np.zeros(resources)
+    for demand, tasks in zip(request.demands, request.tasks, strict=True):
+        for resource, amount in demand:
+            total[resource] += tasks * amount
+    return total

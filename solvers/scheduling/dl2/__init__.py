@@ -1,1 +1,0 @@
-"""DL²: a network that learns how to divide the cluster."""

@@ -1,1 +1,0 @@
-"""Schedules as Muri's simulator makes them, with its own counting of time."""

@@ -1,1 +1,0 @@
-"""On which servers chosen jobs run."""

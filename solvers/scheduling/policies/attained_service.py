@@ -1,0 +1,257 @@
+"""Policies by attained service: least attained service (Tiresias), and the Gittins index.
+
+Least attained service first: 2D-LAS of Tiresias, with queues or by lease.
+
+Gu et al., Tiresias: A GPU Cluster Manager for Distributed Deep Learning, NSDI'19, section 4.
+
+The Gittins index of jobs whose durations are like those of the past (2D-Gittins of Tiresias).
+
+Gu et al., Tiresias, NSDI'19, section 4.2; the index is sup_Δ P(S − a ≤ Δ | S > a) / E[min(S − a, Δ) | S > a],
+where S is the service in GPU-seconds of jobs that have ended, and a is what a job has attained.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from ....instances.common.arrays import Flags, Floats, Ints
+from ..kernels import raise_levels, until_limit
+from ..policy import ByKey
+from ..round_policy import rounds_over
+from ..seen import Knowledge, Seen
+
+QUANTUM_S = 60.0
+"""How often jobs are compared where there are neither queues nor a lease."""
+NEAR = 1e-9
+"""A limit that is reached up to this, relatively, is reached."""
+MOMENT = 4e-15
+"""What a moment may be wrong by in doubles, relatively."""
+
+
+def reached(service: Floats, limit: Floats, width: Floats, now_s: float) -> Flags:
+    """Return which services have reached their limits, as exactly as moments can tell."""
+    finite = np.where(np.isfinite(limit), limit, 0.0)
+    return np.asarray(service >= limit - np.maximum(NEAR * finite, MOMENT * now_s * width))
+
+
+class LeastAttained(ByKey):
+    """Serves the job that has had the least GPU-time, compared once a lease; ties go to the first.
+
+    Parameters
+    ----------
+    least_s
+        A job that starts is not compared before it has run for so long: it is what it was at its start, or
+        restarts would leave jobs in turn no time to work.
+    """
+
+    preempts: ClassVar[bool] = True
+
+    def __init__(self, least_s: float = 0.0) -> None:
+        self._least_s = least_s
+
+    def keys_of(self, jobs: Ints) -> Floats:
+        """Return the attained service in GPU-seconds."""
+        seen, executed_s = self.seen, self.seen.executed_s[jobs]
+        run_s = np.minimum(seen.now_s - seen.since_s[jobs], executed_s)
+        counts = reached(run_s, np.array(self._least_s), np.array(1.0), seen.now_s)
+        # Rounding must not put a job that runs behind one that was its equal.
+        before_s = executed_s - run_s - np.maximum(NEAR * executed_s, MOMENT * seen.now_s)
+        return np.where(counts, executed_s, before_s) * seen.width[jobs]
+
+    def again_s(self) -> float:
+        """Return the end of the first lease of a job that runs, if any waits; leases are renewed."""
+        if not self.waits() or not len(self.seen.running):
+            return np.inf
+        quantum = max(self.seen.lease_s or QUANTUM_S, self._least_s)
+        since = self.seen.since_s[self.seen.running]
+        over = rounds_over(self.seen.now_s, quantum, since)
+        return float((since + (over + 1) * quantum).min())
+
+
+class Queues(ByKey):
+    """Serves queues in turn, each in the order in which jobs came to it.
+
+    A job falls to the next queue when its attained service reaches the limit of its own.
+
+    Parameters
+    ----------
+    limits
+        In GPU-seconds, rising; there is one more queue than limits.
+    promote
+        A job that has waited so many times as long as it has run starts again in the first queue, with no
+        attained service; 0: never.
+    least_s
+        Jobs that may be promoted keep their queue for so long from each start, or restarts would leave jobs
+        that come and go between queues no time to work.
+    """
+
+    preempts: ClassVar[bool] = True
+
+    def __init__(self, limits: Sequence[float], promote: float = 0.0, least_s: float = 0.0) -> None:
+        self._limits: Floats = np.array([*limits, np.inf])
+        self._promote = promote
+        # Without promotion every job falls a few times at most.
+        self._least_s = least_s if promote else 0.0
+
+    def begin(self, seen: Seen) -> None:
+        """Start with empty queues."""
+        super().begin(seen)
+        self._level: Ints = np.zeros(len(seen.width), dtype=np.int64)
+        self._turn: Floats = np.zeros(len(seen.width))
+        self._turns = 0
+        self._forgiven_s: Floats = np.zeros(len(seen.width))
+        self._promotions: list[tuple[float, int, float]] = []
+
+    def keys_of(self, jobs: Ints) -> Floats:
+        """Return queue and place in it as one figure."""
+        return self._level[jobs] * 2.0**40 + self._turn[jobs]
+
+    def arrived(self, jobs: Iterable[int]) -> None:
+        """Put jobs at the end of the first queue."""
+        listed = list(jobs)
+        self._to_the_end(listed)
+        super().arrived(listed)
+
+    def choose(self, held: Flags) -> Ints:
+        """Move jobs between queues, and serve these."""
+        self._demote()
+        self._promote_waiting()
+        return super().choose(held)
+
+    def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
+        """Note when jobs that have to wait would be promoted."""
+        super().switched(stopped, started)
+        if self._promote:
+            for j in stopped:
+                executed = float(self.seen.executed_s[j] - self._forgiven_s[j])
+                if executed > 0:
+                    at_s = self.seen.now_s + self._promote * executed
+                    heapq.heappush(self._promotions, (at_s, j, float(self.seen.executed_s[j])))
+
+    def again_s(self) -> float:
+        """Return when the next job changes its queue."""
+        jobs = self.seen.running
+        left = (self._limits[self._level[jobs]] - self._service(jobs)) / self.seen.width[jobs]
+        full_s = np.maximum(self.seen.now_s + left, self.seen.since_s[jobs] + self._least_s)
+        soonest = float(full_s.min(initial=np.inf))
+        while self._promotions and not self._stands(self._promotions[0]):
+            heapq.heappop(self._promotions)
+        return min(soonest, self._promotions[0][0]) if self._promotions else soonest
+
+    def _service(self, jobs: Ints) -> Floats:
+        return (self.seen.executed_s[jobs] - self._forgiven_s[jobs]) * self.seen.width[jobs]
+
+    def _to_the_end(self, jobs: Iterable[int]) -> None:
+        for j in jobs:
+            self._turn[j] = self._turns
+            self._turns += 1
+
+    def _demote(self) -> None:
+        jobs, seen = self.seen.running, self.seen
+        limit = self._limits[self._level[jobs]]
+        jobs = jobs[reached(self._service(jobs), limit, seen.width[jobs], seen.now_s)]
+        full = jobs[seen.since_s[jobs] + self._least_s <= seen.now_s]
+        self._level[full] += 1
+        self._to_the_end(np.sort(full).tolist())
+
+    def _stands(self, promotion: tuple[float, int, float]) -> bool:
+        """Return whether a job still waits that has not run since its promotion was noted."""
+        _, j, executed_s = promotion
+        return self._keys[j] >= 0 and executed_s == self.seen.executed_s[j] and not self._runs(j)
+
+    def _runs(self, j: int) -> bool:
+        return bool((self.seen.running == j).any())
+
+    def _promote_waiting(self) -> None:
+        while self._promotions and self._promotions[0][0] <= self.seen.now_s:
+            promotion = heapq.heappop(self._promotions)
+            if not self._stands(promotion):
+                continue
+            j = promotion[1]
+            self._unqueue(j)
+            self._level[j] = 0
+            self._forgiven_s[j] = self.seen.executed_s[j]
+            self._to_the_end([j])
+            self._queue([j])
+
+
+LEVELS = 16
+"""Steps of the index, by equal factors from the shortest to the longest service of jobs that have ended."""
+GROWTH = 1.1
+"""The index is made anew when there are so many times as many jobs that have ended."""
+FEWEST = 10
+"""Jobs that must have ended before there is an index; until then all are alike."""
+
+
+def gittins_index(sorted_services: Floats, attained: float, least: float = 0.0) -> float:
+    """Return the index of a job by services of the past; 0 where none was larger than what it attained.
+
+    Parameters
+    ----------
+    least
+        The least Δ, for a job is not looked at again before; all that is left where that is less.
+    """
+    beyond = sorted_services[sorted_services > attained] - attained
+    if not len(beyond):
+        return 0.0
+    # Δ is best at one of the services: (k + 1) jobs end within it, and the others take Δ each.
+    ended = np.arange(1, len(beyond) + 1)
+    spent = np.cumsum(beyond) + (len(beyond) - ended) * beyond
+    chances = ended / spent
+    return float(max(chances[beyond >= least].max(initial=0.0), chances[-1]))
+
+
+class Gittins(ByKey):
+    """Serves the job with the highest index; ties go to the first."""
+
+    knows = Knowledge.PAST
+    preempts: ClassVar[bool] = True
+
+    def begin(self, seen: Seen) -> None:
+        """Start without a past."""
+        super().begin(seen)
+        self._limits: Floats = np.array([np.inf])
+        self._index: Floats = np.zeros(1)
+        self._level: Ints = np.zeros(len(seen.width), dtype=np.int64)
+        self._built = 0
+
+    def keys_of(self, jobs: Ints) -> Floats:
+        """Return minus the index at the level that jobs have reached."""
+        return -self._index[self._level[jobs]]
+
+    def ended(self, jobs: Sequence[int]) -> None:
+        """Make the index anew once there is enough more to learn from."""
+        super().ended(jobs)
+        past = self.seen.past
+        if len(past) >= max(FEWEST, GROWTH * self._built):
+            self._built = len(past)
+            self._learn(np.sort([duration * width for duration, width in past]))
+
+    def choose(self, held: Flags) -> Ints:
+        """Move jobs to the levels that they have reached, and serve those with the highest index."""
+        seen = self.seen
+        jobs, tolerances = seen.running, (NEAR, MOMENT * seen.now_s)
+        raise_levels(jobs, seen.executed_s, seen.width, self._level, self._limits, *tolerances)
+        return super().choose(held)
+
+    def again_s(self) -> float:
+        """Return when the next job reaches a level, if any waits: nobody else would take its place."""
+        seen = self.seen
+        if not self.waits():
+            return np.inf
+        jobs = seen.running
+        return seen.now_s + until_limit(jobs, seen.executed_s, seen.width, self._level, self._limits)
+
+    def _learn(self, services: Floats) -> None:
+        steps = np.unique(np.geomspace(services[0], services[-1], LEVELS))
+        edges = [0.0, *steps.tolist()]
+        pairs = zip(edges, [*edges[1:], edges[-1]], strict=True)
+        self._limits = np.append(steps, np.inf)
+        self._index = np.array([gittins_index(services, a, b - a) for a, b in pairs])
+        service = self.seen.executed_s * self.seen.width
+        self._level = np.searchsorted(steps, service, side="right")
+        self._sort_again()

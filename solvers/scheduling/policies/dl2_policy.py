@@ -1,0 +1,284 @@
+"""The policy of DL²: step after step it gives jobs larger configurations, until the network says stop.
+
+What the network of DL² sees of one interval, and the steps that it may take: its state and its actions.
+
+Peng et al., DL²: A Deep Learning-driven Scheduler for Deep Learning Clusters, TPDS 2021, section 4. There the
+state has for each of a fixed number of jobs what it trains, how long it has run, what is left, its dominant
+share, and its workers and parameter servers; an action adds a worker, a parameter server or both to a job, or
+stops. Here a job has a menu: a step goes to one of the next larger configurations, of which there are two
+where workers and parameter servers can be added, and one where there are workers alone. The first step is to
+the least one; a rigid job has no other. The model is not a part of the state, for speeds are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from ....instances.common.arrays import Flags, Floats, Ints
+from ..round_policy import SLACK, MenuSeen
+from ..seen import Knowledge
+from .optimus import Optimus
+
+SLOTS = 32
+"""Jobs that are looked at together; more are served afterwards, from what is left."""
+STEPS = 2
+"""To larger configurations, of a job."""
+OWN, EACH, COMMON = 9, 3, 3
+"""Figures of a job, of each of its steps, and of the cluster."""
+FIGURES = OWN + STEPS * EACH
+ACTIONS = SLOTS * STEPS + 1
+STOP = ACTIONS - 1
+TINY = 1e-9
+
+
+class Interval:
+    """The decisions of one interval about at most `SLOTS` jobs.
+
+    Parameters
+    ----------
+    jobs
+        Those that are looked at.
+    free
+        What they may use together, shape (R,).
+    least
+        The first step of each job, a row.
+    larger, shares
+        Return the next larger rows of a row of a job, and dominant shares of usages.
+    interval_s
+        The unit of times.
+    """
+
+    def __init__(
+        self,
+        seen: MenuSeen,
+        jobs: Ints,
+        free: Floats,
+        least: Ints,
+        larger: Callable[[int, int], Ints],
+        shares: Callable[[Floats], Floats],
+        interval_s: float,
+    ) -> None:
+        self._seen, self.jobs, self._free = seen, jobs, free.copy()
+        self._least, self._larger, self._shares = least, larger, shares
+        self._slack = SLACK * seen.capacity
+        self.rows: Ints = np.full(len(jobs), -1)
+        self.targets: Ints = np.full((SLOTS, STEPS), -1)
+        self.figures: Floats = np.zeros((SLOTS, FIGURES))
+        self._least_share: Floats = np.maximum(shares(seen.usage[least]), TINY)
+        self._added: Floats = np.zeros((SLOTS, STEPS, len(free)))
+        left_s = seen.left[jobs] / seen.speed[least]
+        service = np.log(np.maximum(left_s * self._least_share, TINY))
+        own, now = self.figures[: len(jobs)], seen.row[jobs]
+        own[:, 0] = np.log(np.maximum(left_s / interval_s, TINY)) / 5
+        own[:, 1] = (service - service.min(initial=np.inf)) / 5 if len(jobs) else 0.0
+        own[np.argsort(service, kind="stable"), 2] = np.arange(len(jobs)) / SLOTS
+        own[:, 3] = 1 - seen.left[jobs] / seen.work[jobs]
+        own[:, 4] = np.log1p((seen.now_s - seen.arrival_s[jobs]) / interval_s) / 5
+        own[:, 5] = now >= 0
+        own[:, 6] = np.where(now >= 0, shares(seen.usage[now]), 0.0)
+        for slot in range(len(jobs)):
+            self._look(slot)
+
+    @property
+    def allowed(self) -> Flags:
+        """Which actions can be taken, shape (ACTIONS,)."""
+        fits = (self._added <= self._free + self._slack).all(axis=2) & (self.targets >= 0)
+        return np.append(fits.ravel(), True)
+
+    @property
+    def common(self) -> Floats:
+        """What is left of the cluster, how many jobs there are, and how many have nothing yet."""
+        there = self._seen.capacity > 0
+        left = float((self._free[there] / self._seen.capacity[there]).min(initial=1.0))
+        return np.array([left, len(self.jobs) / SLOTS, int((self.rows < 0).sum()) / SLOTS])
+
+    def state(self) -> Floats:
+        """Return all figures, shape (SLOTS, COMMON + FIGURES); empty slots hold 0 but for the common ones."""
+        allowed = self.allowed[:-1].reshape(SLOTS, STEPS)
+        self.figures[:, OWN::EACH] = allowed
+        return np.hstack([np.broadcast_to(self.common, (SLOTS, COMMON)), self.figures])
+
+    def take(self, action: int) -> None:
+        """Take a step, not `STOP`."""
+        slot, step = divmod(action, STEPS)
+        self._free -= self._added[slot, step]
+        self.rows[slot] = self.targets[slot, step]
+        self._look(slot)
+
+    def towards(self, goal: Ints) -> Flags:
+        """Return which actions lead to these rows, −1 for none; to stop if no other does."""
+        usage, found = self._seen.usage, np.zeros(ACTIONS, dtype=bool)
+        allowed = self.allowed
+        for slot in np.flatnonzero((goal >= 0) & (goal != self.rows)).tolist():
+            for step in range(STEPS):
+                then = self.targets[slot, step]
+                near = then == goal[slot] or (usage[then] <= usage[goal[slot]]).all()
+                found[slot * STEPS + step] = allowed[slot * STEPS + step] and near
+        found[STOP] = not found.any()
+        return found
+
+    @property
+    def left(self) -> Floats:
+        """What is not given away, shape (R,)."""
+        return self._free
+
+    def _look(self, slot: int) -> None:
+        """Find the steps of a job from where it is."""
+        seen, row, least = self._seen, int(self.rows[slot]), int(self._least[slot])
+        larger = np.array([least]) if row < 0 else self._larger(int(self.jobs[slot]), row)[:STEPS]
+        self.targets[slot] = -1
+        self._added[slot] = 0.0
+        figures = self.figures[slot]
+        figures[OWN:] = 0.0
+        figures[7] = row >= 0
+        here = seen.usage[row] if row >= 0 else np.zeros(len(self._free))
+        figures[8], speed = (float(self._shares(here[None])[0]), seen.speed[row]) if row >= 0 else (0.0, 0.0)
+        for step, then in enumerate(larger.tolist()):
+            added = seen.usage[then] - here
+            share = max(float(self._shares(added[None])[0]), TINY)
+            gain = max(float(seen.speed[then] - speed) / float(seen.speed[least]), TINY)
+            self.targets[slot, step], self._added[slot, step] = then, added
+            # How much faster for what it takes, beside the first step.
+            gain *= float(self._least_share[slot]) / share
+            figures[OWN + step * EACH + 1] = share
+            figures[OWN + step * EACH + 2] = np.log(max(gain, TINY)) / 3
+
+
+class Chooser(Protocol):
+    """Chooses an action of those that are allowed, shape (ACTIONS,), by the state."""
+
+    def __call__(self, state: Floats, allowed: Flags) -> int:
+        """Return the action."""
+
+
+@dataclass
+class Journal:
+    """What a run has seen and done, for training.
+
+    Attributes
+    ----------
+    states, allowed, actions
+        Of each step.
+    good
+        Of each step, what an incumbent could do; where none is imitated what is allowed.
+    begins
+        Of each interval with jobs, the number of the step with which it begins.
+    rewards
+        Σ_j progress / work of the jobs in each of these intervals.
+    """
+
+    states: list[Floats] = field(default_factory=list)
+    allowed: list[Flags] = field(default_factory=list)
+    actions: list[int] = field(default_factory=list)
+    good: list[Flags] = field(default_factory=list)
+    begins: list[int] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+
+
+class DL2(Optimus):
+    """Divides the cluster anew in every interval.
+
+    The jobs with the least time × share left come first, `SLOTS` at a time.
+
+    Parameters
+    ----------
+    round_s
+        How often it decides.
+    chooser
+        Which step comes next.
+    journal
+        Where everything is noted; None for nowhere.
+    incumbent
+        A policy whose choices are followed; the chooser chooses among the steps that lead there.
+    learned
+        What is to be said of its training.
+    """
+
+    knows: ClassVar[Knowledge] = Knowledge.PROGRESS
+
+    def __init__(
+        self,
+        round_s: float,
+        chooser: Chooser,
+        journal: Journal | None = None,
+        incumbent: Optimus | None = None,
+        learned: str | None = None,
+    ) -> None:
+        super().__init__(round_s)
+        self._chooser, self._journal, self._incumbent = chooser, journal, incumbent
+        self._learned = learned
+
+    def begin(self, seen: MenuSeen) -> None:
+        """Start with nothing done."""
+        super().begin(seen)
+        self._before: tuple[Ints, Floats] = (np.zeros(0, dtype=np.int64), np.zeros(0))
+        self._over: set[int] = set()
+        if self._incumbent is not None:
+            self._incumbent.begin(seen)
+
+    def choose(self, jobs: Ints, free: Floats) -> Ints:
+        """Return what all steps of the interval lead to."""
+        self.reward()
+        seen, found = self.seen, np.full(len(jobs), -1)
+        goal = None if self._incumbent is None else self._incumbent.choose(jobs, free)
+        least = self.least(jobs)
+        service = seen.left[jobs] / seen.speed[least] * self.shares(seen.usage[least])
+        self.order = order = np.argsort(service, kind="stable")
+        if self._journal is not None:
+            self._journal.begins.append(len(self._journal.states))
+            self._before = (jobs.copy(), seen.left[jobs] / seen.work[jobs])
+        for first in range(0, len(jobs), SLOTS):
+            own = order[first : first + SLOTS]
+            interval = Interval(
+                seen, jobs[own], free, least[own], self._larger_than, self.shares, self.round_s
+            )
+            self._give(interval, None if goal is None else goal[own], not (found >= 0).any())
+            found[own] = interval.rows
+            free = interval.left
+            if not (free > 0).any():
+                break
+        return found
+
+    def ended(self, jobs: Sequence[int]) -> None:
+        """Note who has nothing left."""
+        self._over.update(jobs)
+
+    def summary(self) -> str | None:
+        """Return how it was trained."""
+        return self._learned
+
+    def reward(self) -> None:
+        """Note what was done since the last decision."""
+        if self._journal is None or not len(self._before[0]):
+            return
+        jobs, before = self._before
+        now = self.seen.left[jobs] / self.seen.work[jobs]
+        now[[j in self._over for j in jobs.tolist()]] = 0.0
+        self._journal.rewards.append(float((before - now).sum()))
+        self._before = (jobs[:0], before[:0])
+
+    def _give(self, interval: Interval, goal: Ints | None, idle: bool) -> None:
+        """Take steps until it says stop; while nobody has anything it must not."""
+        while True:
+            allowed = interval.allowed
+            if not allowed[:-1].any():
+                return
+            allowed[STOP] = not idle
+            state = interval.state()
+            good = allowed if goal is None else interval.towards(goal) & allowed
+            if not good.any():
+                return
+            action = self._chooser(state, good)
+            if self._journal is not None:
+                self._journal.states.append(state)
+                self._journal.allowed.append(allowed)
+                self._journal.good.append(good)
+                self._journal.actions.append(action)
+            if action == STOP:
+                return
+            interval.take(action)
+            idle = False

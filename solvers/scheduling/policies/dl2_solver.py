@@ -1,0 +1,68 @@
+"""DL² as a solver: it learns on traces that are made for it, and then schedules the one that is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....instances.scheduling.instance import SchedulingInstance
+from ...backends.base import installed, one_torch, refuse_late_loading
+from ...common.base import Clock, MethodOption
+from ...common.options import SolveOptions
+from ..methods import PolicySolver
+from ..round_policy import RoundPolicy
+from .dl2_policy import DL2
+from .dl2_training import INCUMBENTS
+from .optimus import Optimus
+
+SHARE = 0.5
+"""Of a time limit that may be spent on learning."""
+
+
+class LearnedPolicy(PolicySolver):
+    """Trains the network anew for every solve, and never on the trace of that solve; needs PyTorch."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "dl2",
+            "a network adds workers to jobs, step after step (DL²)",
+            DL2.knows,
+            lambda *_: Optimus(1.0),  # never asked
+            {
+                "interval_s": MethodOption(600.0, "How often it decides, in seconds.", least=1.0),
+                "incumbent": MethodOption(
+                    "optimus", "The policy that it imitates at first.", choices=tuple(INCUMBENTS)
+                ),
+                "traces": MethodOption(4, "On how many made-up traces it imitates.", least=1),
+                "passes": MethodOption(8, "How often it goes through what it saw there.", least=1),
+                "episodes": MethodOption(20, "Made-up traces on which it learns from rewards.", least=0),
+                "training_s": MethodOption(
+                    60.0,
+                    "Seconds after which learning ends; half of the time limit if that is less.",
+                    least=0.0,
+                ),
+            },
+        )
+
+    def unavailable(self) -> str | None:
+        """Return how to install PyTorch, if it is missing."""
+        return installed("torch", "PyTorch", "'clusterplan[rl]'")
+
+    def policy(
+        self, instance: SchedulingInstance, settings: dict[str, Any], options: SolveOptions, clock: Clock
+    ) -> RoundPolicy:
+        """Return the policy as it is after training; the instance has no part in that."""
+        del instance
+        left_s = clock.remaining_s
+        refuse_late_loading(left_s)
+        from .dl2_training import Trainer
+
+        most_s = settings["training_s"] if left_s is None else min(settings["training_s"], SHARE * left_s)
+        last_s = clock.elapsed_s + most_s
+        seed, interval_s = options.seed or 0, settings["interval_s"]
+        incumbent = INCUMBENTS[settings["incumbent"]]
+        with one_torch(seed, options.threads):
+            trainer = Trainer(
+                interval_s, seed, lambda: incumbent(interval_s), lambda: clock.elapsed_s > last_s
+            )
+            trainer.train(settings["traces"], settings["passes"], settings["episodes"])
+        return DL2(interval_s, trainer.best_actor(), learned=trainer.curve.text())

@@ -1,0 +1,241 @@
+"""Training of DL² on traces that are made for it: imitation of an incumbent, then actor and critic.
+
+The reward of an interval is Σ_j (work done in it) / (work of j) over the jobs that are there, as in the
+paper. With γ per interval, the advantage of all actions of an interval is r + γ V(next) − V(now). The weights
+that are kept are those with the least mean completion time on traces for validation.
+
+The policies that DL² may imitate before it learns by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ....instances.common.arrays import Flags, Floats, Ints
+from ....instances.scheduling.instance import SchedulingInstance
+from ..round_policy import admit
+from ..rounds import RoundEngine
+from .dl2_network import Actor, Network
+from .dl2_policy import DL2, Chooser, Journal
+from .optimus import Optimus
+
+GPUS = 32
+JOBS = 40
+MEDIAN, SPREAD, LONGEST = 3.0, 1.5, 60.0
+"""Of the log-normal durations of training, in intervals."""
+MOST_SHARE = 0.25
+"""Of the cluster that a job asks for."""
+GAMMA = 0.9
+BATCH = 256
+RATES = (3e-3, 1e-3)
+"""Steps of Adam, in imitation and afterwards."""
+ENTROPY = 0.01
+EVERY = 5
+"""Episodes between two validations."""
+VALIDATION = (1_000_000_007, 1_000_000_009, 1_000_000_021, 1_000_000_033)
+"""Seeds of the traces for validation; those of training are drawn below 10⁹."""
+
+
+@dataclass
+class Curve:
+    """How training went.
+
+    Attributes
+    ----------
+    losses
+        −ln(probability of what the incumbent does), a mean for each pass over what it did.
+    episodes, means_s
+        After how many episodes the mean completion time on the traces for validation was how much.
+    cut
+        Whether time was up before all episodes were done.
+    """
+
+    losses: list[float] = field(default_factory=list)
+    episodes: list[int] = field(default_factory=list)
+    means_s: list[float] = field(default_factory=list)
+    incumbent_s: float = float("nan")
+    cut: bool = False
+
+    def text(self) -> str:
+        """Return all of it in a line."""
+        losses = ", ".join(f"{loss:.3f}" for loss in self.losses)
+        means = ", ".join(f"{e}: {mean:,.0f}" for e, mean in zip(self.episodes, self.means_s, strict=True))
+        said = (
+            f"learned on made-up traces alone; imitation −ln p {losses}; mean completion time in s on four"
+            f" traces for validation after so many episodes: {means}; incumbent: {self.incumbent_s:,.0f}"
+        )
+        return said + (
+            "; its time was up before all episodes, so that another run may learn more or less"
+            if self.cut
+            else ""
+        )
+
+
+def training_trace(seed: int, interval_s: float) -> SchedulingInstance:
+    """Return rigid and malleable jobs on one pool, whose times are in proportion to the interval."""
+    rng = np.random.default_rng(seed)
+    load = float(rng.uniform(0.8, 2.0))
+    width = np.minimum(2 ** rng.choice(6, JOBS, p=[0.45, 0.2, 0.15, 0.1, 0.06, 0.04]), int(GPUS * MOST_SHARE))
+    length_s = interval_s * np.clip(MEDIAN * np.exp(SPREAD * rng.standard_normal(JOBS)), 0.1, LONGEST)
+    span_s = float(width @ length_s) / (load * GPUS)
+    arrival_s = np.sort(rng.uniform(0, span_s, JOBS))
+    malleable, sigma = rng.random(JOBS) < rng.uniform(0.3, 1.0), rng.uniform(0.02, 0.3, JOBS)
+    jobs = []
+    for j in range(JOBS):
+        wide = int(width[j])
+        job: dict[str, Any] = {"name": f"j{j}", "arrival_s": float(arrival_s[j]), "demand": {"gpu": 1}}
+        if malleable[j]:
+            counts = {wide, *(2**k for k in range(6) if 2**k <= min(2 * wide, GPUS))}
+            speeds = {w: w / (1 + float(sigma[j]) * (w - 1)) for w in sorted(counts)}
+            job |= {"work": float(length_s[j]) * speeds[wide], "speeds": speeds, "requested": str(wide)}
+        else:
+            job |= {"tasks": wide, "duration_s": float(length_s[j])}
+        jobs.append(job)
+    document = {"name": f"training-{seed}", "resources": {"gpu": GPUS}, "jobs": jobs}
+    return SchedulingInstance.model_validate(document)
+
+
+def mean_completion_s(instance: SchedulingInstance, policy: Optimus) -> float:
+    """Return the mean completion time of a policy, unweighted."""
+    schedule, table = RoundEngine(instance, policy).run(), instance.table()
+    ends = np.zeros(len(table))
+    np.maximum.at(ends, schedule.job, schedule.end_s)
+    return float((ends - table.arrival_s).mean())
+
+
+class Trainer:
+    """Trains a network.
+
+    Parameters
+    ----------
+    interval_s
+        Of the policy.
+    incumbent
+        Returns the policy that is imitated, for one run.
+    over
+        Whether time is up.
+    """
+
+    def __init__(
+        self, interval_s: float, seed: int, incumbent: Callable[[], Optimus], over: Callable[[], bool]
+    ) -> None:
+        self._interval_s, self._incumbent, self._over = interval_s, incumbent, over
+        self._rng = np.random.default_rng(seed)
+        self.network, self.curve = Network(), Curve()
+        self.best = self.network.weights()
+        self._validation = [training_trace(k, interval_s) for k in VALIDATION]
+
+    def train(self, traces: int, passes: int, episodes: int) -> None:
+        """Imitate on so many traces, so many times, then learn from so many episodes."""
+        means = [mean_completion_s(trace, self._incumbent()) for trace in self._validation]
+        self.curve.incumbent_s = float(np.mean(means))
+        self._imitate(traces, passes)
+        self._validate(0)
+        optimiser = self.network.optimiser(RATES[1])
+        for episode in range(1, episodes + 1):
+            if self._over():
+                self.curve.cut = True
+                break
+            self._learn(optimiser, ENTROPY * (1 - episode / (episodes + 1)))
+            if episode % EVERY == 0 or episode == episodes:
+                self._validate(episode)
+
+    def best_actor(self) -> Actor:
+        """Return what was best on the traces for validation."""
+        return Actor(self.best)
+
+    def _trace(self) -> SchedulingInstance:
+        return training_trace(int(self._rng.integers(10**9)), self._interval_s)
+
+    def _run(self, chooser: Chooser, incumbent: Optimus | None = None) -> Journal:
+        """Return what happened on a new trace."""
+        journal = Journal()
+        policy = DL2(self._interval_s, chooser, journal, incumbent)
+        RoundEngine(self._trace(), policy).run()
+        policy.reward()
+        return journal
+
+    def _imitate(self, traces: int, passes: int) -> None:
+        def any_good(state: Floats, allowed: Flags) -> int:
+            del state
+            return int(self._rng.choice(np.flatnonzero(allowed)))
+
+        journals: list[Journal] = []
+        for _ in range(traces):
+            if journals and self._over():
+                self.curve.cut = True
+                break
+            journals.append(self._run(any_good, self._incumbent()))
+        states = np.array([state for journal in journals for state in journal.states])
+        allowed = np.array([flags for journal in journals for flags in journal.allowed])
+        good = np.array([flags for journal in journals for flags in journal.good])
+        optimiser = self.network.optimiser(RATES[0])
+        for _ in range(passes):
+            if self.curve.losses and self._over():
+                self.curve.cut = True
+                break
+            order, losses = self._rng.permutation(len(states)), []
+            for first in range(0, len(order), BATCH):
+                own = order[first : first + BATCH]
+                losses.append(self.network.imitate(optimiser, states[own], allowed[own], good[own]))
+            self.curve.losses.append(float(np.mean(losses)))
+
+    def _learn(self, optimiser: Any, entropy: float) -> None:
+        """Improve the network by one episode."""
+        journal = self._run(Actor(self.network.weights(), self._rng))
+        begins, rewards = np.array(journal.begins), np.array(journal.rewards)
+        sizes = np.diff(np.append(begins, len(journal.states)))
+        # An interval in which nothing could be chosen teaches nothing, but its reward is the one before's.
+        kept = np.flatnonzero(sizes > 0)
+        rewards = np.add.reduceat(rewards, kept) if len(kept) else rewards[:0]
+        states = np.array(journal.states)
+        first = states[begins[kept]]
+        expected = self.network.expected(first)
+        aim = rewards + GAMMA * np.append(expected[1:], 0.0)
+        advantage = aim - expected
+        advantage = (advantage - advantage.mean()) / max(float(advantage.std()), 1e-6)
+        self.network.improve(
+            optimiser,
+            states,
+            np.array(journal.allowed),
+            np.array(journal.actions),
+            np.repeat(advantage, sizes[kept]),
+            (first, aim),
+            entropy,
+        )
+
+    def _validate(self, episode: int) -> None:
+        """Note how good the network is, and keep it if it is the best."""
+        weights = self.network.weights()
+        means = [
+            mean_completion_s(trace, DL2(self._interval_s, Actor(weights))) for trace in self._validation
+        ]
+        mean = float(np.mean(means))
+        if mean < min(self.curve.means_s, default=np.inf):
+            self.best = weights
+        self.curve.episodes.append(episode)
+        self.curve.means_s.append(mean)
+
+
+class ServiceInRounds(Optimus):
+    """SRSF in rounds: as requested, the least time × share of the cluster that is left first."""
+
+    def choose(self, jobs: Ints, free: Floats) -> Ints:
+        """Return the requested rows of those who come first and fit."""
+        seen, rows = self.seen, self.seen.requested[jobs]
+        usage = seen.usage[rows]
+        order = np.argsort(seen.left[jobs] / seen.speed[rows] * self.shares(usage), kind="stable")
+        served = np.zeros(len(jobs), dtype=bool)
+        served[order] = admit(usage[order], free, seen.capacity)
+        return np.where(served, rows, -1)
+
+
+INCUMBENTS: Mapping[str, Callable[[float], Optimus]] = {
+    "optimus": lambda interval_s: Optimus(interval_s, admission="shortest", aim="speeds"),
+    "srsf": ServiceInRounds,
+}
+"""By name, for the length of an interval; `optimus` is the best of its settings."""

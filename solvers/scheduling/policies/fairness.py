@@ -1,0 +1,354 @@
+"""Fair policies: max-min fairness (Gavel), finish-time fairness (Themis), and shares of tenants.
+
+Max-min fairness of Gavel: shares of time that make the least normalised throughput largest, in rounds.
+
+Narayanan et al., Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads, OSDI'20,
+sections 4.1 and 5. X_jk is the share of time in which job j runs in configuration k. Its normalised
+throughput is
+
+    f_j(X) = Σ_k X_jk v_k × s_j / (v_j ω_j)
+
+where v_j and s_j are speed and dominant share of the cluster of what is requested: for a rigid job it is the
+share of the cluster that the job has on average. The policy maximises min_j f_j, then Σ_j f_j with at least
+that, subject to Σ_k X_jk ≤ 1 and Σ_jk X_jk a_kr ≤ C_r. Rigid jobs on one resource need no program: the same
+level of water for all, except where a job cannot have so much. Otherwise HiGHS solves the linear programs.
+
+Shares are computed when jobs arrive or end. In each round the jobs and configurations come first that have
+had least of what was due to them: the time that is due by the shares until the round's end, over the time
+had. (Gavel resets both from time to time, and carries over what is missing.)
+
+Themis: GPUs for a lease go to those whose finish-time fairness is worst.
+
+Mahajan et al., Themis: Fair and Efficient GPU Cluster Scheduling, NSDI'20. ρ = shared / isolated finish time:
+the time since the arrival and what is left as it was requested, over the work on a 1/n share of the cluster
+for itself, where n jobs are there. What is free when leases end is offered to the worst share 1 − f of the
+jobs, in the order of falling ρ while gangs fit, ties by arrival. What they leave goes to the others, first to
+those that ran, so that it is not idle. This is a simplification: there is no auction, and nobody may lie.
+
+Shares of tenants: dominant resource fairness, and queues with guaranteed shares.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ....instances.common.arrays import Flags, Floats, Ints
+from ....instances.common.errors import ClusterplanError
+from ..policy import Policy
+from ..round_policy import NEAR, SLACK, MenuSeen, RoundPolicy, admit
+from ..seen import Knowledge, Seen
+
+KEPT = 1 - 1e-7
+"""How much of the largest minimum the second program keeps."""
+LEAST_WEIGHT = 1e-3
+"""A job of less weight than so much of the largest counts as this, for throughputs are over weights."""
+
+
+class MaxMin(RoundPolicy):
+    """Gives every job its share of time, and runs in each round what has had least of it."""
+
+    knows: ClassVar[Knowledge] = Knowledge.SPEEDS
+
+    def begin(self, seen: MenuSeen) -> None:
+        """Start with nothing received."""
+        super().begin(seen)
+        self._share: Floats = np.zeros(len(seen.usage))
+        self._due_s: Floats = np.zeros(len(seen.usage))
+        self._received_s: Floats = np.zeros(len(seen.usage))
+        self._known: tuple[Ints, Floats] = (np.zeros(0, dtype=np.int64), np.zeros(0))
+        self._before_s = 0.0
+        self._asked_s = -1.0
+
+    def choose(self, jobs: Ints, free: Floats) -> Ints:
+        """Return what comes first by its share over what it has had."""
+        seen = self.seen
+        running = seen.row[seen.row >= 0]
+        passed_s = seen.now_s - self._before_s
+        self._received_s[running] += passed_s
+        self._due_s += self._share * passed_s
+        self._before_s = seen.now_s
+        again, self._asked_s = seen.now_s == self._asked_s, seen.now_s
+        # Who is asked again at one moment has jobs that find no place, and are due their share all the same.
+        if not again and not (np.array_equal(jobs, self._known[0]) and np.array_equal(free, self._known[1])):
+            self._known = (jobs, free)
+            self._divide(jobs, free)
+        sizes = seen.first[jobs + 1] - seen.first[jobs]
+        starts = np.cumsum(sizes) - sizes
+        rows = np.repeat(seen.first[jobs] - starts, sizes) + np.arange(sizes.sum())
+        owner = np.repeat(np.arange(len(jobs)), sizes)
+        due_s = self._due_s[rows] + self._share[rows] * self.round_s
+        # Who has had nothing comes first, by the share. What has no share fills the rest.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(self._share[rows] > 0, due_s / self._received_s[rows], -1.0)
+        order = np.lexsort((-self._share[rows], -ratio))
+        first = np.unique(owner[order], return_index=True)[1]
+        self.order = np.argsort(first, kind="stable")
+        return self._placed(rows[order], owner[order], len(jobs), free)
+
+    def _placed(self, rows: Ints, owner: Ints, jobs: int, free: Floats) -> Ints:
+        """Return the first row of each job that fits, in this order."""
+        seen, found = self.seen, np.full(jobs, -1)
+        while True:
+            fits = (seen.usage[rows] <= free * (1 + SLACK)).all(axis=1)
+            rows, owner = rows[fits], owner[fits]
+            if not len(rows):
+                return found
+            # The first of each job that is left.
+            _, first = np.unique(owner, return_index=True)
+            first.sort()
+            served = admit(seen.usage[rows[first]], free, seen.capacity)
+            if served.all() or len(first) == len(rows):
+                found[owner[first[served]]] = rows[first[served]]
+                return found
+            # Up to the first that does not fit all is decided; it tries its next configuration.
+            count = int(np.argmin(served))
+            found[owner[first[:count]]] = rows[first[:count]]
+            free = free - seen.usage[rows[first[:count]]].sum(axis=0)
+            left = np.isin(owner, owner[first[:count]], invert=True)
+            left[first[count]] = False
+            rows, owner = rows[left], owner[left]
+        return found
+
+    def _divide(self, jobs: Ints, free: Floats) -> None:
+        """Compute the shares of time anew."""
+        seen = self.seen
+        self._share[:] = 0
+        if not len(jobs):
+            return
+        requested = seen.requested[jobs]
+        wide = self.shares(seen.usage[requested])
+        weight = seen.weight[jobs]
+        most = float(weight.max())
+        weight = np.maximum(weight, LEAST_WEIGHT * most) if most > 0 else np.ones(len(jobs))
+        sizes = seen.first[jobs + 1] - seen.first[jobs]
+        if (sizes == 1).all() and seen.usage.shape[1] == 1:
+            room = float(free[0] / seen.capacity[0]) if seen.capacity[0] > 0 else 0.0
+            self._share[requested] = water(wide, weight, room) / wide
+            return
+        menus = [seen.rows_of(j) for j in jobs.tolist()]
+        scale = wide / (seen.speed[requested] * weight)
+        gains = [seen.speed[own] * factor for own, factor in zip(menus, scale.tolist(), strict=True)]
+        shares = max_min_shares(gains, [seen.usage[own] for own in menus], free)
+        for own, share in zip(menus, shares, strict=True):
+            self._share[own] = share
+
+
+def water(most: Floats, weight: Floats, room: float) -> Floats:
+    """Return min(most_j, level × weight_j) with the level at which they add up to `room`, or all have most.
+
+    Water-filling: jobs are full in the order of most_j / weight_j.
+    """
+    if most.sum() <= room:
+        return most.copy()
+    order = np.argsort(most / weight, kind="stable")
+    filled = np.concatenate([[0.0], np.cumsum(most[order])[:-1]])
+    wet = np.cumsum(weight[order][::-1])[::-1]
+    level = (room - filled) / wet
+    # The first whose own limit lies above the level that is left for it and all that follow.
+    first = int(np.argmax(most[order] / weight[order] > level))
+    return np.asarray(np.minimum(most, level[first] * weight))
+
+
+def max_min_shares(gains: Sequence[Floats], usages: Sequence[Floats], free: Floats) -> list[Floats]:
+    """Return shares of time X_jk of a max-min fair division, by two linear programs.
+
+    Parameters
+    ----------
+    gains
+        Of each job what a unit of time in each configuration adds to its normalised throughput.
+    usages
+        What each configuration takes, shape (k_j, R).
+    free
+        C, shape (R,).
+    """
+    # Loaded where they are needed: most commands need neither.
+    from scipy.sparse import csr_matrix, vstack
+
+    sizes = [len(gain) for gain in gains]
+    count, jobs = sum(sizes), len(sizes)
+    owner = np.repeat(np.arange(jobs), sizes)
+    columns = np.arange(count)
+    usage = np.concatenate(usages)
+    # Variables: X, then the least throughput. What never fits has no time.
+    too_much = np.max(usage - free * (1 + SLACK), axis=1)
+    top: list[tuple[float, float | None]] = [(0.0, 0.0 if over > 0 else 1.0) for over in too_much.tolist()]
+    gain = np.concatenate(gains)
+    # Figures near the largest floats are all the same here.
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        gain = np.nan_to_num(gain / gain.max(), nan=1.0, posinf=1.0)
+        share = usage / np.where(free > 0, free, 1.0)
+    share[too_much > 0] = 0.0
+    throughput = csr_matrix((-gain, (owner, columns)), (jobs, count + 1))
+    least = csr_matrix((np.ones(jobs), (np.arange(jobs), np.full(jobs, count))), (jobs, count + 1))
+    time = csr_matrix((np.ones(count), (owner, columns)), (jobs, count + 1))
+    space = csr_matrix(np.column_stack([share.T, np.zeros(len(free))]))
+    matrix = vstack([throughput + least, time, space])
+    right = np.concatenate([np.zeros(jobs), np.ones(jobs), np.where(free > 0, 1.0, 0.0)])
+    aim = np.zeros(count + 1)
+    aim[-1] = -1
+    first = _solved(aim, matrix, right, [*top, (0.0, None)])
+    aim = np.append(-gain, 0.0)
+    # Rounding must leave the second program feasible. Where gains lie so far apart that it does not, the
+    # shares of the first one are fair.
+    with suppress(ClusterplanError):
+        first = _solved(aim, matrix, right, [*top, (KEPT * float(first[-1]), None)])
+    found: Floats = np.clip(first[:count], 0, 1)
+    return np.split(found, np.cumsum(sizes)[:-1].tolist())
+
+
+def _solved(aim: Floats, matrix: Any, right: Floats, bounds: Sequence[tuple[float, float | None]]) -> Floats:
+    """Return the variables that make aim·x least, subject to matrix·x ≤ right."""
+    from scipy.optimize import linprog
+
+    answer: Any = linprog(aim, A_ub=matrix, b_ub=right, bounds=bounds, method="highs")
+    if not answer.success:
+        raise ClusterplanError(f"the program of the fair shares was not solved: {answer.message}")
+    return np.asarray(answer.x)
+
+
+class Themis(RoundPolicy):
+    """Serves the jobs with the worst finish-time fairness, for a lease each, as it was requested.
+
+    Parameters
+    ----------
+    round_s
+        How long a lease is.
+    fairness
+        f, from 0 to 1: at 0 everybody is offered what is free, at 1 the worst job alone.
+    """
+
+    knows: ClassVar[Knowledge] = Knowledge.PROGRESS
+    reacts = True
+
+    def __init__(self, round_s: float, fairness: float = 0.8) -> None:
+        super().__init__(round_s)
+        self._fairness = fairness
+
+    def begin(self, seen: MenuSeen) -> None:
+        """Start without leases."""
+        super().begin(seen)
+        self._leased_s: Floats = np.zeros(len(seen.row))
+
+    def choose(self, jobs: Ints, free: Floats) -> Ints:
+        """Return who runs as requested: who has a lease, then the worst, then the others."""
+        seen, rows = self.seen, self.seen.requested[jobs]
+        runs = seen.row[jobs] >= 0
+        leased = runs & (self._leased_s[jobs] > seen.now_s * (1 + NEAR))
+        worst = self.worst(jobs, self.ratios(jobs))
+        rank = np.where(leased, 0.0, np.where(worst >= 0, 1.0, np.where(runs, 2.0, 3.0)))
+        self.order = order = np.lexsort((worst, rank))
+        served = np.zeros(len(jobs), dtype=bool)
+        served[order] = admit(seen.usage[rows[order]], free, seen.capacity)
+        renewed = served & ~leased
+        self._leased_s[jobs[renewed]] = seen.now_s + self.round_s
+        return np.where(served, rows, -1)
+
+    def again_s(self) -> float:
+        """Return the end of the first lease, if any job waits for it."""
+        seen = self.seen
+        leased = self._leased_s[seen.running]
+        return float(leased[leased > seen.now_s * (1 + NEAR)].min(initial=np.inf))
+
+    def ratios(self, jobs: Ints) -> Floats:
+        """Return the finish-time fairness ρ of jobs."""
+        seen = self.seen
+        speed = seen.speed[seen.requested[jobs]]
+        alone = (
+            seen.work[jobs]
+            / speed
+            * np.maximum(self.shares(seen.usage[seen.requested[jobs]]) * len(jobs), 1.0)
+        )
+        shared = seen.now_s - seen.arrival_s[jobs] + seen.left[jobs] / speed
+        return np.asarray(shared / alone)
+
+    def worst(self, jobs: Ints, ratio: Floats) -> Ints:
+        """Return the place of each of the worst jobs, counted from 0, and −1 for the others."""
+        count = max(1, int(np.ceil((1 - self._fairness) * len(jobs) - NEAR)))
+        place = np.full(len(jobs), -1)
+        place[np.argsort(-ratio, kind="stable")[:count]] = np.arange(min(count, len(jobs)))
+        return place
+
+
+class TenantQueues(Policy):
+    """Starts the first job of the tenant that has the least; a job that does not fit blocks its own queue.
+
+    What a tenant has is the dominant share of what its jobs use, over its guaranteed share if these count.
+    Spare capacity may be borrowed, and nobody is stopped. Jobs without a tenant have one queue.
+
+    Parameters
+    ----------
+    guaranteed
+        Whether the guaranteed shares count. Without them this is dominant resource fairness with queues
+        (Ghodsi et al., NSDI'11), with them the capacity scheduler of Hadoop YARN.
+    """
+
+    def __init__(self, guaranteed: bool) -> None:
+        self._guaranteed = guaranteed
+
+    def begin(self, seen: Seen) -> None:
+        """Start with empty queues."""
+        super().begin(seen)
+        tenants = len(seen.tenant_shares)
+        self._share: Floats = np.append(seen.tenant_shares if self._guaranteed else np.ones(tenants), 1.0)
+        self._queues: list[list[int]] = [[] for _ in self._share]
+        self._count = 0
+
+    def arrived(self, jobs: Iterable[int]) -> None:
+        """Queue jobs by tenant, in the order of their arrival."""
+        for j in jobs:
+            self._queues[self.seen.tenant[j]].append(j)
+            self._count += 1
+
+    def choose(self, held: Flags) -> Ints:
+        """Return the jobs that start."""
+        seen = self.seen
+        free, slack = self.free(held), 1e-9 * seen.capacity
+        used = self._used(seen.running[held])
+        next_of = [0] * len(self._queues)
+        open_ = {t for t, queue in enumerate(self._queues) if queue}
+        chosen: list[int] = []
+        while open_:
+            has = self._has(used)
+            t = min(open_, key=lambda t: (has[t], self._queues[t][next_of[t]]))
+            j = self._queues[t][next_of[t]]
+            if not (seen.demand[j] <= free + slack).all():
+                open_.remove(t)
+                continue
+            free -= seen.demand[j]
+            used[t] += seen.demand[j]
+            chosen.append(j)
+            next_of[t] += 1
+            if next_of[t] == len(self._queues[t]):
+                open_.remove(t)
+        return np.array(chosen, dtype=np.int64)
+
+    def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
+        """Take jobs out of their queues; those that lost their place are queued again by arrival."""
+        for j in started:
+            queue = self._queues[self.seen.tenant[j]]
+            del queue[bisect.bisect_left(queue, j)]
+        for j in stopped:
+            bisect.insort(self._queues[self.seen.tenant[j]], j)
+        self._count += len(stopped) - len(started)
+
+    def waits(self) -> int:
+        """Return how many jobs are queued."""
+        return self._count
+
+    def _used(self, running: Ints) -> Floats:
+        """Return what the jobs of each tenant use, shape (T + 1, R)."""
+        tenants = len(self._queues)
+        of = self.seen.tenant[running] % tenants  # −1 is the last queue
+        demand = self.seen.demand[running]
+        used = [np.bincount(of, column, tenants) for column in demand.T]
+        return np.stack(used, axis=1).astype(float)  # without any job they are counted in integers
+
+    def _has(self, used: Floats) -> Floats:
+        capacity = self.seen.capacity
+        shares = np.divide(used, capacity, out=np.zeros(used.shape), where=capacity > 0)
+        return np.asarray(shares.max(axis=1) / self._share)

@@ -1,0 +1,154 @@
+"""Policies of equal turns: Gandiva's time slicing, and round robin.
+
+Gandiva's time slicing: where jobs want more than there is, they take turns, those of one width together.
+
+Xiao et al., Gandiva: Introspective Cluster Scheduling for Deep Learning, OSDI'18. Jobs of one width form a
+class, and each class has the share of the cluster that its jobs ask for; within it they take turns.
+On servers, small jobs that run migrate where a job fits in all gaps together and in none of them. Packing
+several jobs on a GPU is outside the model of exclusive GPUs.
+
+Fair shares of time: all jobs in turn, a round each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from ....instances.common.arrays import Flags, Floats, Ints
+from ..policy import ByKey
+from ..round_policy import SLACK, MenuSeen, RoundPolicy, admit, rounds_over
+from ..seen import Knowledge, Seen
+
+TURN_S, MOST_TURNS = 60.0, 8_000
+"""The paper's turn; where jobs arrive for longer than so many of them, turns are longer."""
+
+
+def turn_s(span_s: float) -> float:
+    """Return how long a turn is by default, where jobs arrive for so many seconds.
+
+    At each turn all that wait change places with those that run: with turns of a minute a trace of months
+    has millions of segments.
+    """
+    return float(max(TURN_S, np.ceil(span_s / MOST_TURNS / TURN_S) * TURN_S))
+
+
+class TimeSlice(RoundPolicy):
+    """Runs jobs as requested, in turn."""
+
+    knows: ClassVar[Knowledge] = Knowledge.NOTHING
+    reacts = True
+    migrates: ClassVar[bool] = True
+
+    def begin(self, seen: MenuSeen) -> None:
+        """Start with everybody's turn."""
+        super().begin(seen)
+        self._turn: Floats = np.zeros(len(seen.row))
+        self._round = 0.0
+        self._waiting = False
+        self._asked_s = self._began_s = -1.0
+
+    def choose(self, jobs: Ints, free: Floats) -> Ints:
+        """Return who runs: all if they fit; at the end of a quantum those whose turn it is."""
+        seen, rows = self.seen, self.seen.requested[jobs]
+        usage = seen.usage[rows]
+        too_many = not (usage.sum(axis=0) <= free + SLACK * seen.capacity).all()
+        # Who is asked again at one moment has jobs that wait for a place.
+        self._waiting = too_many or seen.now_s == self._asked_s
+        self._asked_s, self.order = seen.now_s, None
+        if not too_many:
+            return rows
+        now = float(rounds_over(seen.now_s, self.round_s))
+        runs = seen.row[jobs] >= 0
+        if now > self._round:
+            self._round, self._began_s = now, seen.now_s
+            # Who ran in this quantum comes last in the next.
+            self._turn[jobs[runs]] = seen.now_s
+        if seen.now_s == self._began_s:
+            runs = np.zeros(len(jobs), dtype=bool)
+        elif self._nobody_fits(usage, runs, free):
+            return np.where(runs, rows, -1)
+        self.order = order = np.lexsort((self._places(jobs), ~runs))
+        served = np.zeros(len(jobs), dtype=bool)
+        served[order] = admit(usage[order], free, seen.capacity)
+        return np.where(served, rows, -1)
+
+    def again_s(self) -> float:
+        """Return the end of the quantum, where jobs wait."""
+        return super().again_s() if self._waiting else np.inf
+
+    def _nobody_fits(self, usage: Floats, runs: Flags, free: Floats) -> bool:
+        """Return whether those who run leave too little for each that waits, as most often within a turn."""
+        slack = SLACK * self.seen.capacity
+        left = free - usage[runs].sum(axis=0)
+        return bool((left >= -slack).all() and not (usage[~runs] <= left + slack).all(axis=1).any())
+
+    def _places(self, jobs: Ints) -> Floats:
+        """Return the place of each job in its class, over the number of jobs in it, shape (jobs,)."""
+        width = self.seen.width[jobs]
+        last = np.where(self._turn[jobs] > 0, self._turn[jobs], self.seen.arrival_s[jobs])
+        order = np.lexsort((last, width))
+        ordered = width[order]
+        first = np.append(0, np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
+        count = np.diff(np.append(first, len(jobs)))
+        place = np.empty(len(jobs))
+        place[order] = (np.arange(len(jobs)) - np.repeat(first, count) + 0.5) / np.repeat(count, count)
+        return place
+
+
+class RoundRobin(ByKey):
+    """At the end of each round, jobs that ran go behind those that wait; within it nobody is stopped.
+
+    Parameters
+    ----------
+    round_s
+        How long a round is; rounds are counted from time 0.
+    """
+
+    preempts: ClassVar[bool] = True
+
+    def __init__(self, round_s: float) -> None:
+        self._round_s = round_s
+
+    def begin(self, seen: Seen) -> None:
+        """Start with the first round."""
+        super().begin(seen)
+        self._turn: Floats = np.zeros(len(seen.width))
+        self._turns = 0
+        self._round = 0
+        self._began_s = -np.inf
+
+    def keys_of(self, jobs: Ints) -> Floats:
+        """Return whose turn is when."""
+        return self._turn[jobs]
+
+    def arrived(self, jobs: Iterable[int]) -> None:
+        """Put jobs at the end."""
+        listed = list(jobs)
+        self._to_the_end(listed)
+        super().arrived(listed)
+
+    def choose(self, held: Flags) -> Ints:
+        """Begin a new round if it is time, and serve jobs in turn."""
+        seen = self.seen
+        now = int(rounds_over(seen.now_s, self._round_s))
+        if now > self._round:
+            self._round, self._began_s = now, seen.now_s
+            running = seen.running
+            self._to_the_end(running[np.argsort(self._turn[running], kind="stable")].tolist())
+        if self._began_s == seen.now_s:
+            return super().choose(held)
+        keeps = np.ones(len(seen.running), dtype=bool)
+        fits = (self.free(keeps) >= -1e-9 * seen.capacity).all()
+        return super().choose(keeps if fits else held)
+
+    def again_s(self) -> float:
+        """Return the end of the round, if jobs wait for it."""
+        return (self._round + 1) * self._round_s if self.waits() and len(self.seen.running) else np.inf
+
+    def _to_the_end(self, jobs: Iterable[int]) -> None:
+        for j in jobs:
+            self._turn[j] = self._turns
+            self._turns += 1

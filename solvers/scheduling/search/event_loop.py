@@ -1,0 +1,446 @@
+"""The compiled event loop of jobs that are served by keys: what the fast policies and the search run on.
+
+At every event the jobs with the least keys run, as far as they fit; one that does not fit blocks no other,
+unless the rule says so. Jobs that take the same of every resource form a class: where the first of a class
+does not fit, none of it does, so that an event costs what runs and the number of classes, not the length of
+the queue.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....formulations.common.compiled import compiled_in_place
+from ....instances.common.arrays import Flags, Floats, Ints
+from .event_state import ARRIVED, CHANGE, LINE, RUNNING, SEGMENTS, WAITING, Rule, Segments, State, Trace, Work
+
+DONE, REACHED, PAUSED, STUCK, EVICTED = 0, 1, 2, 3, 4
+"""Why the loop returns: all jobs have ended, the time is reached, events or room are up, no job will ever run
+again, or a job that must not be interrupted loses its place."""
+
+
+@compiled_in_place
+def _before(key: Floats, a: int, b: int) -> bool:
+    return key[a] < key[b] or (key[a] == key[b] and a < b)
+
+
+@compiled_in_place
+def push(waiting: Ints, first: int, count: int, key: Floats, j: int) -> None:
+    """Put a job into a heap of `count` jobs that begins at `first`."""
+    at = count
+    while at > 0:
+        up = (at - 1) // 2
+        if not _before(key, j, waiting[first + up]):
+            break
+        waiting[first + at] = waiting[first + up]
+        at = up
+    waiting[first + at] = j
+
+
+@compiled_in_place
+def pop(waiting: Ints, first: int, count: int, key: Floats) -> None:
+    """Take the first job out of a heap of `count` jobs."""
+    j = waiting[first + count - 1]
+    at = 0
+    while True:
+        down = 2 * at + 1
+        if down >= count - 1:
+            break
+        if down + 1 < count - 1 and _before(key, waiting[first + down + 1], waiting[first + down]):
+            down += 1
+        if not _before(key, waiting[first + down], j):
+            break
+        waiting[first + at] = waiting[first + down]
+        at = down
+    waiting[first + at] = j
+
+
+@compiled_in_place
+def _key_of(multiplier: float, left_s: float, power: float) -> float:
+    if power == 1.0:
+        return left_s * multiplier
+    key: float = multiplier
+    if power != 0.0:
+        key *= left_s**power
+    return key
+
+
+@compiled_in_place
+def _left_of(left_s: float, since_s: float, lost_s: float, now_s: float) -> float:
+    """Return what a running job has left, without the rest of a restart."""
+    progress_s: float = max(now_s - since_s - lost_s, 0.0)
+    return left_s - progress_s
+
+
+@compiled_in_place
+def enqueue(trace: Trace, rule: Rule, state: State, j: int) -> None:
+    """Let a job wait."""
+    state.key[j] = _key_of(rule.multiplier[j], state.left_s[j], rule.power)
+    c = trace.of_class[j]
+    push(state.waiting, trace.first[c], state.queued[c], state.key, j)
+    if state.queued[c] == 0:
+        state.line[state.counts[LINE]] = c
+        state.counts[LINE] += 1
+    state.queued[c] += 1
+    state.counts[WAITING] += 1
+
+
+@compiled_in_place
+def _next_event_s(trace: Trace, rule: Rule, state: State) -> float:
+    found: float = state.next_end_s[0]
+    if state.counts[ARRIVED] < len(trace.arrival_s):
+        found = min(found, trace.arrival_s[state.counts[ARRIVED]])
+    if state.counts[CHANGE] + 1 < len(trace.change_s):
+        found = min(found, trace.change_s[state.counts[CHANGE] + 1])
+    if trace.lease_s > 0.0 and rule.preempts and state.counts[WAITING] > 0:
+        for k in range(state.counts[RUNNING]):
+            lease_end_s = state.lease_end_s[state.running[k]]
+            if lease_end_s > state.now_s[0]:
+                found = min(found, lease_end_s)
+    now_s: float = state.now_s[0]
+    return max(found, now_s)
+
+
+@compiled_in_place
+def _note(state: State, segments: Segments, j: int, end_s: float) -> None:
+    # What is left of a job may be less than a moment can tell.
+    if len(segments.job) > 0 and end_s > state.since_s[j]:
+        n = state.counts[SEGMENTS]
+        segments.job[n], segments.start_s[n], segments.end_s[n] = j, state.since_s[j], end_s
+        state.counts[SEGMENTS] += 1
+
+
+@compiled_in_place
+def _take(demand: Floats, j: int, sign: float, free: Floats) -> None:
+    for r in range(len(free)):
+        free[r] -= sign * demand[j, r]
+
+
+@compiled_in_place
+def _finish(trace: Trace, state: State, segments: Segments) -> None:
+    """Take out the jobs that have ended."""
+    n, next_end_s = 0, np.inf
+    for k in range(state.counts[RUNNING]):
+        j = state.running[k]
+        if state.end_s[j] <= state.now_s[0]:
+            _note(state, segments, j, state.end_s[j])
+            state.done_s[j] = state.end_s[j]
+            state.end_s[j] = np.inf
+            state.left_s[j] = 0.0
+            _take(trace.demand, j, 1.0, state.used)
+            _take(trace.demand, j, -1.0, state.grown)
+        else:
+            next_end_s = min(next_end_s, state.end_s[j])
+            state.running[n] = j
+            n += 1
+    state.counts[RUNNING] = n
+    state.next_end_s[0] = next_end_s
+
+
+@compiled_in_place
+def _fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
+    for r in range(len(free)):  # noqa: SIM110  the compiler knows no all()
+        if demand[j, r] > free[r] + slack[r]:
+            return False
+    return True
+
+
+@compiled_in_place
+def _hold(trace: Trace, rule: Rule, state: State, held: Flags, free: Floats, slack: Floats) -> bool:
+    """Mark running jobs that go on in any case, and take what they use; False if that must not be.
+
+    Those that came last to what they have lose it where the cluster has shrunk.
+    """
+    running, count = state.running, state.counts[RUNNING]
+    for k in range(count):
+        j = running[k]
+        held[k] = not trace.interruptible or not rule.preempts or state.lease_end_s[j] > state.now_s[0]
+        if held[k]:
+            _take(trace.demand, j, 1.0, free)
+    while _is_over(free, slack):
+        if not trace.interruptible:
+            return False
+        last = -1
+        for k in range(count):
+            if held[k] and (last < 0 or _came_later(state, running[k], running[last])):
+                last = k
+        if last < 0:
+            break
+        held[last] = False
+        # Added up anew: a small demand is lost in a sum from which a large one is taken away.
+        for r in range(len(free)):
+            free[r] = trace.capacity[state.counts[CHANGE]][r]
+        for k in range(count):
+            if held[k]:
+                _take(trace.demand, running[k], 1.0, free)
+    return True
+
+
+@compiled_in_place
+def _is_over(free: Floats, slack: Floats) -> bool:
+    for r in range(len(free)):  # noqa: SIM110  the compiler knows no any()
+        if free[r] < -slack[r]:
+            return True
+    return False
+
+
+@compiled_in_place
+def _came_later(state: State, j: int, other: int) -> bool:
+    """Return whether a job came later to what it has than another one; of two at once the later job."""
+    if state.since_s[j] != state.since_s[other]:
+        return bool(state.since_s[j] > state.since_s[other])
+    return j > other
+
+
+@compiled_in_place
+def _sort_line(trace: Trace, state: State) -> None:
+    """Order the classes of which jobs wait by their first jobs, and drop the others."""
+    line, n = state.line, 0
+    for k in range(state.counts[LINE]):
+        c = line[k]
+        if state.queued[c] == 0:
+            continue
+        j, at = state.waiting[trace.first[c]], n
+        while at > 0 and _before(state.key, j, state.waiting[trace.first[line[at - 1]]]):
+            line[at] = line[at - 1]
+            at -= 1
+        line[at] = c
+        n += 1
+    state.counts[LINE] = n
+
+
+@compiled_in_place
+def _sort_running(rule: Rule, state: State, order: Ints, keys: Floats) -> None:
+    """Fill in the keys of running jobs, and their places by key, then job."""
+    for k in range(state.counts[RUNNING]):
+        j = state.running[k]
+        left_s = _left_of(state.left_s[j], state.since_s[j], state.lost_s[j], state.now_s[0])
+        key = keys[k] = rule.keep * _key_of(rule.multiplier[j], left_s, rule.power)
+        at = k
+        while at > 0:
+            other = order[at - 1]
+            if keys[other] < key or (keys[other] == key and state.running[other] < j):
+                break
+            order[at] = other
+            at -= 1
+        order[at] = k
+
+
+@compiled_in_place
+def _dequeue(trace: Trace, state: State, place: int) -> None:
+    """Take the first job out of the class at a place of the line, and keep the line from there on sorted."""
+    line = state.line
+    c = line[place]
+    j = state.waiting[trace.first[c]]
+    pop(state.waiting, trace.first[c], state.queued[c], state.key)
+    state.queued[c] -= 1
+    state.counts[WAITING] -= 1
+    if state.queued[c] == 0:
+        for k in range(place, state.counts[LINE] - 1):
+            line[k] = line[k + 1]
+        state.counts[LINE] -= 1
+        return
+    j = state.waiting[trace.first[c]]
+    at = place
+    while at + 1 < state.counts[LINE] and _before(state.key, state.waiting[trace.first[line[at + 1]]], j):
+        line[at] = line[at + 1]
+        at += 1
+    line[at] = c
+
+
+@compiled_in_place
+def _nobody_fits(free: Floats, slack: Floats, least: Floats, shortage: Floats) -> bool:
+    """Return whether even the least demand is too much, and note what it lacks."""
+    for r in range(len(free)):
+        if least[r] > free[r] + slack[r]:
+            shortage[r] = min(shortage[r], least[r] - free[r])
+            return True
+    return False
+
+
+@compiled_in_place
+def _note_shortage(demand: Floats, free: Floats, j: int, shortage: Floats) -> None:
+    """Note what a job lacks that does not fit, of the resource of which it lacks most."""
+    most = 0
+    for r in range(1, len(free)):
+        if demand[j, r] - free[r] > demand[j, most] - free[most]:
+            most = r
+    shortage[most] = min(shortage[most], demand[j, most] - free[most])
+
+
+@compiled_in_place
+def _choose(trace: Trace, rule: Rule, state: State, work: Work) -> int:
+    """Fill in `work.chosen` and `work.goes_on`; return how many jobs run, or −1 if one must not be stopped.
+
+    Jobs that start are taken out of their heaps.
+    """
+    capacity = trace.capacity[state.counts[CHANGE]]
+    free, slack, held, goes_on, chosen = work.free, work.slack, work.held, work.goes_on, work.chosen
+    for r in range(len(free)):
+        free[r], slack[r] = capacity[r], 1e-9 * capacity[r]
+        state.grown[r], state.shortage[r] = 0.0, np.inf
+    count = state.counts[RUNNING]
+    if not _hold(trace, rule, state, held, free, slack):
+        return -1
+    n = 0
+    all_held = True
+    for k in range(count):
+        goes_on[k] = held[k]
+        if held[k]:
+            chosen[n] = state.running[k]
+            n += 1
+        else:
+            all_held = False
+    ranked = 0
+    if not all_held:
+        _sort_running(rule, state, work.order, work.keys)
+        ranked = count
+    _sort_line(trace, state)
+    a = b = 0
+    while (a < state.counts[LINE] or b < ranked) and not _nobody_fits(
+        free, slack, trace.least, state.shortage
+    ):
+        if b < ranked and held[work.order[b]]:
+            b += 1
+            continue
+        takes_running = b < ranked
+        if takes_running and a < state.counts[LINE]:
+            k, j = work.order[b], state.waiting[trace.first[state.line[a]]]
+            key, i = work.keys[k], state.running[k]
+            takes_running = key < state.key[j] or (key == state.key[j] and i <= j)
+        j = state.running[work.order[b]] if takes_running else state.waiting[trace.first[state.line[a]]]
+        if _fits(trace.demand, free, slack, j):
+            _take(trace.demand, j, 1.0, free)
+            chosen[n] = j
+            n += 1
+            if takes_running:
+                goes_on[work.order[b]] = True
+            else:
+                _dequeue(trace, state, a)
+        else:
+            _note_shortage(trace.demand, free, j, state.shortage)
+            if rule.blocks:
+                break
+            if not takes_running:
+                a += 1
+        if takes_running:
+            b += 1
+    return n
+
+
+@compiled_in_place
+def _start(trace: Trace, state: State, j: int) -> None:
+    now_s = state.now_s[0]
+    state.lost_s[j] = trace.restart_s[j] if state.started[j] else 0.0
+    state.started[j] = True
+    state.since_s[j] = now_s
+    state.lease_end_s[j] = now_s + trace.lease_s
+    state.end_s[j] = now_s + state.lost_s[j] + state.left_s[j]
+
+
+@compiled_in_place
+def _nothing_stops(trace: Trace, rule: Rule, state: State, arrived: int, free: Floats) -> bool:
+    """Return whether `_choose` would let all go on that run, start all that arrive, and none that waits.
+
+    Of the keys only those of running jobs change, and these fall. So a job that was left out, since those
+    before it left too little, finds no more than it found plus what has been added or has ended since.
+    """
+    if state.counts[WAITING] > 0 and (trace.lease_s > 0.0 or rule.blocks):
+        return False
+    capacity = trace.capacity[state.counts[CHANGE]]
+    for r in range(len(free)):
+        if state.grown[r] + 1e-9 * capacity[r] >= state.shortage[r]:
+            return False
+        free[r] = capacity[r] * (1 + 1e-9) - state.used[r]
+    for j in range(state.counts[ARRIVED], arrived):
+        _take(trace.demand, j, 1.0, free)
+    for r in range(len(free)):  # noqa: SIM110  the compiler knows no all()
+        if free[r] < 0.0:
+            return False
+    return True
+
+
+@compiled_in_place
+def _start_arrivals(trace: Trace, state: State, arrived: int) -> None:
+    for j in range(state.counts[ARRIVED], arrived):
+        _start(trace, state, j)
+        _take(trace.demand, j, -1.0, state.used)
+        state.running[state.counts[RUNNING]] = j
+        state.counts[RUNNING] += 1
+        state.next_end_s[0] = min(state.next_end_s[0], state.end_s[j])
+    state.counts[ARRIVED] = arrived
+
+
+@compiled_in_place
+def _switch(trace: Trace, rule: Rule, state: State, segments: Segments, work: Work, n: int) -> None:
+    """Stop the jobs that do not go on, and start those that are chosen and do not run."""
+    now_s = state.now_s[0]
+    for k in range(state.counts[RUNNING]):
+        if work.goes_on[k]:
+            continue
+        j = state.running[k]
+        state.left_s[j] = _left_of(state.left_s[j], state.since_s[j], state.lost_s[j], now_s)
+        state.end_s[j] = np.inf
+        if now_s > state.since_s[j]:
+            _note(state, segments, j, now_s)
+        enqueue(trace, rule, state, j)
+    for r in range(len(state.used)):
+        state.used[r] = 0.0
+    next_end_s = np.inf
+    for k in range(n):
+        j = work.chosen[k]
+        state.running[k] = j
+        if state.end_s[j] == np.inf:
+            _start(trace, state, j)
+        next_end_s = min(next_end_s, state.end_s[j])
+        _take(trace.demand, j, -1.0, state.used)
+    state.counts[RUNNING] = n
+    state.next_end_s[0] = next_end_s
+
+
+@compiled_in_place
+def advance(
+    trace: Trace, rule: Rule, state: State, segments: Segments, work: Work, until_s: float, most_events: int
+) -> int:
+    """Go from event to event, to the last one before `until_s`; return why it ends (`DONE`, …).
+
+    Parameters
+    ----------
+    until_s
+        Events at this time or later are left.
+    most_events
+        Return after so many events, or where there might be no room for the segments of another one.
+    """
+    counts, jobs = state.counts, len(trace.arrival_s)
+    for _ in range(most_events):
+        if counts[ARRIVED] >= jobs and counts[RUNNING] == 0 and counts[WAITING] == 0:
+            return DONE
+        if 0 < len(segments.job) < counts[SEGMENTS] + counts[RUNNING]:
+            return PAUSED
+        now_s = _next_event_s(trace, rule, state)
+        if now_s == np.inf:
+            return STUCK
+        if now_s >= until_s:
+            return REACHED
+        state.now_s[0] = now_s
+        while counts[CHANGE] + 1 < len(trace.change_s) and trace.change_s[counts[CHANGE] + 1] <= now_s:
+            before = counts[CHANGE]
+            for r in range(len(state.grown)):  # one number after the other compiles in a tenth of the time
+                state.grown[r] += trace.capacity[before + 1, r] - trace.capacity[before, r]
+            counts[CHANGE] += 1
+        if state.next_end_s[0] <= now_s:
+            _finish(trace, state, segments)
+        arrived = counts[ARRIVED]
+        while arrived < jobs and trace.arrival_s[arrived] <= now_s:
+            arrived += 1
+        if _nothing_stops(trace, rule, state, arrived, work.free):
+            _start_arrivals(trace, state, arrived)
+            continue
+        while counts[ARRIVED] < arrived:
+            enqueue(trace, rule, state, counts[ARRIVED])
+            counts[ARRIVED] += 1
+        n = _choose(trace, rule, state, work)
+        if n < 0:
+            return EVICTED
+        _switch(trace, rule, state, segments, work, n)
+    return PAUSED

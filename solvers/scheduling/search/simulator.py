@@ -1,0 +1,201 @@
+"""Runs the compiled event loop on one trace, in one go or from a moment that was kept.
+
+Schedules of the jobs of an instance that are served by keys.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....formulations.common.clock import check_time
+from ....formulations.scheduling.constraints import restarts_s
+from ....instances.common.arrays import Floats, Ints
+from ....instances.scheduling.instance import SchedulingInstance
+from ..engine import EvictionError, PolicyError, Schedule, eviction_text
+from ..seen import widths
+from .event_loop import EVICTED, PAUSED, STUCK, advance
+from .event_state import COUNTS, RUNNING, SEGMENTS, WAITING, Rule, Segments, State, Trace, Work
+
+MOST_EVENTS = 20_000
+"""Events after which the clock is looked at."""
+
+
+class Simulator:
+    """Serves the jobs of a trace by rules.
+
+    Attributes
+    ----------
+    trace
+        What is simulated.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        jobs, resources = trace.demand.shape
+        self._work = Work(
+            held=np.zeros(jobs, dtype=bool),
+            goes_on=np.zeros(jobs, dtype=bool),
+            order=np.zeros(jobs, dtype=np.int64),
+            keys=np.zeros(jobs),
+            chosen=np.zeros(jobs, dtype=np.int64),
+            free=np.zeros(resources),
+            slack=np.zeros(resources),
+        )
+        self._nothing = room(0)
+
+    def start(self) -> State:
+        """Return the state before anything has happened."""
+        jobs, resources = self.trace.demand.shape
+        classes = len(self.trace.first) - 1
+        return State(
+            now_s=np.zeros(1),
+            next_end_s=np.full(1, np.inf),
+            counts=np.zeros(COUNTS, dtype=np.int64),
+            left_s=self.trace.duration_s.copy(),
+            since_s=np.zeros(jobs),
+            lost_s=np.zeros(jobs),
+            lease_end_s=np.zeros(jobs),
+            end_s=np.full(jobs, np.inf),
+            started=np.zeros(jobs, dtype=bool),
+            done_s=np.full(jobs, np.nan),
+            running=np.zeros(jobs, dtype=np.int64),
+            waiting=np.zeros(jobs, dtype=np.int64),
+            queued=np.zeros(classes, dtype=np.int64),
+            key=np.zeros(jobs),
+            line=np.zeros(classes, dtype=np.int64),
+            used=np.zeros(resources),
+            grown=np.zeros(resources),
+            shortage=np.full(resources, np.inf),
+        )
+
+    def segments(self, rule: Rule) -> Segments:
+        """Return the segments that a rule makes.
+
+        Raises
+        ------
+        EvictionError
+            If a job that must not be interrupted loses its place.
+        PolicyError
+            If jobs wait for ever.
+        """
+        state, segments = self.start(), room(2 * len(self.trace.arrival_s) + 1)
+        while self._go_on(rule, state, segments, np.inf) == PAUSED:
+            if len(segments.job) < state.counts[SEGMENTS] + state.counts[RUNNING]:
+                segments = _larger(segments)
+        n = int(state.counts[SEGMENTS])
+        return Segments(segments.job[:n], segments.start_s[:n], segments.end_s[:n])
+
+    def ends_s(self, rule: Rule, state: State | None = None) -> Floats:
+        """Return when each job ends by a rule, shape (J,); raises what `segments` does.
+
+        Parameters
+        ----------
+        state
+            To go on from, changed by it; the start if None.
+        """
+        state = self.start() if state is None else state
+        self.advance_to(rule, state, np.inf)
+        return state.done_s
+
+    def advance_to(self, rule: Rule, state: State, until_s: float) -> None:
+        """Change a state to that after the last event before a time; raises what `segments` does."""
+        while self._go_on(rule, state, self._nothing, until_s) == PAUSED:
+            pass
+
+    def _go_on(self, rule: Rule, state: State, segments: Segments, until_s: float) -> int:
+        check_time()
+        code = advance(self.trace, rule, state, segments, self._work, until_s, MOST_EVENTS)
+        now_s = state.now_s[0]
+        if code == EVICTED:
+            raise EvictionError(eviction_text(now_s))
+        if code == STUCK:
+            raise PolicyError(f"{state.counts[WAITING]} jobs wait, and nothing will ever happen")
+        return int(code)
+
+
+def copied(state: State) -> State:
+    """Return a state that may be changed."""
+    return State._make(column.copy() for column in state)
+
+
+def room(rows: int) -> Segments:
+    """Return room for so many segments."""
+    return Segments(np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows))
+
+
+def _larger(segments: Segments) -> Segments:
+    more = room(2 * len(segments.job))
+    for column, old in zip(more, segments, strict=True):
+        column[: len(old)] = old
+    return more
+
+
+class Server:
+    """Serves the jobs of one instance by rules.
+
+    Attributes
+    ----------
+    order
+        The jobs in the order of their arrival, as indices into the table; everything else is in this order.
+    width
+        What each job takes as one figure, as in `Seen`; shape (J,).
+    weight
+        Shape (J,).
+    trace, simulator
+        What the event loop works on, and what runs it.
+    """
+
+    def __init__(self, instance: SchedulingInstance) -> None:
+        table = instance.table()
+        self.order: Ints = np.argsort(table.arrival_s, kind="stable")
+        demand = np.ascontiguousarray(table.total_demand[self.order])
+        changes, amounts = instance.capacity_over_time
+        self.width: Floats = widths(demand, amounts[0])
+        self.weight: Floats = table.weight[self.order]
+        of_class, first = classes_of(demand)
+        self.trace = Trace(
+            arrival_s=table.arrival_s[self.order],
+            duration_s=table.duration_s[self.order],
+            restart_s=restarts_s(instance)[self.order],
+            demand=demand,
+            least=demand.min(axis=0),
+            of_class=of_class,
+            first=first,
+            change_s=changes,
+            capacity=amounts,
+            lease_s=float(instance.lease_s),
+            interruptible=instance.preemption != "none",
+        )
+        self.simulator = Simulator(self.trace)
+
+    def schedule(self, rule: Rule) -> Schedule:
+        """Return the schedule of a rule; raises what the simulator does."""
+        segments = self.simulator.segments(rule)
+        return Schedule(self.order[segments.job], segments.start_s, segments.end_s)
+
+
+def classes_of(demand: Floats) -> tuple[Ints, Ints]:
+    """Return the class of each job, and where each class begins in a list of all jobs; see `Trace`."""
+    _, of_class = np.unique(demand, axis=0, return_inverse=True)
+    of_class = of_class.reshape(-1)  # NumPy 2.0 returned it in another shape
+    return of_class, np.append(0, np.cumsum(np.bincount(of_class)))
+
+
+def first_come(server: Server) -> Rule:
+    """Return first come, first served."""
+    return Rule(np.arange(len(server.order), dtype=float), 0.0, 1.0, preempts=False, blocks=True)
+
+
+def shortest(server: Server) -> Rule:
+    """Return shortest job first."""
+    return Rule(np.ones(len(server.order)), 1.0, 1.0, preempts=False, blocks=False)
+
+
+def shortest_remaining(server: Server) -> Rule:
+    """Return shortest remaining time first."""
+    return Rule(np.ones(len(server.order)), 1.0, 1.0, preempts=True, blocks=False)
+
+
+def shortest_service(server: Server) -> Rule:
+    """Return least remaining time × width first."""
+    return Rule(server.width, 1.0, 1.0, preempts=True, blocks=False)

@@ -1,0 +1,523 @@
+"""What dual prices leave open in one interval of the stage time, as a small flow problem on HiGHS.
+
+The core (Balas & Zemel 1980) holds the segments whose reduced cost stays below the cutoff. One unit flows
+from the first layer to the last; where neighbours have to differ in type, those of a type that end before a
+layer and those that begin at it are together no more than all that end there, which says the same for integer
+flows.
+
+Bounds on the paths of a core that count the scarcest units exactly and price the others.
+
+The state of a path is how many units it uses of a few types (state-space augmentation: Boland, Dethridge and
+Dumitrescu, "Accelerated label setting algorithms for the elementary resource constrained shortest path
+problem", Operations Research Letters 34, 2006). Units that are counted need no price, so that no bound is
+below that of the prices alone. Columns whose bound reaches the cutoff are excluded, group after group of
+types, until that ends.
+
+Compiled loops over the columns of a core: least weights by units used, and labels.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...formulations.common.compiled import compiled
+from ...instances.common.arrays import Floats, Ints
+from ..backends.highs import branch_and_bound, linear_program
+from ..common.base import Clock
+from ..common.options import SolveOptions
+from ..common.result import Limit
+from .intervals import Interval, Segments
+
+
+@dataclass(frozen=True)
+class CoreSettings:
+    """Tuning of cores.
+
+    Attributes
+    ----------
+    bound_error
+        How far the bound of HiGHS may be off, where a plan costs some thousands.
+    most_columns
+        Larger cores are not tried.
+    """
+
+    bound_error: float = 1e-6
+    most_columns: int = 20_000
+
+
+SETTINGS = CoreSettings()
+
+
+@dataclass(frozen=True)
+class Core:
+    """The segments that reduced costs leave.
+
+    Attributes
+    ----------
+    segment
+        Index of each, shape (k,).
+    complete
+        Whether every path that uses another segment reaches the cutoff.
+    """
+
+    segment: Ints
+    complete: bool = True
+
+    def __len__(self) -> int:
+        return len(self.segment)
+
+
+@dataclass(frozen=True)
+class CoreAnswer:
+    """The optimum of a core, as far as it was found.
+
+    Attributes
+    ----------
+    path
+        Segments of the cheapest path within the limits, None if none was found.
+    bound
+        No path of the core costs less; infinite if none keeps the limits.
+    """
+
+    path: Ints | None
+    bound: float
+    limit: Limit = "none"
+
+
+def core_of(
+    segments: Segments, interval: Interval, prices: Floats, cutoff: float, most: int | None = None
+) -> Core:
+    """Return the segments whose cheapest priced path stays below the cutoff.
+
+    All others are excluded by their reduced cost.
+
+    Parameters
+    ----------
+    most
+        If there are more, only so many with the cheapest paths: enough to find a plan, but not to prove
+        that there is none.
+    """
+    weight = segments.weight(interval, prices)[None]
+    _, arrival = segments.graph.forward(weight)
+    value = segments.graph.through(weight, arrival)[0] - float(prices @ segments.limits.capacity)
+    # `value`: the Lagrangian bound of all plans that use the segment.
+    near = np.flatnonzero(value < cutoff)
+    if most is not None and len(near) > most:
+        return Core(near[np.argpartition(value[near], most)[:most]], complete=False)
+    return Core(near)
+
+
+def solve_core(
+    segments: Segments,
+    interval: Interval,
+    core: Core,
+    cutoff: float,
+    options: SolveOptions,
+    clock: Clock,
+    gap: float = 0.0,
+) -> CoreAnswer:
+    """Find the cheapest path of a core within the limits.
+
+    Parameters
+    ----------
+    cutoff
+        Dearer paths are of no interest.
+    gap
+        Relative distance between path and bound that is good enough.
+    """
+    if not len(core):
+        return CoreAnswer(None, math.inf)
+    cost, units = interval.cost[core.segment], interval.units[core.segment]
+    # HiGHS works with absolute tolerances: costs are scaled to some thousands, by a power of two.
+    reference = cutoff if math.isfinite(cutoff) else float(cost.sum())
+    unit = 2.0 ** math.ceil(math.log2(reference / 4096)) if reference > 0 else 1.0
+    model = _model(segments, core, cost / unit, units)
+    settings = {"mip_abs_gap": 1e-9, "mip_rel_gap": gap}
+    if math.isfinite(cutoff):
+        # HiGHS stops when its bound passes the cutoff, beyond its own error.
+        settings["objective_bound"] = cutoff / unit + 2 * SETTINGS.bound_error
+    values, bound, limit = branch_and_bound(model, settings, clock, options)
+    if bound == math.inf:
+        return CoreAnswer(None, cutoff, limit)
+    lowest = unit * (bound - SETTINGS.bound_error)
+    if values is None:
+        return CoreAnswer(None, lowest, limit)
+    chosen = core.segment[values > 0.5]
+    return CoreAnswer(chosen[np.argsort(segments.graph.first[chosen])], lowest, limit)
+
+
+def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
+    """Return the flow problem."""
+    from scipy import sparse
+
+    graph, limits = segments.graph, segments.limits
+    first, after = graph.first[core.segment], graph.last[core.segment] + 1
+    unit_type = graph.unit_type[core.segment]
+    columns = np.arange(len(core))
+    ones = np.ones(len(core))
+    shape = graph.layers + 1, len(core)
+    ends = sparse.csr_matrix((ones, (after, columns)), shape)
+    begins = sparse.csr_matrix((ones, (first, columns)), shape)
+    inner = slice(1, graph.layers)
+    blocks = [begins[:1], (ends - begins)[inner]]
+    low, high = [np.ones(1), np.zeros(graph.layers - 1)], [np.ones(1), np.zeros(graph.layers - 1)]
+    if graph.alternating:
+        state = (graph.layers + 1) * graph.types, len(core)
+        own = sparse.csr_matrix((ones, (after * graph.types + unit_type, columns)), state)
+        own = own + sparse.csr_matrix((ones, (first * graph.types + unit_type, columns)), state)
+        places = np.arange(graph.types, graph.layers * graph.types)
+        together = own[places] - ends[np.repeat(np.arange(1, graph.layers), graph.types)]
+        # With one column or none the constraint is implied by the flow.
+        useful = np.asarray((own[places] != 0).sum(axis=1)).ravel() > 1
+        blocks.append(together[useful])
+        low.append(np.full(int(useful.sum()), -np.inf))
+        high.append(np.zeros(int(useful.sum())))
+    # Rows are divided by their capacity: HiGHS has absolute tolerances for them too.
+    scale = np.where(limits.capacity > 0, limits.capacity, 1.0)
+    blocks.append(sparse.csr_matrix(segments.consumptions(core.segment, units) / scale[:, None]))
+    low.append(np.full(len(limits), -np.inf))
+    high.append(limits.capacity / scale)
+    matrix = sparse.vstack(blocks, format="csc")
+    rows, arrays = (np.concatenate(low), np.concatenate(high)), (matrix.indptr, matrix.indices, matrix.data)
+    return linear_program(cost, (np.zeros(len(core)), ones), rows, arrays, [True] * len(core))
+
+
+@compiled
+def _onward(ending: Floats, alternating: bool, result: Floats) -> None:
+    """Set for each type, in each state, the least over the types that may be its neighbour."""
+    for state in range(ending.shape[1]):
+        first, second, best = np.inf, np.inf, -1
+        for t in range(len(ending)):
+            value = ending[t, state]
+            if value < first:
+                first, second, best = value, first, t
+            elif value < second:
+                second = value
+        for t in range(len(ending)):
+            result[t, state] = second if alternating and t == best else first
+
+
+@compiled
+def least_by_state(
+    first: Ints,
+    after: Ints,
+    unit_type: Ints,
+    weight: Floats,
+    digits: Ints,
+    layers: int,
+    hardware: int,
+    states: int,
+    alternating: bool,
+) -> Floats:
+    """Return the least weight of paths to each layer that use exactly so many units.
+
+    Parameters
+    ----------
+    first, after, unit_type, weight
+        Of columns by the layer they lead to, shape (K,).
+    digits
+        Shape (K, 3): the columns' own digit of the state, as its place value and its number of values, and
+        by how much they raise it.
+
+    Returns
+    -------
+    least
+        Of paths that a column of a type may follow, shape (L + 1, T, states).
+    """
+    least = np.full((layers + 1, hardware, states), np.inf)
+    least[0, :, 0] = 0.0
+    ending, i = np.empty((hardware, states)), 0
+    for layer in range(1, layers + 1):
+        ending[:] = np.inf
+        while i < len(after) and after[i] == layer:
+            place, values, units = digits[i, 0], digits[i, 1], digits[i, 2]
+            before, found, own = least[first[i], unit_type[i]], ending[unit_type[i]], weight[i]
+            # States whose digit has room for the units are blocks next to each other.
+            for start in range(0, states, place * values):
+                for state in range(start, start + place * (values - units)):
+                    value = before[state] + own
+                    found[state + place * units] = min(found[state + place * units], value)
+            i += 1
+        _onward(ending, alternating, least[layer])
+    return least
+
+
+@compiled
+def through_states(
+    first: Ints,
+    after: Ints,
+    unit_type: Ints,
+    weight: Floats,
+    digits: Ints,
+    to: Floats,
+    rest: Floats,
+) -> Floats:
+    """Return the least weight of a path through each column, shape (K,).
+
+    Parameters
+    ----------
+    to, rest
+        Least weights of paths to a layer by units used, and from it on by units left, (L + 1, T, states).
+    """
+    states, through = to.shape[2], np.full(len(weight), np.inf)
+    for i in range(len(weight)):
+        place, values, units = digits[i, 0], digits[i, 1], digits[i, 2]
+        before, beyond = to[first[i], unit_type[i]], rest[after[i], unit_type[i]]
+        least = np.inf
+        for start in range(0, states, place * values):
+            for state in range(start, start + place * (values - units)):
+                # The last state less another one has the units that this one leaves.
+                least = min(least, before[state] + beyond[states - 1 - state - place * units])
+        through[i] = least + weight[i]
+    return through
+
+
+@compiled
+def extend(
+    labels: tuple[Ints, Floats, Floats],
+    columns: Ints,
+    core: tuple[Ints, Ints, Floats, Floats],
+    capacity: Floats,
+    alternating: bool,
+    bounds: tuple[Floats, Floats, Ints, Ints, Floats],
+    threshold: Floats,
+    moved: Ints,
+) -> tuple[int, int]:
+    """Extend labels by columns; keep what is within the limits and below all thresholds.
+
+    Parameters
+    ----------
+    labels
+        Type, consumption and cost, shapes (n,), (n, R), (n,).
+    core
+        The layer that each column leads to, type, consumption and cost, shapes (K,), (K,), (K, R), (K,).
+    bounds
+        Of each bound the weight of the cost, the prices, the place values of units in its state, and which
+        state has all units left, shapes (M,), (M, R), (M, R), (M,); and the least values of the rest in all
+        states of all bounds, by layer and type, shape (L + 1, T, S).
+    moved
+        Room for label and column of what is kept, shape (n, 2).
+
+    Returns
+    -------
+    kept, work
+        How many are kept, and how many bounds were evaluated.
+    """
+    label_type, label_use, label_cost = labels
+    after, unit_type, use, cost = core
+    weights, prices, places, last, rest = bounds
+    kept, work, used = 0, 0, np.empty(len(capacity))
+    for column in columns:
+        t = unit_type[column]
+        for label in range(len(label_cost)):
+            if alternating and label_type[label] == t:
+                continue
+            fits = True
+            for r in range(len(capacity)):
+                used[r] = label_use[label, r] + use[column, r]
+                if used[r] > capacity[r]:
+                    fits = False
+                    break
+            if not fits:
+                continue
+            total = label_cost[label] + cost[column]
+            for m in range(len(weights)):
+                value, state = weights[m] * total, last[m]
+                for r in range(len(capacity)):
+                    value += prices[m, r] * used[r]
+                    state -= places[m, r] * int(used[r])
+                work += 1
+                if value + rest[after[column], t, state] > threshold[m]:
+                    fits = False
+                    break
+            if fits:
+                moved[kept, 0], moved[kept, 1] = label, column
+                kept += 1
+    return kept, work
+
+
+@dataclass(frozen=True)
+class StateSpaceSettings:
+    """Tuning of the bounds.
+
+    Attributes
+    ----------
+    most_steps
+        Columns times states: some ten milliseconds.
+    most_entries
+        Layers times types times states of a table, for one try after another.
+    entries_of_labels
+        The same for each column of the tables that labels are compared with, up to the most of all.
+    again_below
+        All groups are tried again if no more than this part of the columns is left.
+    """
+
+    most_steps: int = 10_000_000
+    most_entries: tuple[int, ...] = (60_000, 400_000, 2_000_000)
+    entries_of_labels: int = 2000
+    again_below: float = 0.8
+
+
+STATES_SETTINGS = StateSpaceSettings()
+
+
+class Columns:
+    """The columns of a core in arrays, by the layer that they lead to.
+
+    Only layers at which a column begins or ends are counted, and only types of columns.
+
+    Attributes
+    ----------
+    segment, first, after, unit_type, cost
+        Shape (K,).
+    layer, hardware
+        The numbers of layers and types elsewhere.
+    use
+        What each consumes of each limit, shape (K, R).
+    """
+
+    def __init__(self, segments: Segments, interval: Interval, core: Core) -> None:
+        self.segment = np.sort(core.segment)  # segments stand by last layer
+        graph = segments.graph
+        first, after = graph.first[self.segment], graph.last[self.segment] + 1
+        self.layer = np.unique(np.concatenate([[0, graph.layers], first, after]))
+        self.hardware, self.unit_type = np.unique(graph.unit_type[self.segment], return_inverse=True)
+        self.first, self.after = np.searchsorted(self.layer, first), np.searchsorted(self.layer, after)
+        self.layers, self.types, self.alternating = (
+            len(self.layer) - 1,
+            len(self.hardware),
+            graph.alternating,
+        )
+        self.cost = interval.cost[self.segment]
+        units = interval.units[self.segment]
+        self.use = np.ascontiguousarray(segments.consumptions(self.segment, units).T)
+        self.capacity = segments.limits.capacity
+
+    def groups(self, prices: Floats, most_entries: int) -> Iterator[list[int]]:
+        """Yield the limits with a price in groups whose units can be counted together, dearest first.
+
+        A column may consume only one limit of a group.
+        """
+        states = most_entries // ((self.layers + 1) * self.types)
+        most = min(states, STATES_SETTINGS.most_steps // max(1, len(self.segment)))
+        whole = (self.use == np.rint(self.use)).all(axis=0)
+        left = [int(row) for row in np.argsort(-prices, kind="stable") if prices[row] > 0 and whole[row]]
+        while left:
+            group: list[int] = []
+            size, taken = 1, np.zeros(len(self.segment), dtype=bool)
+            for row in left:
+                own = self.use[:, row] > 0
+                if size * (self.capacity[row] + 1) <= most and not (taken & own).any():
+                    group.append(row)
+                    size, taken = size * (int(self.capacity[row]) + 1), taken | own
+            if not group:
+                return
+            yield group
+            left = [row for row in left if row not in group]
+
+
+class StateTable(NamedTuple):
+    """A bound on what is left of a path.
+
+    Attributes
+    ----------
+    prices, places
+        Of each limit: its price, and the place value of its units in the state, 0 if they are not counted.
+    rest
+        Least weight from each layer on after a column of a type, by units left, shape (L + 1, T, states).
+    """
+
+    prices: Floats
+    places: Ints
+    rest: Floats
+
+
+def state_tables(columns: Columns, prices: Floats, weight: float, most: int) -> list[StateTable]:
+    """Return tables that count some limits; costs have this weight.
+
+    Parameters
+    ----------
+    most
+        How many at most.
+    """
+    entries = min(STATES_SETTINGS.most_entries[-1], STATES_SETTINGS.entries_of_labels * len(columns.segment))
+    groups = itertools.islice(columns.groups(prices, entries), most)
+    return [_tables(columns, prices, weight, rows)[0] for rows in groups]
+
+
+def narrowed(
+    segments: Segments,
+    interval: Interval,
+    core: Core,
+    prices: Floats,
+    cutoff: float,
+    clock: Clock,
+    weight: float = 1.0,
+) -> tuple[Core, float]:
+    """Return the columns of a core with a path below the cutoff, and a bound on all paths of the core.
+
+    Parameters
+    ----------
+    weight
+        Of the cost: 1, or 0 where only units count; then a bound above 0 shows that there is no path.
+
+    Returns
+    -------
+    core, bound
+        The bound holds up to the cutoff; it is infinite if no column is left.
+    """
+    bound = -np.inf
+    for entries in STATES_SETTINGS.most_entries:
+        before = math.inf
+        while 0 < len(core) <= STATES_SETTINGS.again_below * before:
+            before, columns = len(core), Columns(segments, interval, core)
+            for rows in columns.groups(prices, entries):
+                if clock.expired or not len(core):
+                    break
+                columns = Columns(segments, interval, core)
+                table, through = _tables(columns, prices, weight, rows)
+                value = through - float(table.prices @ columns.capacity)
+                bound = max(bound, float(value.min()))
+                core = Core(columns.segment[value < cutoff], core.complete)
+    return core, bound if len(core) else math.inf
+
+
+def _tables(
+    columns: Columns, prices: Floats, weight: float, rows: Sequence[int]
+) -> tuple[StateTable, Floats]:
+    """Return the table that counts some limits, and the least weight of a path through each column."""
+    sizes = [int(columns.capacity[row]) + 1 for row in rows]
+    states = int(np.prod(sizes))
+    priced, places = prices.copy(), np.zeros(len(prices), dtype=np.int64)
+    priced[list(rows)] = 0.0
+    digits = np.tile(np.array([states, 1, 0]), (len(columns.segment), 1))
+    place = 1
+    for row, size in zip(rows, sizes, strict=True):
+        own = columns.use[:, row] > 0
+        digits[own] = np.column_stack(
+            [np.full((own.sum(), 2), (place, size)), np.minimum(columns.use[own, row], size).astype(int)]
+        )
+        places[row] = place
+        place *= size
+    weights = weight * columns.cost + columns.use @ priced
+    arcs = columns.first, columns.after, columns.unit_type
+    shape, alternating = (columns.layers, columns.types, states), columns.alternating
+    to = least_by_state(*arcs, weights, digits, *shape, alternating)
+    # Paths from a layer to the end are paths to it where everything runs backwards.
+    order = np.argsort(-columns.first, kind="stable")
+    reverse = columns.layers - columns.after[order], columns.layers - columns.first[order]
+    used = least_by_state(
+        *reverse, columns.unit_type[order], weights[order], digits[order], *shape, alternating
+    )
+    rest = used[::-1].reshape(columns.layers + 1, columns.types, *sizes[::-1])
+    # Whoever has more units left may also use fewer.
+    for axis in range(2, rest.ndim):
+        rest = np.minimum.accumulate(rest, axis=axis)
+    rest = np.ascontiguousarray(rest.reshape(to.shape))
+    return StateTable(priced, places, rest), through_states(*arcs, weights, digits, to, rest)

@@ -1,0 +1,252 @@
+"""A first plan of a graph without compiled loops: blocks in a row, stage after stage as far as it gets.
+
+For a stage time τ each stage takes the type and number of units that do most by one of three measures: work
+for each unit, work for each USD, or work at all. The first τ is the slowest, so that a plan is there soon;
+others follow on a logarithmic scale while there is time. Where units, memory or money are very scarce there
+may be a plan and none is found.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...formulations.common.tolerance import loosened
+from ...formulations.staging.graph_formulation import GraphFormulation
+from ...formulations.staging.graph_order import relays
+from ...formulations.staging.plan import Stage
+from ...instances.common.arrays import Flags, Floats, Ints
+from ..common.base import Clock
+
+MEASURES = ("units", "money", "reach")
+HALVINGS = 6
+"""So often the scale of stage times is halved."""
+MOST_TRIED = 4096
+"""Units of a stage."""
+NEAR = 1.005
+"""So near to what is not reached the search for faster plans ends."""
+ROUNDING = 1 + 1e-9
+"""Sums count as within reach up to this."""
+LEAST_SHARE = 1e-6
+"""Stage times below this share of the slowest are not tried where no bound says more."""
+
+
+@dataclass(frozen=True)
+class FirstPlan:
+    """A plan whose stages are blocks next to each other.
+
+    Attributes
+    ----------
+    time_s
+        Of its slowest stage.
+    plan
+        Its stages.
+    """
+
+    time_s: float
+    plan: tuple[Stage, ...]
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """How far a stage gets: the block after its last one, type, units, and how much it is worth."""
+
+    end: int
+    type: int
+    units: int
+    worth: float
+
+
+def first_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None:
+    """Return the best plan that is found until the clock expires; one stage time is tried in any case."""
+    slowest = min(formulation.latest_s, formulation.slowest_sum_s)
+    if not slowest > 0:
+        return None
+    known = max(formulation.fastest_s, formulation.budgeted_s, formulation.shared_work_s)
+    least = max(known, slowest * LEAST_SHARE)
+    search = _FirstPlans(formulation, clock)
+    search.attempt(slowest)
+    if formulation.instance.objective == "cost":
+        for time in _halvings(least, slowest):
+            if not clock.expired:
+                search.attempt(time)
+        return search.best
+    # What no measure reaches is given up, though there may be such plans.
+    while search.best is not None and search.best.time_s > least * NEAR and not clock.expired:
+        time = math.sqrt(least * search.best.time_s)
+        least = least if search.attempt(time) else time
+    return search.best
+
+
+def _halvings(least: float, slowest: float) -> Iterator[float]:
+    """Yield the fastest stage time, then those in the middle of ever smaller parts of the scale."""
+    yield least * (1 + 1e-9)
+    for halving in range(1, HALVINGS + 1):
+        for odd in range(1, 2**halving, 2):
+            yield slowest * (least / slowest) ** (odd / 2**halving)
+
+
+class _FirstPlans:
+    """Plans for one stage time after the other, the best of which is kept."""
+
+    def __init__(self, formulation: GraphFormulation, clock: Clock) -> None:
+        self.formulation, self.clock = formulation, clock
+        self.row = _Row(formulation)
+        self.one = formulation.of_one_order()
+        self.best: FirstPlan | None = None
+
+    def attempt(self, slowest_s: float) -> bool:
+        """Return whether there is a plan that is as fast, by any measure, and keep the best."""
+        found = False
+        for measure in MEASURES:
+            candidate = self._made(slowest_s, measure)
+            if candidate is None:
+                continue
+            found = True
+            if self.best is None or self._better(candidate, self.best):
+                self.best = candidate
+            if self.formulation.instance.objective != "cost" or self.clock.expired:
+                break
+        return found
+
+    def _better(self, one: FirstPlan, other: FirstPlan) -> bool:
+        values = self.formulation.evaluate(one.plan), self.formulation.evaluate(other.plan)
+        return self.formulation.precedes(*values)
+
+    def _made(self, slowest_s: float, measure: str) -> FirstPlan | None:
+        """Return a plan by a measure, None where that breaks a constraint."""
+        stages = self.row.stages(slowest_s, measure)
+        if stages is None:
+            return None
+        plan = tuple(self.one.stage(first, end - 1, t, units) for first, end, t, units in stages)
+        if self.formulation.violations(plan):
+            return None
+        return FirstPlan(max(self.formulation.times_of_stages_s(plan)), plan)
+
+
+class _Row:
+    """The blocks in a row, with sums from the first one on."""
+
+    def __init__(self, formulation: GraphFormulation) -> None:
+        instance, blocks = formulation.instance, formulation.blocks
+        self.adds_up, self.relays = instance.stage_cost == "sum", relays(instance)
+        impossible = np.isinf(blocks.parts[:, :, 0])
+        parts = np.where(impossible[:, :, None], 0.0, blocks.parts)
+        self.parts = _summed(parts)
+        self.impossible = _summed(impossible.astype(float))
+        self.memory = _summed(blocks.memory_gib)
+        self.work = _summed(np.where(impossible, np.inf, parts[:, :, 0] + parts[:, :, 1]).min(axis=1))
+        self.room = [math.inf if t.memory_gib is None else loosened(t.memory_gib) for t in instance.types]
+        self.price = [one.price_usd_per_hour for one in instance.types]
+        budget = instance.hourly_budget_usd
+        self.budget = math.inf if budget is None else loosened(budget)
+        most = instance.most_units_per_stage or MOST_TRIED
+        self.limits = [MOST_TRIED * len(blocks) if t.limit is None else t.limit for t in instance.types]
+        self.counts = [_counts(min(most, limit, MOST_TRIED)) for limit in self.limits]
+        self.transfer = blocks.transfer_s
+        self.pins = [np.array(own) for own in blocks.tensors]
+        self.tensor = np.repeat(np.arange(len(self.pins)), list(map(len, self.pins)))
+        self.pin = np.concatenate([np.empty(0, dtype=np.int64), *self.pins])
+        self.first = np.array([own[0] for own in self.pins], dtype=np.int64)
+        self.last = np.array([own[-1] for own in self.pins], dtype=np.int64)
+        self.end = np.searchsorted(self.tensor, np.arange(len(self.pins)), side="right")
+        self.crossing = self._steps(self.first, self.last)
+
+    def __len__(self) -> int:
+        return len(self.work) - 1
+
+    def stages(self, slowest_s: float, measure: str) -> list[tuple[int, int, int, int]] | None:
+        """Return stages that are as fast, of all blocks; None where units or money do not suffice."""
+        first, found, left, money = 0, [], list(self.limits), self.budget
+        while first < len(self):
+            cut = self._cut_from(first)
+            options = [
+                option
+                for t, units in enumerate(left)
+                for option in self._reaches(
+                    first, t, min(units, _affordable(money, self.price[t])), cut, slowest_s, measure
+                )
+            ]
+            if not options:
+                return None
+            best = max(options, key=lambda one: (one.worth, one.end, -one.units * self.price[one.type]))
+            found.append((first, best.end, best.type, best.units))
+            left[best.type] -= best.units
+            money -= best.units * self.price[best.type]
+            first = best.end
+        return found
+
+    def _reaches(
+        self, first: int, t: int, most: int, cut: Floats, slowest_s: float, measure: str
+    ) -> Iterator[_Reach]:
+        """Yield how far a stage on a type gets with each number of units."""
+        counts = self.counts[t][self.counts[t] <= most]
+        if not len(counts):
+            return
+        serial, parallel, comm_serial, comm_parallel = (self.parts[first + 1 :, t] - self.parts[first, t]).T
+        possible = self.impossible[first + 1 :, t] == self.impossible[first, t]
+        possible &= self.memory[first + 1 :] - self.memory[first] <= self.room[t]
+        size = int(possible.sum())
+        # With more blocks computing takes no less.
+        size = int(np.searchsorted((serial + parallel / counts[-1])[:size], slowest_s * ROUNDING, "right"))
+        if not size:
+            return
+        units = counts[:, None]
+        computing = serial[:size] + parallel[:size] / units
+        moving = comm_serial[:size] + (comm_parallel[:size] + cut[:size, t]) / units
+        fast = (computing + moving if self.adds_up else np.maximum(computing, moving)) <= slowest_s
+        for row, number in zip(fast, counts.tolist(), strict=True):
+            if row.any():
+                end = first + size - int(row[::-1].argmax())
+                work = float(self.work[end] - self.work[first])
+                yield _Reach(end, t, number, _worth(work, end - first, number, self.price[t], measure))
+
+    def _cut_from(self, first: int) -> Floats:
+        """Return the transfers of the stages from a block on, by the block after the last, on each type."""
+        if self.relays:
+            relayed: Floats = np.maximum(self.crossing[first], self.crossing[first + 1 :])
+            return relayed
+        # The next block of each tensor from here on; tensors without one are not touched.
+        following = np.searchsorted(
+            self.tensor * (len(self) + 1) + self.pin, np.arange(len(self.pins)) * (len(self) + 1) + first
+        )
+        touched = following < self.end
+        start = self.pin[following[touched]]
+        whole = np.where(self.first[touched] >= first, self.last[touched], len(self) + 1)
+        return self._steps(start, whole, touched)[first + 1 :]
+
+    def _steps(self, start: Ints, whole: Ints, touched: Flags | slice = slice(None)) -> Floats:
+        """Return, by the number of blocks, the sum of the tensors begun and not whole by then."""
+        found = np.zeros((len(self) + 3, self.transfer.shape[1]))
+        np.add.at(found, start + 1, self.transfer[touched])
+        np.subtract.at(found, whole + 1, self.transfer[touched])
+        # What rounding leaves over of nothing is nothing.
+        return np.maximum(np.cumsum(found, axis=0)[: len(self) + 1], 0.0)
+
+
+def _summed(rows: Floats) -> Floats:
+    return np.concatenate([np.zeros((1, *rows.shape[1:])), np.cumsum(rows, axis=0)])
+
+
+def _counts(most: int) -> Ints:
+    """Return numbers of units to try: two for each doubling, and the largest."""
+    powers = [[2**power, 3 * 2**power] for power in range(most.bit_length())]
+    return np.array(sorted({one for one in (*itertools.chain(*powers), most) if one <= most}), dtype=np.int64)
+
+
+def _affordable(money: float, price: float) -> int:
+    return int(min(money / price, MOST_TRIED)) if price else MOST_TRIED
+
+
+def _worth(work: float, blocks: int, units: int, price: float, measure: str) -> float:
+    """Return how much a stage does by a measure; blocks without work count a little."""
+    done = work + 1e-12 * blocks
+    if measure == "units":
+        return done / units
+    if measure == "money":
+        return done / (units * price) if price else math.inf
+    return done

@@ -1,1 +1,0 @@
-"""Exact methods for staging on graphs of layers."""

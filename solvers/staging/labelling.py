@@ -1,0 +1,313 @@
+"""The cheapest path of a core within the limits by labelling: exact, and fast where prices leave little open.
+
+A resource-constrained shortest path (Irnich & Desaulniers 2005). A label is a partial path from the first
+layer: what it consumes, what it costs, and the type it ends with. It is pruned where dual prices, or bounds
+that count some units exactly, prove that no completion stays below the cutoff within the limits; of labels
+with equal consumption only the cheapest stays. The cutoff is raised in steps: the cheapest path below a low
+cutoff is found before the labels that a higher one would let through are made. Where there are too many
+labels, a beam of the most promising ones still finds good paths, but proves nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from ...instances.common.arrays import Floats, Ints
+from ..common.base import Clock
+from .core import Columns, Core, CoreAnswer, StateTable, extend, state_tables
+from .intervals import Interval, Segments
+
+
+@dataclass(frozen=True)
+class LabellingSettings:
+    """Tuning of the labelling algorithm.
+
+    Attributes
+    ----------
+    cutoff_steps
+        How far from the bound to the cutoff the search goes, one after another.
+    pairs_at_once
+        Labels times columns that are worked on together.
+    most_work
+        Bounds of labels that are evaluated: about a second.
+    most_groups
+        Groups of limits whose units are counted.
+    rounding_margin
+        Relative slack for rounding, on the side that keeps labels.
+    price_factors, single_factors
+        What all prices together, and single ones, are multiplied by.
+    """
+
+    cutoff_steps: tuple[float, ...] = (0.25, 0.5, 1.0)
+    pairs_at_once: int = 200_000
+    most_work: int = 40_000_000
+    most_groups: int = 4
+    rounding_margin: float = 1e-12
+    price_factors: tuple[float, ...] = (0.0, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0)
+    single_factors: tuple[float, ...] = (0.0, 0.5, 2.0)
+
+
+SETTINGS = LabellingSettings()
+
+
+class _Labels(NamedTuple):
+    """Labels that wait at a layer, in columns.
+
+    Attributes
+    ----------
+    unit_type, consumption, cost
+        Type of the last stage, 0 where it does not matter; shapes (n,), (n, R), (n,).
+    last
+        Index of each label's own record among all records.
+    """
+
+    unit_type: Ints
+    consumption: Floats
+    cost: Floats
+    last: Ints
+
+    def only(self, keep: Ints) -> _Labels:
+        """Return some of the labels."""
+        return _Labels(self.unit_type[keep], self.consumption[keep], self.cost[keep], self.last[keep])
+
+
+@dataclass
+class _Records:
+    """The predecessor of every label that was kept: the record before it, and the column of the core."""
+
+    before: list[Ints] = field(default_factory=lambda: [np.array([-1])])
+    column: list[Ints] = field(default_factory=lambda: [np.array([-1])])
+    count: int = 1
+
+    def add(self, before: Ints, column: Ints) -> Ints:
+        """Return the indices of new records."""
+        self.before.append(before)
+        self.column.append(column)
+        self.count += len(before)
+        return np.arange(self.count - len(before), self.count)
+
+    def trace(self, at: int) -> list[int]:
+        """Return the columns that lead to a record, first to last."""
+        before, column = np.concatenate(self.before), np.concatenate(self.column)
+        found: list[int] = []
+        while at > 0:
+            found.append(int(column[at]))
+            at = int(before[at])
+        return found[::-1]
+
+
+def search_labels(
+    segments: Segments,
+    interval: Interval,
+    core: Core,
+    prices: Floats,
+    cutoff: float,
+    clock: Clock,
+    beams: Sequence[int] = (),
+    exact: bool = True,
+) -> CoreAnswer | None:
+    """Return the cheapest path of a core below the cutoff, or that there is none; None if it gave up.
+
+    Parameters
+    ----------
+    prices
+        y ≥ 0; any are right, good ones make it fast.
+    cutoff
+        Infinite: any path within the limits is of interest.
+    beams
+        So many labels of each layer are looked at first, in one try after another; a path that is found then
+        need not be the cheapest.
+    exact
+        Whether all labels are looked at in the end.
+    """
+    if not len(core):
+        return CoreAnswer(None, cutoff)
+    search = _Search(segments, interval, core, prices, clock, 1.0 if math.isfinite(cutoff) else 0.0)
+    # No path costs so much.
+    most = cutoff if math.isfinite(cutoff) else 2 * float(search.columns.cost.sum()) + 1.0
+    steps = SETTINGS.cutoff_steps if math.isfinite(interval.bound) and math.isfinite(cutoff) else (1.0,)
+    tries: list[tuple[float, int | None]] = [(most, beam) for beam in beams]
+    if exact:
+        low = interval.bound if len(steps) > 1 else 0.0
+        tries += [*((low + step * (most - low), None) for step in steps[:-1]), (most, None)]
+    answer: CoreAnswer | None = None
+    for highest, beam in tries:
+        answer = search.below(highest, beam)
+        # A beam that was never too narrow is a proof, too.
+        if answer is not None and (answer.path is not None or highest == most):
+            break
+        if answer is None and beam is None:
+            break
+    if answer is not None and answer.path is None:
+        return CoreAnswer(None, cutoff)
+    return answer
+
+
+class _Search:
+    """One core; `below` may be called several times, with rising cutoffs."""
+
+    def __init__(
+        self,
+        segments: Segments,
+        interval: Interval,
+        core: Core,
+        prices: Floats,
+        clock: Clock,
+        weight: float,
+    ) -> None:
+        self.clock, self.columns = clock, Columns(segments, interval, core)
+        columns = self.columns
+        # Columns in another order, by first layer, to extend labels.
+        self.order = np.argsort(columns.first, kind="stable")
+        self.edges = np.searchsorted(columns.first[self.order], np.arange(columns.layers + 1))
+        self.arrays = columns.after, columns.unit_type, columns.use, columns.cost
+        self.capacity = columns.capacity * (1 + SETTINGS.rounding_margin)
+        self.bounds = _bounds(columns, segments, prices, weight)
+
+    def below(self, cutoff: float, beam: int | None = None) -> CoreAnswer | None:
+        """Return the cheapest path that costs less, or that there is none; None if the search gave up."""
+        weights, prices = self.bounds[:2]
+        spare = prices @ self.columns.capacity
+        # Never 0, even where all that is added up is 0.
+        slack = SETTINGS.rounding_margin * (np.abs(weights * cutoff) + spare) + 1e-280
+        self.threshold, self.work = weights * cutoff + spare + slack, 0
+        records, layers, complete = _Records(), self.columns.layers, True
+        waiting: list[list[_Labels]] = [[] for _ in range(layers + 1)]
+        waiting[0].append(_origin(len(self.capacity)))
+        for layer in range(layers):
+            labels = _joined(waiting[layer])
+            waiting[layer] = []
+            if labels is None:
+                continue
+            labels = _cheapest(labels)
+            if beam is not None and len(labels.cost) > beam:
+                labels, complete = (
+                    labels.only(np.argpartition(self._value(labels, layer), beam)[:beam]),
+                    False,
+                )
+            columns = self.order[self.edges[layer] : self.edges[layer + 1]]
+            size = max(1, SETTINGS.pairs_at_once // len(labels.cost))
+            for start in range(0, len(columns), size):
+                if (beam is None and self.work > SETTINGS.most_work) or self.clock.expired:
+                    return None
+                self._move(labels, columns[start : start + size], records, waiting)
+        best = _joined(waiting[layers])
+        if best is None:
+            return CoreAnswer(None, cutoff) if complete else None
+        winner = int(best.cost.argmin())
+        # A label may pass by its margin alone; then no path is below the cutoff.
+        if best.cost[winner] >= cutoff:
+            return CoreAnswer(None, cutoff)
+        path = self.columns.segment[records.trace(int(best.last[winner]))]
+        bound = float(best.cost[winner]) * (1 - SETTINGS.rounding_margin)
+        return CoreAnswer(path, bound if complete else -math.inf)
+
+    def _value(self, labels: _Labels, layer: int) -> Floats:
+        """Return the least that paths with these labels can cost at the given prices."""
+        _, prices, _, _, rest = self.bounds
+        value: Floats = labels.cost + labels.consumption @ prices[0]
+        if layer:
+            value += rest[layer, labels.unit_type, 0]
+        return value
+
+    def _move(self, labels: _Labels, columns: Ints, records: _Records, waiting: list[list[_Labels]]) -> None:
+        """Extend all labels by all columns, as far as limits and bounds allow."""
+        moved = np.empty((len(labels.cost) * len(columns), 2), dtype=np.int64)
+        kept, work = extend(
+            (labels.unit_type, labels.consumption, labels.cost),
+            columns,
+            self.arrays,
+            self.capacity,
+            self.columns.alternating,
+            self.bounds,
+            self.threshold,
+            moved,
+        )
+        self.work += work
+        if not kept:
+            return
+        after, unit_type, use, cost = self.arrays
+        # Sorted by the layer where they arrive, so that each layer gets one slice.
+        moved = moved[:kept][np.argsort(after[moved[:kept, 1]], kind="stable")]
+        label, column = moved.T
+        ends, starts = np.unique(after[column], return_index=True)
+        last = records.add(labels.last[label], column)
+        types = unit_type[column] if self.columns.alternating else 0 * column
+        found = _Labels(
+            types, labels.consumption[label] + use[column], labels.cost[label] + cost[column], last
+        )
+        for end, part in zip(ends.tolist(), np.split(np.arange(kept), starts[1:]), strict=True):
+            waiting[end].append(found.only(part))
+
+
+def _bounds(
+    columns: Columns, segments: Segments, prices: Floats, weight: float
+) -> tuple[Floats, Floats, Ints, Ints, Floats]:
+    """Return all bounds on the rest of a path in arrays, as `extend` takes them.
+
+    Bounds by prices alone are those with one state. The given prices come first, which prune most, then
+    those that count units.
+    """
+    weights, vectors = _multipliers(prices)
+    if not weight:
+        # Where costs do not matter, bounds that count them prune nothing; the first one ranks labels.
+        useful = np.flatnonzero((weights == 0) | (np.arange(len(weights)) == 0))
+        weights, vectors = weights[useful], vectors[useful]
+    values = weights[:, None] * columns.cost + vectors @ columns.use.T
+    remaining = segments.graph.only(columns.segment).backward(values)
+    remaining = remaining[:, columns.layer][:, :, columns.hardware]
+    none = np.zeros(len(prices), dtype=np.int64)
+    single = [
+        (own, StateTable(vector, none, rest[:, :, None]))
+        for own, vector, rest in zip(weights.tolist(), vectors, remaining, strict=True)
+    ]
+    counting = state_tables(columns, prices, weight, SETTINGS.most_groups)
+    every = [*single[:1], *((weight, table) for table in counting), *single[1:]]
+    return (
+        np.array([own for own, _ in every]),
+        np.array([table.prices for _, table in every]),
+        np.array([table.places for _, table in every]),
+        np.cumsum([table.rest.shape[2] for _, table in every]) - 1,
+        np.ascontiguousarray(np.concatenate([table.rest for _, table in every], axis=2)),
+    )
+
+
+def _origin(limits: int) -> _Labels:
+    return _Labels(np.array([-1]), np.zeros((1, limits)), np.zeros(1), np.array([0]))
+
+
+def _joined(parts: list[_Labels]) -> _Labels | None:
+    if not parts:
+        return None
+    return _Labels(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _cheapest(labels: _Labels) -> _Labels:
+    """Return the cheapest of the labels of one type with equal consumption."""
+    if len(labels.cost) < 2:
+        return labels
+    order = np.lexsort((labels.cost, *labels.consumption.T, labels.unit_type))
+    labels = labels.only(order)
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (labels.consumption[1:] != labels.consumption[:-1]).any(axis=1)
+    new[1:] |= labels.unit_type[1:] != labels.unit_type[:-1]
+    return labels.only(np.flatnonzero(new))
+
+
+def _multipliers(prices: Floats) -> tuple[Floats, Floats]:
+    """Return weights of the cost, shape (M,), and prices, shape (M, R), around the given prices."""
+    found = [(1.0, prices)]
+    for factor in SETTINGS.price_factors:
+        found.append((1.0, prices * factor))
+    for row in np.flatnonzero(prices > 0).tolist():
+        for factor in SETTINGS.single_factors:
+            changed = prices.copy()
+            changed[row] *= factor
+            found.append((1.0, changed))
+    found += [(0.0, prices), *((0.0, unit) for unit in np.eye(len(prices)))]
+    return np.array([weight for weight, _ in found]), np.array([vector for _, vector in found])

@@ -1,0 +1,334 @@
+"""The geometric program: prices prove its bound, plans are checked, what it leaves out is refused."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clusterplan
+from clusterplan.formulations.allocation.check.dual_bound import price_bound
+from clusterplan.formulations.allocation.formulation import AllocationFormulation
+from clusterplan.formulations.allocation.milp import monomials
+from clusterplan.instances.allocation.generate import generate_allocation
+from clusterplan.instances.allocation.instance import AllocationInstance
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.solvers.allocation.geometric_program import (
+    AllocationGeometric,
+    GeometricProgram,
+    Relaxed,
+    Rounding,
+)
+from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.registry import find_solver
+
+NONLINEAR = "clusterplan.solvers.allocation.nonlinear"
+
+MODELS = ("ps_sync", "ps_async", "ring_allreduce")
+
+
+def _theta(rng: random.Random, model: str) -> list[float]:
+    """Return coefficients of which some are 0; those of a ring make its time a posynomial with M = 4."""
+    theta = [
+        round(rng.choice([0, 1, 1]) * rng.uniform(0.01, 2), 4) for _ in range(5 if model == "ps_sync" else 4)
+    ]
+    theta[0] = theta[0] or 0.5
+    if model == "ring_allreduce":
+        theta[2] = min(theta[2], 4 * theta[0])
+        theta[3] = min(theta[3], theta[1] + theta[2])
+    return theta
+
+
+def covered(seed: int) -> AllocationInstance:
+    """Return one to three jobs of all that the geometric program covers, often too tight for everybody."""
+    rng = random.Random(seed)
+    resources = ["cpu", "gpu", "memory_gib"][: rng.randint(1, 3)]
+    jobs = []
+    for index in range(rng.randint(1, 3)):
+        model = rng.choice(MODELS)
+        variant: dict[str, Any] = {
+            "name": "v",
+            "worker_demand": {r: rng.choice([0, 0.5, 1, 2]) for r in resources},
+            "ps_demand": {r: rng.choice([0, 0.5, 1]) for r in resources},
+            "workers": {"min": rng.randint(1, 2), "max": rng.randint(2, 7)},
+            "speed": {"model": model, "theta": _theta(rng, model)},
+        }
+        if model != "ps_async":
+            variant["speed"]["batch"] = 4
+        if model != "ring_allreduce":
+            variant["ps"] = {"min": 1, "max": rng.randint(1, 4)}
+        job = {"name": f"job-{index}", "remaining_steps": rng.randint(10, 1000), "variants": [variant]}
+        job["weight"] = rng.choice([1, 1, 2, 0.5, 0])
+        job["restart_s"] = rng.choice([0, 0, 50])
+        if rng.random() < 0.3:
+            job["deadline_s"] = rng.randint(200, 3000)
+        jobs.append(job)
+    document: dict[str, Any] = {
+        "schema_version": 1,
+        "kind": "allocation",
+        "name": f"covered-{seed}",
+        "objective": rng.choice(["total_completion_time", "makespan"]),
+        "resources": {
+            r: rng.choice([0, 4, 6, 9, 12]) if r == "memory_gib" else rng.randint(5, 15) for r in resources
+        },
+        "jobs": jobs,
+    }
+    if rng.random() < 0.3:
+        document["prices_usd_per_hour"] = {r: round(rng.uniform(0.1, 2), 2) for r in resources}
+        document["budget_usd_per_hour"] = round(rng.uniform(5, 25), 2)
+    made = clusterplan.parse_instance(document)
+    assert isinstance(made, AllocationInstance)
+    return made
+
+
+def one_job(**job: Any) -> AllocationInstance:
+    """Return one job of the geometric program with changed fields."""
+    document = generate_allocation(1, 2, tightness=0.3, seed=1).document()
+    document["jobs"][0] |= job
+    made = clusterplan.parse_instance(document)
+    assert isinstance(made, AllocationInstance)
+    return made
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_bound_and_plan_against_brute_force(first: int) -> None:
+    """The bound never exceeds the optimum, the plan is never better, and most plans are nearly as good."""
+    solved = near = 0
+    for seed in range(first, first + 50):
+        expected = clusterplan.solve(covered(seed), "brute-force")
+        result = clusterplan.solve(covered(seed), "geometric")
+        assert result.status != "error", (seed, result.message)
+        if expected.objective is None:
+            assert result.plan is None, seed
+            continue
+        assert result.status in ("optimal", "feasible", "unknown"), seed
+        assert result.bound is not None
+        assert result.bound <= expected.objective * (1 + 1e-9), seed
+        solved += 1
+        if result.objective is not None:
+            assert result.objective >= expected.objective * (1 - 1e-9), seed
+            near += result.objective <= expected.objective * 1.02 + 1e-9
+    assert solved > 20
+    assert near > 0.8 * solved
+
+
+@pytest.mark.parametrize("objective", ["total_completion_time", "makespan"])
+def test_relaxation_is_the_geometric_program(objective: str) -> None:
+    """Value and multipliers are those that cvxpy finds when it is given the posynomials themselves."""
+    import cvxpy as cp
+
+    instance = generate_allocation(5, 2, tightness=0.97, seed=4).model_copy(update={"objective": objective})
+    formulation = AllocationFormulation(instance)
+    program = GeometricProgram(instance, tuple(instance.jobs), formulation.configurations.capacity)
+    relaxed = program.solve(formulation.elementary_bounds()[0] or 1.0, SolveOptions(), Clock())
+    p, w = cp.Variable(5, pos=True), cp.Variable(5, pos=True)
+    times, value = [], []
+    for j, job in enumerate(instance.jobs):
+        terms = [(job.remaining_steps * m.coefficient, m) for m in monomials(job.variants[0].speed)]  # type: ignore[arg-type]
+        times.append(cp.sum([c * p[j] ** m.ps * w[j] ** m.workers for c, m in terms]))
+        value.append(
+            sum(c * relaxed.tasks[0, j] ** m.ps * relaxed.tasks[1, j] ** m.workers for c, m in terms)
+        )
+    used = [
+        cp.sum([a * x for a, x in zip(program.demand[:, :, r].ravel(), [*p, *w], strict=True) if a])
+        <= capacity
+        for r, capacity in enumerate(formulation.configurations.capacity.tolist())
+    ]
+    ranges = [p >= program.low[0], p <= program.high[0], w >= program.low[1], w <= program.high[1]]
+    makespan = objective == "makespan"
+    aim = cp.max(cp.hstack(times)) if makespan else cp.sum(times)
+    best = cp.Problem(cp.Minimize(aim), [*used, *ranges]).solve(gp=True, solver=cp.CLARABEL)
+    assert (max(value) if makespan else sum(value)) == pytest.approx(best, rel=1e-5)
+    assert relaxed.prices is not None
+    elasticities = np.array([float(np.squeeze(row.dual_value)) for row in used])
+    assert elasticities.max() > 0.01
+    found = relaxed.prices * formulation.configurations.capacity / best
+    assert found == pytest.approx(elasticities, rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize("tightness", [0.3, 0.8, 0.95])
+def test_gap_and_time_at_300_jobs(tightness: float) -> None:
+    """Hundreds of jobs take a second, and plan and bound meet within half a per cent."""
+    instance = generate_allocation(300, 4, tightness, seed=2)
+    result = clusterplan.solve(instance, "geometric")
+    assert result.gap is not None
+    assert result.gap < 5e-3
+    assert result.runtime_s < 10
+    assert result.prices is not None
+    prices = np.array(list(result.prices.values()))
+    configs = AllocationFormulation(instance).checked
+    assert result.bound == max(price_bound(configs, prices), price_bound(configs, 0 * prices))
+    last = clusterplan.solve(instance.model_copy(update={"objective": "makespan"}), "geometric")
+    assert last.prices is None
+    for solved in (result, last):
+        assert solved.deciding is not None
+        assert solved.deciding.certified_bound == pytest.approx(solved.bound, rel=1e-8)
+    assert last.gap is not None
+    assert last.gap < 5e-2
+
+
+def test_deadlines_shape_the_plan() -> None:
+    """Jobs that would be late in the cheapest plan get what they need, and the bound knows it."""
+    instance = generate_allocation(40, 3, tightness=0.9, seed=6)
+    plan = clusterplan.solve(instance, "geometric").plan
+    assert plan is not None
+    formulation = AllocationFormulation(instance)
+    times = [entry.completion_s for entry in plan]  # type: ignore[attr-defined]
+    alone = np.minimum.reduceat(formulation.configurations.time_s, formulation.configurations.start[:-1])
+    hurried = [
+        job.model_copy(update={"deadline_s": 0.5 * (time + best)}) if j % 8 == 0 else job
+        for j, (job, time, best) in enumerate(zip(instance.jobs, times, alone.tolist(), strict=True))
+    ]
+    result = clusterplan.solve(instance.model_copy(update={"jobs": tuple(hurried)}), "geometric")
+    assert result.status == "feasible"
+    assert result.gap is not None
+    assert result.gap < 0.02
+
+
+def test_real_numbers_that_do_not_fit_are_taken_back() -> None:
+    """Rounding that starts with everybody's most tasks ends within the capacities."""
+    for seed in range(5):
+        instance = generate_allocation(30, 4, tightness=0.8, seed=seed)
+        formulation = AllocationFormulation(instance)
+        program = GeometricProgram(instance, tuple(instance.jobs), formulation.configurations.capacity)
+        everything = Relaxed(program.high.astype(float), np.zeros(4), "optimal")
+        plan = Rounding(formulation, program, everything).plan(Clock())
+        assert not formulation.violations(plan)
+
+
+def asynchronous(demand: dict[str, float], **job: Any) -> dict[str, Any]:
+    """Return a job whose time is 1/w + 1/p, with p and w up to 4."""
+    variant = {
+        "name": "v",
+        "worker_demand": {"gpu": 1},
+        "ps_demand": demand,
+        "workers": {"min": 1, "max": 4},
+        "ps": {"min": 1, "max": 4},
+        "speed": {"model": "ps_async", "theta": [1, 1, 0, 0]},
+    }
+    return {"remaining_steps": 1, "variants": [variant], **job}
+
+
+def parse(jobs: list[dict[str, Any]], **resources: float) -> AllocationInstance:
+    """Return an instance of these jobs."""
+    document = {"schema_version": 1, "kind": "allocation", "name": "x", "resources": resources, "jobs": jobs}
+    made = clusterplan.parse_instance(document)
+    assert isinstance(made, AllocationInstance)
+    return made
+
+
+def test_a_relaxation_without_solution_is_not_called_infeasible() -> None:
+    """Two jobs that need five tasks each do not fit into eight; the method says it found no plan."""
+    jobs = [asynchronous({"cpu": 1}, name=name, deadline_s=0.9) for name in "ab"]
+    instance = parse(jobs, gpu=4, cpu=4)
+    assert AllocationFormulation(instance).elementary_infeasibility() is None
+    assert clusterplan.solve(instance, "brute-force").status == "infeasible"
+    outcome = find_solver("geometric", "allocation").solve(
+        AllocationFormulation(instance), SolveOptions(), Clock()
+    )
+    assert not outcome.infeasible
+    assert (outcome.plan, outcome.prices) == (None, None)
+    assert "status 'infeasible'; no rounding of the relaxation was found" in (outcome.message or "")
+
+
+def test_what_is_zero_or_fixed_is_no_trouble() -> None:
+    """Weights, demands, capacities and coefficients of 0, and ranges of one number, all have a plan."""
+    weightless = clusterplan.solve(one_job(weight=0), "geometric")
+    assert (weightless.status, weightless.objective) == ("optimal", 0)
+    free = clusterplan.solve(parse([asynchronous({}, name="a")], gpu=3, cpu=0), "geometric")
+    assert free.objective == pytest.approx(1 / 3 + 1 / 4)
+    fixed = asynchronous({"cpu": 1}, name="a")
+    fixed["variants"][0] |= {"workers": {"min": 2, "max": 2}, "ps": {"min": 2, "max": 2}}
+    assert clusterplan.solve(parse([fixed], gpu=3, cpu=3), "geometric").objective == 1
+    fixed["variants"][0]["ps"] = {"min": 1, "max": 4}
+    assert clusterplan.solve(parse([fixed], gpu=2, cpu=3), "geometric").objective == pytest.approx(
+        1 / 2 + 1 / 3
+    )
+
+
+def test_a_relaxation_that_fails_still_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without prices the bound is the elementary one, the plan grows from the smallest, and that is said."""
+    instance = generate_allocation(20, 3, tightness=0.9, seed=3)
+    monkeypatch.setattr("clusterplan.solvers.allocation.geometric_program._run", lambda *_: "failed")
+    result = clusterplan.solve(instance, "geometric")
+    assert result.status == "feasible"
+    assert result.bound == result.certified_bound
+    assert result.prices is None
+    assert result.message == "geometric: the relaxation ended with status 'failed'"
+
+
+def test_time_that_is_up_is_said() -> None:
+    """Without any time there is the smallest plan, the elementary bound and the limit."""
+    instance = generate_allocation(100, 3, tightness=0.9, seed=3)
+    result = clusterplan.solve(instance, "geometric", SolveOptions(time_limit_s=1e-6))
+    assert (result.status, result.limit) == ("feasible", "time")
+    assert result.bound == result.certified_bound
+
+
+def test_makespan_prices_that_prove_infeasibility(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An infinite price bound is a proof that no plan exists."""
+    instance = generate_allocation(3, 2, tightness=0.9, seed=3).model_copy(update={"objective": "makespan"})
+    monkeypatch.setattr(
+        "clusterplan.solvers.allocation.geometric_program.makespan_bound", lambda *_: math.inf
+    )
+    assert clusterplan.solve(instance, "geometric").status == "infeasible"
+
+
+TABLE = {"model": "table", "rows": [{"workers": 1, "steps_per_s": 2}]}
+RING = {"model": "ring_allreduce", "theta": [1, 0, 1, 2], "batch": 4}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"optional": True, "unplaced_s": 9}, "'a' is optional, which is not covered; 'exact', 'milp' and"),
+        (
+            {"restart_s": 9, "current": {"variant": "v", "ps": 1, "workers": 1}},
+            "'a' may keep its current conf",
+        ),
+        (
+            {"variants": [{"name": "v", "worker_demand": {"gpu": 1}, "speed": TABLE}]},
+            "'a' has a table of speeds",
+        ),
+        (
+            {
+                "variants": [
+                    {"name": "v", "worker_demand": {"gpu": 1}, "workers": {"min": 1, "max": 4}, "speed": RING}
+                ]
+            },
+            "'a' has θ0·M < θ2 or θ1 [+] θ2 < θ3, so that its time is no posynomial",
+        ),
+    ],
+)
+def test_what_is_not_covered_is_refused_by_name(fields: dict[str, Any], message: str) -> None:
+    """The message names the job, what is not covered, and methods that cover it."""
+    with pytest.raises(OptionError, match=message):
+        clusterplan.solve(parse([asynchronous({}, name="a") | fields], gpu=3), "geometric")
+
+
+def test_several_variants_are_refused() -> None:
+    """One variant is covered."""
+    job = asynchronous({}, name="a")
+    job["variants"].append(job["variants"][0] | {"name": "other"})
+    with pytest.raises(OptionError, match="'a' has 2 variants, and only one is covered"):
+        clusterplan.solve(parse([job], gpu=3), "geometric")
+
+
+def test_a_restart_that_nothing_avoids_is_covered() -> None:
+    """Without a current configuration in the ranges every plan pays restart_s, which is a constant."""
+    new = asynchronous({}, name="a", restart_s=5)
+    moved = new | {"current": {"variant": "v", "ps": 1, "workers": 9}}
+    for job in (new, moved):
+        assert clusterplan.solve(parse([job], gpu=4), "geometric").objective == pytest.approx(5.5)
+
+
+def test_the_method_refuses_what_it_does_not_cover() -> None:
+    """A job with several variants is named."""
+    instance = clusterplan.load("example:gavel-three-gpu-types")
+    assert isinstance(instance, AllocationInstance)
+    with pytest.raises(OptionError, match="variants, and only one is covered"):
+        AllocationGeometric().solve(AllocationFormulation(instance), SolveOptions(), Clock(None))

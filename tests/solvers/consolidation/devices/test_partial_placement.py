@@ -1,0 +1,122 @@
+"""What is left while tasks come and go.
+
+The devices of one name on one server.
+
+The order of all servers, of which only what has changed is looked at again.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from device_instances import device_instance
+
+from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
+from clusterplan.instances.common.hardware import GEOMETRIES
+from clusterplan.instances.consolidation.devices import Ask, Device, DeviceSlot
+from clusterplan.solvers.consolidation.devices import partial_placement
+from clusterplan.solvers.consolidation.devices.cluster import Cluster
+from clusterplan.solvers.consolidation.devices.partial_placement import Bank, Board, Ranking, Taste
+
+
+def _state(board: Board) -> list[object]:
+    banks = [
+        [(d, bank.mode, bank.used, bank.free, bank.spare) for d, bank in banks.items()]
+        for banks in board.banks
+    ]
+    return [banks, board.left, board.holds, board.on, board.jobs]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_taken_is_given_back(seed: int) -> None:
+    """Jobs come and go at random; all along the plan is feasible, and at the end nothing is missing."""
+    formulation = DeviceFormulation(device_instance(seed, jobs=6))
+    cluster, choose = Cluster(formulation), random.Random(seed)
+    board, fresh = Board(cluster), Board(cluster)
+    everywhere = range(len(cluster.servers))
+    for _ in range(30):
+        position = choose.randrange(len(cluster.groups_of))
+        if position not in board.jobs:
+            most = formulation.fewest(formulation.instance.jobs[position])
+            board.place(position, lambda k: board.best(k, everywhere, Taste()), Taste(), None, most or 0)
+        elif choose.random() < 0.5:
+            board.remove(position)
+        else:
+            board.restore(position, board.remove(position))
+        broken = [str(fault) for fault in formulation.violations(board.plan())]
+        assert all(fault.startswith("must_place") for fault in broken), broken
+    for position in list(board.jobs):
+        board.remove(position)
+    assert _state(board) == _state(fresh)
+
+
+A100 = GEOMETRIES["a100-40"]
+
+
+def test_the_fullest_device_is_taken() -> None:
+    """Shares go on the shared device that they fill best; whole devices stay free as long as they can."""
+    bank = Bank([Device("shared", 300), Device("shared", 500), Device()], None)
+    assert bank.choose(Ask(share=400)) == (1,)
+    assert bank.gap(Ask(share=400)) == pytest.approx(0.1)
+    assert bank.choose(Ask(share=600)) == (0,)
+    assert bank.choose(Ask(share=800)) == (2,)
+    assert bank.gap(Ask(whole=2)) is None
+    bank.take(Ask(whole=1), bank.choose(Ask(whole=1)))
+    assert bank.gap(Ask(share=800)) is None
+    assert (bank.free, bank.spare) == (0, 1200)
+
+
+def test_partitions_go_behind_first() -> None:
+    """Slot 6 is of use to few; a device that is partitioned already comes before a free one."""
+    bank = Bank([Device(), Device("parted", 0b1)], A100)
+    small, large = Ask(profile="1g.5gb"), Ask(profile="4g.20gb")
+    assert bank.choose(small) == DeviceSlot(device=1, slot=6)
+    assert bank.choose(large) == DeviceSlot(device=0, slot=0)
+    assert bank.gap(Ask(profile="no such")) is None
+    held = bank.choose(large)
+    bank.take(large, held)
+    assert bank.mode[0] != 0
+    bank.give(large, held)
+    assert (bank.free, bank.used[0]) == (1, 0)
+
+
+def test_a_device_of_others_is_never_free() -> None:
+    """What they hold stays when a share goes."""
+    bank = Bank([Device("shared", 300)], None)
+    bank.take(Ask(share=200), (0,))
+    bank.give(Ask(share=200), (0,))
+    assert (bank.used, bank.free, bank.spare) == ([300], 0, 700)
+
+
+@pytest.mark.parametrize("most", [1, 16])
+@pytest.mark.parametrize("seed", range(30))
+def test_it_is_the_best_of_all(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever comes and goes between, with few orders that are remembered and with many."""
+    monkeypatch.setattr(partial_placement, "MOST_HEAPS", most)
+    cluster, choose = Cluster(DeviceFormulation(device_instance(seed, jobs=6))), random.Random(seed)
+    board, everywhere = Board(cluster), range(len(cluster.servers))
+    taste = Taste(fresh=choose.choice((0.0, 3.0)))
+    found = Ranking(board, taste, None)
+    for _ in range(40):
+        k = choose.randrange(len(cluster.kinds))
+        assert found.best(k) == board.best(k, everywhere, taste)
+        position = choose.randrange(len(cluster.groups_of))
+        if position in board.jobs:
+            board.remove(position)
+        else:
+            board.place(position, found.best, taste)
+    assert len(found.heaps) <= most
+
+
+def test_the_first_of_equal_servers_is_taken() -> None:
+    """So that nothing depends on the order of look-ups."""
+    document = device_instance(2).document()
+    document["servers"] = [{**document["servers"][0], "name": f"n{n}"} for n in range(3)]
+    for job in document["jobs"]:
+        job.pop("current", None)
+    formulation = DeviceFormulation(type(device_instance(2)).model_validate(document))
+    board = Board(Cluster(formulation))
+    holding = [k for k, row in enumerate(board.hosts) if any(row)]
+    assert holding
+    assert all(Ranking(board, Taste(), None).best(k) == 0 for k in holding)

@@ -1,0 +1,330 @@
+"""`exact` on graphs against all plans, certified."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from staging_graphs import GraphTruth, diamond, random_graph
+from staging_instances import two_layers
+
+from clusterplan import verify
+from clusterplan.formulations.staging import graph_stages
+from clusterplan.formulations.staging.graph_formulation import GraphFormulation
+from clusterplan.formulations.staging.graph_stages import problem_of
+from clusterplan.formulations.staging.plan import stage_of
+from clusterplan.instances.documents import parse_instance
+from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
+from clusterplan.instances.staging.generate import generate_staging
+from clusterplan.instances.staging.instance import Edge, StagingInstance, with_replicas
+from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.registry import find_solver
+from clusterplan.solvers.run import solve_with
+from clusterplan.solvers.staging import graph_exact
+from clusterplan.solvers.staging.brute_force import BruteForceOnGraphs
+from clusterplan.solvers.staging.graph_devices import DeviceSearch, devices_of, fastest_path, states_of
+from clusterplan.solvers.staging.graph_exact import ExactOnGraphs, OnChains
+
+KNOWN = {
+    "bert24_training": 41.7458,
+    "gnmt_training": 107.004,
+    "resnet50_training": 78.6318,
+    "bert24_inference": 17.7899,
+    "gnmt_inference": 32.91,
+    "operator_bert_l-6_inference": 29.5795,
+    "operator_bert_l-3_training": 65.3031,
+    "operator_resnet50_training": 255.1944,
+}
+
+
+RELAYED = (1009, 1018, 1050, 1053, 1093, 1157, 1161, 1177)
+"""Seeds of graphs whose best value is another where stages relay."""
+
+
+def solved(instance: object, solver: str = "exact", **options: object) -> Result:
+    assert isinstance(instance, StagingInstance)
+    return solve_with(instance, find_solver(solver, "staging"), SolveOptions(**options))  # type: ignore[arg-type]
+
+
+def agree_with_all_plans(seed: int) -> None:
+    document = random_graph(seed)
+    best, result = GraphTruth(document).best(), solved(parse_instance(document))
+    if best is None:
+        assert result.status == "infeasible"
+        return
+    assert result.status == "optimal"
+    assert result.objective == pytest.approx(best, rel=1e-6)
+    assert result.certified_gap is not None
+    assert result.certified_gap <= 1e-6
+
+
+@pytest.mark.parametrize("seed", [*range(25), *RELAYED])
+def test_random_graphs(seed: int) -> None:
+    """Branches, joins, colours, a CPU, memory, limits, budgets, and all cost rules."""
+    agree_with_all_plans(seed)
+
+
+def test_relaying_decides_some_of_them() -> None:
+    """For better and for worse: it receives and sends at once, and pays for what skips stages."""
+    found = set()
+    for seed in RELAYED:
+        document = random_graph(seed)
+        assert document["stage_cost"] == "relay"
+        relayed, overlapping = (
+            GraphTruth({**document, "stage_cost": rule}).best() for rule in ("relay", "overlap")
+        )
+        assert relayed is not None
+        assert overlapping is not None
+        found.add((relayed < overlapping) == (document["objective"] == "time"))
+        assert not math.isclose(relayed, overlapping)
+    assert found == {True, False}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 1500, 10))
+def test_five_hundred_random_graphs(first: int) -> None:
+    """The same on many more."""
+    for seed in range(first, first + 10):
+        agree_with_all_plans(seed)
+
+
+@pytest.mark.parametrize("seed", [*range(8), *RELAYED])
+def test_brute_force_is_right_too(seed: int) -> None:
+    """It enumerates classes, the truth of the tests colours."""
+    document = random_graph(seed)
+    best, result = GraphTruth(document).best(), solved(parse_instance(document), "brute-force")
+    assert isinstance(find_solver("brute-force", "staging"), BruteForceOnGraphs)
+    assert (result.objective is None) == (best is None)
+    assert best is None or result.objective == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", [*range(6), *RELAYED[:4]])
+def test_the_textbook_model_agrees(seed: int) -> None:
+    """It knows nothing of ideals."""
+    instance = parse_instance(random_graph(seed))
+    ours, theirs = solved(instance), solved(instance, "milp:highs", time_limit_s=20.0)
+    assert ours.status == theirs.status
+    assert theirs.objective == (None if ours.objective is None else pytest.approx(ours.objective, rel=1e-6))
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_published_optima(shared_data: Path, name: str) -> None:
+    """The authors' answers come out, in ms, and are certified."""
+    listed = (shared_data / "published" / "reference_optima.csv").read_text()
+    assert f"{name}.json" in listed
+    assert f"{KNOWN[name]}" in listed
+    path = shared_data / "dnn-partitioning" / f"{name}.json"
+    instance = import_dnn_partitioning(path, {"accelerator": 2.5, "cpu": 0.5})
+    result = solved(instance.model_copy(update={"objective": "throughput"}))
+    assert result.status == "optimal"
+    assert result.objective == pytest.approx(1000 / KNOWN[name], rel=2e-5)
+    assert result.certified_gap is not None
+    assert result.certified_gap <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("model", "ms"),
+    [
+        ("alexnet", 28.721),
+        ("vgg16", 216.45),
+        ("resnet50", 111.497),
+        ("densenet121", 81.985),
+        ("gnmt", 25.868),
+    ],
+)
+def test_straight_pipelines_of_pipedream(shared_data: Path, model: str, ms: float) -> None:
+    """Four GPUs, one for each stage, without transfers: what PipeDream's own optimiser finds, run beside."""
+    path = shared_data / "pipedream" / model / "graph.txt"
+    options: dict[str, Any] = {"limit": {"gpu": 4}, "link_gbit_per_s": None, "parallel_share": 0.0}
+    instance = import_pipedream(path, {"gpu": 1.0}, shape="graph", input_time=False, **options)
+    once = instance.training.model_copy(update={"samples": instance.probe_batch})
+    changes = {"objective": "time", "most_units_per_stage": 1, "training": once}
+    result = solved(instance.model_copy(update=changes))
+    assert result.status == "optimal"
+    assert result.objective == pytest.approx(ms / 1000)
+
+
+@pytest.mark.parametrize(("model", "ms"), [("alexnet", 23.165752), ("vgg16", 175.732624), ("gnmt", 25.868)])
+def test_replicated_stages_of_pipedream(shared_data: Path, model: str, ms: float) -> None:
+    """Four GPUs in stages of up to four replicas: what PipeDream's own optimiser finds, run beside."""
+    path = shared_data / "pipedream" / model / "graph.txt"
+    options: dict[str, Any] = {"limit": {"gpu": 4}, "link_gbit_per_s": None, "parallel_share": 1.0}
+    instance = import_pipedream(path, {"gpu": 1.0}, shape="graph", input_time=False, **options)
+    once = instance.training.model_copy(update={"samples": instance.probe_batch})
+    instance = instance.model_copy(update={"objective": "time", "training": once})
+    result = solved(with_replicas(instance, 1e9, all_reduce=4.0, transfers=0.0))
+    assert result.status == "optimal"
+    assert result.objective == pytest.approx(ms / 1000)
+    assert result.certified_gap == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus", "ms"),
+    [
+        ("alexnet", 4, 34.217141),
+        ("vgg16", 4, 205.520896),
+        ("gnmt", 4, 25.868),
+        ("gnmt", 16, 19.285),
+        ("vgg16", 16, 56.529767),
+    ],
+)
+def test_replicated_stages_of_pipedream_that_relay(
+    shared_data: Path, monkeypatch: pytest.MonkeyPatch, model: str, gpus: int, ms: float
+) -> None:
+    """With transfers, as the benchmark states it: what PipeDream's own optimiser finds, run beside."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[4] / "benchmarks"))
+    optimised = importlib.import_module("pipedream").optimised
+    instance = optimised(shared_data / "pipedream" / model / "graph.txt", gpus, 1e9, transfers=True)
+    once = instance.training.model_copy(update={"samples": instance.probe_batch})
+    result = solved(instance.model_copy(update={"objective": "time", "training": once}))
+    assert result.status == "optimal"
+    assert result.objective == pytest.approx(ms / 1000)
+    assert result.certified_gap == pytest.approx(0, abs=1e-6)
+    assert result.plan is not None
+    assert [stage.type.endswith("first") for stage in result.plan].index(True) == 0
+
+
+@pytest.mark.slow
+def test_inception(shared_data: Path) -> None:
+    """34,730 ideals: our own dynamic programme had found 51.5519 ms."""
+    path = shared_data / "dnn-partitioning" / "inceptionv3_inference.json"
+    instance = import_dnn_partitioning(path, {"accelerator": 2.5, "cpu": 0.5})
+    result = solved(instance.model_copy(update={"objective": "throughput"}))
+    assert result.objective == pytest.approx(1000 / 51.5519, rel=2e-5)
+    assert result.certified_gap == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(("limit", "seconds"), [(1, 7.0), (2, 5.0), (3, 4.0)])
+def test_devices_decide(limit: int, seconds: float) -> None:
+    """The dynamic program over units used, and the search that raises its cutoff."""
+    formulation = GraphFormulation(diamond(limit))
+    assert graph_exact.devices_decide(formulation)
+    problem = problem_of(formulation.instance, formulation.blocks, formulation.ideals)
+    devices = devices_of(problem, [limit])
+    assert devices.left.tolist() == [list(range(limit, -1, -1))]
+    assert len(devices.room) == states_of([limit])
+    found, complete = fastest_path(problem, devices, math.inf, Clock())
+    assert complete
+    assert found is not None
+    assert found.time_s == seconds
+    assert fastest_path(problem, devices, seconds, Clock()) == (None, True)
+    outcome = DeviceSearch(formulation, SolveOptions(), Clock()).run()
+    assert outcome.bounds[0] == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_path_is_planned_like_a_chain(seed: int) -> None:
+    """Without transfers a graph that is a path costs what the chain costs, where cuts are free."""
+    chain = generate_staging(6, 3, "tight", seed=seed).model_copy(
+        update={"stage_rule": "free_cuts", "link_gbit_per_s": None}
+    )
+    names = [layer.name for layer in chain.layers]
+    edges = [Edge(source=a, target=b) for a, b in itertools.pairwise(names)]
+    for objective in ("cost", "time"):
+        plain = chain.model_copy(update={"objective": objective})
+        path = plain.model_copy(update={"edges": tuple(edges)})
+        assert solved(path).objective == pytest.approx(solved(plain).objective, rel=1e-6)
+
+
+def test_many_units_are_left_to_the_search_over_stage_times() -> None:
+    """A hundred of each of two types make ten thousand states."""
+    types = [{"name": n, "price_usd_per_hour": 1.0, "limit": 100} for n in ("gpu", "tpu")]
+    formulation = GraphFormulation(diamond(types=types))
+    assert graph_exact.devices_decide(formulation)
+    assert graph_exact.steps_of(formulation) == 101 * 101
+    assert (
+        graph_exact.steps_of(GraphFormulation(diamond(types=types, most_units_per_stage=None)))
+        == 100 * 101 * 101
+    )
+    result = solved(diamond(types=types))
+    assert (result.status, result.objective) == ("optimal", 4.0)
+    assert result.certified_gap == pytest.approx(0, abs=1e-6)
+
+
+def test_money_sends_graphs_to_the_search_for_chains() -> None:
+    """One unit costs 7 s, two cost twice 5 s, three times 4 s."""
+    assert not graph_exact.devices_decide(GraphFormulation(diamond(objective="cost")))
+    cheapest = solved(diamond(3, objective="cost", training={"samples": 3600}))
+    assert cheapest.objective == pytest.approx(7.0)
+    faster = solved(
+        diamond(3, objective="cost", training={"samples": 3600}, throughput_floor_samples_per_s=0.2)
+    )
+    assert faster.objective == pytest.approx(10.0)
+    within = solved(diamond(3, hourly_budget_usd=2.0))
+    assert (within.status, within.objective) == ("optimal", 5.0)
+
+
+def test_too_many_ideals_leave_a_plan_and_a_bound() -> None:
+    """Twenty layers side by side have a million ideals."""
+    rows = [
+        {"name": f"l{index}", "compute_s": {"gpu": 1.0 + index % 3}, "compute_parallel": 0}
+        for index in range(20)
+    ]
+    for objective in ("time", "cost"):
+        result = solved(diamond(4, layers=rows, edges=[], objective=objective))
+        assert result.plan is not None
+        assert result.bound is not None
+        assert "only one order" in str(result.message)
+        assert result.status in ("feasible", "optimal")
+
+
+def test_a_graph_whose_stages_are_too_many_has_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even those of one order of its layers, under a budget beside the limits of units."""
+    monkeypatch.setattr(graph_stages, "MOST_STAGES", 3)
+    instance = diamond(8, hourly_budget_usd=2)
+    for limit_s in (None, 60.0):
+        result = solved(instance, time_limit_s=limit_s)
+        assert (result.status, result.limit) == ("feasible", "none")
+        assert result.bound == result.certified_bound == pytest.approx(3.5)  # 7 s of work on two units
+        assert "even one order of the layers" in str(result.message)
+        assert verify(instance, result).ok
+
+
+@pytest.mark.slow
+def test_a_graph_of_five_thousand_layers_has_a_plan() -> None:
+    """More than any graph that has been published has."""
+    rows = [{"name": f"l{index}", "compute_s": {"gpu": 1.0}, "compute_parallel": 0} for index in range(5000)]
+    edges = [{"source": f"l{index}", "target": f"l{index + 1}"} for index in range(4999)]
+    result = solved(diamond(8, layers=rows, edges=edges, most_units_per_stage=1))
+    assert (result.status, result.objective) == ("optimal", 625.0)
+    assert result.certified_bound == pytest.approx(625.0)
+
+
+def test_a_warm_start_is_never_lost() -> None:
+    """A plan that cannot be improved comes back, and a worse one is improved."""
+    worse = [stage_of([0, 1, 2, 3], "gpu", 1).model_dump()]
+    for objective in ("time", "cost"):
+        result = solved(diamond(objective=objective), warm_start=worse)
+        assert result.objective == pytest.approx({"time": 5.0, "cost": 7.0 / 3600}[objective])
+
+
+def test_methods_for_chains_refuse_graphs() -> None:
+    """With a line that says what plans them; chains they solve as before."""
+    method = find_solver("greedy", "staging")
+    assert isinstance(method, OnChains)
+    assert isinstance(find_solver("exact", "staging"), ExactOnGraphs)
+    result = solved(diamond(), "greedy")
+    assert (result.status, result.plan) == ("error", None)
+    assert "greedy plans chains of layers" in str(result.message)
+    assert solved(two_layers(), "greedy").plan is not None
+
+
+def test_an_unreachable_floor_is_explained() -> None:
+    """By the highest throughput that the limits allow."""
+    result = solved(diamond(throughput_floor_samples_per_s=0.3))
+    assert result.status == "infeasible"
+    assert result.diagnosis is not None
+    assert "0.2 samples/s" in result.diagnosis.reasons[0]
+
+
+def test_what_if_on_a_graph() -> None:
+    """One unit more saves a second."""
+    result = solved(diamond(), method_options={"what_if": True})
+    assert "4 layers; 6 ideals; what more units would bring" in str(result.message)
+    assert "gpu: 1 more units" in str(result.message)
