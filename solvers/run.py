@@ -21,8 +21,7 @@ from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError, OutOfTimeError, TooLargeError
 from ..instances.documents import parse_instance
 from .backends.base import BackendError
-from .common import base
-from .common.base import Clock, Outcome, Solver
+from .common.base import Clock, Outcome, Solver, offer
 from .common.conclude import conclude, diagnose_with, patience_of
 from .common.kind import Search
 from .common.options import SolveOptions
@@ -38,7 +37,7 @@ def _solve_document(document: Mapping[str, Any], solver: str, options: SolveOpti
     return solve_with(instance, find_solver(solver, instance.kind), options)
 
 
-base.offer(_solve_document)
+offer(_solve_document)
 
 
 def solve_with(instance: Instance, solver: Solver[Any], options: SolveOptions) -> Result:

@@ -101,7 +101,18 @@ LOOK_S = 0.25
 Watcher = Callable[[bool], None]
 """Takes whether a function is being made ready, as it begins and as it ends."""
 
+_interprets: ContextVar[bool] = ContextVar("interprets", default=False)
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """Let Python run all loops inside the block, in this thread: nothing is compiled."""
+    before = _interprets.set(True)
+    try:
+        yield
+    finally:
+        _interprets.reset(before)
 
 
 @contextmanager
@@ -148,6 +159,8 @@ class _AtFirstCall:
 
     def _pays(self, arguments: tuple[Any, ...]) -> bool:
         """Return whether compiled code is quicker from now on, with the time to get it."""
+        if _interprets.get():
+            return False
         if self.spent_s >= MOST_S or _entries(arguments) > MOST_ENTRIES:
             return True
         if self.spent_s < LOOK_S or self.looked:

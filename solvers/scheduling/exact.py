@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ...formulations.common.compiled import interpreted, is_ready
 from ...formulations.common.objective import Diagnosis
 from ...formulations.scheduling.certificate import certificate_of
 from ...formulations.scheduling.formulation import SchedulingFormulation
@@ -17,6 +18,7 @@ from ..common.options import SolveOptions
 from .brute_force import MOST_JOBS, MOST_SCHEDULES, SchedulingBruteForce, schedules_of
 from .dual.ascent import best_prices
 from .methods import POLICIES, is_plain, loses_work, slows_down
+from .search.event_loop import advance
 from .search.price import Price
 
 
@@ -79,6 +81,9 @@ ALLOCATING: tuple[dict[str, Any], ...] = (
 )
 """Settings of `optimus` for malleable jobs, mostly the best first; where restarts cost, fewer changes pay."""
 
+COMPILED_IN_S = 15.0
+"""Within this time the loops that a first schedule needs are compiled on any machine."""
+
 Method = tuple[Solver[SchedulingFormulation], dict[str, Any]]
 
 
@@ -110,6 +115,22 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         OutOfTimeError
             If no schedule is found in time.
         """
+        fallback = _without_compiling(formulation, clock)
+        try:
+            found = self._proven_plan(formulation, options, clock)
+        except OutOfTimeError:
+            if fallback is None:
+                raise
+            found = Outcome(limit="time")
+        if found.plan is None and fallback is not None:
+            found.plan, found.message = fallback.plan, f"found by {fallback.message}"
+        found.bounds = found.bounds or formulation.elementary_bounds()
+        return found
+
+    def _proven_plan(
+        self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock
+    ) -> Outcome:
+        """Return the best plan with a certificate, if there is time for one."""
         known = self._bound_first(formulation, options, clock)
         if known is not None:
             certified, proven = known
@@ -118,7 +139,6 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         else:
             found = self._best_plan(formulation, options, clock.share(SHARE), 0.0)
             certify(formulation, found, clock, options.threads)
-        found.bounds = found.bounds or formulation.elementary_bounds()
         return found
 
     @staticmethod
@@ -133,9 +153,8 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         if instance.menus().malleable:
             return None
         share = clock.share(SHARE)
-        policy = next(policy for policy in POLICIES if policy.name == FIRST)
         try:
-            certified = Outcome(policy.solve(formulation, SolveOptions(), share).plan)
+            certified = Outcome(_policy(FIRST).solve(formulation, SolveOptions(), share).plan)
         except OutOfTimeError:
             return None
         proven = certify(formulation, certified, share, options.threads)
@@ -199,3 +218,20 @@ def _take_over(found: Outcome, certified: Outcome) -> None:
     found.message = joined(found.message, certified.message)
     if certified.limit != "none":
         found.limit = certified.limit
+
+
+def _policy(name: str) -> Solver[SchedulingFormulation]:
+    return next(policy for policy in POLICIES if policy.name == name)
+
+
+def _without_compiling(formulation: SchedulingFormulation, clock: Clock) -> Outcome | None:
+    """Return the schedule of first come, first served, made by Python, where there may be no time to compile.
+
+    So that a short time limit does not end without a plan the first time on a machine.
+    """
+    if clock.remaining_s is None or clock.remaining_s > COMPILED_IN_S or is_ready(advance):
+        return None
+    with interpreted():
+        found = _policy("fifo").solve(formulation, SolveOptions(), clock)
+    found.message = "fifo"
+    return found if found.plan is not None else None

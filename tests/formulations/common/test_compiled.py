@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clusterplan.formulations.common import compiled as loops
 from clusterplan.formulations.common import compiled as module
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.common.compiled import (
     KeptCode,
     compiled,
     compiled_in_place,
+    interpreted,
     is_ready,
     watched_by,
 )
@@ -244,7 +244,7 @@ def _hits(module: ModuleType) -> list[int]:
 def compiled_at_once() -> Iterator[None]:
     """Compile also what is on little data."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loops, "MOST_ENTRIES", -1)
+        patch.setattr(module, "MOST_ENTRIES", -1)
         yield
 
 
@@ -306,3 +306,16 @@ def test_what_cannot_be_compiled_says_so() -> None:
 
     with pytest.raises(TypingError, match="nothing_of_this_name"):
         wrong(1.0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_nothing_is_compiled_where_python_is_to_run_all() -> None:
+    @compiled
+    def half(number: float) -> float:
+        return number / 2
+
+    with interpreted():
+        assert half(3.0) == 1.5
+    assert not is_ready(half)
+    assert half(3.0) == 1.5
+    assert is_ready(half)

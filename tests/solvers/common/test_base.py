@@ -43,7 +43,7 @@ DOCUMENT = {
 
 def test_a_document_of_any_kind_is_solved() -> None:
     """As soon as the module that runs solvers is there."""
-    assert clusterplan.solvers.run.nested is base
+    assert clusterplan.solvers.run.offer is base.offer
     result = base.solve_document(DOCUMENT, "exact", SolveOptions())
     assert result.status == "optimal"
 

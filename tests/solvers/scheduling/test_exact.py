@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 import clusterplan
+from clusterplan.formulations.common import compiled
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.common.objective import Diagnosis
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.planner.stored_results import verify_stored
@@ -24,6 +26,7 @@ from clusterplan.solvers.scheduling.brute_force import SchedulingBruteForce
 from clusterplan.solvers.scheduling.exact import SchedulingExact, certify, diagnose
 from clusterplan.solvers.scheduling.frontier import find_frontier
 from clusterplan.solvers.scheduling.methods import POLICIES
+from clusterplan.solvers.scheduling.search.event_loop import advance
 
 
 def test_it_is_no_worse_than_any_policy_and_claims_no_more_than_is_proven() -> None:
@@ -176,3 +179,23 @@ def test_nothing_is_added_without_a_plan_or_for_the_makespan() -> None:
     assert result.certified_bound is not None
     known = Diagnosis(reasons=("so",))
     assert diagnose(formulation, known, Clock()) is known
+
+
+def test_a_short_limit_leaves_a_plan_where_there_is_no_time_to_compile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of first come, first served, which Python simulates; with more time nothing is made for that."""
+
+    def no_time(*_: Any) -> None:
+        raise OutOfTimeError("compiling takes longer")
+
+    instance = generate_scheduling(40, 16, seed=1)
+    first_come = clusterplan.solve(instance, "fifo")
+    monkeypatch.setattr(compiled, "MOST_ENTRIES", -1)
+    monkeypatch.setattr(compiled._AtFirstCall, "_wait", no_time)
+    monkeypatch.setattr(advance, "ready", False)
+    found = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=10))
+    assert found.status == "feasible"
+    assert found.plan == first_come.plan
+    assert "fifo" in (found.message or "")
+    assert clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=60)).plan is None

@@ -9,6 +9,7 @@ import pytest
 from staging_graphs import diamond
 
 import clusterplan
+from clusterplan.formulations.common import compiled
 from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.solvers.common.options import SolveOptions
@@ -53,6 +54,7 @@ class _Counts:
 
 @pytest.mark.parametrize("name", INSTANCES)
 def test_a_limit_that_does_not_cut_in_costs_no_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "MOST_ENTRIES", -1)
     clusterplan.solve(INSTANCES[name], "exact")  # loops are compiled
     counts = _Counts(monkeypatch)
     free = counts.of(name, None)

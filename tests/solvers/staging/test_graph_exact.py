@@ -178,7 +178,7 @@ def test_replicated_stages_of_pipedream_that_relay(
     shared_data: Path, monkeypatch: pytest.MonkeyPatch, model: str, gpus: int, ms: float
 ) -> None:
     """With transfers, as the benchmark states it: what PipeDream's own optimiser finds, run beside."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[4] / "benchmarks"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
     optimised = importlib.import_module("pipedream").optimised
     instance = optimised(shared_data / "pipedream" / model / "graph.txt", gpus, 1e9, transfers=True)
     once = instance.training.model_copy(update={"samples": instance.probe_batch})
