@@ -227,7 +227,7 @@ def to_text(instance: Instance, suffix: str = ".yaml", references: Mapping[str, 
     suffix
         ``.json`` for JSON; anything else is YAML.
     references
-        Paths of the tables that hold lists of the document; by default these stand in the text.
+        Paths of the tables that hold lists of the document; by default lists are part of the text.
     """
     paths = dict(references or {})
     data = instance.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude=set(paths))
@@ -264,7 +264,7 @@ def save(instance: Instance, path: str | Path, table: Literal["parquet", "csv"] 
     InstanceError
         If a file cannot be written or has another ending.
     OptionError
-        If a table is asked for that cannot hold the jobs or servers, or the document is too large for YAML.
+        If the requested table cannot hold the jobs or servers, or the document is too large for YAML.
     """
     path = Path(path)
     if path.suffix.lower() not in DOCUMENT_SUFFIXES:

@@ -342,7 +342,7 @@ def with_throughput(data: dict[str, Any], source: str) -> dict[str, Any]:
     Raises
     ------
     InstanceError
-        If a row is wrong, one configuration stands twice, or rows of one job contradict each other.
+        If a row is wrong, one configuration occurs twice, or rows of one job contradict each other.
     """
     if not is_throughput(data.get("jobs")):
         return data

@@ -49,7 +49,7 @@ def _models(annotation: Any) -> list[Any]:
     if origin is Annotated:
         return _models(get_args(annotation)[0])
     if origin in (Union, types.UnionType):
-        return [found for part in get_args(annotation) for found in _models(part)]
+        return [member for part in get_args(annotation) for member in _models(part)]
     return [annotation]
 
 
@@ -85,8 +85,8 @@ def _walk(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, list
         path += part if isinstance(step, int) or not path else f".{part}"
         if structs:
             allowed = list(dict.fromkeys(name for m in structs for name in m.model_fields))
-            found = [m.model_fields[step] for m in structs if step in m.model_fields]
-            here = [part for field in found for part in _models(field.annotation)]
+            fields = [m.model_fields[step] for m in structs if step in m.model_fields]
+            here = [part for field in fields for part in _models(field.annotation)]
         else:
             # tuple[X, ...] names its item type first, dict[K, V] its value type last.
             items = [args[0] if Ellipsis in args else args[-1] for m in here if (args := get_args(m))]

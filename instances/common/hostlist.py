@@ -83,7 +83,7 @@ def compress_hostlist(names: Iterable[str]) -> str:
         else:
             # Only numbers of one width make a range: n1 and n01 are different nodes.
             numbered[match[1], len(match[2])].add(int(match[2]))
-    ranges = [_ranges(prefix, width, sorted(found)) for (prefix, width), found in sorted(numbered.items())]
+    ranges = [_ranges(prefix, width, sorted(own)) for (prefix, width), own in sorted(numbered.items())]
     return ",".join([*sorted(plain), *ranges])
 
 

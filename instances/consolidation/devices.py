@@ -236,8 +236,8 @@ def current_faults(
     for server, tasks in (current_devices or {}).items():
         path = f"current_devices.{server}"
         if len(tasks) != current.get(server, 0):
-            there = current.get(server, 0)
-            yield path, f"has {len(tasks)} tasks, but by current there are {there} on this server"
+            number = current.get(server, 0)
+            yield path, f"has {len(tasks)} tasks, but by current there are {number} on this server"
         for position, places in enumerate(tasks):
             for name, place in places.items():
                 fault = form_fault(asks.get(name), place)

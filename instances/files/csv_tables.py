@@ -198,8 +198,8 @@ class CsvColumns(Columns):
 
     def head(self, rows: int) -> Columns:
         """Return the first rows as a table, without reading the others."""
-        found = itertools.islice(self._rows(self._raw), rows)
-        return Columns(self._of(found), self.source, typed=False)
+        first = itertools.islice(self._rows(self._raw), rows)
+        return Columns(self._of(first), self.source, typed=False)
 
     def _rows(self, raw: bytes) -> Iterator[list[str]]:
         return itertools.islice(_records(raw, self.source), 1, None)

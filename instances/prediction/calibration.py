@@ -20,7 +20,7 @@ ends hold 88 to 93 % from three groups on, and 84 to 93 % with two, whose degree
 
 From 19 groups on, errors need not be normal: no end is nearer than the corrected quantile of rows, of
 which those of each group together count as much (hierarchical conformal prediction; Lee, Barber & Willett
-2023). It holds 90 % or more for whatever groups are exchangeable. Of 19 it is the farthest row, so that
+2023). It holds 90 % or more for any exchangeable groups. Of 19 it is the farthest row, so that
 groups that are alike and have 50 rows have 99 % inside; from 60 on it is 94 % or less. Fewer have no such
 quantile at a level of 90 %: a new group lies beyond the largest or the smallest of k others with
 probability 2/(k + 1).
@@ -285,8 +285,8 @@ def coverage(
     scores, groups
         One group for each score.
     together
-        Number of groups held out at a time, over all combinations; the share of a group is the mean over those
-        with it. Pairs give finer shares if there are few groups.
+        Number of groups held out at a time, over all combinations; the share of a group is the mean over
+        those with it. Pairs give finer shares if there are few groups.
 
     Raises
     ------
@@ -294,10 +294,10 @@ def coverage(
         If fewer than two groups remain.
     """
     shares: dict[Hashable, list[float]] = {name: [] for name in dict.fromkeys(groups)}
-    for held_out in combinations(shares, together):
-        out = np.array([group in held_out for group in groups])
-        low, high = student_ends(scores[~out], [group for group in groups if group not in held_out], confidence)
-        for name in held_out:
+    for apart in combinations(shares, together):
+        out = np.array([group in apart for group in groups])
+        low, high = student_ends(scores[~out], [group for group in groups if group not in apart], confidence)
+        for name in apart:
             own = scores[np.array([group == name for group in groups])]
             shares[name].append(float(np.mean((own >= low) & (own <= high))))
     return {name: float(np.mean(of_it)) for name, of_it in shares.items()}

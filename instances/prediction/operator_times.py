@@ -508,9 +508,9 @@ MEASURED = 0.9
 class FittedTimes(OperatorTimes):
     """Predicts times with coefficients fitted to measurements of the GPU, by family and precision.
 
-    A single operator is corrected by the residuals of similar measured shapes. Families and precisions without
-    measurements are predicted from the data sheet, which their basis states; that of a total states it if
-    they take more than a tenth of its time.
+    A single operator is corrected by the residuals of similar measured shapes. Families and precisions
+    without measurements are predicted from the data sheet, which their basis states; that of a total states
+    it if they take more than a tenth of its time.
 
     Parameters
     ----------
@@ -591,8 +591,8 @@ class FittedTimes(OperatorTimes):
         """Return the total seconds as measured, and with the board at its power limit.
 
         A few calls may be timed before the board reaches that limit. In a whole model its matrix products are
-        then slower, down to the peak of `powered`. Both totals are equal if that is the full peak; predictions
-        from the data sheet include the limit already.
+        then slower, down to the peak of `powered`. Both totals are equal if that is the full peak;
+        predictions from the data sheet include the limit already.
         """
         counts = counts_of(operators)
         return self._cool_and_hot(operators, self.seconds(operators), counts)

@@ -307,7 +307,7 @@ class StepFit:
         Raises
         ------
         OptionError
-            If nothing was measured there.
+            If there are no runs on it.
         """
         if not len(runs):
             raise OptionError("no run was measured on the other cluster; measure one or more")
@@ -405,7 +405,7 @@ class StepIntervals:
         Raises
         ------
         OptionError
-            If nothing was measured there.
+            If there are no runs on it.
         """
         scaled_fit = self.fit.scaled_to(runs, seconds)
         if len(runs) < 2:

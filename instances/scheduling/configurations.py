@@ -211,7 +211,7 @@ def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> 
 def _requested(
     job: SchedulingJob, usage: Floats, speed: Floats, labels: tuple[str, ...], most: Floats
 ) -> int:
-    """Return the row of the requested configuration, else of the fastest, ties by the least dominant share."""
+    """Return the row of the requested configuration, else of the fastest, ties by least dominant share."""
     if job.requested is not None:
         return labels.index(job.requested) if job.requested in labels else -1
     if not labels:

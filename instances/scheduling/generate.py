@@ -34,8 +34,8 @@ def generate_scheduling(
     seed
         The same seed gives the same instance.
     malleable
-        Whether jobs may run on 1, 2, 4, … GPUs up to twice the GPUs of the rigid job of the same draw, which are
-        the requested ones; its duration is the time on these.
+        Whether jobs may run on 1, 2, 4, … GPUs up to twice the GPUs of the rigid job of the same draw. These
+        are the requested ones, on which its duration holds.
 
     Raises
     ------

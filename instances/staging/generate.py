@@ -45,7 +45,7 @@ class Parts:
     room: Floats
 
     def units(self, first: int, last: int, slowest_s: float) -> Floats:
-        """Return the needed units of all segments that end at `last`, by first layer (from `first` on) and type.
+        """Return the needed units of all segments that end at `last`, by first layer and type.
 
         They are infinite if no number of units suffices.
         """
@@ -226,8 +226,8 @@ def generate_staging(
         Number of layers and of types.
     limits
         Units of each type: `none`, no limit; `loose`, twice those of the cheapest plan without limits, so
-        that limits seldom bind; `tight`, those of a plan on all types such that no equally fast plan has fewer
-        of every type, so that a good plan at the floor needs all units of all types.
+        that limits seldom bind; `tight`, those of a plan on all types such that no equally fast plan has
+        fewer of every type, so that a good plan at the floor needs all units of all types.
     memory, transfers
         Whether units have a memory limit, and whether stages wait for their input.
     seed

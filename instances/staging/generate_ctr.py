@@ -30,8 +30,8 @@ def generate_ctr(layers: int = 16, seed: int = 0, floor: float | None = None) ->
     Parameters
     ----------
     layers
-        Number of layers. A quarter of them are lookups of embeddings, in up to three towers with a dense layer
-        each, as for users and items; one joins the towers, and the rest are dense.
+        Number of layers. A quarter of them are lookups of embeddings, in up to three towers with a dense
+        layer each, as for users and items; one joins the towers, and the rest are dense.
     seed
         The same seed gives the same instance.
     floor
@@ -106,7 +106,7 @@ def _row(
     shares: tuple[float, float],
     sizes: tuple[float, float, float],
 ) -> dict[str, Any]:
-    """Return a layer as in a document; pairs are of a core and a V100, sizes are bytes in, out and of weights."""
+    """Return a layer as in a document; pairs are of core and V100, sizes are bytes in, out and of weights."""
     names = ("cpu-core", "v100")
     return {
         "name": name,

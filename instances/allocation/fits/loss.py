@@ -4,7 +4,7 @@ Optimus's curve is l(k) = 1/(b0·k + b1) + b2 with b ≥ 0, for stochastic gradi
 
 1. Outliers are removed: points outside the range of their ten nearest neighbours, five on each side, by
    more than that range. Neighbours on one side only say nothing, so the first and last point stay.
-2. The loss is divided by its maximum. The coefficients that are reported are for the loss as measured.
+2. The loss is divided by its maximum. The reported coefficients are for the loss as measured.
 3. b minimises the squared error of the loss: a start by non-negative least squares (Lawson & Hanson 1974) on
    1/(l − b2) for several b2, then bounded nonlinear least squares (Branch, Coleman & Li 1999).
 4. A job has converged after n epochs in a row in each of which the fitted loss falls by less than δ, a share

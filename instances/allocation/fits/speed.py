@@ -8,7 +8,7 @@ time depends.
 
 Where the caller fixes no model, the candidate with the smallest leave-one-out error (Stone 1974) is
 taken. Measurements that leave coefficients undetermined (p = w throughout leaves 3 of 5 of `ps_sync`; one
-constant M leaves 3 of 4 of `ring_allreduce`) are refused unless the caller allows them; the fit then says
+constant M leaves 3 of 4 of `ring_allreduce`) are refused unless the caller allows them; the fit then warns
 that it holds only inside the measured range.
 
 Measurements with one batch for each GPU (weak scaling, Gustafson 1988) leave θ0 and θ1 undetermined, for

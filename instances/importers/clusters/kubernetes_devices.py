@@ -6,7 +6,7 @@ A part of one device is demanded in these ways, according to the documentation o
   of so many devices; without memory all of it. Nodes list their devices in an annotation.
 * The GPU share scheduler of Alibaba, and the older one of Volcano: memory of one device; nodes have as
   much of it as all their devices, and the number of these.
-* KAI and Run:ai: an annotation with the fraction. Pods of their own hold the devices that are shared.
+* KAI and Run:ai: an annotation with the fraction. Reservation pods hold the shared devices.
 * MIG, strategy mixed: one resource for each profile.
 """
 

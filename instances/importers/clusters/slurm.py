@@ -272,8 +272,8 @@ def _read_queue(path: Path) -> tuple[tuple[JobRecord, ...], LeftOut]:
 
 def _name_of(job: Any) -> str:
     """Return id and name of an unvalidated job entry; empty if it has none."""
-    found = (job.get("job_id"), job.get("name")) if isinstance(job, dict) else ()
-    return " ".join(one_line(str(word)) for word in found if isinstance(word, str | int) and word != "")
+    words = (job.get("job_id"), job.get("name")) if isinstance(job, dict) else ()
+    return " ".join(one_line(str(word)) for word in words if isinstance(word, str | int) and word != "")
 
 
 def _nodes_of(job: Any) -> list[str]:

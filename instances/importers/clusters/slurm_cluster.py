@@ -307,16 +307,16 @@ class Cluster:
         both: tuple[dict[str, Counter[str]], dict[str, Counter[str]]] = ({}, {})
         for record in self.records:
             if is_running(record):
-                held = both[0 if id(record) in self._planned else 1]
+                on_nodes = both[0 if id(record) in self._planned else 1]
                 for job in self._jobs_of(record):
                     for node, tasks in job.current.items():
                         amounts = {name: amount * tasks for name, amount in self._demand(job).items()}
-                        held.setdefault(node, Counter()).update(amounts)
+                        on_nodes.setdefault(node, Counter()).update(amounts)
         return both
 
     def server(self, node: SlurmNode) -> dict[str, Any]:
         """Return a node as a server of the document."""
-        planned, others = (held.get(node.name, Counter[str]()) for held in self.held)
+        planned, others = (on_nodes.get(node.name, Counter[str]()) for on_nodes in self.held)
         capacity = self._has(node)
         used = {
             "cpu": node.used_cpus,

@@ -108,7 +108,7 @@ class SlurmNode:
     used_by_type
         The GPUs that its jobs hold, by type.
     shards, used_shards
-        Shards of its GPUs, and what its jobs hold of them.
+        Shards of its GPUs, and those that its jobs use.
     features
         The active features.
     """

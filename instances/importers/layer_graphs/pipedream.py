@@ -1,7 +1,7 @@
 """PipeDream: profiled graphs of layers, with the times of one GPU and the sizes of tensors (SOSP'19).
 
 ``graph.txt`` has a line ``nodeN -- Op -- forward_compute_time=ms, backward_compute_time=ms,
-activation_size=bytes, parameter_size=bytes`` for each node, where several tensors stand in brackets with
+activation_size=bytes, parameter_size=bytes`` for each node, where several tensors are in brackets with
 semicolons between them, and a line ``nodeA -- nodeB`` that begins with a tab for each edge.
 """
 

@@ -288,8 +288,8 @@ class Profiles:
     def times(self, unit: Unit, microbatch: int, layers: Iterable[str]) -> dict[str, Times]:
         """Return the seconds of each layer on a unit."""
         source, where = str(self.path(unit.gpu)), f"{microbatch}.{unit.degree}"
-        found = _layers(self.of(unit.gpu), source, str(microbatch), "microbatch", unit.degree)
-        times = validated(_Times, {"layers": found}, f"{source}: {where}").layers
+        listed = _layers(self.of(unit.gpu), source, str(microbatch), "microbatch", unit.degree)
+        times = validated(_Times, {"layers": listed}, f"{source}: {where}").layers
         expected = list(layers)
         if set(times) != set(expected):
             what = f"its layers are not 0 to {len(expected) - 1}, as the sizes of the layers have them"

@@ -143,7 +143,7 @@ class Origin:
         return InstanceError([self._renamed(fault) for fault in error.faults], error.more, error.stopped)
 
     def _renamed(self, fault: Fault) -> Fault:
-        what = _JOB.sub(lambda found: self._place(found) or found[0], fault.what)
+        what = _JOB.sub(lambda match: self._place(match) or match[0], fault.what)
         if self.cluster and fault.path.startswith("servers"):
             return Fault(self.cluster, fault.path, what)
         job = _JOB.match(fault.path)

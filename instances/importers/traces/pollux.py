@@ -320,7 +320,7 @@ class _Row(Model):
 
 @Importer
 def import_pollux_trace(options: PolluxTraceOptions) -> SchedulingInstance:
-    """Return the scheduling instance of a workload, each job on the GPUs that it asks for, or malleable."""
+    """Return the scheduling instance of a workload, with rigid jobs as requested, or malleable ones."""
     measured = {folder.resolve().name: times_of(read_points(folder)) for folder in options.folders}
     unknown = [name for name in options.samples if name not in measured]
     if unknown:

@@ -87,8 +87,8 @@ class Layer:
     output
         Elements that are passed to the next layer; the whole activation also with tensor parallelism.
     all_reduces
-        Number of all-reduces of `output` elements in the tensor-parallel group in a forward pass; the backward
-        pass has as many.
+        Number of all-reduces of `output` elements in the tensor-parallel group in a forward pass; the
+        backward pass has as many.
     """
 
     name: str
@@ -156,7 +156,7 @@ class ModelDescription(ABC):
         Raises
         ------
         OptionError
-            If the setting is not possible, such as a sequence that is too long or heads that cannot be divided evenly.
+            If the setting is impossible, such as a sequence that is too long or heads that cannot be divided.
         """
 
     def operators(self, setting: Setting) -> tuple[Operator, ...]:
@@ -282,8 +282,8 @@ def model_of_rows(rows: Sequence[tuple[str, Any]], name: str, source: str) -> La
             faults.add(Fault(source, place, str(error)))
     faults.refuse()
     modelled = tuple(Layer(key, tuple(ops), ops[-1].outputs) for key, ops in layers.items())
-    has_parameters = any(layer.parameters for layer in modelled)
-    assumptions = () if has_parameters else ("The table says no parameters: none is held, exchanged or updated.",)
+    trained = any(layer.parameters for layer in modelled)
+    assumptions = () if trained else ("The table says no parameters: none is held, exchanged or updated.",)
     return LayerModel(name, source, one_sample=modelled, assumptions=assumptions)
 
 

@@ -194,10 +194,10 @@ class EncoderDecoder(ModelDescription):
 
 def encoder_decoder_of(name: str, source: str, config: EncoderDecoderConfig) -> EncoderDecoder:
     """Return the model of a configuration, with assumptions on its sequences and experts."""
-    with_experts = [experts for experts in (config.encoder_experts, config.decoder_experts) if experts is not None]
+    given = [experts for experts in (config.encoder_experts, config.decoder_experts) if experts is not None]
     sentences = [
         "Encoder and decoder read sequences of the same length.",
-        *(spread(with_experts[0]) if with_experts else ()),
+        *(spread(given[0]) if given else ()),
     ]
     return EncoderDecoder(name, source, config=config, assumptions=tuple(sentences))
 

@@ -568,16 +568,16 @@ def _fields_of(data: Mapping[str, Any], style: Mapping[str, Any], source: str) -
     return {**fields, **_tokens_of(data, style, fields.get("positions"), source)}
 
 
-def _tokens_of(data: Mapping[str, Any], style: Mapping[str, Any], positions: Any, source: str) -> dict[str, Any]:
+def _tokens_of(data: Mapping[str, Any], style: Mapping[str, Any], number: Any, source: str) -> dict[str, Any]:
     """Return the fields on positions, from the number in the file or from the patches of pictures."""
     if data.get("model_type") in PICTURES:
         patches = _patches_of(data, source)
         return {"patches": patches, "positions": patches.tokens, "vocabulary": 1, "head": False}
-    if style["places"] != "learned" and positions is None:
+    if style["places"] != "learned" and number is None:
         return {"positions": USUAL_POSITIONS, "says_positions": False}
-    if style["family"] == "bert" and isinstance(positions, int):
+    if style["family"] == "bert" and isinstance(number, int):
         # RoBERTa counts the rows of its table that no token uses.
-        return {"positions": positions - style.get("spare_positions", 0)}
+        return {"positions": number - style.get("spare_positions", 0)}
     return {}
 
 

@@ -226,7 +226,7 @@ def _fitting(
     wanted: Wanted,
     optimiser: str,
 ) -> Offer | None:
-    """Return the fastest offer that fits into memory, without recomputation if possible; None if none fits."""
+    """Return the fastest offer that fits into memory, if possible without recomputation; else None."""
     batches = work.batches(one.batch, parallelism.data)
     for again in (False, True):
         offers = []

@@ -66,7 +66,7 @@ def allocation_of(
     OptionError
         If the model fits on none of the hardware.
     InstanceError
-        If what results is no valid instance.
+        If the result is no valid instance.
     """
     usable = [one for one in forecasts if one.fits]
     if not usable:
@@ -153,7 +153,7 @@ def staging_of(
     OptionError
         If hardware has no price.
     InstanceError
-        If what results is no valid instance.
+        If the result is no valid instance.
     """
     unpriced = [one.rented.name for one in forecasts if one.rented.price_usd_per_hour is None]
     if unpriced:
@@ -385,7 +385,7 @@ def predict(
     records: str | Path | None = None,
     fused_attention: bool = False,
 ) -> Prediction:
-    """Predict what training a model takes on hardware that one need not have.
+    """Predict time, memory and cost of training a model on hardware that need not be at hand.
 
     Parameters
     ----------
@@ -455,14 +455,14 @@ def predict(
         for one in given
         if one.name not in lacking
     ]
-    forecasts = _forecasts(described, able, timed, optimiser)
-    groups = _groups(described, able, timed, optimiser, wanted, forecasts)
+    alone = _forecasts(described, able, timed, optimiser)
+    groups = _groups(described, able, timed, optimiser, wanted, alone)
     offers = [best_offer(own, work, wanted, optimiser) for own in groups]
     refusals = [
         why_not(own, work, wanted) if offer is None else None
         for own, offer in zip(groups, offers, strict=True)
     ]
-    return Prediction(described, work, asked, tuple(forecasts), tuple(offers), tuple(refusals), tuple(left_out))
+    return Prediction(described, work, asked, tuple(alone), tuple(offers), tuple(refusals), tuple(left_out))
 
 
 def _forecasts(

@@ -267,7 +267,7 @@ OF_OFFERS: Mapping[str, Callable[[Offer], Any]] = {
 
 
 def row_of(one: Forecast, offer: Offer | None, refusal: Refusal | None = None) -> dict[str, Any]:
-    """Return the row of a type of hardware; without an offer its fields are None, and `why_not` gives the reason.
+    """Return the row of a type of hardware; without an offer its fields are None, and `why_not` says why.
 
     `batch_s` is one batch on one GPU; `step_s` is a step of all GPUs, with communication and update. With
     `launch_bound` the GPUs of a step wait for the host to launch kernels; from `busy_batch` on they do not.
