@@ -1,1 +1,1 @@
-"""What goes in: the data model, files, importers and generators."""
+"""Instances: the data model, document files, importers of other formats, and generators."""

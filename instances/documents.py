@@ -1,4 +1,4 @@
-"""Loading and saving instance documents, with the tables that they refer to."""
+"""Load and save instance documents, with the tables that they refer to."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CATALOGUE = "catalogue:"
 
 
 def _bundled(folder: str) -> dict[str, Path]:
-    """Return the documents of one of the package's folders, by name."""
+    """Return the paths of the documents that one folder of the package bundles, by name."""
     root = Path(str(resources.files(__package__))) / folder
     return {path.stem: path for path in sorted(root.glob("*.yaml"))}
 
@@ -69,7 +69,7 @@ def parse_instance(
     data
         A mapping with at least `kind`; its lists may also be pandas tables, with the columns of CSV files.
     source
-        What faults call the input.
+        The name of the input in error messages.
     folder
         Where the tables and measurements lie that the document refers to; by default the working folder.
     allow_outside
@@ -100,7 +100,7 @@ def parse_instance(
     try:
         return validated(KINDS[kind].model, described, source)
     except InstanceError as error:
-        # Rows that became fewer entries, as measurements of jobs do, are no longer told by their lines.
+        # Rows that became fewer entries, as measurements of jobs do, are no longer identified by their lines.
         alike = {key: file for key, file in files.items() if len(described[key]) == len(resolved[key])}
         raise by_lines(error, alike) from None
 
@@ -108,7 +108,7 @@ def parse_instance(
 def _with_files(
     data: Mapping[str, Any], kind: str, source: str, folder: Folder
 ) -> tuple[dict[str, Any], dict[str, TableFile]]:
-    """Return a document with the lists and the catalogue that it refers to, and the CSV files of lists."""
+    """Return a document with its referenced lists and catalogue read in, and the CSV files of these lists."""
     resolved = dict(data)
     files: dict[str, TableFile] = {}
     faults = Faults()
@@ -163,7 +163,7 @@ def load(path: str | Path, allow_outside: bool = False, changes: Mapping[str, An
 
 
 def _check_changes(changes: Mapping[str, Any], kind: Any, source: str) -> None:
-    """Refuse options for running jobs where the instance is of a kind that has none."""
+    """Refuse changes of fields that instances of this kind do not have."""
     model = KINDS[kind].model if isinstance(kind, str) and kind in KINDS else None
     for field in changes:
         if model is not None and field not in model.model_fields:
@@ -172,7 +172,7 @@ def _check_changes(changes: Mapping[str, Any], kind: Any, source: str) -> None:
 
 
 def _folder_of(file: Path) -> Path:
-    """Return where the files lie that a document refers to; one that comes through a pipe lies nowhere."""
+    """Return the folder for the files that a document refers to; the working folder for a pipe."""
     return Path() if is_stream(file) else file.parent
 
 
@@ -184,7 +184,7 @@ def load_catalogue(
     Parameters
     ----------
     source
-        What faults call it, where a document refers to it; they do not repeat then what stands in it.
+        Its name in error messages, where a document refers to it; these do not quote its content then.
     allow_outside
         Whether the table that it may refer to may lie elsewhere than beside or below it.
 
@@ -206,10 +206,10 @@ def load_catalogue(
 
 
 class _BlockDumper(yaml.SafeDumper):
-    """Dumper that writes no aliases, and quotes text that our reader would take for something else."""
+    """YAML dumper that writes no aliases, and quotes text that our reader would parse as another type."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write every value out."""
+        """Return True, so that every value is written out."""
         del data
         return True
 
@@ -227,7 +227,7 @@ def to_text(instance: Instance, suffix: str = ".yaml", references: Mapping[str, 
     suffix
         ``.json`` for JSON; anything else is YAML.
     references
-        Paths of the tables that hold lists of the document; by default these stand in the text.
+        Paths of the tables that hold lists of the document; by default lists are part of the text.
     """
     paths = dict(references or {})
     data = instance.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude=set(paths))
@@ -240,7 +240,7 @@ def to_text(instance: Instance, suffix: str = ".yaml", references: Mapping[str, 
 
 
 def wants_tables(instance: Instance) -> bool:
-    """Return whether lists of an instance are so long that they are saved in tables beside its document."""
+    """Return whether lists of an instance are long enough to be saved in tables beside its document."""
     written = KINDS[instance.kind].tables
     return written is not None and written.wanted(instance)
 
@@ -264,7 +264,7 @@ def save(instance: Instance, path: str | Path, table: Literal["parquet", "csv"] 
     InstanceError
         If a file cannot be written or has another ending.
     OptionError
-        If a table is asked for that cannot hold the jobs or servers, or the document is too large for YAML.
+        If the requested table cannot hold the jobs or servers, or the document is too large for YAML.
     """
     path = Path(path)
     if path.suffix.lower() not in DOCUMENT_SUFFIXES:
@@ -283,7 +283,7 @@ def save(instance: Instance, path: str | Path, table: Literal["parquet", "csv"] 
 
 
 def _save_tables(instance: Instance, path: Path, ending: str) -> dict[str, str]:
-    """Write tables beside the document at `path`; return the key of each in the document, and its name."""
+    """Write tables beside the document at `path`; return the file name of each by its key."""
     written = KINDS[instance.kind].tables
     if written is None:
         able = " and of ".join(name for name, kind in KINDS.items() if kind.tables is not None)

@@ -1,7 +1,7 @@
-"""Files that a document refers to: where they may lie, and what they must be before they are quoted.
+"""Files that a document refers to: where they may lie, and how they are read.
 
-Whoever wrote the document may not be who runs it. So a document names files beside or below itself, and
-what is no table, document or catalogue is refused without a word of its content.
+Documents are untrusted: a document may name only files beside or below itself, and an error about a file
+that is no table, document or catalogue does not quote its content.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 @dataclass(frozen=True)
 class Folder:
-    """Where the files lie that a document refers to.
+    """The folder to which the paths in a document are relative.
 
     Parameters
     ----------
@@ -58,30 +58,30 @@ class Folder:
             return _no_pipe(path, source)
         try:
             # Links and dots are followed first, for they may lead outside.
-            found = path.resolve()
-            inside = found.is_relative_to(self.path.resolve())
+            resolved = path.resolve()
+            inside = resolved.is_relative_to(self.path.resolve())
         except (OSError, ValueError, RuntimeError):  # a loop of links, or a name that no file can have
             raise fail(source, "cannot be read: it is no path of a file") from None
         if not inside:
             what = "lies outside the folder of the document; move it there, or allow it with --allow-outside"
             raise fail(source, f"{what} (in Python: allow_outside=True)")
-        return _no_pipe(found, source)
+        return _no_pipe(resolved, source)
 
 
 def _no_pipe(path: Path, source: str) -> Path:
-    """Return the path of a file that a document names; a pipe could keep its reader waiting for ever."""
+    """Return the path of a file that a document names; refuse pipes, which could block for ever."""
     if is_stream(path):
         raise fail(source, "is a pipe or standard input, which a document cannot refer to; name a file")
     return path
 
 
 def read_file(path: Path, source: str, columns: bool = False, quoting: bool = True) -> Any:
-    """Return what a file holds; a table of many rows as `Columns` if that is asked for.
+    """Return the content of a document or table file; a table of many rows as `Columns` if `columns` is set.
 
     Parameters
     ----------
     quoting
-        Whether faults may repeat what stands in the file.
+        Whether error messages may quote the content of the file.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def read_file(path: Path, source: str, columns: bool = False, quoting: bool = Tr
 
 
 def read_list(folder: Folder, reference: str, key: str, source: str, columns: bool = False) -> Any:
-    """Return the list that a document refers to; a file may be the list or hold it under its key.
+    """Return the list in a file that a document refers to; the file may also hold it under `key`.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def read_list(folder: Folder, reference: str, key: str, source: str, columns: bo
 
 
 def _have_names(rows: Any) -> bool:
-    """Return whether data are a list of mappings with names, as every list of a document is."""
+    """Return whether rows are a list of mappings with names, as every list of a document must be."""
     if isinstance(rows, Columns):
         return "name" in rows.names or "job" in rows.names
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):

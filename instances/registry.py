@@ -1,4 +1,4 @@
-"""The data model of each kind of problem; a new kind is a folder and one line here."""
+"""Registry of the kinds of instance; a new kind is a folder and one line here."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Instances of allocation: jobs whose parameter servers and workers are to be counted."""
+"""Instances of allocation: jobs whose numbers of parameter servers and workers are to be chosen."""

@@ -1,4 +1,4 @@
-"""Allocation instances built call by call."""
+"""Builder of allocation instances, one call for each job."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class Allocation(Builder[AllocationInstance]):
         speed
             Workers → steps per second; a fit; or the fields of a speed model.
         workers, ps
-            The most there may be, or the least and the most; not for a speed that lists its workers.
+            The maximum, or minimum and maximum; not for a speed that lists its workers.
         per_worker, per_ps
-            What each takes of each resource; by default a worker takes 1 ``gpu``, or 1 of the first resource.
+            Demand of one task by resource; by default a worker takes 1 ``gpu``, or 1 of the first resource.
         fields
             Other fields of the job, such as `weight` or `deadline_s`.
         """
@@ -83,7 +83,7 @@ class Allocation(Builder[AllocationInstance]):
         )
 
     def add_jobs(self, rows: Rows) -> Self:
-        """Add jobs as a document has them, or measured throughput with the columns job, gpus, samples_per_s.
+        """Add jobs given as in a document, or measured throughput with the columns job, gpus, samples_per_s.
 
         Raises
         ------

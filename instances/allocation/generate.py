@@ -1,4 +1,4 @@
-"""Synthetic allocation instances: published speed coefficients, heavy-tailed remaining work."""
+"""Generator of allocation instances: published speed coefficients, heavy-tailed remaining work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_JOBS = 1_000_000
 RESOURCES = ("cpu", "gpu", "memory_gib", "network_gbit_per_s")
 WORKER = [(1, 4), (1, 1), (4, 12), (1, 3)]
 PS = [(1, 4), (0, 0), (4, 12), (1, 5)]
-"""What one worker and one parameter server take of each resource: least and most, integers."""
+"""Range of the demand of one worker and of one parameter server for each resource, in integers."""
 
 
 def generate_allocation(
@@ -36,7 +36,7 @@ def generate_allocation(
     seed: int = 0,
     spare: int | None = None,
 ) -> AllocationInstance:
-    """Return a random mix of jobs, in columns.
+    """Return a random allocation instance, its jobs in a `JobTable`.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def generate_allocation(
     seed
         The same seed gives the same instance.
     spare
-        Instead of the tightness: capacities are what the cheapest configurations take at random prices,
-        and up to so many units more of each resource, so that every resource binds.
+        Instead of the tightness: capacities are the demand of the cheapest configurations at random prices,
+        plus up to so many units of each resource, so that every resource binds.
 
     Raises
     ------
@@ -85,12 +85,12 @@ def generate_allocation(
 
 
 def _demands(rng: np.random.Generator, jobs: int, ranges: list[tuple[int, int]]) -> Floats:
-    """Return integer demands of one task, shape (J, R), each resource within its range."""
+    """Return random integer demands of one task of each job, shape (J, R), each resource within its range."""
     return np.column_stack([rng.integers(low, high + 1, jobs) for low, high in ranges]).astype(float)
 
 
 def _use(table: JobTable, prices: Floats) -> Floats:
-    """Return what the jobs take together, each with its configuration of least priced time; shape (R,)."""
+    """Return the total demand if each job takes its configuration of least priced time; shape (R,)."""
     ps_price, worker_price = table.ps_demand @ prices, table.worker_demand @ prices
     best = np.full(len(table), np.inf)
     best_ps, best_workers = table.min_ps.copy(), table.min_workers.copy()
@@ -102,12 +102,12 @@ def _use(table: JobTable, prices: Floats) -> Floats:
             value = time + p * ps_price + w * worker_price
             better = (value < best) & (p <= table.max_ps) & (w <= table.max_workers)
             best[better], best_ps[better], best_workers[better] = value[better], p, w
-    taken: Floats = best_ps @ table.ps_demand + best_workers @ table.worker_demand
-    return taken
+    demand: Floats = best_ps @ table.ps_demand + best_workers @ table.worker_demand
+    return demand
 
 
 def _random_prices(rng: np.random.Generator, table: JobTable) -> Floats:
-    """Return prices at which a task of each resource costs about a tenth of a job's time alone."""
+    """Return random prices at which a task's demand for each resource costs about 10 % of a job's time."""
     alone = table.remaining_steps * ps_sync_step_s(list(table.theta.T), table.batch, 1, 1)
     demand = (table.ps_demand + table.worker_demand).mean(axis=0)
     prices: Floats = 0.1 * alone.mean() / demand * rng.uniform(0.5, 2, len(demand))
@@ -115,7 +115,7 @@ def _random_prices(rng: np.random.Generator, table: JobTable) -> Floats:
 
 
 def _jobs(rng: np.random.Generator, jobs: int, resources: int, optional_share: float) -> JobTable:
-    """Return jobs of one variant, `ps_sync`; the remaining work has a Pareto tail of index 1.5."""
+    """Return random jobs with one `ps_sync` variant; the remaining work has a Pareto tail of index 1.5."""
     names = list(SPEEDS)
     model = rng.integers(len(names), size=jobs)
     theta = np.round(np.array(list(SPEEDS.values()))[model] * rng.lognormal(0, 0.2, (jobs, 5)), 6)

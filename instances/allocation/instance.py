@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _keep_table(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """Return a job table as it is: its rows were validated when it was made."""
+    """Return a job table unchanged: its rows were validated when it was made."""
     return value if isinstance(value, JobTable) else handler(value)
 
 
@@ -43,7 +43,7 @@ def _write_table(jobs: Sequence[Job], handler: SerializerFunctionWrapHandler) ->
 if TYPE_CHECKING:
     Rows = Sequence[Job]
 else:
-    Rows = tuple[Job, ...]  # what a document holds; a job table goes past the validation
+    Rows = tuple[Job, ...]  # the type in documents; a job table is not validated again
 
 Jobs = Annotated[
     Rows,
@@ -99,16 +99,16 @@ class AllocationInstance(Instance):
         return JobTable.of(self.jobs, tuple(self.resources))
 
     def figure_notes(self) -> list[str]:
-        """Say what was assumed of measured throughput, on which the plan rests."""
+        """Return the assumptions about measured throughput that may be far from the truth."""
         return [note for note in self.assumptions if note.startswith(DOUBTFUL)]
 
     def sha256(self) -> str:
-        """Return the hash of the resolved document; jobs in columns and as objects hash alike."""
+        """Return the hash of the resolved document; jobs in columns and as objects have the same hash."""
         digest = JobTable.of(self.jobs, tuple(sorted(self.resources))).sha256()
         document = self.model_dump(mode="json", exclude_none=True, exclude={"jobs"}) | {"jobs": digest}
         priced = {name: price for name, price in self.prices_usd_per_hour.items() if price}
         return self._digest(document | {"prices_usd_per_hour": priced})
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each variant of each job."""
+        """Return a table with one row for each variant of each job."""
         return self.table().to_frame()

@@ -1,10 +1,10 @@
-"""Training jobs of allocation: variants with ranges and speeds, given as figures or as measurements.
+"""Training jobs of allocation: variants with ranges of tasks and speeds, given as figures or as measurements.
 
 The rules between the fields of a job are written once, for one job and for columns of jobs alike.
 
 A variant's speed may name measurements instead of coefficients, a job a measured loss instead of its
 remaining steps. Both are fitted when the document is loaded, so that the instance, its hash and every
-result know the figures only; how they came about stands in the instance's `assumptions`.
+result hold only the fitted figures; the instance's `assumptions` say how they were fitted.
 
 Measured throughput may be a table with a row for each job and number of GPUs, as benchmarks print it. A
 step is one sample then, so that `remaining_samples` are the remaining steps, and samples per second the
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def job_rules(optional: Any, unplaced: Any, runs: Any, known: Any) -> list[Rule]:
-    """Return the rules of a job; words for {variant} and {variants} are to be filled in.
+    """Return the rules between the fields of a job; messages have the placeholders {variant} and {variants}.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class MeasuredLoss(Model):
 
 
 def or_measured_loss(schema: dict[str, Any]) -> None:
-    """Make the JSON Schema of a job accept a measured loss in place of the remaining steps."""
+    """Extend the JSON Schema of a job by a measured loss as an alternative to the remaining steps."""
     schema["properties"]["loss"] = MeasuredLoss.model_json_schema()
     require(or_field=("remaining_steps", "loss"))(schema)
 
@@ -130,7 +130,7 @@ def with_fits(data: dict[str, Any], source: str, folder: Folder) -> dict[str, An
     data
         The document; it is not changed.
     source
-        What faults call it.
+        Its name in error messages.
     folder
         Where the measurements lie.
 
@@ -159,7 +159,7 @@ SpecT = TypeVar("SpecT", MeasuredSpeed, MeasuredLoss)
 
 
 class _Fitting:
-    """The fits of one document; a file that several jobs name is fitted once."""
+    """Fits the measurements of one document; a file that several jobs name is fitted once."""
 
     def __init__(self, source: str, folder: Folder) -> None:
         self.source = source
@@ -169,7 +169,7 @@ class _Fitting:
         self._known: dict[MeasuredSpeed | MeasuredLoss, Any] = {}
 
     def job(self, job: Any, where: str) -> Any:
-        """Return a job with plain figures; what is no mapping is left for the validation to refuse."""
+        """Return a job with fitted figures; anything but a mapping is left to the validation."""
         if not isinstance(job, Mapping):
             return job
         variants = job.get("variants")
@@ -236,7 +236,7 @@ class _Fitting:
         return {**others, "remaining_steps": fit.remaining_steps}
 
     def _fit(self, model: type[SpecT], given: Any, where: str) -> Any:
-        """Return the fit that a part of the document asks for, None if there is a fault."""
+        """Return the fit to the measurements that a part of the document names, None if there is a fault."""
         from .fits import fit_loss, fit_speed
 
         try:
@@ -276,14 +276,14 @@ def _least_workers(variant: Mapping[str, Any]) -> float:
 
 
 def _ends(limits: Any) -> tuple[int, int] | None:
-    """Return the ends of a range of workers; None where it is none."""
+    """Return minimum and maximum of a range of workers; None if it is not a valid range."""
     given = (limits.get("min", 1), limits.get("max")) if isinstance(limits, Mapping) else ()
     ends = [int(end) for end in given if isinstance(end, int) or (isinstance(end, Cell) and end.isdecimal())]
     return (ends[0], ends[1]) if len(ends) == 2 and 1 <= ends[0] <= ends[1] <= MOST_WORKERS else None
 
 
 def _beyond(variant: Mapping[str, Any], fit: SpeedFit) -> list[str]:
-    """Return a warning if the variant may run where nothing was measured."""
+    """Return a warning if the range of a variant goes beyond the measured one."""
     for key, (low, high) in (("ps", fit.range.ps), ("workers", fit.range.workers)):
         limits = variant.get(key)
         ends = [limits.get("min", 1), limits.get("max")] if isinstance(limits, Mapping) else []
@@ -304,7 +304,7 @@ HOUR_S = 3600.0
 UNKNOWN_WORK = "remaining_samples is not given: an hour of work on the fewest GPUs measured"
 FALLING_SPEED = "samples_per_s falls with every GPU that is added; is it a time in place of a speed?"
 DOUBTFUL = (UNKNOWN_WORK, FALLING_SPEED)
-"""How those of the assumptions begin that a plan rests on, and that may be far from the truth."""
+"""First words of the assumptions that affect the plan and may be far from the truth."""
 
 
 class ThroughputRow(Model):
@@ -331,18 +331,18 @@ class ThroughputRow(Model):
 
 
 def is_throughput(rows: Any) -> bool:
-    """Return whether a list of jobs is a table of throughput."""
+    """Return whether a list of jobs is a table of measured throughput."""
     first = rows[0] if isinstance(rows, Sequence) and not isinstance(rows, str) and rows else None
     return isinstance(first, Mapping) and "name" not in first and ("job" in first or "samples_per_s" in first)
 
 
 def with_throughput(data: dict[str, Any], source: str) -> dict[str, Any]:
-    """Return a document whose table of throughput, if it has one, is a list of jobs.
+    """Return a document with its table of measured throughput, if it has one, replaced by jobs.
 
     Raises
     ------
     InstanceError
-        If a row is wrong, one configuration stands twice, or rows of one job contradict each other.
+        If a row is wrong, one configuration occurs twice, or rows of one job contradict each other.
     """
     if not is_throughput(data.get("jobs")):
         return data
@@ -367,25 +367,25 @@ def with_throughput(data: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 def _contradictions(rows: list[tuple[int, ThroughputRow]]) -> list[tuple[int, str, str]]:
-    """Return index, column and what is wrong of rows of one job that do not go together."""
-    found = []
+    """Return the contradictions between rows of one job, as row index, column and message."""
+    clashes = []
     seen: set[tuple[str, int]] = set()
     first = rows[0][1]
     for index, row in rows:
         if (row.gpu_model, row.gpus) in seen:
             what = f"is {row.gpus} a second time for job {row.job!r}; each number of GPUs stands once"
-            found.append((index, "gpus", what))
+            clashes.append((index, "gpus", what))
         seen.add((row.gpu_model, row.gpus))
         for key in OF_A_JOB:
             one, other = getattr(first, key), getattr(row, key)
             if one != other:
                 what = f"is {other}, but {one} in the first row of job {row.job!r}; it is the same in all"
-                found.append((index, key, what))
-    return found
+                clashes.append((index, key, what))
+    return clashes
 
 
 def _job(name: str, rows: list[ThroughputRow]) -> dict[str, Any]:
-    """Return a job with a variant for each GPU model."""
+    """Return a job with a variant for each GPU model, as a document has it."""
     fewest = min(rows, key=lambda row: row.gpus)
     own = {key: value for key in OF_A_JOB[1:] if (value := getattr(fewest, key)) is not None}
     models = dict.fromkeys(row.gpu_model for row in rows)
@@ -412,7 +412,7 @@ def _job(name: str, rows: list[ThroughputRow]) -> dict[str, Any]:
 
 
 def _notes(by_job: Mapping[str, list[ThroughputRow]]) -> list[str]:
-    """Return what is assumed, and what looks like a wrong unit."""
+    """Return the assumptions about remaining work, and warnings about speeds that look like times."""
     notes = ["A step is one sample; only the numbers of GPUs that were measured are offered."]
     assumed = [name for name, rows in by_job.items() if rows[0].remaining_samples is None]
     if assumed:
@@ -424,7 +424,7 @@ def _notes(by_job: Mapping[str, list[ThroughputRow]]) -> list[str]:
 
 
 def _falls(rows: list[ThroughputRow]) -> bool:
-    """Return whether more GPUs are slower throughout, on every GPU model that has several measurements."""
+    """Return whether more GPUs are slower throughout, on every GPU model with several measurements."""
     pairs = [
         (one, other)
         for one in rows

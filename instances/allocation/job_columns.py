@@ -1,9 +1,9 @@
-"""Large tables of jobs: columns are read and checked as a whole, without one object for each row.
+"""Fast reading of large tables of jobs: columns are checked as a whole, without an object for each row.
 
-What a cell may hold is asked of the field types of `Job`, `Variant`, `Range` and the speed models, and
-the rules between fields are `job_rules`. A check may suspect a row that is fine, but never passes one
-that is not. Suspects are judged one by one like the rows of all small tables, which says what is wrong
-with them; should one be accepted, the whole table is read that way.
+The allowed values of a cell are those of the field types of `Job`, `Variant`, `Range` and the speed models;
+the rules between fields are `job_rules`. A check may suspect a valid row, but never accepts an invalid one.
+Suspect rows are validated one by one as in small tables, which gives the error messages; if one of them
+turns out to be valid, the whole table is read row by row.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from .job_table import MODELS, MOST_THETA, TABLE, JobTable, offsets
 
 NO_MODEL = -2
 COLUMNS_OF_A_VARIANT = 20
-"""Arrays made for each variant, whether the table has these columns or not; two more for each resource."""
+"""Arrays that are made for each variant, even without such columns; two more for each resource."""
 
 
 class JobColumns:
-    """What the columns of a table of jobs say, and which rows may be wrong.
+    """The parsed columns of a table of jobs, and which rows may be invalid.
 
     Attributes
     ----------
     wrong
-        Which rows may break a rule, shape (J,); every row that breaks one is among them.
+        Which rows may break a rule, shape (J,); includes every row that breaks one.
     resources
-        Those that the document knows.
+        The resources of the document.
     unknown
-        Demands for others: number of the variant, key, resource, and the rows that have one.
+        Demands for other resources: number of the variant, key, resource, and the rows that have one.
     """
 
     def __init__(self, columns: Columns, resources: tuple[str, ...]) -> None:
@@ -65,7 +65,7 @@ class JobColumns:
 
     @classmethod
     def too_wide(cls, columns: Columns, resources: int) -> bool:
-        """Return whether columns of all variants would take too much memory, as in a hostile table."""
+        """Return whether the columns of all variants would take too much memory, as in a hostile table."""
         variants = len({name.split(".")[1] for name in columns.names if name.startswith("variants.")})
         width = len(columns.names) + variants * (COLUMNS_OF_A_VARIANT + 2 * resources)
         return len(columns) * width > MOST_CELLS
@@ -73,26 +73,26 @@ class JobColumns:
     # Cells
 
     def _given(self, name: str) -> Flags:
-        """Return where a column, or one of the columns under a name, has a cell."""
+        """Return which rows have a value in a column, or in one of the columns under a name."""
         given = np.zeros(len(self), dtype=bool)
         for column in self._under.get(name, [name] if name in self._unread else []):
             given |= self._columns.given(column)
         return given
 
     def _listed(self, name: str) -> int:
-        """Return how many sets of columns name.0, name.1, … there are."""
+        """Return the number of sets of columns name.0, name.1, …"""
         return next(count for count in itertools.count() if f"{name}.{count}" not in self._under)
 
     def _take(self, name: str) -> bool:
-        """Return whether there is such a column; from now on it is one that is known."""
-        there = name in self._unread
+        """Return whether the table has a column, and mark it as read."""
+        present = name in self._unread
         self._unread.discard(name)
-        return there
+        return present
 
     def _number(
         self, name: str, model: type[BaseModel], field: str = "", needed: Flags | bool = False
     ) -> tuple[Floats, Flags]:
-        """Return a column of numbers, and where it has a cell; elsewhere stands the default of the field.
+        """Return a column of numbers with the field's default for empty cells, and which cells are not empty.
 
         Parameters
         ----------
@@ -118,7 +118,7 @@ class JobColumns:
         return codes, words, self._columns.given(name)
 
     def _choice(self, name: str, codes_of: Mapping[str, int], default: int) -> Ints:
-        """Return the code of each cell of a column that allows few words."""
+        """Return the code of each cell of a column with few allowed words."""
         codes, words, given = self._words(name)
         # An empty cell has the index -1, which is the last entry.
         coded = np.array([*(codes_of.get(str(word), NO_MODEL) for word in words), NO_MODEL])[codes]
@@ -126,14 +126,14 @@ class JobColumns:
         return np.where(given, coded, default)
 
     def _names(self, name: str) -> tuple[Ints, list[str]]:
-        """Return a column of names that must be there, as indices into a list; −1 where one is wrong."""
+        """Return a column of required names as indices into a list, −1 for an invalid one."""
         codes, names, _ = self._words(name)
         # A cell without a name has the index -1, which is the last entry.
         good = np.array([*_are_names(names), False])
         return np.where(good[codes], codes, -1), names
 
     def _shared_names(self, name: str) -> Ints:
-        """Return a column of names in codes that all columns share; −1 where there is none or a wrong one."""
+        """Return a column of names in codes that all columns share, −1 for an empty or invalid cell."""
         codes, names = self._names(name)
         shared = [self._codes.setdefault(word, len(self._codes)) for word in names]
         return np.where(codes < 0, -1, np.array([*shared, -1])[codes])
@@ -167,10 +167,10 @@ class JobColumns:
         self._optional = optional == 1
 
     def _check_variants(self) -> None:
-        """Variants stand one after the other, are called differently, and the current one is among them."""
+        """Check that variants are contiguous and have different names, and that the current one exists."""
         count = max(1, len(self._variants))
         self._present = np.zeros((len(self), count), dtype=bool)
-        # A variant that is not there has a negative name of its own, which no other one repeats.
+        # An absent variant has a unique negative code in place of its name.
         names = np.tile(-1 - np.arange(count), (len(self), 1))
         for v, variant in enumerate(self._variants):
             self._present[:, v] = variant["present"]
@@ -185,27 +185,27 @@ class JobColumns:
     # Variants
 
     def _read_variant(self, v: int) -> dict[str, Any]:
-        """Return the columns of one variant; everything is checked only where there is one."""
+        """Return the columns of one variant; they are checked only in rows that have this variant."""
         at = f"variants.{v}"
         present = self._given(at)
-        found: dict[str, Any] = {"present": present, "name": self._shared_names(f"{at}.name")}
+        columns: dict[str, Any] = {"present": present, "name": self._shared_names(f"{at}.name")}
         codes = {name: code for code, name in enumerate(MODELS)} | {"table": TABLE}
-        model = found["model"] = self._choice(f"{at}.speed.model", codes, NO_MODEL)
-        self.wrong |= present & ((found["name"] < 0) | (model == NO_MODEL))
+        model = columns["model"] = self._choice(f"{at}.speed.model", codes, NO_MODEL)
+        self.wrong |= present & ((columns["name"] < 0) | (model == NO_MODEL))
         ranges = {key: self._range(f"{at}.{key}") for key in ("workers", "ps")}
         for key, (given, low, high) in ranges.items():
-            found[f"min_{key}"], found[f"max_{key}"] = _whole(given * low), _whole(given * high)
+            columns[f"min_{key}"], columns[f"max_{key}"] = _whole(given * low), _whole(given * high)
         self.wrong |= broken(variant_rules(_sort_of(model), *ranges["workers"][:2], *ranges["ps"][:2]))
         for key, needed in (("worker_demand", True), ("ps_demand", False)):
-            found[key] = self._demand(v, key)
+            columns[key] = self._demand(v, key)
             if needed:
                 self.wrong |= present & ~self._given(f"{at}.{key}")
-        found |= self._formula(f"{at}.speed", model, present)
-        found["rows"] = self._measured(f"{at}.speed.rows", (model == TABLE) & present)
-        return found
+        columns |= self._formula(f"{at}.speed", model, present)
+        columns["rows"] = self._measured(f"{at}.speed.rows", (model == TABLE) & present)
+        return columns
 
     def _range(self, at: str) -> tuple[Flags, Floats, Floats]:
-        """Return which rows have a range, and its ends."""
+        """Return which rows have a range, and its minimum and maximum."""
         given = self._given(at)
         low, _ = self._number(f"{at}.min", Range)
         high, _ = self._number(f"{at}.max", Range, needed=given)
@@ -213,7 +213,7 @@ class JobColumns:
         return given, low, high
 
     def _demand(self, v: int, key: str) -> Floats:
-        """Return what one task takes of each known resource, shape (J, R)."""
+        """Return the demand of one task for each known resource, shape (J, R)."""
         at = f"variants.{v}.{key}"
         amounts = np.zeros((len(self), len(self.resources)))
         places = {resource: r for r, resource in enumerate(self.resources)}
@@ -242,7 +242,7 @@ class JobColumns:
         return {"theta": theta, "batch": batch}
 
     def _measured(self, at: str, wanted: Flags) -> list[tuple[Flags, Floats, Floats, Floats]]:
-        """Return for each numbered row where it is, and its parameter servers, workers and speed."""
+        """Return for each numbered row of measured speeds its mask, parameter servers, workers and speed."""
         rows = []
         before, keys = wanted, []
         for k in range(self._listed(at)):
@@ -252,7 +252,7 @@ class JobColumns:
             speed, _ = self._number(f"{at}.{k}.steps_per_s", SpeedRow, needed=row)
             self.wrong |= row & ~before
             rows.append((row, ps, workers, speed))
-            # The pair as one number; a row that is not there has a negative one of its own.
+            # The pair as one number; an absent row has a unique negative one.
             keys.append(np.where(row, _whole(workers) * 2**31 + _whole(ps), -1 - k))
             before = row
         self.wrong |= wanted & ~(rows[0][0] if rows else np.zeros(len(self), dtype=bool))
@@ -263,7 +263,7 @@ class JobColumns:
     # The table
 
     def table(self) -> JobTable:
-        """Return the jobs as a table; only if no row is wrong."""
+        """Return the jobs as a `JobTable`; only if no row is invalid."""
         first = offsets(self._present.sum(axis=1))
         ranges = ("min_workers", "max_workers", "min_ps", "max_ps")
         others = ("worker_demand", "ps_demand", "model", "theta", "batch")
@@ -279,11 +279,11 @@ class JobColumns:
         )
 
     def _of_variants(self, key: str) -> Any:
-        """Return a column of the variants, in the order of their jobs."""
+        """Return one column of all variants, in the order of their jobs."""
         return np.stack([variant[key] for variant in self._variants], axis=1)[self._present]
 
     def _rows(self) -> dict[str, Any]:
-        """Return the columns of the measured speeds."""
+        """Return the columns of the measured speeds of a `JobTable`."""
         counts = np.zeros(self._present.shape, dtype=np.int64)
         parts: list[Floats] = []
         for v, variant in enumerate(self._variants):
@@ -303,20 +303,20 @@ class JobColumns:
 
 
 def _sort_of(model: Ints) -> tuple[Flags, Flags, Flags]:
-    """Return what `variant_rules` asks of the speed models with these codes."""
+    """Return masks of the speed models with these codes, for `variant_rules`: table, ring, other formula."""
     ring = model == MODELS.index("ring_allreduce")
     return model == TABLE, ring, (model >= 0) & ~ring
 
 
 def _repeats(keys: Ints) -> Flags:
-    """Return which rows of keys, shape (J, K), have the same key twice."""
+    """Return which rows of keys, shape (J, K), contain a key twice."""
     ordered = np.sort(keys, axis=1)
     repeats: Flags = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     return repeats
 
 
 class _Allowed(NamedTuple):
-    """The numbers that a field allows, and what stands for an empty cell: its default, NaN for None, or 0."""
+    """The numbers that a field allows, and the value of an empty cell: its default, NaN for None, or 0."""
 
     least: float
     most: float
@@ -341,7 +341,7 @@ LONGEST_NAME: int = next(mark.max_length for mark in marks_of(Name) if hasattr(m
 
 
 def _by_prefix(names: Iterable[str]) -> dict[str, list[str]]:
-    """Return the columns under every name that they lead through."""
+    """Return the columns under each dotted prefix of their names."""
     under: dict[str, list[str]] = {}
     for name in names:
         for dot in re.finditer(r"\.", name):
@@ -350,7 +350,7 @@ def _by_prefix(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _are_names(texts: Sequence[str]) -> list[bool]:
-    """Return which texts a field takes for a name."""
+    """Return which texts are valid names."""
     if "".join(texts).isprintable() and all(map(str.strip, texts)):
         return [length <= LONGEST_NAME for length in map(len, texts)]
     return list(map(_is_name, texts))
@@ -365,15 +365,15 @@ def _whole(values: Floats) -> Ints:
 
 
 HEAD = 1_000
-"""Rows that are checked before the others are looked at."""
+"""Rows at the start of a table that are checked before the others."""
 CHUNK = 256
 MOST_DOUBTS = 20_000
-"""Rows that a rule may suspect in vain, until the whole table is read row by row."""
+"""Suspect rows that are validated one by one before the whole table is read row by row."""
 _MEASUREMENTS = re.compile(r"loss(\..*)?|variants\.[0-9]+\.speed\.measurements")
 
 
 def read_allocation(columns: Columns, data: Mapping[str, Any], source: str) -> AllocationInstance | None:
-    """Return the instance whose jobs are a table in columns.
+    """Return the instance whose jobs are a table in columns, or None if it has to be read row by row.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ def read_allocation(columns: Columns, data: Mapping[str, Any], source: str) -> A
     data
         The rest of the document.
     source
-        What faults call the document.
+        The name of the document in error messages.
 
     Returns
     -------
@@ -425,12 +425,12 @@ def read_allocation(columns: Columns, data: Mapping[str, Any], source: str) -> A
 def _refuse_faulty(
     columns: Columns, suspects: Ints, data: Mapping[str, Any], source: str, others: bool = False
 ) -> None:
-    """Raise the faults of the first faulty rows among the suspects, if there are any.
+    """Raise the faults of the first invalid rows among the suspects, if there are any.
 
     Parameters
     ----------
     others
-        Whether there are more rows, which nobody has looked at.
+        Whether there are more rows, which have not been checked.
     """
     faulty: dict[int, dict[str, Any]] = {}
     for start in range(0, min(len(suspects), MOST_DOUBTS), CHUNK):
@@ -460,12 +460,12 @@ def _accepted(row: dict[str, Any], source: str) -> bool:
 
 
 def _renumbered(path: str, indices: list[int]) -> str:
-    """Return a path with the index that its job has in the whole table."""
+    """Return the path of a fault with the index of its job in the whole table."""
     return re.sub(r"^jobs\[([0-9]+)\]", lambda match: f"jobs[{indices[int(match[1])]}]", path)
 
 
 def _unknown_resources(jobs: JobColumns, source: str) -> list[Fault]:
-    """Return the faults of demands for what the document does not have, of the first hundred such jobs."""
+    """Return the faults of demands for unknown resources, of the first hundred jobs that have one."""
     first = sorted({j for _, _, _, rows in jobs.unknown for j in rows[:MOST_FAULTS].tolist()})[:MOST_FAULTS]
     return [
         Fault(source, *complaint)

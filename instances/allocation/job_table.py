@@ -1,7 +1,7 @@
-"""Jobs in columns: the table that every method computes with, and its Parquet and CSV files.
+"""Jobs in columns: the table that all allocation solvers use, and its Parquet and CSV files.
 
-A table holds a million jobs. It is a sequence of `Job` objects that are made one by one when they are
-asked for. Ragged parts are cut by offsets: the variants of job j are `first_variant[j]` to
+A table holds a million jobs. It is a sequence of `Job` objects, each made when it is
+accessed. Ragged parts are cut by offsets: the variants of job j are `first_variant[j]` to
 `first_variant[j + 1]`, the measured rows of variant v `first_row[v]` to `first_row[v + 1]`. Files are
 written column by column.
 """
@@ -47,7 +47,7 @@ class JobTable(Sequence[Job]):
     deadline_s, unplaced_s
         Shape (J,); infinite where a job has no deadline, NaN where it is not optional.
     current_variant, current_ps, current_workers
-        Shape (J,); row of the variant a job runs with now, -1 where it does not run.
+        Shape (J,); row of the variant with which a job runs now, -1 where it does not run.
     first_variant
         Shape (J + 1,).
     variant_names, worker_demand, ps_demand
@@ -99,7 +99,7 @@ class JobTable(Sequence[Job]):
 
     @classmethod
     def of(cls, jobs: Sequence[Job], resources: tuple[str, ...]) -> JobTable:
-        """Return jobs in columns, with demands in the order of `resources`."""
+        """Return a table of the jobs, with demands in the order of `resources`."""
         if isinstance(jobs, JobTable):
             return jobs._with_resources(resources)
         variants = [variant for job in jobs for variant in job.variants]
@@ -166,7 +166,7 @@ class JobTable(Sequence[Job]):
         return np.repeat(np.arange(len(self)), np.diff(self.first_variant))
 
     def sha256(self) -> str:
-        """Return the hash of everything in the table."""
+        """Return the hash of all columns of the table."""
         digest = hashlib.sha256()
         for field in fields(self):
             column = getattr(self, field.name)
@@ -177,7 +177,7 @@ class JobTable(Sequence[Job]):
         return digest.hexdigest()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each variant of each job."""
+        """Return a table of pandas with one row for each variant of each job."""
         import pandas as pd
 
         owner = self.owner
@@ -250,7 +250,7 @@ def _ints(values: Iterable[int]) -> Ints:
 
 
 def offsets(counts: Ints) -> Ints:
-    """Return where each part begins in a column of parts of these lengths, and where the last one ends."""
+    """Return the offsets of the parts of a ragged column, from the lengths of the parts."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
@@ -287,7 +287,7 @@ def _theta(variant: Variant) -> list[float]:
 
 
 def write_jobs(table: JobTable, path: Path) -> None:
-    """Write jobs to a Parquet or CSV file, as its ending says.
+    """Write jobs to a Parquet or CSV file, as the ending of the path says.
 
     Raises
     ------
@@ -302,7 +302,7 @@ def write_jobs(table: JobTable, path: Path) -> None:
 
 
 def _columns(table: JobTable) -> Iterator[tuple[str, Any]]:
-    """Yield name and cells of each column; columns that hold nothing but defaults are left out."""
+    """Yield name and cells of each column; columns that hold only defaults are left out."""
     import pyarrow as pa
 
     yield "name", pa.array(table.names, type=pa.string())
@@ -347,10 +347,10 @@ def _variant_columns(table: JobTable, v: int, present: Flags) -> Iterator[tuple[
         ("workers", table.min_workers, table.max_workers),
         ("ps", table.min_ps, table.max_ps),
     ):
-        there = present & (high[at] > 0)
-        if there.any():
-            yield f"{key}.min", _cells(low[at], there)
-            yield f"{key}.max", _cells(high[at], there)
+        has_range = present & (high[at] > 0)
+        if has_range.any():
+            yield f"{key}.min", _cells(low[at], has_range)
+            yield f"{key}.max", _cells(high[at], has_range)
     yield (
         "speed.model",
         _words((*MODELS, "table"), np.where(present, table.model[at] % (len(MODELS) + 1), -1)),
@@ -365,25 +365,25 @@ def _variant_columns(table: JobTable, v: int, present: Flags) -> Iterator[tuple[
 
 
 def _measured_columns(table: JobTable, at: Ints) -> Iterator[tuple[str, Any]]:
-    """Yield name and cells of each column of measured speeds; `at` is −1 where there is no variant."""
+    """Yield name and cells of each column of measured speeds; `at` is −1 for jobs without this variant."""
     counts = np.where(at < 0, 0, np.diff(table.first_row)[at])
     for k in range(int(counts.max())):
-        there = counts > k
-        row = np.where(there, table.first_row[at] + k, 0)
-        yield f"speed.rows.{k}.workers", _cells(table.row_workers[row], there)
-        yield f"speed.rows.{k}.ps", _cells(table.row_ps[row], there)
-        yield f"speed.rows.{k}.steps_per_s", _cells(table.row_steps_per_s[row], there)
+        given = counts > k
+        row = np.where(given, table.first_row[at] + k, 0)
+        yield f"speed.rows.{k}.workers", _cells(table.row_workers[row], given)
+        yield f"speed.rows.{k}.ps", _cells(table.row_ps[row], given)
+        yield f"speed.rows.{k}.steps_per_s", _cells(table.row_steps_per_s[row], given)
 
 
-def _cells(values: Any, there: Flags) -> pa.Array:
-    """Return numbers as cells, null where there is none."""
+def _cells(values: Any, given: Flags) -> pa.Array:
+    """Return numbers as cells, null where `given` is false."""
     import pyarrow as pa
 
-    return pa.array(values, mask=~there)
+    return pa.array(values, mask=~given)
 
 
 def _words(words: tuple[str, ...], codes: Ints) -> pa.Array:
-    """Return a few words as cells, null where the code is −1."""
+    """Return words as cells by their codes, null where the code is −1."""
     import pyarrow as pa
 
     return pa.array(words, type=pa.string()).take(pa.array(codes, mask=codes < 0))

@@ -1,1 +1,1 @@
-"""What every kind of instance stands on: fields, errors, faults, hardware, texts."""
+"""Shared parts of all kinds of instance: fields, errors, faults, hardware, texts."""

@@ -1,4 +1,4 @@
-"""Names of the types of arrays."""
+"""Type aliases of NumPy arrays."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,5 +9,5 @@ Flags = NDArray[np.bool_]
 
 
 def narrow(column: Ints) -> Ints:
-    """Return a column of numbers in 32 bits, half of the memory to be read."""
+    """Return a column of integers in 32 bits, which halves its memory traffic."""
     return column.astype(np.int32)

@@ -1,7 +1,7 @@
 """Base class of all instances: kind, name, assumptions, canonical form, hash, uncertainty intervals.
 
-An instance may say between which ends some of its figures lie; it is scaled to the instance of either
-end. A notebook shows an object as a short HTML table, without scripts, in light and dark.
+Some figures of an instance may have intervals; `at_ends` returns the instance with all of them at the
+lower or upper end. A notebook shows an object as a short HTML table, without scripts, in light and dark.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 ENDS = ("low", "middle", "high")
-"""The ends of all intervals together, and what the instance itself has."""
+"""The scenarios of an uncertain instance: all figures at their lower ends, as given, at their upper ends."""
 EACH = "*"
 
 
@@ -54,7 +54,7 @@ class Uncertain(Model):
 
 
 def scaled(document: Any, pointer: str, factor: float) -> Iterator[Complaint]:
-    """Multiply the figures that a pointer names; yield what is wrong with it."""
+    """Multiply the figures that a JSON pointer names, in place; yield complaints about the pointer."""
     parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")]
     if parts[0] or len(parts) < 2:
         yield pointer, "is no pointer; write such as /layers/0/compute_s/h100"
@@ -73,7 +73,7 @@ def scaled(document: Any, pointer: str, factor: float) -> Iterator[Complaint]:
 
 
 def _keys(holder: Any, part: str) -> list[tuple[Any, Any]]:
-    """Return the entries of a list or mapping that a part of a pointer names."""
+    """Return the entries of a container that one part of a JSON pointer names, as (container, key)."""
     if isinstance(holder, MutableMapping):
         keys: list[Any] = list(holder) if part == EACH else [part] if part in holder else []
     elif isinstance(holder, MutableSequence):
@@ -89,19 +89,19 @@ CELL = 'style="text-align:{align};padding:0.15em 0.8em 0.15em 0;border:none;back
 
 
 def figure(value: float | None) -> str:
-    """Return a number with at most seven digits; an unknown one is a dash."""
+    """Return a number as text with at most seven digits; a dash for None."""
     return "–" if value is None else f"{value:,.7g}"
 
 
 def percent(value: float | None) -> str:
-    """Return a share in per cent; an unknown one is a dash."""
+    """Return a share as text in per cent; a dash for None."""
     return "–" if value is None else f"{100 * value:.3g} %"
 
 
 def card(
     title: str, lines: Iterable[str], columns: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()
 ) -> str:
-    """Return a fragment of HTML, everything in it escaped.
+    """Return the HTML fragment for a notebook, with all text escaped.
 
     Parameters
     ----------
@@ -131,10 +131,10 @@ def _row(tag: str, cells: Sequence[str]) -> str:
 
 
 TOLD_APART = 1e15
-"""Doubles have 53 bits, about 16 decimal digits."""
+"""Ratio of two figures beyond which their sum loses the smaller: doubles have about 16 decimal digits."""
 
 ProblemKind = str
-"""Which decision is to be made: the name of a kind in the registry of each floor."""
+"""The kind of problem: its name in the registries of instances, formulations, solvers and planner."""
 
 
 class Instance(Checked):
@@ -158,7 +158,7 @@ class Instance(Checked):
 
     model_config = ConfigDict(json_schema_extra=require("schema_version", "kind"))
     chosen_with_solve: ClassVar[tuple[str, ...]] = ()
-    """Fields that options of `solve` set; a result repeats them, so that it is checked against the same."""
+    """Fields that options of `solve` set; a result repeats them, so that its check uses the same values."""
 
     schema_version: SchemaVersion = 1
     kind: ProblemKind
@@ -172,11 +172,11 @@ class Instance(Checked):
         return self.model_dump(mode="json", exclude_none=True)
 
     def chosen(self) -> dict[str, Any]:
-        """Return the fields that options of `solve` set as plain data, None where they say nothing."""
+        """Return the fields that options of `solve` set as plain data, None where they are not set."""
         return self.model_dump(mode="json", include=set(self.chosen_with_solve))
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy with other values for some fields of the document, checked like a new instance.
+        """Return a copy with other values for some fields of the document, validated like a new instance.
 
         A list may also be given as a pandas table, with the columns of CSV files.
 
@@ -190,7 +190,7 @@ class Instance(Checked):
         return validated(type(self), {**kept, **given}, self.name)
 
     def at_ends(self) -> dict[str, Self]:
-        """Return the instance with all uncertain figures at their low ends, as it is, and at their high ends.
+        """Return the instance with all uncertain figures at their low ends, as given, and at their high ends.
 
         Raises
         ------
@@ -204,18 +204,18 @@ class Instance(Checked):
                 f"{self.name}: has no intervals, so that all ends are one; give the field uncertainty, "
                 "or make the instance with 'clusterplan predict --output'"
             )
-        found: dict[str, Self] = {}
+        scenarios: dict[str, Self] = {}
         for end in ENDS:
             document = self.document()
             del document["uncertainty"]
             for index, one in enumerate(self.uncertainty if end != "middle" else ()):
                 wrong = scaled(document, one.figure, one.low if end == "low" else one.high)
                 refuse_faults(self.name, ((f"uncertainty[{index}].figure", f"{p!r} {w}") for p, w in wrong))
-            found[end] = validated(type(self), document, f"{self.name}, {end} end")
-        return found
+            scenarios[end] = validated(type(self), document, f"{self.name}, {end} end")
+        return scenarios
 
     def sha256(self) -> str:
-        """Return the hash of the resolved canonical document, tables included.
+        """Return the hash of the canonical form of the resolved document, tables included.
 
         Two files that mean the same have the same hash: defaults are filled in, keys are sorted.
         """
@@ -231,11 +231,11 @@ class Instance(Checked):
         raise NotImplementedError
 
     def figure_notes(self) -> list[str]:
-        """Say which figures nobody gave, or look as if they were in another unit than the field's."""
+        """Return warnings about figures that were assumed, or look as if they were in another unit."""
         return []
 
     def scale_notes(self) -> list[str]:
-        """Say which figures are so unlike that doubles lose the smaller ones when all are added up."""
+        """Return warnings about columns whose figures differ so much that sums lose the smaller ones."""
         notes = []
         for name, column in self.to_frame().select_dtypes("number").items():
             amounts = column.abs()
@@ -248,7 +248,7 @@ class Instance(Checked):
         return notes
 
     def sizes(self) -> dict[str, int]:
-        """Return how many rows each list of the document has, such as jobs and servers."""
+        """Return the number of rows of each list of the document, such as jobs and servers."""
         return {
             field: len(rows)
             for field in type(self).model_fields
@@ -258,7 +258,7 @@ class Instance(Checked):
         }
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the HTML that a notebook shows."""
         lines = [f"{self.kind} instance", self.source or "", *self.assumptions]
         rows = [(name, f"{count:,}") for name, count in self.sizes().items()]
         return card(self.name, lines, (), rows)

@@ -1,8 +1,8 @@
-"""Errors that a user can cause and mend, and the escaping of untrusted text in messages.
+"""Errors that a user can cause and correct, and the escaping of untrusted text in messages.
 
-Each error says what is wrong and what is allowed. Text that is not printable could command a terminal, so
-that it is written as an escape. The command line loads this module when it starts: it imports nothing
-heavy.
+Each error says what is wrong and what is allowed. Text that is not printable could control a terminal, so
+that it is written as an escape. The command line loads this module when it starts: it imports no large
+library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COMMANDS = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""Return text without control characters, as something to be read by people; new lines and tabs stay.
+    r"""Return text with control characters escaped for display; new lines and tabs stay.
 
     Others are written as in a string of Python or JSON: ``\x1b``, or ``\u202e`` from 0x7f on, so that JSON
     still means the same.
@@ -36,18 +36,18 @@ def one_line(text: str) -> str:
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """Return a long text cut in the end."""
+    """Return a text cut at the end if it is longer than `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def some(names: Iterable[str], most: int = 10) -> str:
-    """List the first few names."""
+    """Return the first few names as text, with … if there are more."""
     listed = list(islice(names, most + 1))
     return ", ".join(listed[:most]) + (", …" if len(listed) > most else "")
 
 
 def shown(value: Any, most: int = 60) -> str:
-    """Return how Python writes a value, cut where it is long; only the beginning is looked at."""
+    """Return a value in Python notation, cut if it is long; only its beginning is formatted."""
     text = ""
     for piece in _written(value, most):
         text += piece
@@ -57,7 +57,7 @@ def shown(value: Any, most: int = 60) -> str:
 
 
 def _written(value: Any, most: int) -> Iterator[str]:
-    """Yield the text of plain data piece by piece."""
+    """Yield the Python notation of plain data piece by piece."""
     if isinstance(value, str):
         yield repr(str(value[: most + 1]))
     elif isinstance(value, dict):
@@ -90,7 +90,7 @@ LONGEST_PART = 2_000
 
 
 class ClusterplanError(Exception):
-    """Base of every error whose text is meant for the user."""
+    """Base of all errors whose text is meant for the user."""
 
 
 class OptionError(ClusterplanError):
@@ -98,31 +98,31 @@ class OptionError(ClusterplanError):
 
 
 class RefusedError(OptionError):
-    """A question that can be understood, to which nothing that was named is an answer."""
+    """A valid request that none of the named solvers or options can fulfil."""
 
 
 class UnavailableError(ClusterplanError):
-    """A solver or library that is known but not installed or not loadable here."""
+    """A solver or library that is known but not installed, or cannot be loaded here."""
 
 
 class TooLargeError(ClusterplanError):
-    """An instance whose explicit model would not fit this method's stated size."""
+    """An instance whose explicit model would exceed the size limit of a method."""
 
 
 class OutOfTimeError(TooLargeError):
-    """Work that the time limit did not suffice for, and that has nothing to show before its end."""
+    """Work that exceeded its time limit without a partial result."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong in an input.
+    """One fault of an input.
 
     Parameters
     ----------
     source
-        File name, or what the input is called where there is no file.
+        File name, or the name of the input where there is no file.
     path
-        Where inside it, such as ``jobs[3].variants[0].speed.theta``; empty for the whole.
+        The place inside it, such as ``jobs[3].variants[0].speed.theta``; empty for the whole.
     what
         What is wrong and what is allowed, in one line.
     """
@@ -146,7 +146,7 @@ class InstanceError(ClusterplanError):
     more
         How many more there are.
     stopped
-        Whether reading stopped before the end of the input, so that nobody knows how many more there are.
+        Whether reading stopped before the end of the input, so that the number of further faults is unknown.
 
     Attributes
     ----------
@@ -155,9 +155,9 @@ class InstanceError(ClusterplanError):
     """
 
     def __init__(self, faults: Iterable[Fault], more: int = 0, stopped: bool = False) -> None:
-        found = iter(faults)
-        self.faults = tuple(itertools.islice(found, MOST_FAULTS))
-        self.more = more + sum(1 for _ in found)
+        remaining = iter(faults)
+        self.faults = tuple(itertools.islice(remaining, MOST_FAULTS))
+        self.more = more + sum(1 for _ in remaining)
         self.stopped = stopped
         super().__init__("\n".join([*map(str, self.faults), *self._rest()]))
 
@@ -169,7 +169,7 @@ class InstanceError(ClusterplanError):
 
 
 def refuse_faults(source: str, complaints: Iterable[tuple[str, str]]) -> None:
-    """Raise one fault for each complaint, which is a path inside the source and what is wrong there.
+    """Raise an `InstanceError` with one fault for each complaint, a pair of path and message.
 
     Raises
     ------
@@ -182,9 +182,9 @@ def refuse_faults(source: str, complaints: Iterable[tuple[str, str]]) -> None:
 
 
 class Faults:
-    """The faults that are found while a long input is read: as many are kept as an error names.
+    """Collects the faults of a long input; as many are kept as an error lists, the others are counted.
 
-    A reader that finds one fault after the other stops once it has enough of them.
+    A reader calls `stop` after each fault and ends once the list is full.
     """
 
     def __init__(self) -> None:
@@ -193,14 +193,14 @@ class Faults:
         self._stopped = False
 
     def add(self, fault: Fault) -> None:
-        """Note a fault."""
+        """Add a fault."""
         if len(self._kept) >= MOST_FAULTS:
             self._more += 1
         else:
             self._kept.append(fault)
 
     def add_all(self, error: InstanceError, place: str = "") -> None:
-        """Note the faults of an error, whose paths start at `place`."""
+        """Add the faults of an error, with `place` before their paths."""
         for fault in error.faults:
             path = f"{place}.{fault.path}".strip(".") if place else fault.path
             self.add(Fault(fault.source, path, fault.what))
@@ -208,12 +208,12 @@ class Faults:
         self._stopped |= error.stopped
 
     def stop(self) -> bool:
-        """Return whether reading ends here, for there are as many as an error names; it will say so."""
+        """Return whether reading should end because the list of faults is full; the error mentions it."""
         self._stopped |= len(self._kept) >= MOST_FAULTS
         return len(self._kept) >= MOST_FAULTS
 
     def refuse(self) -> None:
-        """Raise the faults as an error; do nothing where there is none.
+        """Raise the collected faults as an error, if there are any.
 
         Raises
         ------

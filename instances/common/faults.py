@@ -1,7 +1,7 @@
-"""Faults of documents: what pydantic finds wrong in one plain line each, and resources that seem misspelt.
+"""Faults of documents: validation errors of pydantic as one plain line each, and misspelt resource names.
 
-A resource of servers that no job asks for, next to one of nearly the same name that jobs do, is probably
-misspelt. Nothing else would say so: under its other name it is a resource that no job uses.
+A resource of servers that no job demands is probably misspelt if jobs demand one of nearly the same name.
+No other check detects this: under its wrong name it is a valid resource that is not used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .fields import UNREAD
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 LONGEST_KEY = 60
-"""Characters of a key that is shown, and compared with those that are allowed."""
+"""Characters of a key that messages show, and that are compared with the allowed keys."""
 _WORDS = {
     "missing": "is missing; it must be given",
     "string_type": "is not text; write it in quotes",
@@ -44,12 +44,12 @@ _LIMITS = {
 
 
 def _models(annotation: Any) -> list[Any]:
-    """Return the types a field can hold, with unions and annotations opened."""
+    """Return the types that a field can hold, with unions and annotations expanded."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _models(get_args(annotation)[0])
     if origin in (Union, types.UnionType):
-        return [found for part in get_args(annotation) for found in _models(part)]
+        return [member for part in get_args(annotation) for member in _models(part)]
     return [annotation]
 
 
@@ -60,7 +60,7 @@ def _tag(model: type[BaseModel]) -> str | None:
 
 
 def _walk(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, list[str]]:
-    """Follow an error's location through the models.
+    """Translate the location of a validation error into a path in the document.
 
     Returns
     -------
@@ -85,8 +85,8 @@ def _walk(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, list
         path += part if isinstance(step, int) or not path else f".{part}"
         if structs:
             allowed = list(dict.fromkeys(name for m in structs for name in m.model_fields))
-            found = [m.model_fields[step] for m in structs if step in m.model_fields]
-            here = [part for field in found for part in _models(field.annotation)]
+            fields = [m.model_fields[step] for m in structs if step in m.model_fields]
+            here = [part for field in fields for part in _models(field.annotation)]
         else:
             # tuple[X, ...] names its item type first, dict[K, V] its value type last.
             items = [args[0] if Ellipsis in args else args[-1] for m in here if (args := get_args(m))]
@@ -95,7 +95,7 @@ def _walk(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, list
 
 
 def _what(error: ErrorDetails, path: str, allowed: list[str]) -> str:
-    """Say what is wrong with the value and what is allowed."""
+    """Return the message of a validation error: what is wrong with the value and what is allowed."""
     kind, context, value = error["type"], error.get("ctx", {}), error.get("input")
     if kind == "extra_forbidden":
         key = path.rsplit(".", 1)[-1]
@@ -130,7 +130,7 @@ def _what(error: ErrorDetails, path: str, allowed: list[str]) -> str:
 
 
 def faults_of(error: ValidationError, model: type[BaseModel], source: str) -> InstanceError:
-    """Return the faults that pydantic found, or that a document's own checks found."""
+    """Return the faults of a validation error, found by pydantic or by the document's own rules."""
     details = error.errors(include_url=False)
     parents = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
     faults: list[Fault] = []
@@ -159,7 +159,7 @@ def faults_of(error: ValidationError, model: type[BaseModel], source: str) -> In
 
 
 def validated(model: type[ModelT], data: Any, source: str) -> ModelT:
-    """Return the data as a `model`.
+    """Return the data as a validated instance of `model`.
 
     Raises
     ------
@@ -177,14 +177,14 @@ def validated(model: type[ModelT], data: Any, source: str) -> ModelT:
 def validated_rows(
     model: type[ModelT], rows: Iterable[tuple[int, Mapping[str, Any]]], source: str, path: str = ""
 ) -> Iterator[tuple[int, ModelT]]:
-    """Yield each row of a table as a `model`, with its number; columns that are no fields of it are left out.
+    """Yield each row of a table as a validated `model`, with its number; unknown columns are ignored.
 
     Parameters
     ----------
     rows
         Number and cells of each row.
     path
-        What faults call a row, where ``{}`` stands for its number; by default the line of the source.
+        The name of a row in error messages, where ``{}`` stands for its number; by default its line.
 
     Raises
     ------
@@ -206,16 +206,16 @@ def validated_rows(
 
 
 CLOSE = 0.8
-"""How much of two words has to be the same, as difflib counts."""
+"""Least similarity of two words, as a ratio of difflib."""
 MOST_PAIRS = 10_000
 """Pairs of names that are compared, which takes a tenth of a second."""
 
 
 def seem_the_same(one: str, other: str) -> bool:
-    """Return whether one of two names may be the other, misspelt.
+    """Return whether one of two names may be a misspelling of the other.
 
-    Case, and what stands between words, do not matter. Then a letter or so of one word may differ, but not
-    its first one (`cpu` is no `gpu`), and not where there are digits (a `gpu_a100` is no `gpu_h100`).
+    Case, and characters between words, do not matter. About one letter of one word may differ, but not its
+    first one (`cpu` is no `gpu`), and not in names with digits (a `gpu_a100` is no `gpu_h100`).
     """
     words, others = (re.findall(r"[^\W_]+", name.casefold()) for name in (one, other))
     if "".join(words) == "".join(others):
@@ -228,7 +228,7 @@ def seem_the_same(one: str, other: str) -> bool:
 
 
 def misspelt(names: Collection[str], asked: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield each name that nobody asks for with the one that may be meant; none where there are too many."""
+    """Yield pairs of an unused resource and the demanded one that may be meant; none for many names."""
     idle = [name for name in names if name not in asked]
     if len(idle) * len(asked) <= MOST_PAIRS:
         yield from (
@@ -237,6 +237,6 @@ def misspelt(names: Collection[str], asked: Collection[str]) -> Iterator[tuple[s
 
 
 def misspelt_complaint(name: str, meant: str) -> str:
-    """Say what is wrong with a server that has one resource, but not the other."""
+    """Return the message about a server that has a misspelt resource."""
     what = f"no job asks for {name!r}; jobs ask for {meant!r}, of which this server has none"
     return f"{what}; did you mean {meant!r}? If not, leave {name!r} out"

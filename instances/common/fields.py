@@ -1,9 +1,8 @@
 """Field types and the base class of every document, with immutable mappings.
 
-Documents are untrusted: unknown keys, NaN, infinities, booleans where a number is meant and absurd
-magnitudes are faults. Text from a CSV cell (`Cell`) may stand for a number; any other text may not.
-
-Mappings cannot be changed, for instances are hashed, compared and shared between threads.
+Documents are untrusted: unknown keys, NaN, infinities, booleans where a number is expected and absurd
+magnitudes are faults. Text of a CSV cell (`Cell`) may be parsed as a number, other text may not.
+Mappings cannot be changed, because instances are hashed, compared and shared between threads.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ ItemT = TypeVar("ItemT")
 
 
 class FrozenDict(dict[KeyT, ItemT]):
-    """A dictionary that raises on every change; `dict(frozen)` and `frozen | other` are plain copies."""
+    """An immutable dictionary; `dict(frozen)` and `frozen | other` are plain copies."""
 
     __slots__ = ()
 
@@ -60,23 +59,23 @@ class FrozenDict(dict[KeyT, ItemT]):
 
 
 def frozen(value: Any) -> Any:
-    """Return a dictionary as one that cannot be changed; leave any other value as it is."""
+    """Return a dictionary as a `FrozenDict`; return any other value unchanged."""
     return FrozenDict(value) if type(value) is dict else value
 
 
 LARGEST = 1e15
-"""No quantity may exceed this, so that products and sums stay well inside floating-point range."""
+"""Upper limit of every quantity, so that products and sums stay well inside floating-point range."""
 
 
 NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,18}")
-"""What a CSV cell may hold where a number, or a whole number, is meant."""
+"""Text of a CSV cell that is read as a number, or as a whole number."""
 ESCAPED = re.compile(r"'(?='*[=+@-])")
 """The quote that tables written as CSV put before text that a spreadsheet would take for a formula."""
 MOST_UNKNOWN_KEYS = 100
-"""An object with so many keys more than it has fields is refused as a whole."""
+"""Unknown keys beyond which an object is refused as a whole."""
 SLICE = 10
-"""Entries of a list that are validated at a time; of a mapping ten times as many."""
+"""Entries of a list that are validated in one batch; of a mapping ten times as many."""
 
 
 class Cell(str):
@@ -114,7 +113,7 @@ class Model(BaseModel):
         return data
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy; what was derived from fields that change is derived anew."""
+        """Return a copy; cached properties are computed anew if a field changes."""
         if update and any(type(value) is dict for value in update.values()):
             update = {name: frozen(value) for name, value in update.items()}
         copied = super().model_copy(update=update, deep=deep)
@@ -141,7 +140,7 @@ def _derived(model: type[Model]) -> frozenset[str]:
 
 
 class Unread:
-    """Stands for the entries of a list that nobody looked at; no field accepts it."""
+    """Placeholder for the entries of a list that were not validated; no field accepts it."""
 
     def __repr__(self) -> str:
         return "…"
@@ -151,15 +150,14 @@ UNREAD = Unread()
 
 
 def in_slices(most: int | None = None) -> WrapValidator:
-    """Mark a list or mapping that a file may fill with a million entries, or with a million faults.
+    """Return a validator that checks long lists and mappings in batches, up to `MOST_FAULTS` faults.
 
-    It is validated slice by slice, until there are as many faults as an error names: the errors of all
-    entries at once would take gigabytes. A mapping becomes one that cannot be changed.
+    The errors of a million entries at once would take gigabytes. A mapping becomes a `FrozenDict`.
 
     Parameters
     ----------
     most
-        Entries that it may have; None: any number.
+        Maximum number of entries; None: any number.
     """
 
     def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
@@ -172,12 +170,12 @@ def in_slices(most: int | None = None) -> WrapValidator:
         remaining = iter(value.items()) if isinstance(value, dict) else iter(value)
         done: list[Any] = []
         faults = 0
-        made: Callable[[Any], Any] = tuple
+        container: Callable[[Any], Any] = tuple
         size = 10 * SLICE if mapping else SLICE
         while faults < MOST_FAULTS and (part := list(itertools.islice(remaining, size))):
             try:
                 good = handler(dict(part) if mapping else part)
-                made = type(good)
+                container = type(good)
                 done += good.items() if mapping else good
             except ValidationError as error:
                 faults += error.error_count()
@@ -185,7 +183,7 @@ def in_slices(most: int | None = None) -> WrapValidator:
         if next(remaining, None) is not None:
             done.append(("…", UNREAD) if mapping else UNREAD)
         if not faults:
-            return frozen(made(done))
+            return frozen(container(done))
         # What is valid already is passed on as it is; the faults now come with their places in the whole.
         return handler(dict(done) if mapping else done)
 
@@ -232,17 +230,17 @@ def _as_bool(value: Any) -> Any:
 
 
 def as_text(value: Any) -> Any:
-    """Return the text that a CSV cell stands for; leave any other value as it is."""
+    """Return the text of a CSV cell without its escapes; return any other value unchanged."""
     return str(unescaped(value)) if isinstance(value, Cell) else value
 
 
 def unescaped(text: str) -> str:
-    """Return text from a CSV file without the quote that keeps spreadsheets from taking it for a formula."""
+    """Return text from a CSV file without the quote that keeps spreadsheets from reading it as a formula."""
     return text[1:] if text[:1] == "'" and ESCAPED.match(text) else text
 
 
 def only_true(flag: bool | None) -> bool | None:
-    """Return None for `false`, the default, so that it is not written into documents of before."""
+    """Return None for `false`, the default, so that documents without the field keep their text and hash."""
     return flag or None
 
 
@@ -261,19 +259,19 @@ def _readable(value: str) -> str:
 
 
 def _count_keys(value: Any) -> Any:
-    """Turn keys that are whole numbers, or text that is one, into whole numbers; each may stand once."""
+    """Convert keys that are whole numbers, or text of one, to int; refuse duplicates."""
     if not isinstance(value, Mapping):
         return value
-    found: dict[int, Any] = {}
+    by_count: dict[int, Any] = {}
     for key, item in value.items():
         whole = isinstance(key, int) and not isinstance(key, bool)
         if not whole and not (isinstance(key, str) and re.fullmatch(r"[0-9]{1,9}", key)):
             what = "has the key {key}; keys are whole numbers from 1"
             raise PydanticCustomError("count_key", what, {"key": shown(key)})
-        if int(key) in found:
+        if int(key) in by_count:
             raise PydanticCustomError("count_key", f"has the key {int(key)} twice; each may stand once")
-        found[int(key)] = item
-    return found
+        by_count[int(key)] = item
+    return by_count
 
 
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST), BeforeValidator(_as_float)]
@@ -305,7 +303,7 @@ NONE_NAMED: FrozenDict[Any, Any] = FrozenDict()
 
 
 def marks_of(part: Any) -> Iterator[Any]:
-    """Yield what annotates a field or type and what it consists of, and the plain types themselves."""
+    """Yield the annotations of a field or type and of its parts, and the plain types themselves."""
     if isinstance(part, FieldInfo):
         yield from part.metadata
         yield from marks_of(part.annotation)
@@ -318,14 +316,14 @@ def marks_of(part: Any) -> Iterator[Any]:
 
 
 class Instead:
-    """Marks a field for which a document may also give something else, and makes the JSON Schema say so.
+    """Marks a field for which a document may give an alternative, which the JSON Schema then includes.
 
-    The loader puts the field itself in its place before validation.
+    The loader replaces the alternative by the value of the field before validation.
 
     Parameters
     ----------
     schema
-        Returns the JSON Schema of what may stand there instead.
+        Returns the JSON Schema of the alternative.
     """
 
     def __init__(self, schema: Callable[[], dict[str, Any]]) -> None:
@@ -334,7 +332,7 @@ class Instead:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Return the schema of the field, or of what may stand there instead."""
+        """Return the schema of the field, or of its alternative."""
         return {"anyOf": [dict(handler(schema)), self._schema()]}
 
 
@@ -344,22 +342,22 @@ TABLE_FILE = Instead(
         "description": "path to a YAML, JSON, CSV or Parquet file, relative to this file",
     }
 )
-"""Marks a list that may be a path to a table beside the document."""
+"""Marks a list for which a document may give the path of a table file."""
 
 
 def require(
     *names: str, or_field: tuple[str, str] | None = None, filled: Mapping[str, Any] | None = None
 ) -> Callable[[dict[str, Any]], None]:
-    """Return a hook that makes the JSON Schema of a document demand what only the reader demands.
+    """Return a hook that marks fields as required in the JSON Schema of a document.
 
     Parameters
     ----------
     names
-        Fields that have a default in Python and must stand in a file.
+        Fields that have a default in Python and are required in a file.
     or_field
-        A required field that may be missing where the other one is given.
+        A required field, and the field that may be given in its place.
     filled
-        Required fields that the reader fills in where a file leaves them out, and with what.
+        Required fields that a file may leave out, with the value that the reader fills in.
     """
 
     def adjust(schema: dict[str, Any]) -> None:
@@ -375,11 +373,11 @@ def require(
 
 
 Complaint = tuple[str, str]
-"""Where in the document (a path such as ``jobs[0].name``) and what is wrong there."""
+"""A path in the document, such as ``jobs[0].name``, and what is wrong there."""
 
 
 def refuse(complaints: Iterable[Complaint]) -> None:
-    """Raise one validation error with the complaints, of many the first hundred; do nothing without any."""
+    """Raise a validation error with the first hundred complaints, if there are any."""
     remaining = iter(complaints)
     listed = list(itertools.islice(remaining, MOST_FAULTS))
     if listed:
@@ -397,7 +395,7 @@ class Checked(Model):
         return self
 
     def _complaints(self) -> Iterable[Complaint]:
-        """Return where rules are broken, and how."""
+        """Return the broken rules between fields, as pairs of path and message."""
         return ()
 
 
@@ -407,14 +405,14 @@ def repeated(
     key: str = "name",
     what: str = "{value!r} is already used by {path}[{first}]; each {key} must be unique",
 ) -> Iterator[Complaint]:
-    """Yield a complaint for each value that stands a second time in the list at `path`.
+    """Yield a complaint for each value that occurs a second time in the list at `path`.
 
     Parameters
     ----------
     key
-        The field of an entry that has the value; empty where it is the entry itself.
+        The field of an entry that has the value; empty if the entry is the value.
     what
-        What is wrong then.
+        The message.
     """
     first: dict[Hashable, int] = {}
     for index, value in enumerate(values):
@@ -427,7 +425,7 @@ def repeated(
 def unknown_names(
     names: Iterable[str], known: Iterable[str], path: str, what: str, plural: str
 ) -> Iterator[Complaint]:
-    """Yield a complaint for each name that is not known, listing those that are."""
+    """Yield a complaint, with the list of known names, for each name that is not among them."""
     allowed = known if isinstance(known, Mapping | set | frozenset) else dict.fromkeys(known)
     text = ""
     for name in names:

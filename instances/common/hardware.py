@@ -1,6 +1,6 @@
-"""Hardware: catalogues of types with their prices, and the geometries by which devices can be partitioned.
+"""Catalogues of hardware types with their prices, and the geometries into which devices can be partitioned.
 
-A geometry has slots, and for each profile how many it takes and where it may start. The built-in
+A geometry has slots, and for each profile its size in slots and the slots where it may start. The built-in
 geometries are those of NVIDIA's Multi-Instance GPU (MIG). A slot is a memory slice. Profiles are those of
 the *NVIDIA Multi-Instance GPU User Guide*, section "Supported MIG Profiles"; sizes and starts are what
 ``nvidia-smi mig -lgipp`` lists there under "Getting Started with MIG", as for an A100 of 40 GB::
@@ -70,17 +70,17 @@ class HardwareType(Model):
     network_gbit_per_s: Positive | None = None
 
     def unit_price_usd_per_hour(self) -> float:
-        """Return the price of one GPU's share of the machine, or of one vCPU's where it has no GPU."""
+        """Return the price of one GPU's share of the machine, or of one vCPU's if it has no GPU."""
         return self.price_usd_per_hour / (self.gpus or self.vcpus or 1)
 
     def unit_memory_gib(self) -> float | None:
-        """Return the memory of one GPU, or one vCPU's share where the machine has no GPU; None if unknown."""
+        """Return the memory of one GPU, or one vCPU's share if the machine has no GPU; None if unknown."""
         if self.gpus:
             return self.gpu_memory_gib
         return self.memory_gib / (self.vcpus or 1)
 
     def capacity(self) -> dict[str, float]:
-        """Return what one machine offers, under the resource names gpu, cpu and memory_gib."""
+        """Return the capacity of one machine for the resources gpu, cpu and memory_gib."""
         return {"gpu": float(self.gpus), "cpu": float(self.vcpus), "memory_gib": self.memory_gib}
 
 
@@ -107,14 +107,14 @@ class HardwareCatalogue(Checked):
         return repeated((machine.name for machine in self.types), "types")
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each machine."""
+        """Return a table with one row for each machine."""
         import pandas as pd
 
         return pd.DataFrame([machine.model_dump() for machine in self.types])
 
 
 def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, Callable[[HardwareType], Any]]) -> Any:
-    """Fill figures that the rows of `table` leave out from the catalogue entry that they name.
+    """Fill in missing figures of the rows of `table` from the catalogue entries that they name.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, Callable[[H
     table
         The key of the list whose rows may have a `hardware` field.
     figures
-        Field of the row → what the entry gives for it.
+        Field of the row → function that returns its value from the entry.
     """
     if not isinstance(data, Mapping) or data.get("catalogue") is None:
         return data
@@ -174,7 +174,7 @@ class Profile(Model):
     starts: Annotated[tuple[Slot, ...], Field(min_length=1, max_length=MOST_SLOTS)]
 
     def mask(self, start: int) -> int:
-        """Return the slots that it takes from a start on, as bits of a number."""
+        """Return a bit mask of the slots that an instance of the profile occupies from a start slot on."""
         return ((1 << self.size) - 1) << start
 
 
@@ -197,7 +197,7 @@ class Geometry(Model):
                 yield f"profiles.{name}.starts", what
 
     def most(self, profile: str, taken: int = 0) -> int:
-        """Return how many instances of one profile fit beside the slots that are taken."""
+        """Return how many more instances of a profile fit, given the bit mask of occupied slots."""
         if profile not in self.profiles:
             return 0
         count, wanted = 0, self.profiles[profile]
@@ -215,7 +215,7 @@ def _mig(slots: int, placements: Mapping[str, tuple[int, tuple[int, ...]]]) -> G
 
 
 def _of_eight(names: str) -> Geometry:
-    """Return the geometry of an A100 or H100, whose profiles have these names."""
+    """Return the geometry of an A100 or H100 with the given profile names."""
     starts = ((1, tuple(range(7))), (2, (0, 2, 4, 6)), (2, (0, 2, 4)), (4, (0, 4)), (4, (0,)), (8, (0,)))
     return _mig(8, dict(zip(names.split(), starts, strict=True)))
 

@@ -1,4 +1,4 @@
-"""Slurm's lists of node names, such as ``n[001-004,7],login``: written out, and put together again."""
+"""Slurm's lists of node names, such as ``n[001-004,7],login``: expansion and compression."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 MOST_HOSTS = 65_536
-"""As many as Slurm itself takes."""
+"""Slurm's own limit."""
 LONGEST = 1_000_000
 
 _PART = re.compile(r"[^\[\],\s]+|\[[^\[\]\s]*\]")
@@ -17,12 +17,12 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{1,9})")
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """Return the names that a list stands for, in its order.
+    """Return the node names that a Slurm host list denotes, in its order.
 
     Raises
     ------
     ValueError
-        If it is no list of names, or stands for more than 65,536.
+        If it is no list of names, or denotes more than 65,536.
     """
     if len(text) > LONGEST:
         raise ValueError("is a list of nodes with more than a million characters; split it")
@@ -33,7 +33,7 @@ def expand_hostlist(text: str) -> list[str]:
 
 
 def _items(text: str) -> Iterator[str]:
-    """Return the parts between commas that stand outside brackets."""
+    """Yield the parts of a host list between commas outside brackets."""
     start = depth = 0
     for position, character in enumerate(text):
         depth += (character == "[") - (character == "]")
@@ -58,22 +58,22 @@ def _expanded(item: str, most: int) -> list[str]:
 
 
 def _numbers(part: str, most: int) -> list[str]:
-    """Return the numbers of a bracket, each as wide as the lower end of its range."""
-    found: list[str] = []
+    """Return the numbers of a bracket as text, each as wide as the lower end of its range."""
+    numbers: list[str] = []
     for item in part[1:-1].split(","):
         match = _RANGE.fullmatch(item.strip())
         low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if match is None or high < low:
             raise ValueError(f"has {part[:40]!r}, which is no list of numbers and ranges such as [001-004,7]")
-        # Checked before the numbers are written out: a short text may stand for billions.
-        if len(found) + high - low >= most:
+        # Checked before the numbers are written out: a short text may denote billions.
+        if len(numbers) + high - low >= most:
             raise ValueError(f"stands for more than {MOST_HOSTS:,} nodes; split it")
-        found += [f"{number:0{len(match[1])}d}" for number in range(low, high + 1)]
-    return found
+        numbers += [f"{number:0{len(match[1])}d}" for number in range(low, high + 1)]
+    return numbers
 
 
 def compress_hostlist(names: Iterable[str]) -> str:
-    """Return a list of names as short as ranges of their last number make it, each name once."""
+    """Return the Slurm host list of some names, with ranges of last numbers; without duplicates."""
     plain: list[str] = []
     numbered: dict[tuple[str, int], set[int]] = defaultdict(set)
     for name in dict.fromkeys(names):
@@ -83,7 +83,7 @@ def compress_hostlist(names: Iterable[str]) -> str:
         else:
             # Only numbers of one width make a range: n1 and n01 are different nodes.
             numbered[match[1], len(match[2])].add(int(match[2]))
-    ranges = [_ranges(prefix, width, sorted(found)) for (prefix, width), found in sorted(numbered.items())]
+    ranges = [_ranges(prefix, width, sorted(own)) for (prefix, width), own in sorted(numbered.items())]
     return ",".join([*sorted(plain), *ranges])
 
 

@@ -1,6 +1,6 @@
-"""What a kind of problem brings to the instances: its data model, its tables, and the base of its builder.
+"""Records of the kinds of problem for instances: data model, tables; and the base class of builders.
 
-A builder makes an instance call by call; what is wrong is said when it is built.
+A builder makes an instance call by call; errors are raised when it is built.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .faults import validated
 
 
 class Tables(NamedTuple):
-    """How the large lists of an instance are saved in tables beside its document.
+    """How the long lists of an instance are saved in tables beside its document.
 
     Attributes
     ----------
     wanted
-        Whether there is so much that they are saved so unless something else is asked for.
+        Returns whether the lists are so long that they are saved in tables by default.
     write
-        Write them beside the document at a path, with an ending; return the key of each in the document, and
-        its name. Raises `OptionError` if a table cannot hold them.
+        Writes them beside the document at a path, with an ending; returns the file name of each by its key in
+        the document. Raises `OptionError` if a table cannot hold them.
     """
 
     wanted: Callable[[Any], bool]
@@ -34,20 +34,20 @@ class Tables(NamedTuple):
 
 @dataclass(frozen=True)
 class InstanceKind:
-    """The data model of one kind.
+    """The data model of one kind of problem, and how its documents are read and written.
 
     Attributes
     ----------
     model
-        Its instances.
+        The class of its instances.
     lists
-        The lists of its document that may be a path instead.
+        The lists of its document for which a path may be given.
     tiny
         Returns an instance that brute force solves at once.
     resolved
-        Turns a document whose lists are read into an instance, or into plain data that is to be validated.
+        Turns a document whose lists have been read into an instance, or into plain data for the validation.
     tables
-        How it is saved in tables; None: in its document alone, and lists are read as rows.
+        How lists are saved in tables; None: they are saved in the document only, and read as rows.
     """
 
     model: type[Instance]
@@ -63,12 +63,12 @@ Rows = Any
 
 
 class Builder(Generic[InstanceT]):
-    """The document of an instance, to which entries are added.
+    """Base of builders, which collect the document of an instance call by call.
 
     Attributes
     ----------
     KIND
-        What it is built as.
+        The kind of the instance.
     """
 
     KIND: ClassVar[InstanceKind]
@@ -90,7 +90,7 @@ class Builder(Generic[InstanceT]):
         return cast(Sequence[Any], frame_rows(rows, f"{self._name}: {key}"))
 
     def build(self) -> InstanceT:
-        """Return the instance; the builder can go on to build others.
+        """Return the instance; the builder can be used further.
 
         Raises
         ------

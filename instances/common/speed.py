@@ -12,11 +12,11 @@ Each model gives the time of one step, 1/f(p, w), in seconds: times add up, and 
 
 M is the global batch. All θ are non-negative and at least one is positive.
 
-A variant says what a worker and a parameter server take, how many there may be, and how fast they are.
+A variant holds the demands of a worker and a parameter server, their allowed numbers, and their speed.
 Each rule between its fields is written once, for one job and for columns of jobs alike. A rule function
 takes values of one job, or arrays with an entry for each job, and returns rules. Python's `&`, `|`, `^`,
 `<` and `==` mean the same for truth values and numbers as for arrays of them, so the condition of a rule
-is one expression for both. What a single field may hold stands in its type.
+is one expression for both. Limits of a single field are part of its type.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from .fields import (
 )
 
 Rule = tuple[str, Any, str]
-"""Path of the field, whether the rule is broken (one truth value or an array), and what is wrong."""
+"""Path of the field, whether the rule is broken (one truth value or an array), and the message."""
 
 
 def range_rules(least: Any, most: Any) -> list[Rule]:
-    """Return the rules of a range of tasks; words for {least} and {most} are to be filled in."""
+    """Return the rules of a range of tasks; messages have the placeholders {least} and {most}."""
     return [("max", most < least, "is {most}, below min {least}; max must be at least min")]
 
 
 def theta_rules(theta: Sequence[Any]) -> list[Rule]:
-    """Return the rules of non-negative coefficients θ."""
+    """Return the rules on the coefficients θ of a speed model together: at least one is positive."""
     what = "all coefficients are 0, which means infinite speed; at least one must be positive"
     return [("theta", sum(theta) == 0, what)]
 
@@ -61,7 +61,7 @@ def theta_rules(theta: Sequence[Any]) -> list[Rule]:
 def variant_rules(
     model: tuple[Any, Any, Any], workers: Any, least_workers: Any, ps: Any, least_ps: Any
 ) -> list[Rule]:
-    """Return the rules of a variant; the word for {model} is to be filled in.
+    """Return the rules between the fields of a variant; messages have the placeholder {model}.
 
     Parameters
     ----------
@@ -89,30 +89,30 @@ def variant_rules(
 
 
 def complaints(rules: Iterable[Rule], **words: Any) -> list[Complaint]:
-    """Return which rules one job, or a part of it, breaks."""
+    """Return the broken rules of one job, or of a part of it, as pairs of path and message."""
     return [(path, what.format(**words)) for path, broken, what in rules if broken]
 
 
 def broken(rules: Iterable[Rule]) -> Flags:
-    """Return which jobs break a rule, of columns."""
-    found: Flags = np.logical_or.reduce([flags for _, flags, _ in rules])
-    return found
+    """Return a mask of the jobs that break a rule, for rules on columns."""
+    flagged: Flags = np.logical_or.reduce([flags for _, flags, _ in rules])
+    return flagged
 
 
 def ps_sync_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
-    """Return 1/f of `ps_sync`; θ0 … θ4, M, p and w are numbers, or arrays of one shape."""
+    """Return the step time 1/f of `ps_sync` in seconds; all arguments are numbers, or arrays of one shape."""
     t0, t1, t2, t3, t4 = theta
     return t0 * batch / workers + t1 + t2 * workers / ps + t3 * workers + t4 * ps
 
 
 def ps_async_step_s(theta: Any, _batch: Any, ps: Any, workers: Any) -> Any:
-    """Return 1/f of `ps_async`; θ0 … θ3, p and w are numbers, or arrays of one shape."""
+    """Return the step time 1/f of `ps_async` in seconds; arguments are numbers, or arrays of one shape."""
     t0, t1, t2, t3 = theta
     return (t0 + t1 * workers / ps + t2 * workers + t3 * ps) / workers
 
 
 def ring_allreduce_step_s(theta: Any, batch: Any, _ps: Any, workers: Any) -> Any:
-    """Return 1/f of `ring_allreduce`; θ0 … θ3, M and w are numbers, or arrays of one shape."""
+    """Return the step time 1/f of `ring_allreduce` in seconds, for numbers or arrays of one shape."""
     t0, t1, t2, t3 = theta
     return t0 * batch / workers + t1 + t2 * (workers - 1) / workers + t3 * (workers - 1)
 
@@ -122,7 +122,7 @@ FORMULAS: dict[str, tuple[int, Callable[[Any, Any, Any, Any], Any]]] = {
     "ps_async": (4, ps_async_step_s),
     "ring_allreduce": (4, ring_allreduce_step_s),
 }
-"""Speed model → how many θ it has, and its seconds of one step."""
+"""Speed model → number of coefficients θ, and function of the step time in seconds."""
 
 
 class _Formula(Checked):
@@ -135,7 +135,7 @@ class _Formula(Checked):
         return complaints(theta_rules(self.theta))
 
     def step_time_s(self, ps: Any, workers: Any) -> Floats:
-        """Return the seconds of one step for arrays (or scalars) of w ≥ 1, and of p ≥ 1 where it counts."""
+        """Return the step time in seconds for arrays (or scalars) of w ≥ 1, and of p ≥ 1 where it counts."""
         p, w = np.asarray(ps, dtype=float), np.asarray(workers, dtype=float)
         _, step_s = FORMULAS[self.model]
         return np.asarray(step_s(self.theta, getattr(self, "batch", None), p, w), dtype=float)
@@ -184,7 +184,7 @@ class SpeedTable(Checked):
         return repeated(pairs, "rows", "", twice)
 
     def sorted_rows(self) -> list[SpeedRow]:
-        """Return the rows in order of (workers, ps)."""
+        """Return the measured rows in order of (workers, ps)."""
         return sorted(self.rows, key=lambda row: (row.workers, row.ps))
 
 

@@ -1,1 +1,1 @@
-"""Instances of consolidation: servers, and jobs whose tasks need places."""
+"""Instances of consolidation: servers, and jobs whose tasks are to be placed on them."""

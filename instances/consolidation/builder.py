@@ -1,4 +1,4 @@
-"""Consolidation instances built call by call."""
+"""Builder of consolidation instances, one call for each server or job."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Consolidation(Builder[ConsolidationInstance]):
         return self._add("servers", {"name": name, "capacity": amounts, "count": count, **fields})
 
     def add_servers(self, rows: Rows) -> Self:
-        """Add servers as a document has them."""
+        """Add servers given as in a document."""
         return self._add_all("servers", rows)
 
     def add_job(
@@ -52,5 +52,5 @@ class Consolidation(Builder[ConsolidationInstance]):
         return self._add("jobs", {"name": name, "tasks": tasks, "task_demand": amounts, **fields})
 
     def add_jobs(self, rows: Rows) -> Self:
-        """Add jobs as a document has them."""
+        """Add jobs given as in a document."""
         return self._add_all("jobs", rows)

@@ -1,11 +1,11 @@
-"""Single devices, such as GPUs, on servers and in tasks, and exact bin packing of tasks on devices.
+"""Single devices, such as GPUs, of servers and tasks, and exact bin packing of tasks on devices.
 
 A device is whole, shared or partitioned, never two of these. A share is counted in thousandths of one
 device.
 
-Which devices of a server its tasks hold is found by packing shares and partitions, which are few. Whole
-devices, shares and partitions never meet on one device. So shares take as few free devices as they can,
-partitions too, and whole devices take the others; one does not depend on the other.
+Tasks are assigned to devices of a server by packing shares and partitions, which are few. Whole devices,
+shares and partitions never use one device together. So shares and partitions are packed on as few free
+devices as possible, independently of each other, and whole devices are taken from the rest.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ class Taken(Model):
 
 
 class Device(NamedTuple):
-    """The state of one device.
+    """The state of one device: its mode, and how much of it is used.
 
     Attributes
     ----------
     mode
         `free`, `whole`, `shared` or `parted`.
     used
-        Thousandths of a shared device; slots of a partitioned one, as bits of a number.
+        Thousandths of a shared device; bit mask of the slots of a partitioned one.
     """
 
     mode: str = "free"
@@ -112,16 +112,16 @@ class Devices(Model):
 
     @property
     def partitions(self) -> Geometry | None:
-        """How each device can be partitioned; None if not at all."""
+        """The geometry by which each device can be partitioned; None if not at all."""
         return GEOMETRIES[self.geometry] if isinstance(self.geometry, str) else self.geometry
 
     @cached_property
     def states(self) -> tuple[Device, ...]:
-        """The state of each device beside what others hold."""
+        """The state of each device without the listed jobs: only what `taken` says is used."""
         return self._states([])
 
     def _states(self, complaints: list[Complaint]) -> tuple[Device, ...]:
-        """Return the state of each device, and note what others cannot hold at the same time."""
+        """Return the state of each device; append complaints about entries of `taken` that conflict."""
         states = [Device()] * self.count
         for position, taken in enumerate(self.taken or ()):
             path = f"taken[{position}]"
@@ -136,7 +136,7 @@ class Devices(Model):
         return tuple(states)
 
     def _after(self, before: Device, taken: Taken) -> Device | str:
-        """Return the state of a device of which this is taken too, or why it cannot be."""
+        """Return the state of a device after another entry of `taken`, or a message why they conflict."""
         if taken.profile is not None and taken.slot is not None:
             profile = (self.partitions.profiles if self.partitions else {}).get(taken.profile)
             if profile is None or taken.slot not in profile.starts:
@@ -156,16 +156,16 @@ class Devices(Model):
 
 
 class Ask(NamedTuple):
-    """What one task asks of the devices of one name: one of these.
+    """The demand of one task for the devices of one name: whole devices, a share or a partition.
 
     Attributes
     ----------
     whole
-        Devices.
+        Number of whole devices.
     share
         Thousandths of one device.
     profile
-        Of a partition of one device.
+        Name of the profile of a partition of one device.
     """
 
     whole: int = 0
@@ -174,7 +174,7 @@ class Ask(NamedTuple):
 
     @property
     def thousandths(self) -> int:
-        """Thousandths of devices, 0 for a profile, whose size depends on the device."""
+        """The demand in thousandths of devices; 0 for a profile, whose size depends on the device."""
         return WHOLE * self.whole + self.share
 
 
@@ -195,10 +195,10 @@ TaskDevices = dict[
         ),
     ],
 ]
-"""What one task holds: name of devices → which ones, or the place of a partition."""
+"""Devices of one task: name of devices → indices of whole or shared ones, or the place of a partition."""
 _Frozen = AfterValidator(frozen)
 OnServers = Annotated[dict[Name, tuple[Annotated[TaskDevices, _Frozen], ...]], in_slices(100_000)]
-"""Server → what each task there holds."""
+"""Server → devices of each task there."""
 
 WholeDevices = Annotated[dict[Name, DeviceCount], Field(max_length=100), _Frozen]
 Shares = Annotated[dict[Name, Thousandths], Field(max_length=100), _Frozen]
@@ -208,7 +208,7 @@ Profiles = Annotated[dict[Name, Name], Field(max_length=100), _Frozen]
 def asks_of(
     devices: Mapping[str, int] | None, share: Mapping[str, int] | None, profile: Mapping[str, str] | None
 ) -> dict[str, Ask]:
-    """Return what a task asks of the devices of each name."""
+    """Return the demand of a task for the devices of each name."""
     return FrozenDict(
         {name: Ask(whole=count) for name, count in (devices or {}).items()}
         | {name: Ask(share=amount) for name, amount in (share or {}).items()}
@@ -219,7 +219,7 @@ def asks_of(
 def asked_twice(
     devices: Mapping[str, int] | None, share: Mapping[str, int] | None, profile: Mapping[str, str] | None
 ) -> Iterator[Complaint]:
-    """Yield a complaint for each name of devices that is asked for in two ways."""
+    """Yield a complaint for each name of devices that a task demands in two ways."""
     whole, shared = devices or {}, share or {}
     for key, asked, others in (("share", shared, [whole]), ("profile", profile or {}, [whole, shared])):
         for name in asked:
@@ -230,14 +230,14 @@ def asked_twice(
 def current_faults(
     asks: Mapping[str, Ask],
     current: Mapping[str, int],
-    held: Mapping[str, tuple[Mapping[str, tuple[int, ...] | DeviceSlot], ...]] | None,
+    current_devices: Mapping[str, tuple[Mapping[str, tuple[int, ...] | DeviceSlot], ...]] | None,
 ) -> Iterator[Complaint]:
-    """Yield what is wrong with the devices that tasks are said to hold now."""
-    for server, tasks in (held or {}).items():
+    """Yield complaints about current devices of tasks that do not match their demand or number."""
+    for server, tasks in (current_devices or {}).items():
         path = f"current_devices.{server}"
         if len(tasks) != current.get(server, 0):
-            there = current.get(server, 0)
-            yield path, f"has {len(tasks)} tasks, but by current there are {there} on this server"
+            number = current.get(server, 0)
+            yield path, f"has {len(tasks)} tasks, but by current there are {number} on this server"
         for position, places in enumerate(tasks):
             for name, place in places.items():
                 fault = form_fault(asks.get(name), place)
@@ -247,46 +247,46 @@ def current_faults(
                 yield f"{path}[{position}].{name}", "is missing; the task asks for it"
 
 
-def form_fault(ask: Ask | None, held: tuple[int, ...] | DeviceSlot) -> str | None:
-    """Return how what a task holds differs in form from what it asks for; None if it does not."""
+def form_fault(ask: Ask | None, placement: tuple[int, ...] | DeviceSlot) -> str | None:
+    """Return a message if the devices of a task do not have the form that it demands; else None."""
     if ask is None:
         return "is not asked for"
     if ask.profile:
-        return None if isinstance(held, DeviceSlot) else "needs a device and a slot"
-    if isinstance(held, DeviceSlot):
+        return None if isinstance(placement, DeviceSlot) else "needs a device and a slot"
+    if isinstance(placement, DeviceSlot):
         return "needs a list of devices"
     wanted = ask.whole or 1
-    if len(set(held)) != wanted or len(held) != wanted:
+    if len(set(placement)) != wanted or len(placement) != wanted:
         return f"needs {wanted} different device{'s' if wanted > 1 else ''}"
     return None
 
 
 Held = tuple[int, ...] | DeviceSlot
-"""What one task holds of the devices of one name."""
+"""Devices of one name that one task holds: their indices, or the place of a partition."""
 MOST_NODES = 20_000
-"""Of one search; beyond, it is given up."""
+"""Node limit of one search."""
 
 
 def pack(devices: Sequence[Device], geometry: Geometry | None, asks: Sequence[Ask]) -> list[Held] | None:
-    """Return what each task holds, or None if the devices do not hold all.
+    """Assign devices of one name on a server to tasks; return those of each task, or None if they do not fit.
 
     Parameters
     ----------
     devices
         The state of each device of one name on a server.
     geometry
-        How each can be partitioned.
+        The geometry by which each can be partitioned.
     asks
-        What each task asks for.
+        The demand of each task.
 
     Raises
     ------
     TooLargeError
-        If the search takes too long.
+        If the search exceeds its node limit.
     """
     free = [d for d, device in enumerate(devices) if device.mode == "free"]
     whole = sum(ask.whole for ask in asks)
-    held: list[Held | None] = [None] * len(asks)
+    placements: list[Held | None] = [None] * len(asks)
     shares = [t for t, ask in enumerate(asks) if ask.share]
     if shares:
         shared = [d for d, device in enumerate(devices) if device.mode == "shared"]
@@ -297,7 +297,7 @@ def pack(devices: Sequence[Device], geometry: Geometry | None, asks: Sequence[As
         taken = max(0, 1 + max(places) - len(shared))
         bins, free = shared + free[:taken], free[taken:]
         for task, place in zip(shares, places, strict=True):
-            held[task] = (bins[place],)
+            placements[task] = (bins[place],)
     parts = [t for t, ask in enumerate(asks) if ask.profile]
     if parts:
         if geometry is None or any(asks[t].profile not in geometry.profiles for t in parts):
@@ -311,31 +311,31 @@ def pack(devices: Sequence[Device], geometry: Geometry | None, asks: Sequence[As
         taken = max(0, 1 + max(place for place, _ in slots) - len(parted))
         bins, free = parted + free[:taken], free[taken:]
         for task, (place, start) in zip(parts, slots, strict=True):
-            held[task] = DeviceSlot(device=bins[place], slot=start)
+            placements[task] = DeviceSlot(device=bins[place], slot=start)
     if whole > len(free):
         return None
     remaining = iter(free)
     return [
         tuple(next(remaining) for _ in range(ask.whole)) if known is None else known
-        for ask, known in zip(asks, held, strict=True)
+        for ask, known in zip(asks, placements, strict=True)
     ]
 
 
 def occupied(
-    devices: Sequence[Device], geometry: Geometry | None, ask: Ask, held: Held
+    devices: Sequence[Device], geometry: Geometry | None, ask: Ask, placement: Held
 ) -> list[Device] | None:
-    """Return the states of the devices once a task holds some of them; None if they are not free for it."""
+    """Return the states of the devices after a task is placed on some; None if these are not free for it."""
     states = list(devices)
-    for index in [held.device] if isinstance(held, DeviceSlot) else held:
+    for index in [placement.device] if isinstance(placement, DeviceSlot) else placement:
         if index >= len(states):
             return None
         mode, used = states[index]
         after = Device("whole") if ask.whole else Device("shared", used + ask.share)
         fits = mode == "free" or (mode == "shared" and bool(ask.share))
-        if isinstance(held, DeviceSlot):
+        if isinstance(placement, DeviceSlot):
             if geometry is None or ask.profile not in geometry.profiles:
                 return None
-            mask = geometry.profiles[ask.profile].mask(held.slot)
+            mask = geometry.profiles[ask.profile].mask(placement.slot)
             fits, after = mode in ("free", "parted") and not used & mask, Device("parted", used | mask)
         if not fits or (after.mode == "shared" and after.used > WHOLE):
             return None
@@ -344,19 +344,19 @@ def occupied(
 
 
 def pack_shares(lefts: Sequence[int], free: int, shares: Sequence[int]) -> list[int] | None:
-    """Return the bin of each share such that as few free devices as possible are used.
+    """Return a device for each share such that as few free devices as possible are used; None if none fits.
 
     Parameters
     ----------
     lefts
-        Thousandths left on devices that are shared already, the first bins.
+        Thousandths left on devices that are shared already, which are the first bins.
     free
-        Further bins that are empty.
+        Number of further, empty bins.
 
     Raises
     ------
     TooLargeError
-        If the search takes too long.
+        If the search exceeds its node limit.
     """
     order = sorted(range(len(shares)), key=lambda t: -shares[t])
     sizes = [shares[t] for t in order]
@@ -364,15 +364,15 @@ def pack_shares(lefts: Sequence[int], free: int, shares: Sequence[int]) -> list[
     for used in range(least, free + 1):
         bins = _BestFit(sizes, [*lefts, *[WHOLE] * used]).search()
         if bins is not None:
-            found = [0] * len(shares)
+            bin_of = [0] * len(shares)
             for task, place in zip(order, bins, strict=True):
-                found[task] = place
-            return _first_bins_first(found, len(lefts))
+                bin_of[task] = place
+            return _first_bins_first(bin_of, len(lefts))
     return None
 
 
 def _first_bins_first(bins: list[int], known: int) -> list[int]:
-    """Return bins of which those from `known` on are numbered in the order of their use."""
+    """Renumber the bins from `known` on in the order of their first use."""
     names: dict[int, int] = {}
     for place in bins:
         if place >= known:
@@ -381,7 +381,7 @@ def _first_bins_first(bins: list[int], known: int) -> list[int]:
 
 
 class _BestFit:
-    """Depth-first search: the next share goes on the fullest device that holds it, then on others."""
+    """Depth-first search for a packing of shares: each goes on the fullest device that holds it first."""
 
     def __init__(self, sizes: Sequence[int], lefts: list[int]) -> None:
         self.sizes, self.lefts = sizes, lefts
@@ -420,17 +420,17 @@ class _BestFit:
 def pack_profiles(
     masks: Sequence[int], free: int, slots: int, profiles: Sequence[Profile]
 ) -> list[tuple[int, int]] | None:
-    """Return bin and first slot of each partition such that as few free devices as possible are used.
+    """Return device and first slot of each partition such that as few free devices as possible are used.
 
     Parameters
     ----------
     masks
-        Slots that are taken on devices that are partitioned already, as bits.
+        Bit masks of the occupied slots of devices that are partitioned already.
 
     Raises
     ------
     TooLargeError
-        If the search takes too long.
+        If the search exceeds its node limit.
     """
     order = sorted(range(len(profiles)), key=lambda t: (-profiles[t].size, len(profiles[t].starts)))
     left = sum(slots - mask.bit_count() for mask in masks)
@@ -438,16 +438,16 @@ def pack_profiles(
     for used in range(least, free + 1):
         search = _Slots([profiles[t] for t in order], [*masks, *[0] * used])
         if search.run(0):
-            found = [(0, 0)] * len(profiles)
+            place_of = [(0, 0)] * len(profiles)
             for task, place in zip(order, search.places, strict=True):
-                found[task] = place
-            bins = _first_bins_first([place for place, _ in found], len(masks))
-            return [(place, start) for place, (_, start) in zip(bins, found, strict=True)]
+                place_of[task] = place
+            bins = _first_bins_first([place for place, _ in place_of], len(masks))
+            return [(place, start) for place, (_, start) in zip(bins, place_of, strict=True)]
     return None
 
 
 class _Slots:
-    """Depth-first search over the slots of each partition, the largest first."""
+    """Depth-first search for the slots of each partition, the largest first."""
 
     def __init__(self, profiles: Sequence[Profile], masks: list[int]) -> None:
         self.profiles, self.masks = profiles, masks
@@ -469,7 +469,7 @@ class _Slots:
             if mask in seen:
                 continue
             seen.add(mask)
-            # From behind, for the last slots are those that fewest profiles can use.
+            # In reverse, because the fewest profiles can use the last slots.
             for start in sorted(self.profiles[item].starts, reverse=True):
                 taken = self.profiles[item].mask(start)
                 if mask & taken:

@@ -1,10 +1,9 @@
-"""Synthetic consolidation instances: a busy cluster's servers and a queue of jobs of 1 to 32 GPUs.
+"""Generator of consolidation instances: a busy cluster's servers and a queue of jobs of 1 to 32 GPUs.
 
-Servers are filled to the brim with random running tasks, of which as many end as the load asks for. Some
-servers lose many and some few, so whole servers are free beside full ones and all that lies between, and
-what is free is what tasks of these shapes leave.
-
-With devices, GPUs are single devices, and amounts and values have many digits, as those of real clusters.
+Servers are filled with random running tasks until none fits, and then as many tasks end as the load
+requires. Some servers lose many tasks and others few, so residual capacities range from none to a whole
+server. With devices, GPUs are single devices; amounts and values can have many digits, as on real
+clusters.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from .instance import ConsolidationInstance, Server
 from .job import PlacementJob
 
 SHARES = (100, 160, 200, 250, 300, 330, 400, 460, 500, 600)
-"""Thousandths of a GPU that a replica takes."""
+"""Shares of a GPU that replicas demand, in thousandths."""
 OF_OTHERS = (200, 300, 460, 700)
-"""Thousandths that others hold of a shared device."""
+"""Shares of a device that tasks outside the plan hold, in thousandths."""
 GEOMETRY = {"a100": "a100-80", "h100": "h100-80", None: "a100-80"}
-"""How GPUs of a model can be partitioned; those of servers of one shape are of no named model."""
+"""GPU model → geometry; with one shape of servers GPUs have no model."""
 PROFILES = ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb")
 VARIANTS, PRIORITIES = 10, 20
-"""So many amounts there are of one request, and so many factors of values."""
+"""Number of variants of the amounts of a request, and number of factors of values."""
 RESERVED_CPUS, RESERVED_GIB = 2.0, 24.0
-"""What a server keeps for itself at most."""
+"""Upper limits of the CPUs and GiB that a server reserves for itself."""
 
 
 def as_devices(
@@ -44,15 +43,15 @@ def as_devices(
     shared: float,
     parted: float,
 ) -> tuple[list[Server], list[PlacementJob]]:
-    """Return servers whose GPUs are single devices, and jobs that ask for these.
+    """Return servers whose GPUs are single devices, and jobs that demand such devices.
 
-    Devices that are not free are held whole, or shared. Of the jobs of one GPU some become replicas with a
-    share of a GPU, or with a partition of one, as many as one GPU holds.
+    Devices that are not free are in use as a whole, or shared. Some jobs of one GPU become as many replicas
+    with a share or a partition of a GPU as one GPU holds.
 
     Parameters
     ----------
     shared, parted
-        Shares of the devices that others share, and of the jobs of one GPU that become replicas.
+        Fractions of the used devices that are shared, and of the jobs of one GPU that become replicas.
 
     Raises
     ------
@@ -67,7 +66,7 @@ def as_devices(
     rule = np.searchsorted([shared, shared + parted], rng.random(len(jobs)), side="right").tolist()
     which = rng.integers(1 << 16, size=len(jobs)).tolist()
     made: dict[object, PlacementJob] = {}
-    found = []
+    asking = []
     for job, how, number in zip(jobs, rule, which, strict=True):
         demand = job.task_demand or {}
         ask = "devices", int(demand["gpu"])
@@ -76,16 +75,16 @@ def as_devices(
         key = ask, job.tasks, tuple(demand.items()), job.spread, job.must_place
         if key not in made:
             made[key] = _asking(job, *ask)
-        found.append(made[key].model_copy(update={"name": job.name}))
-    return [_equipped(server, rng, shared, parted) for server in servers], found
+        asking.append(made[key].model_copy(update={"name": job.name}))
+    return [_equipped(server, rng, shared, parted) for server in servers], asking
 
 
 def _equipped(server: Server, rng: np.random.Generator, shared: float, parted: float) -> Server:
-    """Return a server with devices; those that are held come first."""
+    """Return a server with devices, of which the first are in use."""
     count = int(server.capacity["gpu"])
-    held = count - int(server.available["gpu"])
-    sharing = int(rng.binomial(held, shared))
-    others: list[dict[str, Any]] = [{"device": d} for d in range(held)]
+    in_use = count - int(server.available["gpu"])
+    sharing = int(rng.binomial(in_use, shared))
+    others: list[dict[str, Any]] = [{"device": d} for d in range(in_use)]
     for d, of in enumerate(np.sort(rng.integers(len(OF_OTHERS), size=sharing)).tolist()):
         others[d]["share"] = OF_OTHERS[of]
     geometry = GEOMETRY.get(server.gpu_model) if parted else None
@@ -97,7 +96,7 @@ def _equipped(server: Server, rng: np.random.Generator, shared: float, parted: f
 
 
 def _asking(job: PlacementJob, form: str, of: Any) -> PlacementJob:
-    """Return a job that asks for whole devices, or the replicas that hold one with shares or partitions."""
+    """Return a job that demands whole devices, or the replicas that fill one with shares or partitions."""
     tasks = job.tasks or 1
     demand = {name: amount for name, amount in (job.task_demand or {}).items() if name != "gpu"}
     value = None
@@ -113,13 +112,13 @@ def _asking(job: PlacementJob, form: str, of: Any) -> PlacementJob:
 def with_unlike_amounts(
     rng: np.random.Generator, servers: Sequence[Server], jobs: Sequence[PlacementJob]
 ) -> tuple[list[Server], list[PlacementJob]]:
-    """Return servers and jobs whose amounts, in milli-CPUs and MiB, and values have many digits."""
+    """Return servers and jobs with random amounts, in milli-CPUs and MiB, and values of many digits."""
     factor, worth = rng.uniform(0.75, 1.0, size=(VARIANTS, 2)), rng.lognormal(0.0, 0.5, PRIORITIES)
     picked = zip(
         rng.integers(VARIANTS, size=len(jobs)), rng.integers(PRIORITIES, size=len(jobs)), strict=True
     )
     made: dict[object, PlacementJob] = {}
-    found = []
+    varied = []
     for job, (variant, priority) in zip(jobs, picked, strict=True):
         demand = job.task_demand or {}
         asks = tuple(sorted(job.task_groups[0].asks.items()))
@@ -129,7 +128,7 @@ def with_unlike_amounts(
             changed = {name: _fine(name, amount * by.get(name, 1.0)) for name, amount in demand.items()}
             value = round(job.worth * float(worth[priority]), 9)
             made[key] = job.model_copy(update={"task_demand": changed, "value": value})
-        found.append(made[key].model_copy(update={"name": job.name}))
+        varied.append(made[key].model_copy(update={"name": job.name}))
     reserved: dict[object, dict[str, float]] = {}
     unlike = []
     for server in servers:
@@ -144,11 +143,11 @@ def with_unlike_amounts(
             if amounts is not None
         }
         unlike.append(server.model_copy(update=reduced))
-    return unlike, found
+    return unlike, varied
 
 
 def _fine(resource: str, amount: float) -> float:
-    """Return an amount in whole milli-CPUs or MiB; others as they are."""
+    """Return an amount rounded to whole milli-CPUs or MiB; amounts of other resources unchanged."""
     if resource == "cpu":
         return round(amount, 3)
     return round(amount * 1024) / 1024 if resource == "memory_gib" else amount
@@ -157,15 +156,15 @@ def _fine(resource: str, amount: float) -> float:
 RESOURCES = ("gpu", "cpu", "memory_gib")
 SIZES = np.array([1, 2, 4, 8, 16, 32])
 SIZE_SHARES = np.array([0.65, 0.12, 0.10, 0.09, 0.025, 0.015])
-"""GPUs of a job, and how many of the jobs have that many: most have one, as in published traces."""
+"""Numbers of GPUs of jobs, and the fraction of jobs with each: most have one, as in published traces."""
 MOST_SERVERS = 100_000
 MOST_JOBS = 1_000_000
 FREE = 0.4
 """Share of the GPUs that is free if no load is given."""
 MOST_FREE = 0.9
-"""Share of the GPUs that is free at most, unless no smaller jobs would meet the load."""
+"""Upper limit of the share of free GPUs, unless the load cannot be met with smaller jobs."""
 LUCK = 2.0
-"""How much more it counts for a task's end which server it is on than which task it is."""
+"""Weight of the random number of a server, relative to that of a task, in the order in which tasks end."""
 STEEPEST = 12.0
 
 SHAPES = {
@@ -178,7 +177,7 @@ SHAPES = {
     "l40s": (4, 96, 768),
     "t4-metal": (8, 96, 384),
 }
-"""GPUs, CPUs and GiB of servers that are rented out, by GPU model."""
+"""GPUs, CPUs and GiB of cloud servers, by GPU model."""
 REQUESTS = (
     ((1, 4, 16), 0.14),
     ((1, 8, 48), 0.16),
@@ -192,24 +191,24 @@ REQUESTS = (
     ((8, 64, 480), 0.03),
     ((8, 88, 640), 0.05),
 )
-"""GPUs, CPUs and GiB of a task, and how common the request is."""
+"""GPUs, CPUs and GiB of a task, and the fraction of tasks with this request."""
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    """GPUs of jobs, from one uniform number each, so that a steeper slope makes some of them larger."""
+    """Numbers of GPUs of the jobs as a function of a slope; a steeper one makes some of them larger."""
 
     uniforms: Floats
 
     def at(self, slope: float) -> Ints:
-        """Return the sizes if doubling the GPUs made a job e^slope times as common as it is."""
+        """Return the sizes if every doubling of the GPUs multiplies the frequency of a job by e^slope."""
         shares = SIZE_SHARES * np.exp(slope * np.arange(len(SIZES)))
         ends = np.cumsum(shares / shares.sum())[:-1]
         sizes: Ints = SIZES[np.searchsorted(ends, self.uniforms, side="right")]
         return sizes
 
     def asking(self, wanted: float) -> Ints:
-        """Return sizes that ask for about so many GPUs, as far as sizes go."""
+        """Return sizes that together demand about `wanted` GPUs, as far as possible."""
         low, high = -STEEPEST, STEEPEST
         for _ in range(40):
             slope = (low + high) / 2
@@ -219,16 +218,16 @@ class _Sizes:
 
 @dataclass(frozen=True)
 class _Cluster:
-    """Servers by shape, and the tasks that run on them.
+    """Servers by shape, and the running tasks.
 
     Attributes
     ----------
     shapes, models
-        Capacity of each shape, shape (S, R), and its GPU model.
+        Capacity of each server shape, shape (S, R), and its GPU model.
     shape
-        Shape of each server, shape (N,).
+        Index of the server shape of each server, shape (N,).
     requests, request_shares
-        What a task takes, shape (K, R), and how common it is; the first is the smallest.
+        Demand of a task for each request, shape (K, R), and its frequency; the first is the smallest.
     tasks
         Server and request of each running task, shape (2, P).
     """
@@ -242,22 +241,22 @@ class _Cluster:
 
     @property
     def gpus(self) -> int:
-        """GPUs of all servers."""
+        """Number of GPUs of all servers."""
         return int(self.shapes[self.shape, 0].sum())
 
     @property
     def used_gpus(self) -> int:
-        """GPUs of all running tasks."""
+        """Number of GPUs of all running tasks."""
         return int(self.requests[self.tasks[1], 0].sum())
 
     def free(self) -> Ints:
-        """Return what each server has left, shape (N, R)."""
+        """Return the residual capacity of each server, shape (N, R)."""
         left = self.shapes[self.shape].copy()
         np.subtract.at(left, self.tasks[0], self.requests[self.tasks[1]])
         return left
 
     def filled(self, rng: np.random.Generator) -> _Cluster:
-        """Return the servers with random tasks until no smallest one fits any more."""
+        """Return the cluster filled with random tasks until not even the smallest request fits."""
         left, still = self.shapes[self.shape].copy(), np.arange(len(self.shape))
         placed = []
         while len(still):
@@ -271,7 +270,7 @@ class _Cluster:
         return replace(self, tasks=np.concatenate(placed, axis=1))
 
     def relieved(self, rng: np.random.Generator, gpus: int) -> _Cluster:
-        """Return the servers after the end of random tasks that hold this many GPUs, or hardly fewer."""
+        """Return the cluster after the end of random tasks that hold `gpus` GPUs, or slightly fewer."""
         luck = rng.random(len(self.shape))
         order = np.argsort(rng.random(self.tasks.shape[1]) + LUCK * luck[self.tasks[0]])
         size = self.requests[self.tasks[1, order], 0]
@@ -311,7 +310,7 @@ def generate_consolidation(
     gpus_per_server
         GPUs of each server if all have one shape; 8 if not given.
     load
-        GPUs asked over GPUs free. Running tasks end until it is met; where that would leave hardly any or
+        Demanded over free GPUs. Running tasks end until it is met; where that would leave hardly any or
         nearly all GPUs free, jobs are made larger or smaller. None leaves two fifths of the GPUs free.
     required_share, preferred_share
         Shares of the jobs with that spread rule.
@@ -326,11 +325,11 @@ def generate_consolidation(
     must_place_share
         Share of the jobs, random ones, that must be placed; with many there may be no plan.
     devices
-        GPUs are single devices.
+        Whether GPUs are single devices.
     shared, partitioned
         Shares of the jobs of one GPU that are replicas with a share of a GPU, or with a partition of one.
     unlike
-        Amounts are in milli-CPUs and MiB, so that sums hardly repeat, and values have nine decimals.
+        Whether amounts are in milli-CPUs and MiB, so that sums hardly repeat, and values have nine decimals.
 
     Raises
     ------
@@ -340,7 +339,7 @@ def generate_consolidation(
     _check_counts(servers, jobs, gpus_per_server, resources, shapes, rack_size)
     _check_devices(devices, resources, shared, partitioned)
     _check_shares(load, required_share, preferred_share, must_place_share)
-    # Streams of their own: another cluster does not change the queue, nor the other way round.
+    # Separate random streams: another cluster does not change the queue, nor the other way round.
     rng, running, devices_rng, digits_rng = np.random.default_rng(seed).spawn(4)
     sizes = _Sizes(rng.random(jobs))
     cluster = _cluster(running, servers, gpus_per_server or 8, resources, shapes).filled(running)
@@ -397,7 +396,7 @@ def _check_devices(devices: bool, resources: int, shared: float, partitioned: fl
 
 
 def _cluster(rng: np.random.Generator, servers: int, gpus: int, resources: int, shapes: int) -> _Cluster:
-    """Return empty servers and the tasks that may run on them."""
+    """Return a cluster of empty servers, with the requests of tasks that fit on them."""
     table, models = list(SHAPES.values())[:shapes], tuple[str | None, ...](SHAPES)[:shapes]
     if shapes == 1:
         table, models = [(gpus, 12 * gpus, 96 * gpus)], (None,)
@@ -417,7 +416,7 @@ def _cluster(rng: np.random.Generator, servers: int, gpus: int, resources: int, 
 
 
 def _balanced(cluster: _Cluster, sizes: _Sizes, load: float | None) -> tuple[Ints, int]:
-    """Return the GPUs of each job, and how many GPUs are to be free."""
+    """Return the GPUs of each job, and the number of GPUs that are to be free, for a load."""
     asked, total = sizes.at(0.0), cluster.gpus
     least = max(1, total - cluster.used_gpus)
     if load is None:
@@ -437,7 +436,7 @@ def _balanced(cluster: _Cluster, sizes: _Sizes, load: float | None) -> tuple[Int
 
 
 def _servers(cluster: _Cluster, rack_size: int) -> Iterator[Server]:
-    """Yield the servers; those of a shape with the same room differ in name and rack alone."""
+    """Yield the servers; equal ones are copies that differ in name and rack."""
     free = cluster.free()
     names = RESOURCES[: free.shape[1]]
     made: dict[tuple[int, ...], Server] = {}
@@ -457,7 +456,7 @@ def _servers(cluster: _Cluster, rack_size: int) -> Iterator[Server]:
 def _jobs(
     rng: np.random.Generator, cluster: _Cluster, sizes: Ints, rule: Ints, must: NDArray[np.bool_]
 ) -> Iterator[PlacementJob]:
-    """Yield the jobs; those with the same request differ in name alone."""
+    """Yield the jobs; those with the same request are copies with another name."""
     columns = (sizes.tolist(), _requests(rng, cluster, sizes).tolist(), rule.tolist(), must.tolist())
     made: dict[tuple[Any, ...], PlacementJob] = {}
     for j, key in enumerate(zip(*columns, strict=True)):

@@ -1,6 +1,6 @@
 """Consolidation instances: servers, and jobs of identical tasks to be placed on them, all tasks or none.
 
-A server has amounts and devices, of which some are free.
+A server has amounts of resources and single devices, some of which may be in use.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Server(Checked):
 
     @property
     def available(self) -> dict[str, float]:
-        """What a plan may use of each resource."""
+        """The amount of each resource that a plan may use."""
         if self.free is None:
             return self.capacity
         if self.devices is None:
@@ -96,15 +96,15 @@ class Server(Checked):
 
     @cached_property
     def device_states(self) -> dict[str, tuple[Device, ...]]:
-        """The state of each device beside what others hold."""
-        found = {}
+        """The state of each device without the tasks of the listed jobs."""
+        states_by_name = {}
         for name, devices in (self.devices or {}).items():
             states = devices.states
             if self.free is not None and devices.taken is None:
                 free = int(self.free.get(name, 0.0))
                 states = states[:free] + (Device("whole"),) * (devices.count - free)
-            found[name] = states
-        return found
+            states_by_name[name] = states
+        return states_by_name
 
 
 def _free_devices_faults(name: str, amount: float, devices: Devices) -> Iterator[Complaint]:
@@ -118,7 +118,7 @@ ObjectiveName = Literal["value", "spread", "servers", "racks", "migrations", "sl
 
 
 def _without_devices(given: Any, filled: Any) -> Any:
-    """Return a document in which capacities from the catalogue leave out what a server has as devices."""
+    """Return a document without those catalogue capacities that the servers give as devices."""
     if filled is given:
         return filled
     rows = []
@@ -133,7 +133,7 @@ def _without_devices(given: Any, filled: Any) -> Any:
 
 
 def _only_stay(running: str | None) -> str | None:
-    """Return None for `move`, the default, so that it is not written into documents of before."""
+    """Return None for `move`, the default, so that documents without the field keep their text and hash."""
     return running if running == "stay" else None
 
 
@@ -211,7 +211,7 @@ class ConsolidationInstance(Instance):
         yield from self._misspelt_resources()
 
     def _misspelt_resources(self) -> Iterator[Complaint]:
-        """Yield a complaint where a server has something that no job asks for instead of what jobs do."""
+        """Yield a complaint if a server has a resource without demand instead of a similarly named one."""
         groups = {id(group): group for job in self.jobs for group in job.task_groups}.values()
         asked = dict.fromkeys(name for group in groups for name in (*group.demand, *group.asks))
         devices = (name for server in self.servers for name in server.devices or ())
@@ -226,7 +226,7 @@ class ConsolidationInstance(Instance):
                     break
 
     def _device_complaints(self) -> Iterator[Complaint]:
-        """Yield a complaint for each device that is a resource too, or that no server has."""
+        """Yield a complaint for each device that is also a resource, or that no server has."""
         profiles: dict[str, set[str]] = {}
         for index, server in enumerate(self.servers):
             for name, devices in (server.devices or {}).items():
@@ -247,8 +247,8 @@ class ConsolidationInstance(Instance):
                     where = f"{path}.{field}"
                     yield from unknown_names([name], profiles, where, "device", "devices of the servers")
                     if ask.profile and ask.profile not in profiles.get(name, {ask.profile}):
-                        there = ", ".join(sorted(profiles[name])) or "none"
-                        what = f"no server has the profile {ask.profile!r}; there are: {there}"
+                        available = ", ".join(sorted(profiles[name])) or "none"
+                        what = f"no server has the profile {ask.profile!r}; there are: {available}"
                         yield f"{where}.{name}", what
 
     def _job_complaints(self, servers: Mapping[str, int]) -> Iterator[Complaint]:
@@ -269,7 +269,7 @@ class ConsolidationInstance(Instance):
                     yield where, f"holds {total} tasks, but the group has only {group.tasks}"
 
     def _every_name(self) -> Iterator[str]:
-        """Yield the name of every single server; a million are quicker named than made."""
+        """Yield the name of every single server, without making the servers."""
         for server in self.servers:
             if server.count is None:
                 yield server.name
@@ -278,7 +278,7 @@ class ConsolidationInstance(Instance):
 
     @cached_property
     def expanded_servers(self) -> tuple[Server, ...]:
-        """Every single server, with the rows that have a `count` written out."""
+        """Every single server, with rows that have a `count` expanded."""
         if all(server.count is None for server in self.servers):
             return self.servers
         listed = (server for server in self.servers for _ in range(server.count or 1))
@@ -294,11 +294,11 @@ class ConsolidationInstance(Instance):
 
     @cached_property
     def resource_names(self) -> tuple[str, ...]:
-        """The resources that any server has, in order of first mention."""
+        """The resources of all servers, in order of first mention."""
         return tuple(dict.fromkeys(name for server in self.servers for name in server.capacity))
 
     def spread_of(self, job: PlacementJob) -> Literal["required", "preferred", "free"]:
-        """Return the job's spread rule, with `from_skew` decided."""
+        """Return the job's spread rule, with `from_skew` resolved."""
         if job.spread == "from_skew":
             assert job.skew is not None
             return "required" if job.skew > self.skew_threshold else "free"
@@ -306,7 +306,7 @@ class ConsolidationInstance(Instance):
 
     @cached_property
     def moves_count(self) -> bool:
-        """Whether it matters to a plan which running jobs move."""
+        """Whether plans are limited or valued by the running jobs that move."""
         charged = self.restart_cost_h is not None or any(job.restart_s is not None for job in self.jobs)
         return "migrations" in self.objectives or charged or self.max_moves is not None
 
@@ -320,7 +320,7 @@ class ConsolidationInstance(Instance):
 
     @cached_property
     def staying(self) -> frozenset[str]:
-        """The names of the jobs that stay."""
+        """The names of the running jobs that may not move."""
         if not (self.running or self.pinned or any(job.movable is False for job in self.jobs)):
             return frozenset()
         return frozenset(job.name for job in self.jobs if self.stays(job))
@@ -334,7 +334,7 @@ class ConsolidationInstance(Instance):
         return Fraction(repr(self.restart_cost_h or 0.0))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each group of tasks of each job."""
+        """Return a table with one row for each group of tasks of each job."""
         import pandas as pd
 
         return pd.DataFrame(

@@ -1,4 +1,4 @@
-"""Jobs of consolidation: groups of identical tasks, placed all or none, and the GPU models that will do.
+"""Jobs of consolidation: groups of identical tasks, placed all or none, and their allowed GPU models.
 
 A job may name its workload, the object of a cluster manager with which a script stops and starts it.
 """
@@ -41,9 +41,9 @@ from .devices import (
 )
 
 ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-"""A name as Kubernetes has them."""
+"""Name of a Kubernetes object."""
 Resource = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-"""Such as ``jobs.batch`` or ``pytorchjobs.kubeflow.org``: plural and group, as ``kubectl`` takes them."""
+"""Kubernetes resource, plural and group as for ``kubectl``, such as ``pytorchjobs.kubeflow.org``."""
 
 
 class Workload(Model):
@@ -63,7 +63,7 @@ class Workload(Model):
 
 Spread = Literal["required", "preferred", "free", "from_skew"]
 GpuModels = str | tuple[str, ...] | None
-"""The GPU models that will do: one, several, or any."""
+"""The allowed GPU models: one, several, or None for any."""
 _SeveralNames = Annotated[tuple[Name, ...], Field(min_length=1, max_length=100), Tag("(several)")]
 Placed = Annotated[dict[Name, PositiveCount], in_slices(100_000)]
 """Server name → number of tasks."""
@@ -73,7 +73,7 @@ ONLY_GROUP = "tasks"
 
 
 def _in_one_way(models: GpuModels) -> GpuModels:
-    """Return GPU models so that what means the same is equal."""
+    """Return GPU models in canonical form, so that equal sets compare equal."""
     if not isinstance(models, tuple):
         return models
     listed = tuple(sorted(set(models)))
@@ -81,7 +81,7 @@ def _in_one_way(models: GpuModels) -> GpuModels:
 
 
 def _only_false(flag: bool | None) -> bool | None:
-    """Return a flag so that `true`, the default, is not written into documents of before."""
+    """Return None for `true`, the default, so that documents without the field keep their text and hash."""
     return None if flag else flag
 
 
@@ -93,12 +93,12 @@ _OneOrSeveral = Annotated[
 
 
 def allows(models: GpuModels, model: str | None) -> bool:
-    """Return whether a server of this GPU model will do."""
+    """Return whether a job with these allowed GPU models may run on a server with this model."""
     return models is None or model == models or (model is not None and model in models_of(models))
 
 
 def models_of(models: GpuModels) -> tuple[str, ...]:
-    """Return the GPU models that are named."""
+    """Return the allowed GPU models as a tuple, empty for any."""
     return (models,) if isinstance(models, str) else models or ()
 
 
@@ -124,12 +124,12 @@ class Group(Model):
 
     @cached_property
     def asks(self) -> dict[str, Ask]:
-        """What one task asks of single devices, by name of the devices."""
+        """The demand of one task for single devices, by name of the devices."""
         return asks_of(self.devices, self.share, self.profile)
 
     @property
     def gpu_thousandths(self) -> int:
-        """Thousandths of GPUs that one task holds as devices or shares; partitions are of no known size."""
+        """Thousandths of GPUs that one task demands as devices or shares; 0 for a partition."""
         return self.asks.get("gpu", Ask()).thousandths
 
 
@@ -215,14 +215,14 @@ class PlacementJob(Checked):
 
     @cached_property
     def task_groups(self) -> tuple[Group, ...]:
-        """The groups of tasks, whichever way the document gave them."""
+        """The groups of tasks of the job, whether the document gives `groups` or a single group."""
         if self.groups is not None:
             return self.groups
         assert self.tasks is not None
         demand, current = self.task_demand or {}, self.current or {}
         traffic = self.traffic_gbit_per_s or 0.0
         if self.current_devices:
-            # Nobody else holds these devices, so no other job shares the group.
+            # No other job holds these devices, so the group is not shared between jobs.
             asked = {key: getattr(self, key) for key in _OF_DEVICES}
             plain = {"demand": demand, "traffic_gbit_per_s": traffic, "current": current}
             return (Group(tasks=self.tasks, **plain, **asked),)
@@ -231,7 +231,7 @@ class PlacementJob(Checked):
 
     @property
     def worth(self) -> float:
-        """The job's value: as given, else the GPUs that it asks for."""
+        """The value of placing the job: as given, else the number of GPUs that it demands."""
         if self.value is not None:
             return self.value
         groups = self.task_groups
@@ -239,7 +239,7 @@ class PlacementJob(Checked):
         return sum(group.tasks * group.demand.get("gpu", 0.0) for group in groups) + devices
 
     def relative_speed(self, servers: int) -> float:
-        """Return the measured relative speed on this many servers; 1 where nothing was measured."""
+        """Return the measured relative speed on this number of servers; 1 without measurements."""
         if not self.speed_by_servers:
             return 1.0
         listed = sorted(self.speed_by_servers)
@@ -248,7 +248,7 @@ class PlacementJob(Checked):
 
 
 _OF_DEVICES = ("devices", "share", "profile", "current_devices")
-"""Fields of a group that say what its tasks ask of single devices."""
+"""Fields of a group with the demand of its tasks for single devices."""
 
 
 @lru_cache(maxsize=10_000)
@@ -259,7 +259,7 @@ def _only_group(
     current: tuple[tuple[str, int], ...],
     asks: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...],
 ) -> tuple[Group]:
-    """Return the groups of a job that has only one; jobs that ask for the same share it."""
+    """Return the single group of a job as a tuple; jobs with the same demand share it."""
     asked: dict[str, Any] = {key: dict(amounts) for key, amounts in asks}
     made = Group(tasks=tasks, demand=dict(demand), traffic_gbit_per_s=traffic, current=dict(current), **asked)
     return (made,)

@@ -1,4 +1,4 @@
-"""What consolidation consists of on this floor."""
+"""The `InstanceKind` of consolidation."""
 
 from ..common.kind import InstanceKind, Tables
 from .generate import generate_consolidation

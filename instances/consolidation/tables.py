@@ -1,9 +1,9 @@
-"""Servers and placement jobs in large tables, read and written.
+"""Reading and writing of large tables of servers and placement jobs.
 
-A server or job among 100,000 asks for what hundreds of others ask for. Rows that differ in a name alone are
-checked once: one row of each sort goes the way of all small tables, the others are copies of the object that
-it becomes. Fields that no rule ties to another field may differ within a sort, and each of their cells is
-checked by itself.
+Among 100,000 servers or jobs hundreds have the same demand. Rows are grouped into equivalence classes
+that differ only in a name or value: one row of each class is validated as in small tables, and the others
+are copies of its object. Fields without rules that tie them to other fields may differ within a class, and
+each of their cells is validated separately.
 """
 
 from __future__ import annotations
@@ -32,46 +32,46 @@ TABLES: dict[str, tuple[type[Model], dict[str, Any]]] = {
     "servers": (Server, {"name": Name, "rack": Name}),
     "jobs": (PlacementJob, {"name": Name, "value": NonNegative}),
 }
-"""What the rows of each table are, and the fields in which those of one sort may differ."""
+"""Model of the rows of each table, and the fields that may differ within an equivalence class."""
 FEWEST_OF_A_SORT = 2
-"""Rows of a sort on average from which on it is worth while to look for sorts."""
+"""Average size of the equivalence classes from which on they are used."""
 CHUNK = 1_000
-"""Rows that are read at a time."""
+"""Rows that are read in one batch."""
 MOST_CURRENT = 1_000
-"""On so many servers jobs of a table may run now, for each of those servers is a column."""
+"""Limit of the servers on which jobs of a table run now, because each is a column."""
 
 
 def with_tables(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a document with its tables in columns read: as objects, or as rows where these are wrong."""
-    found = dict(data)
+    """Return a document with its large tables read: as objects, invalid rows as mappings."""
+    resolved = dict(data)
     for key, (model, own) in TABLES.items():
         table = data.get(key)
         if isinstance(table, Columns):
             # A row that names hardware may lack its capacity, which the catalogue has.
             if "hardware" in table.names:
-                found[key] = table.rows()
+                resolved[key] = table.rows()
             else:
-                found[key] = read_alike(table, model, own) or _one_by_one(table, model)
-    return found
+                resolved[key] = read_alike(table, model, own) or _one_by_one(table, model)
+    return resolved
 
 
 def read_alike(columns: Columns, model: type[ModelT], own: Mapping[str, Any]) -> list[ModelT] | None:
-    """Return one object for each row of a table.
+    """Return one object for each row of a table, validated once for each equivalence class of rows.
 
     Parameters
     ----------
     columns
         The table.
     model
-        What each row is.
+        The model of a row.
     own
-        Type of each field that holds one cell and that no rule of the model ties to another field.
+        Type of each field of one cell that no rule of the model ties to another field.
 
     Returns
     -------
     objects
-        Objects of one sort share the values of all but their own fields. None if the table has to be read
-        row by row, for it has a fault, or its rows are not alike.
+        Objects of one class share the values of all but these fields. None if the table has to be read row by
+        row, because it has a fault or its rows form too many classes.
     """
     if columns.cells > MOST_ALIKE_CELLS:
         return None
@@ -93,18 +93,18 @@ def read_alike(columns: Columns, model: type[ModelT], own: Mapping[str, Any]) ->
 
 
 def _sorts(columns: Columns, own: Mapping[str, Any]) -> tuple[Ints, Ints]:
-    """Return the sort of each row, and the first row of each sort; an own field counts as given or not."""
+    """Return the equivalence class of each row, and the first row of each class."""
     sort = np.zeros(len(columns), dtype=np.int64)
     for name in columns.names:
         codes = columns.given(name).astype(np.int64) if name in own else columns.distinct(name)[0] + 1
-        # Sorts are numbered anew after each column; the product would overflow otherwise.
+        # Classes are renumbered after each column; the product would overflow otherwise.
         _, sort = np.unique(sort * (int(codes.max()) + 1) + codes, return_inverse=True)
     first: Ints = np.unique(sort, return_index=True)[1]
     return sort, first
 
 
 def _values(columns: Columns, name: str, kind: Any) -> list[Any]:
-    """Return what the cells of an own field mean, None where there is none."""
+    """Return the validated values of one column, None for empty cells."""
     codes, cells = columns.distinct(name)
     adapter: TypeAdapter[tuple[Any, ...]] = TypeAdapter(tuple[kind, ...])
     values: list[Any] = np.array([*adapter.validate_python(cells), None], dtype=object)[codes].tolist()
@@ -112,33 +112,33 @@ def _values(columns: Columns, name: str, kind: Any) -> list[Any]:
 
 
 def _one_by_one(table: Columns, model: type[Model]) -> list[Any]:
-    """Return the rows of a table as objects, and those that are wrong as they are.
+    """Return the rows of a table as objects, and invalid rows as mappings.
 
-    The validation of the whole document says what is wrong with them; once they are enough for that, the
+    The validation of the whole document reports the faults of invalid rows; after `MOST_FAULTS` of them the
     other rows are left out.
     """
-    found: list[Any] = []
+    objects: list[Any] = []
     faulty = 0
     for start in range(0, len(table), CHUNK):
         for row in table.rows(np.arange(start, min(start + CHUNK, len(table)))):
             try:
-                found.append(model.model_validate(row))
+                objects.append(model.model_validate(row))
             except ValidationError:
-                found.append(row)
+                objects.append(row)
                 faulty += 1
         if faulty >= MOST_FAULTS:
             break
-    return found
+    return objects
 
 
 def wants_tables(instance: ConsolidationInstance) -> bool:
-    """Return whether servers and jobs are many, and can be saved in tables beside the document."""
+    """Return whether servers or jobs are many, and can be saved in tables beside the document."""
     many = max(len(instance.servers), len(instance.jobs)) >= tables.MANY_ROWS
     return many and why_no_table(instance) is None
 
 
 def why_no_table(instance: ConsolidationInstance) -> str | None:
-    """Return what keeps servers and jobs from standing in tables; None if nothing does."""
+    """Return why servers and jobs cannot be saved in tables; None if they can."""
     amounts: list[Mapping[str, Any]] = [server.capacity for server in instance.servers]
     amounts += [server.free for server in instance.servers if server.free is not None]
     amounts += [group.demand for job in instance.jobs for group in job.task_groups]
@@ -156,7 +156,7 @@ def why_no_table(instance: ConsolidationInstance) -> str | None:
 
 
 def write_tables(instance: ConsolidationInstance, path: Path, ending: str) -> dict[str, str]:
-    """Write servers and jobs to NAME-servers and NAME-jobs beside a document; return what refers to them.
+    """Write servers and jobs to NAME-servers and NAME-jobs beside a document; return the names by key.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def _columns(rows: Iterable[Server | PlacementJob]) -> dict[str, list[Any]]:
 
 
 def _cells(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield path and value of each figure and text inside a field."""
+    """Yield path and value of each number and text inside a field."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _cells(item, f"{path}.{key}" if path else str(key))

@@ -1,1 +1,1 @@
-"""Documents and tables as they lie in files: JSON, YAML, CSV, Parquet."""
+"""Files of documents and tables: JSON, YAML, CSV, Parquet."""

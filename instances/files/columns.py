@@ -1,10 +1,10 @@
 """Rows and columns of tables as fields of a document: the name of a column is the path of a field.
 
-Rows come from CSV files and from tables of pandas. From a table in columns, fields are read without an
-object for each row.
+Rows come from CSV files and from tables of pandas. Columns of a large table are read without an object for
+each row.
 
 Cells of a CSV file are text that a field may read as a number, as in `csv_tables.parse_table`; cells of a
-Parquet file are numbers, truth values or text by themselves.
+Parquet file are typed: numbers, truth values or text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _place(row: dict[Any, Any], path: list[str], cell: Cell) -> None:
-    """Put a cell where its column name, a path such as ``variants.0.speed.theta.2``, says."""
+    """Put a cell into a nested row at the path that its column name gives, such as ``variants.0.name``."""
     here: Any = row
     for step in path[:-1]:
         here = here.setdefault(step, {})
@@ -36,7 +36,7 @@ def _place(row: dict[Any, Any], path: list[str], cell: Cell) -> None:
 
 
 def _lists(value: Any) -> Any:
-    """Turn mappings whose keys are 0, 1, 2, … into lists."""
+    """Convert mappings whose keys are 0, 1, 2, … to lists, recursively."""
     if not isinstance(value, dict):
         return value
     if value and set(value) == {str(index) for index in range(len(value))}:
@@ -45,12 +45,12 @@ def _lists(value: Any) -> Any:
 
 
 def check_header(header: list[str], source: str, where: str = "line 1") -> None:
-    """Make sure that columns have names of their own.
+    """Check that columns have valid and unique names.
 
     Raises
     ------
     InstanceError
-        If there are too many, one has no name or another one's, or a name leads down too many levels.
+        If there are too many, a name is empty or repeated, or a name has too many levels.
     """
     if len(header) > MOST_COLUMNS:
         raise fail(source, f"has {len(header):,} columns; at most {MOST_COLUMNS:,} are read", where)
@@ -63,17 +63,17 @@ def check_header(header: list[str], source: str, where: str = "line 1") -> None:
 def nested_row(
     cells: Iterable[tuple[int, list[str], Any]], source: str, where: str = "line 1", lists: bool = True
 ) -> dict[str, Any]:
-    """Return the filled cells of a row, each with its column's number and path, as a mapping of fields.
+    """Return the filled cells of a row, given with number and path of their columns, as nested fields.
 
     Parameters
     ----------
     lists
-        Whether a path may have a number in it, which is a place in a list.
+        Whether numbers in a path are indices of a list.
 
     Raises
     ------
     InstanceError
-        If a cell stands where another column has fields.
+        If one column is a field inside another column.
     """
     row: dict[Any, Any] = {}
     for number, path, cell in cells:
@@ -86,20 +86,20 @@ def nested_row(
 
 
 def is_frame(value: Any) -> bool:
-    """Return whether a value is a pandas table; pandas is not loaded to find out."""
+    """Return whether a value is a pandas table, without importing pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, pandas.DataFrame)
 
 
 def frame_rows(value: Any, source: str) -> Any:
-    """Return the rows of a pandas table as mappings of fields, and any other value as it is.
+    """Return the rows of a pandas table as mappings of fields, and any other value unchanged.
 
     A cell that is None or NaN is a field that is not given.
 
     Raises
     ------
     InstanceError
-        If two columns have one name, or one stands where another has fields.
+        If two columns have one name, or one column is a field inside another column.
     """
     if not is_frame(value):
         return value
@@ -115,23 +115,23 @@ def frame_rows(value: Any, source: str) -> Any:
 
 
 def _missing(cell: Any) -> bool:
-    """Return whether a cell holds nothing; pandas writes that as None, NaN or a value of its own."""
+    """Return whether a cell is empty: None, NaN, or one of pandas' own missing values."""
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(cell, float) and math.isnan(cell)
 
 
 class Columns:
-    """A table in columns.
+    """A table in columns, as text from a CSV file or typed from a Parquet file.
 
     Parameters
     ----------
     table
         The cells; a null is a field that is not given. Text is dictionary-encoded in a Parquet file.
     source
-        What faults call the table.
+        The name of the table in error messages.
     typed
-        Whether cells have types of their own; otherwise all are text, from a CSV file.
+        Whether cells are typed; otherwise all are text, from a CSV file.
     """
 
     def __init__(
@@ -147,12 +147,12 @@ class Columns:
         return int(self._table.num_rows)
 
     def given(self, name: str) -> Flags:
-        """Return which cells of a column are filled."""
+        """Return a mask of the filled cells of a column."""
         flags: Flags = self._column(name).is_valid().to_numpy(zero_copy_only=False)
         return flags
 
     def numbers(self, name: str) -> Floats:
-        """Return a column as numbers; NaN where a cell is none."""
+        """Return a column as numbers; NaN where a cell is no number."""
         import pyarrow as pa
 
         column = self._column(name)
@@ -171,7 +171,7 @@ class Columns:
         return np.where(np.floor(values) == values, values, np.nan)
 
     def flags(self, name: str) -> Floats:
-        """Return a column as truth values: 1, 0, or NaN where a cell is none."""
+        """Return a column of truth values as 1 and 0; NaN where a cell is none."""
         import pyarrow as pa
 
         column = self._column(name)
@@ -185,7 +185,7 @@ class Columns:
         return values
 
     def texts(self, name: str) -> tuple[Ints, list[str]]:
-        """Return a column as indices into a list of texts; −1 where a cell is none."""
+        """Return a column as indices into a list of texts; −1 where a cell is no text."""
         import pyarrow as pa
 
         if self._typed and not pa.types.is_dictionary(self._column(name).type):
@@ -194,7 +194,7 @@ class Columns:
         return codes, words if self._typed else list(map(unescaped, words))
 
     def distinct(self, name: str) -> tuple[Ints, list[Any]]:
-        """Return a column as indices into a list of cells, which are as in `rows`; −1 where there is none."""
+        """Return a column as indices into a list of its distinct cells; −1 where a cell is empty."""
         codes, cells = self._coded(name)
         return codes, cells if self._typed else [Cell(cell) for cell in cells]
 
@@ -208,37 +208,37 @@ class Columns:
         return codes, column.dictionary.to_pylist()
 
     def rows(self, indices: Ints | None = None) -> list[dict[str, Any]]:
-        """Return rows as `csv_tables.parse_table` would, all of them or some.
+        """Return all or some rows as nested fields, as `csv_tables.parse_table` would.
 
         Raises
         ------
         InstanceError
-            If two columns clash, or all rows are asked for and they are too many.
+            If two columns clash, or all rows are requested and they are too many.
         """
         if indices is None and (len(self) > MOST_SMALL_ROWS or self.cells > MOST_SMALL_CELLS):
             most = f"{MOST_SMALL_ROWS:,} rows and {MOST_SMALL_CELLS:,} filled cells"
             raise fail(self.source, f"is read row by row, and then at most {most} are read; split it")
-        # Rows that are wanted alone are cut out first, so that no others become objects.
+        # Requested rows are cut out first, so that no others become objects.
         chosen = self._table if indices is None else self._table.take(indices)
         paths = [(number, name.split(".")) for number, name in enumerate(self.names, 1)]
         columns = [column.to_pylist() for column in chosen.columns]
-        found = []
+        nested = []
         for values in zip(*columns, strict=True):
             given = [
                 (number, path, value if self._typed else Cell(value))
                 for (number, path), value in zip(paths, values, strict=True)
                 if value is not None
             ]
-            found.append(nested_row(given, self.source, "" if self._typed else "line 1"))
-        return found
+            nested.append(nested_row(given, self.source, "" if self._typed else "line 1"))
+        return nested
 
     def head(self, rows: int) -> Columns:
-        """Return the first rows as a table."""
+        """Return the first rows as a table in columns."""
         return Columns(self._table.slice(0, rows), self.source, self._typed)
 
     @property
     def cells(self) -> int:
-        """How many cells are filled."""
+        """The number of filled cells."""
         return sum(len(self) - int(column.null_count) for column in self._table.columns)
 
     @cached_property
@@ -250,7 +250,7 @@ class Columns:
 
 
 def joined(column: pa.ChunkedArray) -> Any:
-    """Return a column in one piece."""
+    """Return a chunked column as one contiguous array."""
     import pyarrow as pa
 
     if column.num_chunks == 1:

@@ -1,7 +1,7 @@
-"""CSV tables: reading of rows and columns, and faults told by the lines of the file.
+"""Reading of CSV tables as rows and columns, with faults located by line.
 
-`records` reads all tables; pyarrow reads large ones faster, where it finds the same rows. What is wrong
-with a whole column is said once.
+`records` reads all tables; pyarrow reads large ones faster, if it finds the same rows. A fault of a whole
+column is reported once.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 CHUNK = 10_000
-"""Rows that become columns at a time."""
+"""Rows that are converted to columns in one batch."""
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """Yield the lines of a text with their ends, without a copy of all."""
+    """Yield the lines of a text with their line ends, without a copy of the whole."""
     start = 0
     while start < len(text):
         end = text.find("\n", start) + 1 or len(text)
@@ -40,12 +40,12 @@ def lines_of(text: str) -> Iterator[str]:
 def records(
     lines: Iterator[str], source: str, misfits: list[Fault] | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the cells of each row that is not blank, with the number of its last line; the header first.
+    """Yield line number and cells of each row of a CSV text that is not blank; the header first.
 
     Parameters
     ----------
     misfits
-        Takes rows of another length than the header; by default they are faults.
+        List that receives the faults of rows of another length than the header; by default these are raised.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def records(
     taken = 0
 
     def guarded() -> Iterator[str]:
-        """Yield the lines, of which one row may need several but no more than it may have characters."""
+        """Yield the lines; raise if one row is longer than allowed."""
         nonlocal taken
         for line in lines:
             taken += len(line)
@@ -99,7 +99,7 @@ def records(
 def numbered_rows(
     text: str, source: str, misfits: list[Fault] | None = None
 ) -> tuple[list[str], list[tuple[int, dict[str, Cell]]]]:
-    """Return the columns of a CSV text, and the filled cells of each row with the number of its line.
+    """Return the column names of a CSV text, and line number and filled cells of each row.
 
     The parameters are those of `records`.
 
@@ -110,11 +110,11 @@ def numbered_rows(
     """
     if text.count("\n") > MOST_SMALL_ROWS:
         raise fail(source, f"has more than {MOST_SMALL_ROWS:,} lines; split it")
-    found = records(lines_of(text), source, misfits)
-    header = [name.strip() for name in next(found)[1]]
+    lines = records(lines_of(text), source, misfits)
+    header = [name.strip() for name in next(lines)[1]]
     rows = []
     filled = 0
-    for number, cells in found:
+    for number, cells in lines:
         row = {name: Cell(cell) for name, text in zip(header, cells, strict=True) if (cell := text.strip())}
         rows.append((number, row))
         filled += len(row)
@@ -124,12 +124,12 @@ def numbered_rows(
 
 
 def check_separated(header: list[str], source: str) -> None:
-    """Make sure that the columns of a table are not one.
+    """Check that a table with one column is not one with another separator than the comma.
 
     Raises
     ------
     InstanceError
-        If they are, for something else than a comma stands between them.
+        If its header contains another separator.
     """
     if len(header) == 1 and any(sign in header[0] for sign in ";\t|"):
         what = f"is one column, {shown(header[0])}; put commas between the columns of the whole file"
@@ -139,12 +139,12 @@ def check_separated(header: list[str], source: str) -> None:
 def model_rows(
     path: Path, model: type[Model], misfits: list[Fault] | None = None
 ) -> list[tuple[int, dict[str, Cell]]]:
-    """Return the cells of each row of a CSV file with the number of its line; `misfits` as in `records`.
+    """Return line number and cells of each row of a CSV file; `misfits` as in `records`.
 
     Raises
     ------
     InstanceError
-        If it is no such table, or has no column for a field that the model requires.
+        If it is no table, or has no column for a field that the model requires.
     """
     source = str(path)
     header, rows = numbered_rows(read_text(path), source, misfits)
@@ -158,10 +158,10 @@ def model_rows(
 
 
 def parse_table(text: str, source: str) -> list[dict[str, Any]]:
-    """Return the rows of a CSV text.
+    """Return the rows of a CSV text as nested fields.
 
-    The first line names the columns; a dot in a name leads into a nested field (``compute_s.V100``), a
-    number into a list (``variants.0.name``). An empty cell is a field that is not given.
+    The first line names the columns; a dot in a name denotes a nested field (``compute_s.V100``), a number an
+    entry of a list (``variants.0.name``). An empty cell is a field that is not given.
 
     Raises
     ------
@@ -178,17 +178,17 @@ def parse_table(text: str, source: str) -> list[dict[str, Any]]:
 
 
 class CsvColumns(Columns):
-    """The table in a CSV text; its rows are read when they are wanted, and what is wrong shows then.
+    """A CSV text as a table in columns; its rows are read and checked when they are first used.
 
     Parameters
     ----------
     raw
-        The text, which is known to be UTF-8.
+        The text, valid UTF-8.
 
     Raises
     ------
     InstanceError
-        If it has no header, or a wrong one.
+        If it has no header, or an invalid one.
     """
 
     def __init__(self, raw: bytes, source: str) -> None:
@@ -197,9 +197,9 @@ class CsvColumns(Columns):
         super().__init__(None, source, typed=False, names=tuple(name.strip() for name in self._header))
 
     def head(self, rows: int) -> Columns:
-        """Return the first rows as a table; the others are not read for it."""
-        found = itertools.islice(self._rows(self._raw), rows)
-        return Columns(self._of(found), self.source, typed=False)
+        """Return the first rows as a table, without reading the others."""
+        first = itertools.islice(self._rows(self._raw), rows)
+        return Columns(self._of(first), self.source, typed=False)
 
     def _rows(self, raw: bytes) -> Iterator[list[str]]:
         return itertools.islice(_records(raw, self.source), 1, None)
@@ -208,7 +208,7 @@ class CsvColumns(Columns):
     def _table(self) -> pa.Table:
         raw, self._raw = self._raw, b""
         table = self._by_arrow(raw)
-        # Without quotes every line is a row; with them, pyarrow has to find as many rows as `csv` does.
+        # Without quotes every line is a row; with quotes, pyarrow has to find as many rows as `csv` does.
         plain = b"\r" not in raw and raw.find(b'"', raw.find(b"\n")) < 0
         if table is None or not (plain or table.num_rows == sum(1 for _ in self._rows(raw))):
             table = self._of(self._rows(raw))
@@ -217,7 +217,7 @@ class CsvColumns(Columns):
         return table
 
     def _by_arrow(self, raw: bytes) -> pa.Table | None:
-        """Return the cells as stripped text, null where empty; None if pyarrow cannot read them."""
+        """Return the table as pyarrow reads it, cells stripped and null if empty; None if it cannot."""
         import pyarrow as pa
         import pyarrow.compute as pc
         import pyarrow.csv as arrow_csv
@@ -241,7 +241,7 @@ class CsvColumns(Columns):
         return pa.table(columns, names=list(self.names))
 
     def _of(self, rows: Iterable[list[str]]) -> pa.Table:
-        """Return the cells of rows as Python has read them."""
+        """Return the table of rows that Python's `csv` has read."""
         import pyarrow as pa
 
         schema = pa.schema([(name, pa.string()) for name in self.names])
@@ -263,14 +263,14 @@ _ROW = re.compile(r"(\w+)\[([0-9]+)\](?:\.(.*))?", re.DOTALL)
 
 
 class TableFile(NamedTuple):
-    """A CSV file that holds a list of a document, and what faults call it."""
+    """A CSV file that holds a list of a document, and its name in error messages."""
 
     path: Path
     source: str
 
 
 def by_lines(error: InstanceError, files: Mapping[str, TableFile]) -> InstanceError:
-    """Return an error whose faults in the rows of CSV files name file, line and column.
+    """Return an error in which faults in rows of CSV files name file, line and column.
 
     Parameters
     ----------
@@ -283,29 +283,29 @@ def by_lines(error: InstanceError, files: Mapping[str, TableFile]) -> InstanceEr
         if match is not None and match[1] in files:
             last[match[1]] = max(int(match[2]), last.get(match[1], 0))
     read = {key: _lines(files[key], row) for key, row in last.items()}
-    found: dict[tuple[str, str, str], list[Fault]] = {}
+    grouped: dict[tuple[str, str, str], list[Fault]] = {}
     for fault, match in zip(error.faults, matches, strict=True):
         if match is None or match[1] not in read:
-            found[fault.source, fault.path, fault.what] = [fault]
+            grouped[fault.source, fault.path, fault.what] = [fault]
             continue
         header, lines = read[match[1]]
-        told = _told(match[3] or "", fault.what, files[match[1]].source, header, lines[int(match[2])])
-        found.setdefault((told.source, match[3] or "", told.what), []).append(told)
-    faults = [_once(alike) for alike in found.values()]
-    # What a missing column leaves out in every row is not counted again.
+        located = _told(match[3] or "", fault.what, files[match[1]].source, header, lines[int(match[2])])
+        grouped.setdefault((located.source, match[3] or "", located.what), []).append(located)
+    faults = [_once(alike) for alike in grouped.values()]
+    # A missing column is a fault of every row, which is not counted again.
     whole = all(fault.path == "line 1" for fault in faults)
     return InstanceError(faults, 0 if whole else error.more, error.stopped and not whole)
 
 
 def _lines(file: TableFile, last: int) -> tuple[list[str], list[int]]:
-    """Return the header of a file and the number of each row's line, up to a row; it was read before."""
-    found = records(lines_of(read_text(file.path, file.source)), file.source)
-    header = [name.strip() for name in next(found)[1]]
-    return header, [line for line, _ in itertools.islice(found, last + 1)]
+    """Return the header of a file that was read before, and the line numbers of the rows up to `last`."""
+    rows = records(lines_of(read_text(file.path, file.source)), file.source)
+    header = [name.strip() for name in next(rows)[1]]
+    return header, [line for line, _ in itertools.islice(rows, last + 1)]
 
 
 def _told(column: str, what: str, source: str, header: list[str], line: int) -> Fault:
-    """Return the fault of a row; of the header, where the column is missing or unknown."""
+    """Return the fault of a row with its line; that of a missing or unknown column at the header."""
     if what.startswith("is missing") and not any(name.split(".")[0] == column for name in header):
         return Fault(source, "line 1", f"has no column {column}; the columns are: {', '.join(header)}")
     if what.startswith("unknown key"):
@@ -314,7 +314,7 @@ def _told(column: str, what: str, source: str, header: list[str], line: int) -> 
 
 
 def _once(alike: list[Fault]) -> Fault:
-    """Return one fault for those that differ in their line alone."""
+    """Merge faults that differ only in their line into one fault."""
     first, more = alike[0], len(alike) - 1
     if not more or first.path == "line 1":
         return first

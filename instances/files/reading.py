@@ -1,12 +1,12 @@
-"""Reading untrusted files: bytes, text, gzip, JSON and YAML, within limits on size, depth and memory.
+"""Reading of untrusted files (text, gzip, JSON, YAML) within limits on size, depth and memory.
 
-The limits were measured: files of 50 MB made to be slow are answered within 5 s and 500 MB. The reference
-of documents lists them. A small file in gzip's format may hold more than fits into memory, so that it is
-unpacked up to a limit. The memory that JSON takes is known before it is parsed.
+The limits were measured: hostile files of 50 MB are answered within 5 s and 500 MB. The reference of
+documents lists them. A gzip file is unpacked up to a limit, because a small one may hold more than fits
+into memory. The memory that JSON takes is estimated before it is parsed.
 
-YAML is plain data, with the numbers and truth values of YAML 1.2. The parser of PyYAML takes text apart
-into events; what becomes of them is decided here. So nesting is known before it is deep, where PyYAML's
-own loader runs for minutes and then out of the stack.
+YAML is plain data, with the numbers and truth values of YAML 1.2. PyYAML's parser yields events, from which
+the data are built here, so that nesting too deep is refused early; PyYAML's own loader runs for minutes and
+then out of the stack.
 """
 
 from __future__ import annotations
@@ -25,76 +25,76 @@ import yaml
 from ..common.errors import Fault, InstanceError, shown
 
 MOST_BYTES = 2**30
-"""Of any file."""
+"""Size limit of any file."""
 MOST_UNPACKED_BYTES = 2**26
-"""That a compressed file may become."""
+"""Size limit of an unpacked file."""
 MOST_YAML_BYTES = 2**21
 MOST_YAML_BYTES_SLOW = 2**17
-"""Of YAML where PyYAML comes without its C library."""
+"""Size limit of YAML if PyYAML has no C library."""
 DEEPEST = 100
-"""Lists and mappings inside each other."""
+"""Depth limit of nested lists and mappings."""
 MOST_VALUES = 1_000_000
-"""Of a document, aliases written out; larger ones keep their lists in tables."""
+"""Limit of the values of a document, aliases expanded; larger ones keep their lists in tables."""
 MOST_MEMORY, PER_BYTE = 350_000_000, 7
-"""Bytes that a JSON text may become: so many, or so many for each of its own."""
+"""Memory limit of parsed JSON in bytes: the larger of a constant and a multiple of the text's size."""
 MOST_ENTRIES = 100_000
-"""Of a list of jobs, servers, layers or types that stands in a document, not in a table."""
+"""Limit of the entries of a list inside a document, rather than in a table."""
 
 MOST_COLUMNS = 5_000
 DEEPEST_COLUMN = 20
-"""Dots in the name of a column."""
+"""Limit of the dots in the name of a column."""
 LONGEST_ROW = 2**22
-"""Characters of one row of a CSV file."""
+"""Limit of the characters of one row of a CSV file."""
 MOST_ROWS, MOST_CELLS = 2_000_000, 100_000_000
-"""Of a table."""
+"""Limits of a table."""
 MOST_SMALL_ROWS, MOST_SMALL_CELLS = 500_000, 1_000_000
-"""Of a table that is read row by row; empty cells do not count."""
+"""Limits of a table that is read row by row; empty cells do not count."""
 MOST_ALIKE_CELLS = 20_000_000
-"""Filled cells of a table whose rows become one object each."""
+"""Limit of the filled cells of a table whose rows become one object each."""
 LONGEST_TEXT = 40_000
-"""Bytes of a cell of text; no field takes a longer one."""
+"""Limit of the bytes of a cell of text; no field allows a longer one."""
 MOST_TABLE_BYTES = 2**29
-"""That a Parquet table may become."""
+"""Memory limit of a Parquet table in bytes."""
 
 
 class PackingError(ValueError):
-    """Bytes that cannot be unpacked; the text says why."""
+    """Compressed bytes that cannot be unpacked; the message says why."""
 
 
 def unpacked(raw: bytes) -> bytes:
-    """Return what bytes in gzip's format hold.
+    """Return the content of bytes in gzip format.
 
     Raises
     ------
     PackingError
-        If they are damaged, or hold too much.
+        If they are damaged, or their content is too large.
     """
     reader = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
-        found = reader.decompress(raw, MOST_UNPACKED_BYTES)
+        content = reader.decompress(raw, MOST_UNPACKED_BYTES)
     except zlib.error:
         raise PackingError("is not in gzip's format, or damaged") from None
     if reader.unconsumed_tail:
         raise PackingError(f"holds more than {MOST_UNPACKED_BYTES:,} bytes; unpack it")
     if not reader.eof or reader.unused_data:
         raise PackingError("is cut short, or holds more than one file; unpack it")
-    return found
+    return content
 
 
 MANY_KEYS = 200_000
-"""Different keys from which on each is counted with the text that it is."""
+"""Number of distinct keys from which on the memory of their texts is counted."""
 PER_VALUE, PER_OBJECT, PER_LIST, PER_NEW_KEY = 65, 65, 25, 170
-"""Bytes that Python takes: for each value, more for an object or list, and more for a key of its own."""
-# A text in quotes that is not closed ends with the file, so that the search never starts again inside it.
+"""Estimated bytes in Python for each value, and in addition for an object, a list and a distinct key."""
+# An unclosed quoted text ends with the file, so that the search never starts again inside it.
 _TEXT = re.compile(r'"((?:[^"\\]++|\\.)*+)(?:"(\s*+:)?|\\?\Z)', re.DOTALL)
 
 
 class TooMuchError(ValueError):
-    """A text that would take too much memory."""
+    """A text whose data would take too much memory."""
 
 
 class _TwiceError(ValueError):
-    """A key that stands twice."""
+    """A key that occurs twice in an object."""
 
 
 def parse_json(text: str, most_values: int | None = None) -> Any:
@@ -103,12 +103,12 @@ def parse_json(text: str, most_values: int | None = None) -> Any:
     Parameters
     ----------
     most_values
-        That it may hold; by default as many as fit into the memory for a text of its length.
+        Limit of its values; by default as many as the memory limit for a text of its length allows.
 
     Raises
     ------
     ValueError
-        If it is malformed, repeats a key, or holds too much; where it is malformed, a `JSONDecodeError`.
+        If it is malformed (a `JSONDecodeError`), repeats a key, or is too large.
     RecursionError
         If it is nested too deeply.
     """
@@ -122,17 +122,17 @@ def parse_json(text: str, most_values: int | None = None) -> Any:
 
 
 def whole(text: str) -> int | float:
-    """Return a whole number; one with absurdly many digits is infinite, which the field then refuses."""
+    """Return a whole number; infinity for one with absurdly many digits, which every field refuses."""
     return int(text) if len(text) < 400 else float("-inf" if text.startswith("-") else "inf")
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of these pairs; Python's own reader would keep the last of two that share a key.
+    """Return the object of these key-value pairs; refuse duplicate keys.
 
     Raises
     ------
     ValueError
-        If a key stands twice.
+        If a key occurs twice.
     """
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
@@ -145,20 +145,20 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_size(text: str, most_values: int | None = None) -> None:
-    """Make sure that what a JSON text says fits into memory, before anything is made of it.
+    """Check, before parsing, that the data of a JSON text fit into memory.
 
     Raises
     ------
     TooMuchError
-        If it does not.
+        If they do not.
     """
-    # Every value but the first has a comma or a bracket before it; those inside of texts are counted too.
+    # Every value but the first follows a comma or bracket; those inside texts are counted too.
     objects, lists = text.count("{"), text.count("[")
     values = text.count(",") + objects + lists
     if most_values is not None and values > most_values:
         most = f"at most {most_values:,} are read from a document"
         raise TooMuchError(f"holds about {values:,} values; {most}: put its lists into CSV or Parquet tables")
-    # What is left of the memory once the text itself is held.
+    # The memory that is left beside the text itself.
     room = max(MOST_MEMORY, PER_BYTE * len(text)) - (sys.getsizeof(text) - len(text))
     room -= PER_VALUE * values + PER_OBJECT * objects + PER_LIST * lists
     if room < 0 or (room < PER_NEW_KEY * text.count(":") and _has_many_keys(text)):
@@ -179,7 +179,7 @@ HAS_C = hasattr(yaml, "CSafeLoader")
 _Loader: Any = yaml.CSafeLoader if HAS_C else yaml.SafeLoader
 _TAG = "tag:yaml.org,2002:"
 TOO_DEEP = "maximum nesting depth"
-"""What the parser says of nesting that it does not follow."""
+"""The parser's message on nesting beyond its limit."""
 
 RESOLVERS = (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -188,14 +188,14 @@ RESOLVERS = (
     ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+."),
     ("null", r"~|null|Null|NULL|", "~nN\0"),
 )
-"""What plain scalars mean: kind, pattern, first characters (\\0 stands for the empty scalar).
+"""Types of plain scalars: name, pattern, first characters (\\0 stands for the empty scalar).
 
 1e-3 is a number, and `no`, `on` or 2024-01-01 are text, as YAML 1.2 has it.
 """
 
 
 def add_resolvers(dumper: Any) -> None:
-    """Make a dumper quote text that stands for something else here."""
+    """Make a dumper quote text that would be read as a value of another type."""
     for kind, pattern, first in RESOLVERS:
         firsts = ["" if character == "\0" else character for character in first]
         dumper.add_implicit_resolver(f"{_TAG}{kind}", re.compile(rf"^(?:{pattern})$"), firsts)
@@ -221,24 +221,24 @@ def parse_yaml(text: str) -> Any:
     Raises
     ------
     yaml.YAMLError
-        If it is malformed, repeats a key, or has a tag or key that is no plain data.
+        If it is malformed, repeats a key, or has a tag or key that is not plain data.
     RecursionError
         If it is nested too deeply.
     ValueError
-        If it holds too much once its aliases are written out, or an alias refers to itself.
+        If it has too many values with aliases expanded, or an alias refers to itself.
     """
     events = yaml.parse(text, Loader=_Loader)
     data: Any = None
-    found = 0
+    documents = 0
     try:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                found += 1
-                if found > 1:
+                documents += 1
+                if documents > 1:
                     raise _error("holds a second document; each file holds one", event)
                 data = _Document(events).root()
     except yaml.MarkedYAMLError as error:
-        # The parser looks ahead, and from libyaml 0.2.6 on it has a limit of its own, which is higher.
+        # The parser reads ahead, and from libyaml 0.2.6 on it has its own, higher limit.
         if TOO_DEEP in str(error.problem):
             raise RecursionError from None
         raise
@@ -251,12 +251,12 @@ def _error(problem: str, event: yaml.Event) -> yaml.MarkedYAMLError:
 
 
 class _Document:
-    """The data of one document, made while its events come in.
+    """Builds the data of one YAML document from its events.
 
     Parameters
     ----------
     events
-        From the first of the document's root on.
+        The events from the document's root on.
     """
 
     def __init__(self, events: Iterator[yaml.Event]) -> None:
@@ -266,7 +266,7 @@ class _Document:
         self._values = 0
 
     def root(self) -> Any:
-        """Return what the document holds."""
+        """Return the data of the document."""
         return self._value(next(self._events), 0)
 
     def _value(self, event: Any, depth: int) -> Any:
@@ -301,24 +301,24 @@ class _Document:
 
     def _list(self, event: yaml.SequenceStartEvent, depth: int) -> list[Any]:
         _check_tag(event, "seq")
-        found = []
+        entries = []
         while not isinstance(following := next(self._events), yaml.SequenceEndEvent):
-            found.append(self._value(following, depth))
-        return found
+            entries.append(self._value(following, depth))
+        return entries
 
     def _mapping(self, event: yaml.MappingStartEvent, depth: int) -> dict[Any, Any]:
         _check_tag(event, "map")
-        found: dict[Any, Any] = {}
+        mapping: dict[Any, Any] = {}
         while not isinstance(following := next(self._events), yaml.MappingEndEvent):
             key = self._value(following, depth)
             if not isinstance(key, str | int | float | bool | None):
                 raise _error("a key is not plain text", following)
             if key == "<<" and getattr(following, "implicit", (False,))[0]:
                 raise _error("merge keys (<<) are not read; write the fields out", following)
-            if key in found:
+            if key in mapping:
                 raise _error(f"the key {shown(key)} stands twice; each key may stand once", following)
-            found[key] = self._value(next(self._events), depth)
-        return found
+            mapping[key] = self._value(next(self._events), depth)
+        return mapping
 
 
 def _scalar(event: yaml.ScalarEvent) -> Any:
@@ -350,17 +350,17 @@ TABLE_SUFFIXES = (".csv", ".parquet")
 
 
 def fail(source: str, what: str, path: str = "") -> InstanceError:
-    """Return an error that holds a single fault."""
+    """Return an error with a single fault."""
     return InstanceError([Fault(source, path, what)])
 
 
 def is_standard_input(path: Path) -> bool:
-    """Return whether a path stands for standard input: ``-`` or ``/dev/stdin``."""
+    """Return whether a path denotes standard input: ``-`` or ``/dev/stdin``."""
     return str(path) in ("-", "/dev/stdin")
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether a path is standard input or a pipe, which is read once and lies in no folder."""
+    """Return whether a path is standard input or a pipe, which can be read only once."""
     try:
         return is_standard_input(path) or path.is_fifo()
     except OSError:  # a name that is too long, or a folder that may not be entered
@@ -368,7 +368,7 @@ def is_stream(path: Path) -> bool:
 
 
 def checked_file(path: Path, source: str) -> None:
-    """Make sure that a path is a regular file of at most 1 GiB, a pipe or standard input.
+    """Check that a path is a regular file of at most 1 GiB, a pipe or standard input.
 
     Raises
     ------
@@ -391,7 +391,7 @@ def checked_file(path: Path, source: str) -> None:
 
 
 def read_bytes(path: Path, source: str) -> bytes:
-    """Return the bytes of a file.
+    """Return the bytes of a file, pipe or standard input.
 
     Raises
     ------
@@ -406,7 +406,7 @@ def read_bytes(path: Path, source: str) -> bytes:
 
 
 def _stream_bytes(path: Path, source: str) -> bytes:
-    """Return what comes through a pipe or standard input, whose size is not known before."""
+    """Return the bytes of a pipe or standard input, up to the size limit."""
     if not is_standard_input(path):
         with path.open("rb") as stream:
             raw = stream.read(MOST_BYTES + 1)
@@ -422,12 +422,12 @@ def _stream_bytes(path: Path, source: str) -> bytes:
 
 
 def text_of(raw: bytes, source: str, errors: Literal["strict", "replace"] = "strict") -> str:
-    """Return bytes as text.
+    """Return bytes decoded as UTF-8 text.
 
     Parameters
     ----------
     errors
-        Whether bytes that are not UTF-8 are refused, or count as U+FFFD.
+        Whether bytes that are not UTF-8 are refused, or replaced by U+FFFD.
 
     Raises
     ------
@@ -440,7 +440,7 @@ def text_of(raw: bytes, source: str, errors: Literal["strict", "replace"] = "str
         text = raw.decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
         what = "is not text (UTF-8); a YAML, JSON or CSV file is needed"
-        # Lines are of no use where it is no text at all, such as a picture.
+        # A line number is of no use for a file that is no text at all, such as a picture.
         line = 1 + raw.count(b"\n", 0, error.start)
         raise fail(source, what, "" if b"\0" in raw else f"line {line}") from None
     if "\0" in text:
@@ -451,7 +451,7 @@ def text_of(raw: bytes, source: str, errors: Literal["strict", "replace"] = "str
 
 
 def read_text(path: Path, source: str | None = None, errors: Literal["strict", "replace"] = "strict") -> str:
-    """Return the text of a file; one that ends in ``.gz`` is unpacked; `errors` as in `text_of`.
+    """Return the text of a file, unpacked if its name ends in ``.gz``; `errors` as in `text_of`.
 
     Raises
     ------
@@ -474,14 +474,14 @@ def parse_document(
     Parameters
     ----------
     most_values
-        That a JSON text may hold; by default as many as fit into the memory for a text of its length.
+        Limit of the values of a JSON text; by default as many as the memory limit for its length allows.
     quoting
-        Whether faults may repeat what stands in the text.
+        Whether error messages may quote the text.
 
     Raises
     ------
     InstanceError
-        If the text is malformed, repeats a key, nests too deeply or holds too much.
+        If the text is malformed, repeats a key, nests too deeply or is too large.
     """
     if suffix != ".json" and len(text) > MOST_YAML:
         size = f"is YAML of {len(text):,} characters; at most {MOST_YAML:,} are read"
@@ -505,12 +505,12 @@ def parse_document(
 
 
 def read_mapping(path: Path, otherwise: str = "is not a mapping") -> dict[str, Any]:
-    """Return the mapping that a JSON file holds.
+    """Return the mapping in a JSON file.
 
     Parameters
     ----------
     otherwise
-        What is said of a file that holds something else.
+        The error message for a file that holds something else.
 
     Raises
     ------

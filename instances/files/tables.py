@@ -1,7 +1,7 @@
-"""Tables in Parquet and CSV files: reading of untrusted ones in columns, and writing column by column.
+"""Parquet and CSV files of tables: untrusted ones are read in columns, and columns are written.
 
-A table is untrusted: what a Parquet file says of itself is read first, then its first rows. What is
-handed out is of a plain type, and takes no more memory than the limits allow. Large CSV files are read by
+A table is untrusted: of a Parquet file the metadata are read first, then the first rows. Columns that are
+returned have plain types, and take no more memory than the limits allow. Large CSV files are read by
 pyarrow.
 """
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 BATCH = 2**17
 MOST_GROUPS = 10_000
-"""Groups of rows."""
+"""Limit of the row groups of a Parquet file."""
 
 
 class ParquetColumns(Columns):
-    """The table in a Parquet file; its rows are read when they are wanted, and what is broken shows then.
+    """A Parquet file as a table in columns; its rows are read and checked when they are first used.
 
     Raises
     ------
@@ -69,7 +69,7 @@ class ParquetColumns(Columns):
             return self._plain(_read_whole(file, self.source))
 
     def head(self, rows: int) -> Columns:
-        """Return the first rows as a table; the others are not read for it."""
+        """Return the first rows as a table, without reading the others."""
         import pyarrow as pa
 
         with _opened(self._path, self.source) as file:
@@ -79,21 +79,21 @@ class ParquetColumns(Columns):
         return Columns(table, self.source, typed=True)
 
     def _plain(self, table: pa.Table) -> pa.Table:
-        """Return a table with columns of plain types, each in one piece."""
+        """Return a table with columns of plain types, each contiguous."""
         import pyarrow as pa
 
         columns = table.columns
         del table
-        for index, name in enumerate(self.names):  # the memory of each is free once the plain one is made
+        for index, name in enumerate(self.names):  # the memory of each is freed once the plain one is made
             columns[index] = _plain(columns[index], name, self.source)
         return pa.table(columns, names=list(self.names))
 
 
 @contextmanager
 def _opened(path: Path, source: str) -> Iterator[Any]:
-    """Open a file; whatever is wrong with it while it is open becomes a fault.
+    """Open a Parquet file; errors while it is open are raised as `InstanceError`.
 
-    Text stays dictionary-encoded, so that a long one that stands in every row is held once.
+    Text stays dictionary-encoded, so that a long one that occurs in every row is stored once.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -109,7 +109,7 @@ def _opened(path: Path, source: str) -> Iterator[Any]:
 
 
 def _check_size(file: Any, source: str) -> None:
-    """Refuse by what a file says of itself; what it really holds is watched while it is read."""
+    """Refuse a file that is too large by its own metadata; its true size is checked while it is read."""
     metadata = file.metadata
     rows, columns = metadata.num_rows, metadata.num_columns
     if not rows or not columns:
@@ -122,15 +122,15 @@ def _check_size(file: Any, source: str) -> None:
         raise fail(source, f"has {groups} are read: write it anew")
     kinds = file.schema_arrow.types
     plain = rows * sum(map(_width, kinds))
-    # What a group says of a single column is not asked: where that is broken, pyarrow ends the process.
-    said = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
-    words = max(0, said - plain) if any(map(_is_text, kinds)) else 0
+    # The metadata of single columns are not read: if they are broken, pyarrow aborts the process.
+    declared = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
+    words = max(0, declared - plain) if any(map(_is_text, kinds)) else 0
     if plain + 2 * words > MOST_TABLE_BYTES:
         raise _too_much_memory(source)
 
 
 def _width(kind: Any) -> float:
-    """Return the bytes that a cell of a type takes beside its text."""
+    """Return the bytes that a cell of a type takes, without its text."""
     from pyarrow import types
 
     return 4 if _is_text(kind) else 0.2 if types.is_boolean(kind) or types.is_null(kind) else 8
@@ -162,7 +162,7 @@ def _check_types(schema: Any, source: str) -> None:
 
 
 def _read_whole(file: Any, source: str) -> pa.Table:
-    """Read batch after batch, and stop where the table takes more memory than a file may say it does."""
+    """Read a file batch by batch; refuse it once the table exceeds the memory limit."""
     import pyarrow as pa
 
     batches, size = [], 0
@@ -176,7 +176,7 @@ def _read_whole(file: Any, source: str) -> pa.Table:
 
 
 def _plain(column: pa.ChunkedArray, name: str, source: str) -> Any:
-    """Return a column of numbers or truth values, or of text in a dictionary, in one piece."""
+    """Return a column as one contiguous array of numbers, truth values or dictionary-encoded text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -200,11 +200,11 @@ def _plain(column: pa.ChunkedArray, name: str, source: str) -> Any:
 
 
 MANY_ROWS = 5_000
-"""From so many jobs on they are held in columns, and saved in a table beside the document."""
+"""Number of rows from which on a list is stored in columns, and saved in a table beside the document."""
 
 
 def read_table(path: Path, source: str, in_columns: bool = False) -> list[dict[str, Any]] | Columns:
-    """Return the rows of a CSV or Parquet file, or the file in columns if it has many and that is asked for.
+    """Return the rows of a CSV or Parquet file; a table in columns if it is long and `in_columns` is set.
 
     Raises
     ------
@@ -223,23 +223,23 @@ def read_table(path: Path, source: str, in_columns: bool = False) -> list[dict[s
 
 
 _FORMULA = r"\A('*[=+@-])"
-"""How text begins that a spreadsheet would take for a formula; `fields.ESCAPED` is what reading undoes."""
+"""Start of text that a spreadsheet would read as a formula; reading undoes the escape (`fields.ESCAPED`)."""
 
 
 NO_COLUMN = (
     "a resource has a name with a dot, a number for a name, or a blank at its ends, which no column can be "
     "called; rename it, or ask for no table"
 )
-"""What is wrong with resources that cannot be columns."""
+"""Error message for resources that cannot be columns."""
 
 
 def can_be_columns(resources: Iterable[str]) -> bool:
-    """Return whether every resource can stand in the name of a column, where dots and numbers lead down."""
+    """Return whether every resource can be part of a column's name, which dots and numbers would split."""
     return not any("." in name or name.isdigit() or name != name.strip() for name in resources)
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table to a Parquet or CSV file, as its ending says.
+    """Write a table to a Parquet or CSV file, as the ending of the path says.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Importers: published measurements and traces, and clusters as they are, turned into planning instances.
+"""Importers of published measurements, traces and clusters in use as planning instances.
 
 Each importer reads untrusted files and returns a validated instance; its options are declared once, in a
-model. Whatever the source lacks and the importer assumes stands in the instance's `assumptions`, in plain
+model. Assumptions about data that the source lacks are listed in the instance's `assumptions`, in plain
 sentences.
 """
 

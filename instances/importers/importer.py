@@ -1,7 +1,7 @@
-"""Importers: options that are declared once, and a function that makes an instance of them.
+"""Base of importers: options that are declared once, and a function that makes an instance from them.
 
-Of some files several kinds of instance can be made, each by an importer of its own; `either` makes one
-command of these.
+Some files can become several kinds of instance, each by its own importer; `either` combines these into
+one command.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ class ImportOptions(Model):
 
     @classmethod
     def in_order(cls) -> dict[str, FieldInfo]:
-        """Return the fields by name, in the order of the arguments."""
+        """Return the option fields by name, in the order of the arguments."""
         return {name: cls.model_fields[name] for name in dict.fromkeys((*cls.ORDER, *cls.model_fields))}
 
 
 @dataclass(frozen=True)
 class Option:
-    """Says what a field is for, and how the command line has it where its name and type do not say it.
+    """Help and command-line form of an option field.
 
     Parameters
     ----------
     help
         One sentence.
     option, argument
-        Its name, such as ``--price``, or the name of an argument that stands alone; by default an option
-        with the name of the field.
+        Its name, such as ``--price``, or the name of a positional argument; by default an option named like
+        the field.
     kind
-        The type of what is typed.
+        The type of the value on the command line.
     least
         The smallest number that is accepted.
     read
-        Turns what was typed into the value of the field.
+        Converts the text on the command line to the value of the field.
     """
 
     help: str
@@ -69,7 +69,7 @@ class Option:
 
 
 def option_of(field: FieldInfo) -> Option:
-    """Return what a field says of its option."""
+    """Return the `Option` in the annotation of a field."""
     return next(mark for mark in marks_of(field) if isinstance(mark, Option))
 
 
@@ -78,12 +78,12 @@ InstanceT = TypeVar("InstanceT", bound=Instance)
 
 
 class Importer(Generic[OptionsT, InstanceT]):
-    """An importer as a function of its options; a decorator.
+    """Decorator that turns a function of an options model into an importer with keyword arguments.
 
     Parameters
     ----------
     make
-        Returns the instance for validated options.
+        The function that returns the instance for validated options.
     """
 
     def __init__(self, make: Callable[[OptionsT], InstanceT]) -> None:
@@ -114,7 +114,7 @@ class Importer(Generic[OptionsT, InstanceT]):
         """
         given = self.__signature__.bind(*args, **options).arguments
         fields = self.options.model_fields
-        # None may be a value of its own, such as no link at all.
+        # None may be a value, such as no link at all.
         values = {
             name: value
             for name, value in given.items()
@@ -126,8 +126,8 @@ class Importer(Generic[OptionsT, InstanceT]):
 def either(about: str, importers: Mapping[str, Importer[Any, Any]]) -> Importer[Any, Instance]:
     """Return an importer with the options of several, of which `kind` chooses one; by default the first.
 
-    Options that all of them require come first, then `kind`, then the others, which are not given unless
-    somebody does; which of them are needed depends on the kind.
+    Options that all of them require come first, then `kind`, then the others, which are None by default;
+    which of them are required depends on the kind.
 
     Parameters
     ----------
@@ -168,20 +168,20 @@ def either(about: str, importers: Mapping[str, Importer[Any, Any]]) -> Importer[
 
 
 def _of_all(name: str, by_kind: Mapping[str, Mapping[str, FieldInfo]]) -> tuple[Any, Any]:
-    """Return the type of a field that every kind requires."""
+    """Return type and default of a field that every kind requires."""
     field = next(iter(by_kind.values()))[name]
     return _annotated(field, option_of(field)), ...
 
 
 def _of_some(name: str, by_kind: Mapping[str, Mapping[str, FieldInfo]]) -> tuple[Any, None]:
-    """Return the type of a field that may be left out, and None, which says that it is."""
+    """Return type and default of an optional field; None means that it is not given."""
     having = {kind: fields[name] for kind, fields in by_kind.items() if name in fields}
     field = next(iter(having.values()))
     option = option_of(field)
     only = "" if len(having) == len(by_kind) else f"With --kind {' or '.join(having)}: "
     default = "" if field.is_required() or "[default:" in option.help else _default(field.default)
-    said = option.help[:1].lower() + option.help[1:] if only and option.help[1:2].islower() else option.help
-    kind = _annotated(field, replace(option, help=f"{only}{said}{default}"))
+    text = option.help[:1].lower() + option.help[1:] if only and option.help[1:2].islower() else option.help
+    kind = _annotated(field, replace(option, help=f"{only}{text}{default}"))
     return kind if type(None) in get_args(field.annotation) else kind | None, None
 
 
@@ -190,13 +190,13 @@ def _default(value: Any) -> str:
 
 
 def _annotated(field: FieldInfo, option: Option) -> Any:
-    """Return the type of a field with its marks, and with another option."""
+    """Return the annotated type of a field with another `Option`."""
     marks = [mark for mark in field.metadata if not isinstance(mark, Option)]
     return Annotated[(field.annotation, *marks, option)]
 
 
 def _check(kind: str, given: Mapping[str, Any], by_kind: Mapping[str, Mapping[str, FieldInfo]]) -> None:
-    """Refuse options of other kinds, and kinds without what they need."""
+    """Refuse options that belong to other kinds, and missing options that the kind requires."""
     own = by_kind[kind]
     for name in given:
         if name not in own:
@@ -211,6 +211,6 @@ def _check(kind: str, given: Mapping[str, Any], by_kind: Mapping[str, Mapping[st
 
 
 def _flag(name: str, by_kind: Mapping[str, Mapping[str, FieldInfo]]) -> str:
-    """Return how an option is typed."""
+    """Return the name of an option on the command line."""
     field = next(fields[name] for fields in by_kind.values() if name in fields)
     return option_of(field).option.split("/")[0] or f"--{name.replace('_', '-')}"

@@ -1,7 +1,7 @@
-"""What importers of clusters share: words, and how they say that a task may use only some servers.
+"""Shared by importers of clusters: wording of notes, and restrictions of tasks to some servers.
 
-A choice of servers becomes GPU models where these are of such models and all others are not. Else it becomes
-a resource that only those have.
+A choice of servers is expressed by GPU models if these servers are exactly those of some models. Else it
+becomes a resource that only those servers have.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from ..common.errors import some
 
 LONGEST = 60
-"""So long may the name of such a resource be."""
+"""Limit of the length of the name of such a resource."""
 NAMED = 3
 MOST_MODELS = 100
-"""So many GPU models may a job have."""
+"""Limit of the GPU models of a job."""
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """Return a number and the noun, or noun and verb, in singular or plural; by default with an s."""
+    """Return a number with its noun in singular or plural; by default the plural has an s."""
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def numbered(names: Iterable[str], form: str) -> Iterator[str]:
-    """Yield each name, from its second time on with a number in a form such as ``{} ({})``."""
+    """Yield each name; duplicates get a number in a form such as ``{} ({})``."""
     taken = Counter[str]()
     for name in names:
         taken[name] += 1
@@ -33,7 +33,7 @@ def numbered(names: Iterable[str], form: str) -> Iterator[str]:
 
 
 def models_of_choice(chosen: frozenset[str], models: Mapping[str, str | None]) -> list[str] | None:
-    """Return the GPU models that exactly these servers have; None if models do not tell them apart.
+    """Return the GPU models that exactly these servers have; None if models do not separate them.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ def models_of_choice(chosen: frozenset[str], models: Mapping[str, str | None]) -
     models
         Server → its GPU model, for all servers.
     """
-    found = {models[server] for server in chosen}
+    own = {models[server] for server in chosen}
     others = {model for server, model in models.items() if server not in chosen}
-    listed = sorted(filter(None, found))
-    return listed if listed and len(listed) == len(found) <= MOST_MODELS and not found & others else None
+    listed = sorted(filter(None, own))
+    return listed if listed and len(listed) == len(own) <= MOST_MODELS and not own & others else None
 
 
 def about_models(jobs: Sequence[str]) -> Iterator[str]:
-    """Say that the choice of servers of these jobs is one of GPU models."""
+    """Yield a note on the jobs whose choice of servers is expressed by GPU models."""
     if jobs:
         may = counted(len(jobs), "job may", "jobs may")
         yield (
@@ -69,10 +69,10 @@ class Choice:
     servers
         The servers that they may use.
     tasks
-        How many of them are on which server now; those that are on none stand under None. A task may stay
-        on a server that it could not be given.
+        Number of tasks by current server, None for those without one. A task may stay on a server that it
+        could not be assigned to.
     say
-        Returns what the servers have in common, in a few words.
+        Returns a few words on what the servers have in common.
     """
 
     job: str
@@ -82,7 +82,7 @@ class Choice:
 
     @property
     def key(self) -> tuple[frozenset[str], str]:
-        """What tasks share that need the same resource; those without any server, why they have none."""
+        """Key of the resource that stands for this choice; without any server it includes the reason."""
         return self.servers, "" if self.servers else self.say()
 
 
@@ -94,7 +94,7 @@ class _Resource:
 
 
 class Restrictions:
-    """The choices of servers that tasks are limited to.
+    """The resources that restrict tasks to their choices of servers.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Restrictions:
         self._found: dict[tuple[frozenset[str], str], _Resource] = {}
         taken: Counter[str] = Counter()
         for choice in choices:
-            # A choice of all servers is none.
+            # A choice of all servers is no restriction.
             if choice.servers == servers:
                 continue
             key = choice.key
@@ -120,18 +120,18 @@ class Restrictions:
             resource.jobs[choice.job] = None
 
     def demand(self, choice: Choice) -> dict[str, float]:
-        """Return what a task demands for its choice."""
+        """Return a task's demand for the resource of its choice."""
         return {} if choice.servers == self._servers else {self._found[choice.key].name: 1.0}
 
     def permits(self, server: str) -> dict[str, float]:
-        """Return what a server has of each choice."""
+        """Return a server's capacity of the resource of each choice."""
         return {
             resource.name: float(resource.tasks.total() if server in servers else resource.tasks[server])
             for (servers, _), resource in self._found.items()
         }
 
     def sentences(self, why: str, task: str, server: str) -> Iterator[str]:
-        """Say what each of the resources stands for."""
+        """Yield notes on the meaning of each of these resources."""
         for (servers, _), resource in self._found.items():
             needed = counted(resource.tasks.total(), f"{task} needs", f"{task}s need")
             have = "has" if len(servers) == 1 else "have"
@@ -143,7 +143,7 @@ class Restrictions:
 
 
 def _name(text: str, taken: Counter[str]) -> str:
-    """Return a text as a name that is printable, short, and not yet taken."""
+    """Return a text as a name that is printable, short and unique."""
     plain = "".join(letter if letter.isprintable() else "?" for letter in text)
     name = plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
     number = 1

@@ -1,4 +1,4 @@
-"""Entries of a file that cannot be used: left out, counted, and said why; the others are imported."""
+"""Rejected entries of a file: they are left out, counted and reported; the valid ones are imported."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..common.fields import Model
 from .node_restrictions import counted
 
 NAMED = 3
-"""So many of those that are left out are named, with what is wrong."""
+"""Number of rejected entries that a note names, with the fault of each."""
 MOST_WRONG = 1_000
-"""A file that begins with so many wrong entries is another one than was asked for."""
+"""Number of invalid entries at the start of a file after which it is refused as a whole."""
 
 ModelT = TypeVar("ModelT", bound=Model)
 Entry = tuple[str, str, Any]
@@ -25,16 +25,16 @@ Entry = tuple[str, str, Any]
 
 @dataclass
 class LeftOut:
-    """What is left out of one list of a file.
+    """The rejected entries of one list of a file.
 
     Parameters
     ----------
     entry
-        What an entry is called, such as pod.
+        The word for an entry, such as pod.
     data
-        What is left out.
+        The data of the rejected entries.
     reasons
-        The first few by name, each with what is wrong with it.
+        Names of the first few, each with its fault.
     """
 
     entry: str
@@ -42,7 +42,7 @@ class LeftOut:
     reasons: list[str] = field(default_factory=list)
 
     def add(self, data: Any, name: str, fault: Fault) -> None:
-        """Leave an entry out, and name it if it is one of the first."""
+        """Add a rejected entry, with name and fault if it is one of the first."""
         self.data.append(data)
         if not self.names_enough:
             wrong = f"{fault.path} {fault.what}".strip()
@@ -50,11 +50,11 @@ class LeftOut:
 
     @property
     def names_enough(self) -> bool:
-        """Whether the first few are named."""
+        """Whether no further entries are named."""
         return len(self.reasons) > NAMED
 
     def sentences(self) -> Iterator[str]:
-        """Say how many are left out, why, and which come first."""
+        """Yield a note on the number of rejected entries, with the first few names and faults."""
         if self.data:
             are = counted(len(self.data), f"{self.entry} is", f"{self.entry}s are")
             yield f"{are} invalid and left out: {some(self.reasons, NAMED)}."
@@ -67,7 +67,7 @@ def valid_entries(
     left_out: LeftOut,
     key: Callable[[ModelT], Hashable] | None = None,
 ) -> Iterator[ModelT]:
-    """Yield each entry that is a `model`; leave out the others, and those with a key that an earlier one has.
+    """Yield the valid entries of a list as a `model`; reject the others, and duplicates by `key`.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def valid_entries(
         try:
             valid = model.model_validate(data)
         except ValidationError as error:
-            # To say what is wrong takes longer than to find it; of a million only the first are named.
+            # Formatting a fault takes longer than finding it; of a million only the first are named.
             if taken and left_out.names_enough:
                 left_out.data.append(data)
                 continue

@@ -1,4 +1,4 @@
-"""Prediction: from a model's description and a GPU to seconds and bytes, each with an interval.
+"""Prediction of times and memory of training a model on GPUs, each with an interval.
 
-No kind of problem: it fills the instances of those that there are.
+It is not a kind of problem; it makes instances of the existing kinds.
 """

@@ -1,16 +1,16 @@
 """Calibration: estimates with 90 % intervals from held-out groups, and a Gaussian-process correction.
 
-An estimate says whether it lies inside what was measured.
+An estimate states whether it lies inside the measured range.
 
-The correction is a Gaussian process of what a formula leaves over, smooth near what was measured.
-Rasmussen & Williams 2006, chapters 2 and 5, with a Matérn kernel of order 3/2 over one distance. Its
-length and its noise are those of a small grid with the largest marginal likelihood of the measurements,
-so that nothing is tuned on others. Away from the measurements the correction fades to nothing.
+The correction is a Gaussian process of the residuals of a formula (Rasmussen & Williams 2006, chapters 2
+and 5), with a Matérn kernel of order 3/2 over one distance. Its length and its noise are those of a small
+grid with the largest marginal likelihood of the measurements, so that no other data are used for tuning.
+Away from the measurements the correction fades to 0.
 
-Intervals over groups hold for the rows of a group that was not there. Rows of one GPU err together, so
-that a random split would promise too much. The ends are those of a group effect and an error within, both
-normal; each group counts as much, whatever its rows. With k means m and variances v of the n rows of each
-group (over n, not n − 1), a new row is off their mean with the variance
+Intervals over groups are for the rows of a new group. Errors of one GPU are correlated, so that a random
+split would give intervals that are too narrow. The ends are those of a normal group effect and a normal
+error within groups; all groups have the same weight. With k means m and variances v of the n rows of each
+group (over n, not n − 1), a new row deviates from their mean with the variance
 
     (1 + 1/k)·var(m) + mean(v),
 
@@ -20,7 +20,7 @@ ends hold 88 to 93 % from three groups on, and 84 to 93 % with two, whose degree
 
 From 19 groups on, errors need not be normal: no end is nearer than the corrected quantile of rows, of
 which those of each group together count as much (hierarchical conformal prediction; Lee, Barber & Willett
-2023). It holds 90 % or more for whatever groups are exchangeable. Of 19 it is the farthest row, so that
+2023). It holds 90 % or more for any exchangeable groups. Of 19 it is the farthest row, so that
 groups that are alike and have 50 rows have 99 % inside; from 60 on it is 94 % or less. Fewer have no such
 quantile at a level of 90 %: a new group lies beyond the largest or the smallest of k others with
 probability 2/(k + 1).
@@ -51,7 +51,7 @@ CONFIDENCE = 0.9
 
 @dataclass(frozen=True)
 class Estimate:
-    """A predicted time.
+    """A predicted time with its 90 % interval.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ class Estimate:
     low, high
         Ends of the 90 % interval; `low` ≤ `seconds` ≤ `high`.
     inside
-        Whether it lies inside what was measured: the same hardware, and no larger shape.
+        Whether it lies inside the measured range: the same hardware, and no larger shape.
     basis
-        What it rests on, in a few words such as "20 measurements of linear on l4".
+        The data it is based on, such as "20 measurements of linear on l4".
     """
 
     seconds: float
@@ -72,14 +72,14 @@ class Estimate:
     basis: str
 
     def times(self, factor: float) -> Estimate:
-        """Return the estimate of so many of the same, whose errors are one error."""
+        """Return the estimate multiplied by a factor; the errors are fully correlated."""
         return replace(self, seconds=self.seconds * factor, low=self.low * factor, high=self.high * factor)
 
 
 def together(estimates: Iterable[Estimate]) -> Estimate:
-    """Return the estimate of the sum, as if all errors went the same way: its interval is the widest.
+    """Return the estimate of a sum with fully correlated errors, which gives the widest interval.
 
-    `OperatorTimes.total` has a narrower one where sums were held out.
+    `OperatorTimes.total` has a narrower one if sums were held out for calibration.
     """
     parts = list(estimates)
     return Estimate(
@@ -93,23 +93,23 @@ def together(estimates: Iterable[Estimate]) -> Estimate:
 
 LENGTHS = (1.0, 2.0, 4.0, 8.0)
 NOISES = (1e-4, 1e-2, 1e-1)
-"""Variances of the noise, as shares of the variance of the process."""
+"""Variances of the noise, relative to the variance of the process."""
 
 
 @dataclass(frozen=True)
 class Correction:
-    """A fitted correction.
+    """A fitted Gaussian-process correction.
 
     Parameters
     ----------
     at
-        The features that were measured, shape (points, features).
+        The features of the measurements, shape (points, features).
     weights
-        Of the kernel at each of them.
+        Weight of the kernel at each of them.
     length
-        Over which the correction changes, in the units of the features.
+        Length scale of the kernel, in the units of the features.
     errors
-        What is left over at each of them after the correction that the others give.
+        Leave-one-out error at each of them, after the correction.
     """
 
     at: Floats
@@ -118,7 +118,7 @@ class Correction:
     errors: Floats
 
     def __call__(self, features: Floats) -> Floats:
-        """Return the correction at features, shape (points,)."""
+        """Return the correction at some features, shape (points,)."""
         return np.asarray(_matern(features, self.at, self.length) @ self.weights)
 
 
@@ -130,16 +130,16 @@ def _matern(one: Floats, other: Floats, length: float) -> Floats:
 def fit_correction(
     features: Floats, rest: Floats, lengths: Sequence[float] = LENGTHS, noises: Sequence[float] = NOISES
 ) -> Correction:
-    """Fit a correction to what is left over.
+    """Fit a Gaussian-process correction to the residuals of a formula.
 
     Parameters
     ----------
     features
         Shape (points, features), all in one unit.
     rest
-        Shape (points,).
+        The residuals, shape (points,).
     lengths, noises
-        The grid that is searched.
+        The grid of length scales and noise variances.
     """
     best: tuple[float, Correction] | None = None
     for length in lengths:
@@ -147,11 +147,11 @@ def fit_correction(
         for noise in noises:
             factor = cho_factor(kernel + noise * np.eye(len(rest)), lower=True)
             weights = cho_solve(factor, rest)
-            # The variance of the process is at its own maximum.
+            # The variance of the process maximises the likelihood.
             variance = max(float(rest @ weights) / len(rest), 1e-300)
             likelihood = -0.5 * len(rest) * np.log(variance) - float(np.log(np.diag(factor[0])).sum())
             if best is None or likelihood > best[0]:
-                # The error of a point that is left out, from the inverse alone (section 5.4.2).
+                # Leave-one-out errors from the inverse alone (section 5.4.2).
                 errors = weights / np.diag(cho_solve(factor, np.eye(len(rest))))
                 best = likelihood, Correction(features, weights, length, errors)
     assert best is not None
@@ -187,13 +187,13 @@ The score of ``measured`` is 0 between the sum of the operators and what it beco
 slows them down (`FittedTimes.cool_and_hot`): whole models on P4 take up to 1.8 times the sum.
 """
 OUTSIDE = 1.5
-"""Factor of the scores outside the measured range."""
+"""Factor that widens the interval of scores outside the measured range."""
 LEAST_SCALE = 0.1
-"""Added in quadrature to the errors of left-out measurements: few that agree by chance promise too much."""
+"""Added in quadrature to leave-one-out errors, because few of them may be small by chance."""
 
 
 def spread(basis: Basis, family: str, inside: bool, scale: float = 1.0) -> tuple[float, float]:
-    """Return the ends of an operator's interval, as factors of the prediction.
+    """Return the ends of an operator's interval, as factors of the predicted time.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def spread(basis: Basis, family: str, inside: bool, scale: float = 1.0) -> tuple
     inside
         Whether it lies inside the measured range.
     scale
-        Size of the errors of left-out measurements; 1 where nothing was measured.
+        Size of the leave-one-out errors; 1 without measurements.
     """
     low, high = SPREADS[basis, family]
     if basis == "measured":
@@ -211,20 +211,20 @@ def spread(basis: Basis, family: str, inside: bool, scale: float = 1.0) -> tuple
 
 
 def spread_of_total(basis: Basis, inside: bool) -> tuple[float, float]:
-    """Return the ends of the interval of a whole step, as factors of the prediction."""
+    """Return the ends of the interval of a whole step, as factors of the predicted time."""
     low, high = TOTALS[basis]
     factor = 1.0 if inside or basis == "data sheet" else OUTSIDE
     return exp(low * factor), exp(high * factor)
 
 
 ROUNDING = 1e-9
-"""Of sums of weights."""
+"""Tolerance of sums of weights."""
 
 
 def student_ends(
     scores: Floats, groups: Sequence[Hashable], confidence: float = CONFIDENCE
 ) -> tuple[float, float]:
-    """Return the ends of the prediction interval of a row of a new group.
+    """Return the ends of the prediction interval for a score of a new group.
 
     Raises
     ------
@@ -255,14 +255,14 @@ def student_ends(
 
 
 def _quantile(scores: Floats, weights: Floats, level: float) -> float:
-    """Return the smallest score up to which the weights make up the level."""
+    """Return the weighted quantile of scores: the smallest score up to which the weights sum to the level."""
     order = np.argsort(scores)
     place = int(np.searchsorted(np.cumsum(weights[order]), level - ROUNDING))
     return float(scores[order[min(place, len(order) - 1)]])
 
 
 def farthest(errors: Floats, confidence: float = CONFIDENCE) -> float:
-    """Return how far a new error is from 0 at most: the corrected quantile, or the largest of too few errors.
+    """Return the bound of a new absolute error: the corrected quantile, or the maximum of few errors.
 
     Raises
     ------
@@ -278,26 +278,26 @@ def farthest(errors: Floats, confidence: float = CONFIDENCE) -> float:
 def coverage(
     scores: Floats, groups: Sequence[Hashable], confidence: float = CONFIDENCE, together: int = 1
 ) -> dict[Hashable, float]:
-    """Return for each group the share of its scores between the ends of other groups' scores.
+    """Return for each group the share of its scores inside the interval fitted to the other groups.
 
     Parameters
     ----------
     scores, groups
         One group for each score.
     together
-        Groups that are left out at a time, all choices of them in turn; a group's share is the mean of its
-        own. Few groups that are covered wholly or not at all have few shares: two at a time have more.
+        Number of groups held out at a time, over all combinations; the share of a group is the mean over
+        those with it. Pairs give finer shares if there are few groups.
 
     Raises
     ------
     ValueError
-        If fewer than two groups stay.
+        If fewer than two groups remain.
     """
     shares: dict[Hashable, list[float]] = {name: [] for name in dict.fromkeys(groups)}
-    for held in combinations(shares, together):
-        out = np.array([group in held for group in groups])
-        low, high = student_ends(scores[~out], [group for group in groups if group not in held], confidence)
-        for name in held:
+    for apart in combinations(shares, together):
+        out = np.array([group in apart for group in groups])
+        low, high = student_ends(scores[~out], [group for group in groups if group not in apart], confidence)
+        for name in apart:
             own = scores[np.array([group == name for group in groups])]
             shares[name].append(float(np.mean((own >= low) & (own <= high))))
     return {name: float(np.mean(of_it)) for name, of_it in shares.items()}

@@ -1,8 +1,8 @@
-"""Communication: seconds of all-reduce and parameter servers from α and β of links, and fits of links.
+"""Communication times of all-reduce and parameter servers from α and β of links, and fits of links.
 
-A message of X bytes takes α + β·X seconds on a link (Hockney 1994). An all-reduce adds up X bytes that
-each of N devices holds; with parameter servers, w workers push gradients and pull parameters of X bytes.
-A part of the communication hides behind the computation.
+A message of X bytes takes α + β·X seconds on a link (Hockney 1994). An all-reduce sums X bytes of each of N
+devices; with parameter servers, w workers push gradients and pull parameters of X bytes. A part of the
+communication overlaps with the computation.
 
 All-reduce, with α and β of the slowest link, and additions that take no time (Thakur, Rabenseifner &
 Gropp 2005):
@@ -47,17 +47,17 @@ from .calibration import OUTSIDE, Estimate, student_ends
 BITS = 8
 GIGA = 1e9
 LINK_ENDS = (1.0, 2.0)
-"""Data sheets promise what links reach at best; what was measured took up to twice as long."""
+"""Interval of measured time over the data sheet's, which gives the best case; up to twice as long."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A link, by its latency α and its inverse bandwidth β.
+    """A network or device link, by its latency α and its inverse bandwidth β.
 
     Parameters
     ----------
     latency_s
-        α, seconds that a message takes however short it is.
+        α, seconds of the shortest message.
     seconds_per_byte
         β, the inverse of the bandwidth in bytes per second, in one direction.
 
@@ -77,7 +77,7 @@ class Link:
 
     @classmethod
     def of_bandwidth(cls, gbyte_per_s: float, latency_s: float = 0.0) -> Link:
-        """Return the link of a bandwidth in 1e9 bytes per second.
+        """Return the link with a bandwidth in 1e9 bytes per second.
 
         Raises
         ------
@@ -90,28 +90,28 @@ class Link:
 
     @classmethod
     def of_network(cls, gbit_per_s: float, latency_s: float = 0.0) -> Link:
-        """Return the link of a bandwidth in 1e9 bits per second, as networks are sold."""
+        """Return the link with a bandwidth in 1e9 bits per second, the unit of networks."""
         return cls.of_bandwidth(gbit_per_s / BITS, latency_s)
 
     @property
     def gbit_per_s(self) -> float:
-        """Bandwidth in 1e9 bits per second; infinite where β is 0."""
+        """Bandwidth in 1e9 bits per second; infinite if β is 0."""
         return BITS / (self.seconds_per_byte * GIGA) if self.seconds_per_byte else float("inf")
 
     def message_s(self, size: float) -> float:
-        """Return the seconds of one message: α + β·X, such as activations between stages of a pipeline."""
+        """Return the seconds of one message of `size` bytes: α + β·X."""
         return self.latency_s + self.seconds_per_byte * size
 
 
 def step_s(compute_s: Any, communication_s: Any, exponent: float = 1.0) -> Any:
-    """Return the seconds of a step with both: (a^γ + b^γ)^(1/γ) (Pollux, OSDI'21, section 3.2).
+    """Return the seconds of a step of computation and communication: (a^γ + b^γ)^(1/γ) (Pollux, section 3.2).
 
     Parameters
     ----------
     compute_s, communication_s
         Numbers, or arrays of one shape.
     exponent
-        γ: 1 adds both up, and infinity hides the shorter one.
+        γ: 1 for no overlap (the sum), infinity for full overlap (the maximum).
 
     Raises
     ------
@@ -157,7 +157,7 @@ def ring_s(link: Link, devices: int, size: float) -> float:
 
 
 def halving_doubling_s(link: Link, devices: int, size: float) -> float:
-    """Return the seconds of recursive halving and doubling of `size` bytes."""
+    """Return the seconds of an all-reduce of `size` bytes by recursive halving and doubling."""
     _checked(devices, size)
     rounds = devices.bit_length() - 1
     power = 1 << rounds
@@ -167,13 +167,13 @@ def halving_doubling_s(link: Link, devices: int, size: float) -> float:
 
 
 def tree_s(link: Link, devices: int, size: float) -> float:
-    """Return the seconds of a binomial reduction and broadcast of `size` bytes."""
+    """Return the seconds of an all-reduce of `size` bytes by a binomial reduction and broadcast."""
     _checked(devices, size)
     return 2 * ceil(log2(devices)) * link.message_s(size)
 
 
 def double_tree_s(link: Link, devices: int, size: float) -> float:
-    """Return the seconds of two pipelined trees, each for half of `size` bytes."""
+    """Return the seconds of an all-reduce by two pipelined trees, each for half of `size` bytes."""
     _checked(devices, size)
     if devices == 1:
         return 0.0
@@ -210,12 +210,11 @@ def all_reduce_s(link: Link, devices: int, size: float, algorithm: str = "ring")
 
 
 def hierarchical_s(inside: Link, network: Link, servers: Sequence[int], size: float) -> float:
-    """Return the seconds of a hierarchical all-reduce over servers.
+    """Return the seconds of a hierarchical all-reduce: inside the servers and between them.
 
-    Devices of a server first share out the sum of what they hold (reduce-scatter, a ring); then devices of
-    the same part add up over the servers, all rings at a time through the one link of each server; at last
-    the devices of a server exchange the parts (all-gather, a ring). One server has no second step, servers
-    with one device no first and third.
+    First a ring reduce-scatter inside each server; then devices with the same part sum it over the servers,
+    all rings at a time through the one link of each server; at last a ring all-gather inside each server. One
+    server has no second step, servers with one device no first and third.
 
     Parameters
     ----------
@@ -238,22 +237,22 @@ def hierarchical_s(inside: Link, network: Link, servers: Sequence[int], size: fl
 
 
 def ring_theta(link: Link, size: float, per_sample_s: float, fixed_s: float = 0.0) -> tuple[float, ...]:
-    """Return θ of `ring_allreduce`: exactly `ring_s`, for θ2·(w−1)/w is its β part and θ3·(w−1) its α part.
+    """Return θ of `ring_allreduce`, equal to `ring_s`: θ2·(w−1)/w is its β part, θ3·(w−1) its α part.
 
     Parameters
     ----------
     size
         Bytes of the gradients.
     per_sample_s, fixed_s
-        Computation of one sample, and that of a step however small its batch.
+        Seconds of computation for each sample, and for a step regardless of its batch.
     """
     return (per_sample_s, fixed_s, 2 * size * link.seconds_per_byte, 2 * link.latency_s)
 
 
 def ps_theta(link: Link, size: float, per_sample_s: float, fixed_s: float = 0.0) -> tuple[float, ...]:
-    """Return θ of `ps_sync`: `sharded_s` wherever there are no more servers than workers.
+    """Return θ of `ps_sync`, equal to `sharded_s` if there are no more servers than workers.
 
-    With more servers than workers it is too fast: there a worker's own link sets the pace.
+    With more servers than workers it is too fast, because then a worker's own link is the bottleneck.
     """
     return (per_sample_s, fixed_s + 2 * link.latency_s, 2 * size * link.seconds_per_byte, 0.0, 0.0)
 
@@ -261,18 +260,18 @@ def ps_theta(link: Link, size: float, per_sample_s: float, fixed_s: float = 0.0)
 def speed_by_servers(
     inside: Link, network: Link, devices: int, size: float, compute_s: float, servers: Sequence[int]
 ) -> Mapping[int, float]:
-    """Return the speed of a job on so many servers, relative to the smallest number of them.
+    """Return the speed of a job by number of servers, relative to the smallest of these numbers.
 
     Parameters
     ----------
     devices
-        Of the job, spread as evenly as can be.
+        Devices of the job, spread as evenly as possible.
     size
         Bytes of the gradients.
     compute_s
         Seconds of the computation of a step on each device.
     servers
-        Numbers of servers that are of interest; at most `devices`.
+        Numbers of servers; at most `devices`.
 
     Raises
     ------
@@ -294,7 +293,7 @@ def speed_by_servers(
 
 @dataclass(frozen=True)
 class SyncTime:
-    """A measured all-reduce: on so many devices of so many servers, in so many seconds."""
+    """A measured all-reduce: number of devices, number of servers, and seconds."""
 
     devices: int
     servers: int
@@ -303,24 +302,24 @@ class SyncTime:
 
 @dataclass(frozen=True)
 class LinkFit:
-    """Fitted links.
+    """Links fitted to measured all-reduces, with the errors of the fit.
 
     Parameters
     ----------
     inside, network
-        The links; None where nothing was measured of one.
+        The links; None without measurements of one.
     mape, leave_one_out
         Mean absolute relative error of the times, and that of each predicted without its own number of
-        devices and servers; None where no others were measured of its link.
+        devices and servers; None without other measurements of its link.
     points
-        How many measurements there are.
+        Number of measurements.
     inside_ends, network_ends
-        Ends of the logarithm of measured over predicted time on a number of devices and servers that was not
-        measured; None where fewer than two were.
+        Ends of the interval of the logarithm of measured over predicted time for a new number of devices and
+        servers; None if fewer than two were measured.
     measured
         The numbers of devices and servers that were measured.
     size
-        Bytes that were added up.
+        Bytes of the measured all-reduces.
     """
 
     inside: Link | None
@@ -334,12 +333,12 @@ class LinkFit:
     size: float | None = None
 
     def seconds(self, devices: int, servers: int, size: float) -> float:
-        """Return the seconds of an all-reduce.
+        """Return the predicted seconds of an all-reduce of `size` bytes.
 
         Raises
         ------
         OptionError
-            If nothing was measured of the link that sets the pace.
+            If there are no measurements of the link that it uses.
         """
         link = self.inside if servers == 1 else self.network
         if devices == 1:
@@ -350,15 +349,15 @@ class LinkFit:
         return ring_s(link, devices, size)
 
     def estimate(self, devices: int, servers: int, size: float) -> Estimate:
-        """Return the seconds of an all-reduce, with the interval of a placement that was not measured.
+        """Return the predicted seconds of an all-reduce, with the interval for an unmeasured placement.
 
-        It lies inside what was measured with as many bytes, on a number of devices and of servers that lies
+        It lies inside the measured range if the bytes are equal and the numbers of devices and servers lie
         between measured ones of the same link. Outside, the interval is wider.
 
         Raises
         ------
         OptionError
-            If nothing was measured of the link that sets the pace, or on one number of devices alone.
+            If the link that it uses was not measured, or on only one number of devices.
         """
         seconds = self.seconds(devices, servers, size)
         ends = self.inside_ends if servers == 1 else self.network_ends
@@ -383,7 +382,7 @@ def fit_links(points: Sequence[SyncTime], size: float) -> LinkFit:
     Raises
     ------
     OptionError
-        If there are no measurements on 2 or more devices, or one is not possible.
+        If there are no measurements on 2 or more devices, or one is invalid.
     """
     for point in points:
         if not (1 <= point.servers <= point.devices and 0.0 < point.seconds < float("inf")):
@@ -400,8 +399,8 @@ def fit_links(points: Sequence[SyncTime], size: float) -> LinkFit:
     for several in (False, True):
         own = [point for point in measured if (point.servers > 1) == several]
         links.append(_link(own, size) if own else None)
-        scores, held = _left_out(own, size)
-        ends.append(student_ends(np.array(scores), held) if len(set(held)) > 1 else None)
+        scores, places_out = _left_out(own, size)
+        ends.append(student_ends(np.array(scores), places_out) if len(set(places_out)) > 1 else None)
         errors += _errors(own, _link(own, size), size) if own else []
         held_out += [abs(exp(-score) - 1.0) for score in scores]
     mean = float(np.mean(held_out)) if held_out else None
@@ -412,7 +411,7 @@ def fit_links(points: Sequence[SyncTime], size: float) -> LinkFit:
 
 
 def _left_out(own: Sequence[SyncTime], size: float) -> tuple[list[float], list[tuple[int, int]]]:
-    """Return log(measured/predicted) of points, each predicted without its place, and their places."""
+    """Return log(measured/predicted) of points, each predicted without its placement, and the placements."""
     scores, places = [], []
     for place in dict.fromkeys((point.devices, point.servers) for point in own):
         others = [point for point in own if (point.devices, point.servers) != place]
@@ -435,8 +434,8 @@ def _link(points: Sequence[SyncTime], size: float) -> Link:
     seconds = np.array([point.seconds for point in points])
     columns = _columns(points, size) / seconds[:, None]
     lengths = np.linalg.norm(columns, axis=0)  # α and β are of very unlike sizes
-    found, _ = nnls(columns / lengths, np.ones(len(points)))
-    latency, inverse = (found / lengths).tolist()
+    solution, _ = nnls(columns / lengths, np.ones(len(points)))
+    latency, inverse = (solution / lengths).tolist()
     return Link(latency, inverse)
 
 

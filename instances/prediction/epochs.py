@@ -1,12 +1,11 @@
-"""Epochs: how often a training goes over its samples until a target is met, from records by batch size.
+"""Prediction of the epochs until a training meets its target, from records by batch size.
 
-The work of a training is how much is to be trained, and by when.
-
-Up to a critical size, a larger batch needs as many epochs; beyond it more, for its steps are not so many
-times better: E(B) = a + b·B, with the critical batch a/b (McCandlish et al. 2018, equation 2.11, for
-E·B·steps). a and b are fitted to records of other batch sizes, with relative errors and b ≥ 0. Where the
-records do not show at the level of `SIGNIFICANCE` that b is above 0 (one-sided t-test), epochs are taken
-as constant, as they are for most fine-tuning: a slope that is only noise predicts worse than none.
+Up to a critical batch size the epochs are about constant; beyond it they grow with the batch:
+E(B) = a + b·B, with the critical batch a/b (McCandlish et al. 2018, equation 2.11, for
+E·B·steps). a and b are fitted to records of other batch sizes, with relative errors and b ≥ 0. If b is not
+significantly above 0 at the level `SIGNIFICANCE` (one-sided t-test), epochs are taken as constant, as they
+are for most fine-tuning: a slope that is only noise predicts worse than none. `Work` holds the amount and
+deadline of a training.
 
 The interval is that of a new training at a batch size that was not recorded: each recorded batch size is
 held out in turn, and the errors of its trainings count how sizes differ and how seeds do
@@ -32,16 +31,16 @@ from .calibration import Estimate, student_ends
 
 SIGNIFICANCE = 0.05
 FEWEST_SIZES = 3
-"""Batch sizes from which on a slope can be told from noise."""
+"""Number of batch sizes from which on a slope is fitted."""
 LEAST = 1e-9
-"""Half the width of an interval that knows no doubt, for rounding."""
+"""Least half-width of an interval in the logarithm, against rounding."""
 UNKNOWN = 3.0
-"""Without enough records, epochs lie between those recorded over this, and times this."""
+"""Without enough records, the ends of the interval are the prediction divided and multiplied by this."""
 
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """A training that met the target after so many epochs; None: it never did."""
+    """A recorded training: its batch size and the epochs until the target was met; None: never."""
 
     batch: float
     epochs: float | None
@@ -49,7 +48,7 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class EpochEstimate:
-    """Epochs until the target is met.
+    """The predicted epochs until the target is met, with their interval.
 
     Parameters
     ----------
@@ -58,7 +57,7 @@ class EpochEstimate:
     inside
         Whether the batch lies between recorded ones.
     critical_batch
-        a/b; None where epochs are constant.
+        a/b; None if epochs are constant.
     leave_one_out
         Mean absolute relative error of each recorded batch size predicted from the others; None with fewer
         than three.
@@ -76,21 +75,21 @@ class EpochEstimate:
 
     @property
     def basis(self) -> str:
-        """What it rests on, in a few words."""
+        """The data it is based on, in a few words."""
         if self.critical_batch is None:
             return "records of other batch sizes, which need as many"
         return f"records of other batch sizes, critical batch {self.critical_batch:.4g}"
 
 
 def predict_epochs(records: Sequence[EpochRecord], batch: float) -> EpochEstimate:
-    """Return the epochs that a training with a batch size needs.
+    """Return the predicted epochs of a training with a batch size.
 
     Batch sizes of which fewer than half of the trainings met the target are left out.
 
     Raises
     ------
     OptionError
-        If no record helps, or a figure is not positive.
+        If no record can be used, or a figure is not positive.
     """
     if not batch > 0:
         raise OptionError(f"batch {batch:g}: must be greater than 0")
@@ -98,13 +97,13 @@ def predict_epochs(records: Sequence[EpochRecord], batch: float) -> EpochEstimat
     if not len(sizes):
         raise OptionError("no recorded batch size met the target in half of its trainings; give the epochs")
     a, b = _line(sizes, epochs)
-    found = a + b * batch
+    predicted = a + b * batch
     errors = leave_one_out(sizes, epochs)
-    low, high = _interval(found, _scores(records, sizes, epochs, errors))
+    low, high = _interval(predicted, _scores(records, sizes, epochs, errors))
     nearest = sizes[np.abs(np.log(sizes / batch)).argmin()]
     own = [record.epochs for record in records if record.batch == nearest]
     return EpochEstimate(
-        epochs=found,
+        epochs=predicted,
         low=low,
         high=high,
         inside=bool(sizes.min() <= batch <= sizes.max()),
@@ -115,7 +114,7 @@ def predict_epochs(records: Sequence[EpochRecord], batch: float) -> EpochEstimat
 
 
 def _means(records: Sequence[EpochRecord]) -> tuple[Floats, Floats]:
-    """Return the batch sizes that met the target, and the mean of their epochs."""
+    """Return the batch sizes that met the target, and the mean epochs of each."""
     by_size: dict[float, list[float | None]] = defaultdict(list)
     for record in records:
         if not record.batch > 0 or (record.epochs is not None and not record.epochs > 0):
@@ -130,7 +129,7 @@ def _means(records: Sequence[EpochRecord]) -> tuple[Floats, Floats]:
 
 
 def _line(sizes: Floats, epochs: Floats) -> tuple[float, float]:
-    """Return a and b of the line with the least squared relative errors; b is 0 unless it is significant."""
+    """Return a and b of the line of least squared relative errors; b is 0 unless it is significant."""
     constant = float((1 / epochs).sum() / (1 / epochs**2).sum())
     if len(sizes) < FEWEST_SIZES:
         return constant, 0.0
@@ -147,7 +146,7 @@ def _line(sizes: Floats, epochs: Floats) -> tuple[float, float]:
 
 
 def leave_one_out(sizes: Floats, epochs: Floats) -> Floats:
-    """Return predicted/recorded − 1 of each batch size, predicted from all the others."""
+    """Return predicted/recorded − 1 of each batch size, predicted from all others."""
     if len(sizes) < FEWEST_SIZES:
         return np.array([])
     errors = []
@@ -160,7 +159,7 @@ def leave_one_out(sizes: Floats, epochs: Floats) -> Floats:
 def _scores(
     records: Sequence[EpochRecord], sizes: Floats, epochs: Floats, errors: Floats
 ) -> tuple[list[float], list[float]]:
-    """Return log(recorded/predicted) of each training, predicted from other sizes, and its size."""
+    """Return log(recorded/predicted) and batch size of each training, predicted from other sizes."""
     if not len(errors):
         return [], []
     predicted = dict(zip(sizes.tolist(), (epochs * (1.0 + errors)).tolist(), strict=True))
@@ -169,19 +168,19 @@ def _scores(
     return [score for score, _ in rows], [size for _, size in rows]
 
 
-def _interval(found: float, scores: tuple[list[float], list[float]]) -> tuple[float, float]:
-    """Return the ends of the interval of a new training; wide where too few sizes were recorded."""
+def _interval(predicted: float, scores: tuple[list[float], list[float]]) -> tuple[float, float]:
+    """Return the ends of the interval of a new training; wide if too few sizes were recorded."""
     if not scores[0]:
-        return found / UNKNOWN, found * UNKNOWN
+        return predicted / UNKNOWN, predicted * UNKNOWN
     low, high = student_ends(np.array(scores[0]), scores[1])
-    return found * float(np.exp(min(low, -LEAST))), found * float(np.exp(max(high, LEAST)))
+    return predicted * float(np.exp(min(low, -LEAST))), predicted * float(np.exp(max(high, LEAST)))
 
 
 COLUMNS = ("batch", "epochs")
 
 
 def read_records(path: str | Path) -> tuple[EpochRecord, ...]:
-    """Return the records of a CSV file; an empty cell of `epochs` says that the target was never met.
+    """Return the records of a CSV file; an empty cell of `epochs` means that the target was never met.
 
     Raises
     ------
@@ -193,7 +192,7 @@ def read_records(path: str | Path) -> tuple[EpochRecord, ...]:
     missing = [name for name in COLUMNS if name not in header]
     if missing:
         raise fail(source, f"has no column {' and no '.join(missing)}; it needs batch and epochs", "line 1")
-    found, faults = [], Faults()
+    records, faults = [], Faults()
     for line, row in rows:
         given = (row.get("epochs") or "").strip()
         batch, epochs = _positive(row.get("batch")), _positive(given) if given else None
@@ -201,9 +200,9 @@ def read_records(path: str | Path) -> tuple[EpochRecord, ...]:
             what = "batch and epochs must be numbers greater than 0 (no epochs: the target was never met)"
             faults.add(Fault(source, f"line {line}", what))
         else:
-            found.append(EpochRecord(batch, epochs))
+            records.append(EpochRecord(batch, epochs))
     faults.refuse()
-    return tuple(found)
+    return tuple(records)
 
 
 def _positive(text: str | None) -> float | None:
@@ -219,27 +218,27 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class Work:
-    """What an instance asks for.
+    """The amount of training that an instance requires, and its deadline.
 
     Parameters
     ----------
     samples, epochs
-        M samples, E times over.
+        M samples and E epochs.
     within_h
-        Hours until it has to be done; None: as cheap, or as soon, as can be.
+        Deadline in hours; None: no deadline.
     microbatches
-        Batches of one GPU between two exchanges of gradients.
+        Batches of each GPU between two exchanges of gradients.
     global_batch
-        Samples of all GPUs between two exchanges, in place of `microbatches`; they then share them out.
+        Samples of all GPUs together between two exchanges, in place of `microbatches`.
     records
         Trainings at other batch sizes, from which epochs are predicted in place of `epochs`.
     parallel_share
-        Share of the computation that further units divide (Amdahl).
+        Parallel fraction of the computation (Amdahl).
 
     Raises
     ------
     OptionError
-        If a figure is not possible.
+        If a figure is out of range.
     """
 
     samples: float = 1e6
@@ -267,26 +266,26 @@ class Work:
 
     @property
     def floor_samples_per_s(self) -> float | None:
-        """Samples a second that are needed to be done in time."""
+        """Throughput in samples per second that the deadline requires; None without deadline."""
         return None if self.within_h is None else self.total / (self.within_h * HOUR_S)
 
     def batches(self, batch: int, replicas: int) -> int:
-        """Return the batches of each replica in a step."""
+        """Return the number of batches of each replica in a step."""
         if self.global_batch is None:
             return self.microbatches
         return -(-self.global_batch // (batch * replicas))
 
     def divides(self, batch: int, replicas: int) -> bool:
-        """Return whether each replica has a batch in every step."""
+        """Return whether the global batch gives each replica at least one batch in every step."""
         return self.global_batch is None or batch * replicas <= max(self.global_batch, batch)
 
     def epochs_at(self, samples: int) -> Estimate:
-        """Return the epochs (in the field `seconds`) with so many samples in a step.
+        """Return the epochs (in the field `seconds`) for a number of samples in a step.
 
         Raises
         ------
         OptionError
-            If the records say nothing.
+            If the records cannot be used.
         """
         if not self.records:
             return Estimate(self.epochs, self.epochs, self.epochs, True, "given")
@@ -295,5 +294,5 @@ class Work:
 
 @cache
 def _recorded(records: tuple[EpochRecord, ...], samples: int) -> Estimate:
-    found = predict_epochs(records, samples)
-    return Estimate(found.epochs, found.low, found.high, found.inside, found.basis)
+    predicted = predict_epochs(records, samples)
+    return Estimate(predicted.epochs, predicted.low, predicted.high, predicted.inside, predicted.basis)

@@ -1,9 +1,9 @@
-"""GPUs: what their data sheets promise, and what a board sustains within its power.
+"""Data sheets of GPUs, and the peaks that a board can sustain within its power limit.
 
-A board of little power, such as T4, lowers its clock in products of matrices: of 65 TFLOP/s in half
+A board with a low power limit, such as T4, lowers its clock in matrix products: of 65 TFLOP/s in half
 precision it sustains 24 (NVIDIA's developer forum, topic 264462; Jia et al. 2019, "Dissecting the NVidia
-Turing T4 GPU via Microbenchmarking"). It is taken to sustain for each watt what the board
-`Gpu.holds_like` promises: the PCIe board with the largest chip of about the same years (V100 for Turing,
+Turing T4 GPU via Microbenchmarking"). It is assumed to sustain the same peak for each watt as the board
+`Gpu.holds_like`: the PCIe board with the largest chip of about the same years (V100 for Turing,
 H100 for Ada).
 """
 
@@ -29,9 +29,9 @@ ALIASES: Mapping[str, str] = {
     "gh-96": "gh200",
     "rtx-pro-server-6000": "rtx-pro-6000",
 }
-"""Other names of GPUs, such as those of the machines of a price list."""
+"""Alternative names of GPUs, such as those in price lists of machines."""
 PAIRS = 2.5
-"""More than twice as fast in half precision as in single is faster than two numbers in place of one."""
+"""Ratio of half- to single-precision peak above which half precision must run on tensor cores."""
 OF_TENSOR_CORES = ("tf32", "bf16", "fp16", "fp8")
 
 
@@ -67,12 +67,12 @@ class Gpu(Model):
     source: Text
 
     def peak(self, precision: str) -> float:
-        """Return the floating-point operations a second in a precision.
+        """Return the peak of a precision in floating-point operations per second.
 
         Raises
         ------
         OptionError
-            If the data sheet has none.
+            If the data sheet gives none.
         """
         if precision not in PRECISION_BYTES:
             raise OptionError(f"precision {precision!r:.60}: unknown; there are {', '.join(PRECISION_BYTES)}")
@@ -83,20 +83,20 @@ class Gpu(Model):
 
     @property
     def has_tensor_cores(self) -> bool:
-        """Whether there is a precision of tensor cores alone, or half precision as fast as theirs."""
+        """Whether the GPU has tensor cores, judged by the precisions and peaks of its data sheet."""
         peaks = self.peak_tflops
         only = any(precision in peaks for precision in OF_TENSOR_CORES if precision != "fp16")
         return only or ("fp16" in peaks and "fp32" in peaks and peaks["fp16"] > PAIRS * peaks["fp32"])
 
     @property
     def training_precision(self) -> str:
-        """The precision that people train in: bf16, else fp16 on tensor cores, else single."""
+        """The usual precision for training: bf16, else fp16 on tensor cores, else single."""
         usual = ["bf16", "fp16", "fp32"] if self.has_tensor_cores else ["fp32"]
         return next(one for one in (*usual, *self.peak_tflops) if one in self.peak_tflops)
 
     @property
     def bytes_per_s(self) -> float:
-        """Memory bandwidth in bytes a second."""
+        """Memory bandwidth in bytes per second."""
         return self.bandwidth_gb_per_s * 1e9
 
     @property
@@ -123,7 +123,7 @@ class GpuCatalogue(Checked):
 
 
 def read_gpus(path: Path) -> Mapping[str, Gpu]:
-    """Return the GPUs of a YAML file by their names.
+    """Return the GPUs of a YAML file by name.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def read_gpus(path: Path) -> Mapping[str, Gpu]:
 
 @cache
 def known_gpus() -> Mapping[str, Gpu]:
-    """Return the bundled GPUs by their names."""
+    """Return the bundled GPUs by name."""
     return read_gpus(CATALOGUE)
 
 
@@ -146,35 +146,35 @@ def gpu_named(name: str) -> Gpu:
     Raises
     ------
     OptionError
-        If there is none of this name.
+        If there is none with this name.
     """
     gpus = known_gpus()
     key = name.strip().lower()
-    found = gpus.get(ALIASES.get(key, key))
-    if found is None:
+    gpu = gpus.get(ALIASES.get(key, key))
+    if gpu is None:
         near = difflib.get_close_matches(key, gpus, n=1)
         guess = f"did you mean {near[0]!r}? " if near else ""
         raise OptionError(f"GPU {name!r:.60}: unknown; {guess}known are {', '.join(gpus)}")
-    return found
+    return gpu
 
 
 TENSOR_CORES = 2 / 3
-"""Of their peak that tensor cores reach where others reach all of theirs.
+"""Share of their peak that tensor cores reach in practice, relative to other units.
 
 Matrices take 1.70 times what the peak promises in vTrain's trainings on A100, in half precision, and 1.14
 times what boards sustain in NeuSight's products, in single precision."""
 
 
 def powered(gpu: Gpu) -> Gpu:
-    """Return the GPU with peaks no higher than its power sustains.
+    """Return the GPU with its peaks limited to what its power sustains.
 
-    Without `holds_like` or `watts` they are those of the data sheet; so is the peak of a precision that the
-    other board does not have.
+    Without `holds_like` or `watts`, and for a precision that the other board does not have, they are those of
+    the data sheet.
 
     Raises
     ------
     OptionError
-        If the board that it holds like is not of the catalogue, or has no power there.
+        If the board `holds_like` is not in the catalogue, or has no power there.
     """
     if gpu.holds_like is None or gpu.watts is None:
         return gpu
@@ -192,7 +192,7 @@ def powered(gpu: Gpu) -> Gpu:
 
 
 def sustained(gpu: Gpu) -> Gpu:
-    """Return the GPU with the peaks that stand beside each other: those of its power and its tensor cores."""
+    """Return the GPU with the peaks that it sustains, limited by its power and its tensor cores."""
     most = powered(gpu)
     if not gpu.has_tensor_cores:
         return most

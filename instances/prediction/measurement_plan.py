@@ -1,4 +1,4 @@
-"""Which shapes to time so that as much as possible is known of a model, and the script that times them.
+"""Selection of the operator shapes to time for a model, and the script that times them.
 
 The shapes of each family are chosen one after the other so that the model's own shapes, weighted by their
 share of the predicted time, are as near as possible to a chosen one: greedy facility location, within
@@ -20,13 +20,13 @@ from .operator_times import COLUMNS, FAMILIES, FAMILY, by_family, logarithms, pa
 from .operators import Operator
 
 PER_FAMILY = 20
-"""Shapes of each family that are chosen unless another number is given."""
+"""Default number of chosen shapes of each family."""
 BLOCK = 2_000_000
-"""Distances that are held at a time."""
+"""Number of distances in memory at a time."""
 
 
 def shares(operators: Sequence[Operator], gpu: Gpu) -> Floats:
-    """Return the share of each operator, with its count, in the time that the data sheet predicts."""
+    """Return the share of each operator, with its count, in the time predicted from the data sheet."""
     theta = platform()
     design = parts(operators, gpu)
     seconds = np.array(
@@ -44,18 +44,18 @@ def plan_measurements(
     candidates: Sequence[Operator] | None = None,
     per_family: int = PER_FAMILY,
 ) -> list[Operator]:
-    """Return the shapes to time, most telling first within each family.
+    """Return the shapes to time, in each family in the order of their information.
 
     Parameters
     ----------
     operators
-        Of the models at hand, with their counts.
+        Operators of the models, with their counts.
     gpu
-        On which they are timed; it gives their shares of the time.
+        The GPU on which they are timed; their shares of the time are predicted for it.
     candidates
         Shapes that can be timed; by default those of the models themselves, and their halves.
     per_family
-        How many of each family.
+        Number of shapes of each family.
 
     Raises
     ------
@@ -79,14 +79,14 @@ def plan_measurements(
 
 
 def _own(operators: Sequence[Operator]) -> list[Operator]:
-    """Return each shape once, and with half its first size: the halves tell how the time grows."""
+    """Return the distinct shapes, and each with half its first size, to measure how times scale."""
     plain = [replace(op, count=1, parameters=0, saved=0) for op in operators]
     halves = [replace(op, shape=(max(op.shape[0] // 2, 1), *op.shape[1:])) for op in plain if op.shape[0] > 1]
     return list(dict.fromkeys([*plain, *halves]))
 
 
 def _nearest(targets: Sequence[Operator], weights: Floats, pool: Sequence[Operator], most: int) -> list[int]:
-    """Return indices of at most `most` of the pool, near to the targets; one after the other."""
+    """Return the indices of at most `most` shapes of the pool, chosen greedily to be near to the targets."""
     wanted = np.array([logarithms(op) for op in targets])
     offered = np.array([logarithms(op) for op in pool])
     far = np.abs(offered).max() + np.abs(wanted).max() + 1.0
@@ -142,7 +142,7 @@ _CALLS = {
     "sum": "a = new(*s); call = lambda: a.sum(0)",
     "dropout": "a = new(*s); call = lambda: torch.nn.functional.dropout(a, 0.1)",
 }
-"""Kind → the line of the script that makes its tensors and its call."""
+"""Kind of operator → line of the script that makes its tensors and its call."""
 
 _SCRIPT = '''"""Times operators on this machine's first GPU; writes what `clusterplan predict` reads."""
 
@@ -186,7 +186,7 @@ for kind, precision, shape in SHAPES:
 
 
 def measurement_script(operators: Sequence[Operator]) -> str:
-    """Return a Python script that times the operators with PyTorch and writes the table of measurements.
+    """Return a Python script that times operators with PyTorch and writes a table of measurements.
 
     Raises
     ------
@@ -203,5 +203,5 @@ def measurement_script(operators: Sequence[Operator]) -> str:
 
 
 def plan_table(operators: Sequence[Operator]) -> list[dict[str, str]]:
-    """Return one row for each shape: what a table of measurements has, but for the seconds."""
+    """Return a table of measurements without the seconds, one row for each shape."""
     return [{"kind": op.kind, "precision": op.precision, "shape": shape_text(op.shape)} for op in operators]

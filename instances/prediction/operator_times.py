@@ -1,31 +1,31 @@
-"""Times of operators on a GPU, from its data sheet alone or from measurements, by fitted coefficients.
+"""Times of operators on a GPU, predicted from its data sheet or from measurements by fitted coefficients.
 
-Families of operators have times of the same parts. PALEO (Qi, Sparks & Talwalkar 2017): a time is what
-the arithmetic takes at a share of the peak, what the memory takes at a share of its bandwidth, and a
+The times of a family of operators have the same parts. In PALEO (Qi, Sparks & Talwalkar 2017), a time has a
+part of arithmetic at a share of the peak, a part of memory at a share of its bandwidth, and a
 constant for the call. Here it is their sum, t = Σ θ_k·x_k with θ ≥ 0, where the parts x are those of
 `PARTS`. Matrix products are computed in tiles: rows are rounded up to whole tiles, and every tile has a
 beginning and an end beside its inner loop, which is a time for each element of the result (CUTLASS,
-"Efficient GEMM in CUDA"). What fits into the second-level cache is not read from memory again when a call
-is repeated.
+"Efficient GEMM in CUDA"). Data that fit into the second-level cache are not read from memory again when a
+call is repeated.
 
 A call that is timed alone waits until the host has launched it. In a model the host launches while the
-GPU still works on what came before, so that a step takes the larger of the work and the launches of all
+GPU still works on earlier calls, so that a step takes the larger of the work and the launches of all
 calls (`HOST`); of each launch a part (`EXPOSED`) stays visible between two kernels.
 
 Coefficients of the parts are fitted to measurements of one GPU, or of several together. The sum of
 squared relative errors Σ (x·θ / t − 1)² is least over θ ≥ 0: non-negative least squares (Lawson & Hanson
-1974) on rows divided by their measured times. Twenty measurements tell the speed of a GPU, but not all
-its coefficients. So the fit is drawn towards those of other GPUs, μ, in two steps (ridge regression;
+1974) on rows divided by their measured times. Twenty measurements determine the speed of a GPU, but not all
+its coefficients. So the fit is shrunk towards those of other GPUs, μ, in two steps (ridge regression;
 Hoerl & Kennard 1970): to s·μ with a scale s of the arithmetic and one of the memory, and the scales to 1,
 
     Σ (x·θ/t − 1)² + `DRAWN`²·Σ (θ_k/μ_k − s_g(k))² + `SCALE_DRAWN`²·Σ (s_g − 1)².
 
-What the formula leaves over is smooth in the logarithms of the sizes, for a library takes the same kernel
-for like shapes: a Gaussian process corrects it near the measured shapes, and fades away from them
+The residual is smooth in the logarithms of the sizes, because a library uses the same kernel for similar
+shapes: a Gaussian process corrects it near the measured shapes, and fades away from them
 (universal kriging; Cressie 1993, section 3.4).
 
-On a GPU that was not measured, coefficients of other GPUs are used on what its data sheet lets it
-sustain. Measured times are those that the script of a measurement plan writes.
+For a GPU without measurements, coefficients of other GPUs are used with the peaks that it sustains
+according to its data sheet. Measured times are those that the script of a measurement plan writes.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ from .hardware import Gpu, gpu_named, powered, sustained
 from .operators import SHAPES, Operator
 
 COLUMNS = ("kind", "precision", "shape", "seconds")
-"""Of the CSV file; a shape is its sizes with × or x between them, such as 4096x1024x1024."""
+"""Columns of the CSV file; a shape is its sizes with × or x between them, such as 4096x1024x1024."""
 MOST = 100_000
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One call of an operator, and the seconds that it took."""
+    """A measured call of an operator, and its seconds."""
 
     operator: Operator
     seconds: float
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """Return a shape as the tables write it."""
+    """Return a shape as text, as in tables of measurements."""
     return "x".join(map(str, shape))
 
 
 def read_measurements(path: str | Path) -> list[Measurement]:
-    """Return the rows of a CSV file with the columns kind, precision, shape and seconds.
+    """Return the measurements in a CSV file with the columns kind, precision, shape and seconds.
 
     Raises
     ------
@@ -83,14 +83,14 @@ def read_measurements(path: str | Path) -> list[Measurement]:
         raise fail(source, "holds no measurements")
     if len(rows) > MOST:
         raise fail(source, f"has {len(rows):,} rows; at most {MOST:,} are read")
-    found, faults = [], Faults()
+    measured, faults = [], Faults()
     for line, row in rows:
         try:
-            found.append(_measurement(row))
+            measured.append(_measurement(row))
         except (OptionError, ValueError) as error:
             faults.add(Fault(source, f"line {line}", str(error)))
     faults.refuse()
-    return found
+    return measured
 
 
 def _measurement(row: Mapping[str, str]) -> Measurement:
@@ -121,45 +121,45 @@ FAMILY: Mapping[str, str] = {
     "batch_norm": "norm",
     "softmax": "softmax",
 }
-"""Kind of operator → the family with whose measurements it is predicted."""
+"""Kind of operator → family, whose measurements predict it."""
 FAMILIES = tuple(dict.fromkeys(FAMILY.values()))
 PARTS = ("flops", "flops, tiles of 128 rows", "flops, tiles of 64 rows", "tiles", "bytes", "uncached", "call")
-"""What the columns of `parts` are."""
+"""Names of the columns of `parts`."""
 ARITHMETIC = ("linear", "bmm", "conv")
-"""Families whose arithmetic takes time; the others wait for the memory."""
+"""Families with a time of arithmetic; the others are limited by memory."""
 MEMORY = (4, 5)
 """Columns of the memory."""
 GROUPS = ((0, 1, 2, 3), MEMORY)
-"""Columns that are large or small together on a GPU: arithmetic, and memory."""
+"""Columns with a common scale on a GPU: arithmetic, and memory."""
 _OF_PRODUCTS: Mapping[str, tuple[int, ...]] = {"linear": (0, 1, 3, 4, 6), "bmm": (0, 1, 2, 3, 4, 6)}
 USED: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(FAMILIES, (4, 5, 6)),
     **_OF_PRODUCTS,
     "conv": _OF_PRODUCTS["linear"],
 }
-"""Family → the columns that its times have."""
+"""Family → the columns of its times."""
 INNER = 64
-"""Length of the inner loop whose time the beginning and the end of a tile are measured in."""
+"""Length of the inner loop that is the unit of the time of a tile's beginning and end."""
 SHORT = 0.52
-"""Share of the arithmetic of a convolution that is left where the library multiplies less.
+"""Share of the arithmetic of a convolution that remains if the library uses Winograd's algorithm.
 
 For kernels of 3 × 3 in steps of one, Winograd's F(2×2, 3×3) multiplies 16 times where 36 are counted, a share
 of 0.44, and transforms pictures before and after (Lavin & Gray 2016). cuDNN does so for some shapes;
 NeuSight's, all of this kind, take 0.52 of the time that linear layers take for as much arithmetic."""
 EXPOSED = 0.2
-"""Part of a launch that does not hide behind the work before it.
+"""Part of a launch that does not overlap with earlier work.
 
-Of 0, 0.1, 0.2, 0.3 and 0.4 that with the least mean error of whole models on P100, T4, V100 and A100."""
+The best of 0, 0.1, 0.2, 0.3 and 0.4 by mean error of whole models on P100, T4, V100 and A100."""
 
 HOST = 1.6
-"""Launches of a model over those that were timed alone: Python and automatic differentiation take longer.
+"""Launch time in a model relative to single calls: Python and automatic differentiation take longer.
 
 With it, steps of vTrain on A100 that wait for the host, such as of one sample, are as long as they were
 measured; without it they are a quarter shorter, and those of Sailor on GH200 a tenth."""
 
 
 def parts(operators: Sequence[Operator], gpu: Gpu) -> Floats:
-    """Return the parts of one call of each operator; shape (operators, parts), in seconds and calls.
+    """Return the parts of the time of one call of each operator, as `PARTS`; shape (operators, parts).
 
     Raises
     ------
@@ -183,7 +183,7 @@ def parts(operators: Sequence[Operator], gpu: Gpu) -> Floats:
 
 
 def _multiplies_less(operator: Operator) -> bool:
-    """Return whether Winograd's algorithm serves a convolution, in single precision."""
+    """Return whether a library may use Winograd's algorithm for an operator."""
     if operator.kind != "conv" or operator.precision != "fp32":
         return False
     kernel = operator["kernel_height"], operator["kernel_width"]
@@ -191,24 +191,24 @@ def _multiplies_less(operator: Operator) -> bool:
 
 
 def _rows(operator: Operator) -> int:
-    """Return the rows of the matrix product that an operator is, or is computed as."""
+    """Return the rows of the matrix product that computes an operator."""
     if operator.kind == "conv":
         return operator.outputs // operator["filters"]
     return operator["rows"]
 
 
 def _tiled(rows: int, tile: int) -> float:
-    """Return by what rounding up to whole tiles multiplies the rows."""
+    """Return the factor by which rounding up to whole tiles increases the rows."""
     return -(-rows // tile) * tile / rows
 
 
 def queued(each: Floats, counts: Floats) -> float:
-    """Return the seconds of calls one after the other: their work, or their launches if those take longer."""
+    """Return the seconds of consecutive calls: the larger of their work and their launches."""
     return max(work_and_launches(each, counts))
 
 
 def work_and_launches(each: Floats, counts: Floats) -> tuple[float, float]:
-    """Return the seconds that the GPU works, and those in which the host launches the calls.
+    """Return the total seconds of work on the GPU, and of launches on the host.
 
     Parameters
     ----------
@@ -222,12 +222,12 @@ def work_and_launches(each: Floats, counts: Floats) -> tuple[float, float]:
 
 
 def sizes(operator: Operator) -> Floats:
-    """Return the floating-point operations and bytes of a call, which say whether it lies inside a range."""
+    """Return the floating-point operations and bytes of a call, by which the measured range is judged."""
     return np.array([operator.flops, operator.bytes])
 
 
 def logarithms(operator: Operator) -> tuple[float, ...]:
-    """Return the logarithms of what the time of an operator depends on, to the base 2.
+    """Return the features of an operator for the correction: logarithms of sizes to the base 2.
 
     The sizes of a matrix product; the rows and width of a norm; the bytes of an elementwise operator.
     """
@@ -238,7 +238,7 @@ def logarithms(operator: Operator) -> tuple[float, ...]:
 
 
 class OperatorTimes(ABC):
-    """Seconds of operators on one GPU.
+    """Predicts the seconds of operators on one GPU.
 
     Made by `times_on(gpu, measurements)` of this module, where `gpu` is a name of the
     catalogue or a `Gpu` of `instances.prediction.hardware`, and `measurements` a CSV file, a table, or None.
@@ -250,7 +250,7 @@ class OperatorTimes(ABC):
 
     @abstractmethod
     def predict(self, operators: Sequence[Operator]) -> list[Estimate]:
-        """Return the seconds of each operator, all its `count` calls together.
+        """Return the predicted seconds of each operator, summed over its `count` calls.
 
         Raises
         ------
@@ -260,36 +260,36 @@ class OperatorTimes(ABC):
 
     @abstractmethod
     def total(self, operators: Sequence[Operator]) -> Estimate:
-        """Return the seconds of all together: a whole step, with the interval of whole models."""
+        """Return the predicted seconds of a whole step, with the interval of whole models."""
 
     def launch_bound(self, operators: Sequence[Operator]) -> bool:
-        """Return whether the host takes longer to launch all calls than the GPU to run them."""
+        """Return whether launching all calls takes the host longer than the GPU takes to run them."""
         work, launches = work_and_launches(self.seconds(operators), counts_of(operators))
         return launches > work
 
 
 def counts_of(operators: Sequence[Operator]) -> Floats:
-    """Return how often each operator is called; shape (operators,)."""
+    """Return the number of calls of each operator; shape (operators,)."""
     return np.array([float(operator.count) for operator in operators])
 
 
 DRAWN = 1.0
-"""Weight of a coefficient of other GPUs, in their scale, beside one measurement."""
+"""Weight of the shrinkage of a coefficient to that of other GPUs, up to scale, relative to a measurement."""
 SCALE_DRAWN = 0.5
-"""Weight of the scale of other GPUs beside one measurement.
+"""Weight of the shrinkage of the scale to 1, relative to a measurement.
 
-Of 0.2, 0.5, 1, 1.5, 2 and 3 that with the least mean error of whole models on P100, T4, V100 and A100."""
+The best of 0.2, 0.5, 1, 1.5, 2 and 3 by mean error of whole models on P100, T4, V100 and A100."""
 LEAST = 1e-9
 LEAST_CALL = 1e-8
-"""Seconds of any call, whatever measurements that contradict each other say: no time is 0."""
+"""Least seconds of a call, so that contradictory measurements give no time of 0."""
 LENGTHS = (2.0, 4.0, 8.0)
-"""Over which a correction may change, in doublings of a size: no shorter than planned shapes lie apart."""
+"""Length scales of a correction in doublings of a size, at least the distance of planned shapes."""
 NOISES = (0.1, 0.3, 1.0)
-"""Variances of the noise of a correction, as shares of its own variance."""
+"""Variances of the noise of a correction, relative to its own variance."""
 MOST_CORRECTED = 500
-"""Measurements that a correction is fitted to; of more, these are taken in equal steps."""
+"""Limit of the measurements to which a correction is fitted; of more, a regular subset is used."""
 MOST_LEFT_OUT = 50
-"""Fits for the errors of left-out measurements; of more measurements, several are left out at once."""
+"""Limit of the fits for leave-one-out errors; with more measurements, several are left out at once."""
 
 PLATFORM: Mapping[str, tuple[float, ...]] = {
     "linear": (1.315, 0.02799, 0, 0.1897, 1.868, 0, 4.772e-05),
@@ -299,7 +299,7 @@ PLATFORM: Mapping[str, tuple[float, ...]] = {
     "softmax": (0, 0, 0, 0, 0, 1.61, 3.786e-05),
     "elementwise": (0, 0, 0, 0, 0, 1.232, 2.936e-05),
 }
-"""Coefficients of other GPUs, to which a fit is drawn: fitted by `pooled` to the single-precision rows of
+"""Coefficients of other GPUs, to which a fit is shrunk: fitted by `pooled` to the single-precision rows of
 NeuSight (Lee, Phanishayee & Mahajan 2025) on P4, P100, T4, V100 and A100."""
 
 DATA_SHEETS: Mapping[str, tuple[float, ...]] = {
@@ -308,38 +308,37 @@ DATA_SHEETS: Mapping[str, tuple[float, ...]] = {
     "bmm": (0.3415, 0, 0.3849, 0.7097, 0.8665, 0, 3.732e-05),
     "conv": (0, 1.145, 0, 0, 2.163, 0, 1.93e-4),
 }
-"""The same over the peaks that GPUs sustain (`power.sustained`), for one that nobody measured.
-
-A fit needs no such guess: its measurements say what the GPU sustains."""
+"""The same for the peaks that GPUs sustain (`hardware.sustained`), for a GPU without measurements.
+A fit does not need them, because its measurements reflect what the GPU sustains."""
 
 Coefficients = Mapping[str, Floats]
-"""Family → its coefficients, one for each of `PARTS`."""
+"""Family → coefficients, one for each of `PARTS`."""
 
 
 def platform() -> Coefficients:
-    """Return the coefficients to which a fit is drawn."""
+    """Return the coefficients to which a fit is shrunk."""
     return {family: np.array(theta) for family, theta in PLATFORM.items()}
 
 
 def of_data_sheets() -> Coefficients:
-    """Return the coefficients for the data sheet of a GPU that nobody measured."""
+    """Return the coefficients for a GPU without measurements, used with its data sheet."""
     return {family: np.array(theta) for family, theta in DATA_SHEETS.items()}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The fit of one family on one GPU.
+    """The fit of one family of operators on one GPU.
 
     Parameters
     ----------
     theta
         The coefficients.
     correction
-        Of the logarithm of the time, over `logarithms`.
+        Correction of the logarithm of the time, as a function of `logarithms`.
     residuals
         Logarithm of measured over fitted time, each fitted without that measurement.
     largest
-        The most floating-point operations and bytes of a measured call.
+        Maximum floating-point operations and bytes of measured calls.
     """
 
     theta: Floats
@@ -348,12 +347,12 @@ class Fit:
     largest: Floats
 
     def factor(self, operator: Operator) -> float:
-        """Return by what the correction multiplies the time of an operator."""
+        """Return the factor by which the correction multiplies the time of an operator."""
         return float(np.exp(self.correction(np.array([logarithms(operator)]))[0]))
 
 
 def relative_fit(design: Floats, seconds: Floats, towards: Floats | None = None) -> Floats:
-    """Return θ ≥ 0 with the least sum of squared relative errors.
+    """Return the coefficients θ ≥ 0 with the least sum of squared relative errors.
 
     Parameters
     ----------
@@ -362,7 +361,7 @@ def relative_fit(design: Floats, seconds: Floats, towards: Floats | None = None)
     seconds
         Shape (measurements,).
     towards
-        Coefficients of other GPUs to which it is drawn, up to a scale.
+        Coefficients of other GPUs to which it is shrunk, up to scale.
     """
     rows, values = design / seconds[:, None], np.ones(len(seconds))
     if towards is not None:
@@ -373,9 +372,9 @@ def relative_fit(design: Floats, seconds: Floats, towards: Floats | None = None)
 
 
 def _drawn(towards: Floats) -> tuple[Floats, Floats]:
-    """Return the rows that draw coefficients to those of others times a scale, and their right sides.
+    """Return rows and right-hand sides of the equations that shrink coefficients to scaled ones of others.
 
-    The scales of `GROUPS` are unknowns after the coefficients; the call has none.
+    The scales of `GROUPS` are additional unknowns after the coefficients; the call has no scale.
     """
     rows, values = [], []
     for column in np.flatnonzero(towards > 0):
@@ -395,23 +394,23 @@ def _drawn(towards: Floats) -> tuple[Floats, Floats]:
 
 
 def _least(rows: Floats, values: Floats) -> Floats:
-    """Return non-negative least squares, with columns of one length: the parts are of very unlike sizes."""
+    """Return the non-negative least-squares solution, computed with columns scaled to one length."""
     lengths = np.linalg.norm(rows, axis=0)
     lengths = np.where(lengths > 0, lengths, 1.0)
-    found, _ = nnls(rows / lengths, values)
-    return np.asarray(found / lengths)
+    solution, _ = nnls(rows / lengths, values)
+    return np.asarray(solution / lengths)
 
 
 def by_family(operators: Iterable[Operator]) -> dict[str, list[int]]:
     """Return the indices of the operators of each family."""
-    found: dict[str, list[int]] = {}
+    indices: dict[str, list[int]] = {}
     for index, operator in enumerate(operators):
-        found.setdefault(FAMILY[operator.kind], []).append(index)
-    return found
+        indices.setdefault(FAMILY[operator.kind], []).append(index)
+    return indices
 
 
 def fitted(gpu: Gpu, measured: Sequence[Measurement], towards: Coefficients) -> dict[str, Fit]:
-    """Return the fit of each family that was measured on a GPU."""
+    """Return the fit of each family with measurements on a GPU."""
     operators = [measurement.operator for measurement in measured]
     fits = {}
     for family, indices in by_family(operators).items():
@@ -427,7 +426,7 @@ def fitted(gpu: Gpu, measured: Sequence[Measurement], towards: Coefficients) -> 
         part = slice(None, None, -(-len(rest) // MOST_CORRECTED))
         correction = fit_correction(at[part], rest[part], LENGTHS, NOISES)
         left_out = _left_out(design, seconds, prior)
-        # Of the left-out error, the correction from the other measurements explains this part.
+        # The correction from the other measurements explains this part of the leave-one-out error.
         left_out[part] -= rest[part] - correction.errors
         fits[family] = Fit(theta, correction, left_out[part], largest)
     return fits
@@ -438,15 +437,15 @@ def _left_out(design: Floats, seconds: Floats, prior: Floats) -> Floats:
     residuals = np.empty(len(seconds))
     folds = np.arange(len(seconds)) % MOST_LEFT_OUT
     for fold in range(min(MOST_LEFT_OUT, len(seconds))):
-        held = folds == fold
-        theta = relative_fit(design[~held], seconds[~held], prior)
-        residuals[held] = np.log(seconds[held] / np.maximum(design[held] @ theta, LEAST))
+        held_out = folds == fold
+        theta = relative_fit(design[~held_out], seconds[~held_out], prior)
+        residuals[held_out] = np.log(seconds[held_out] / np.maximum(design[held_out] @ theta, LEAST))
     return residuals
 
 
 def pooled(measured: Sequence[tuple[Gpu, Sequence[Measurement]]]) -> dict[str, Floats]:
-    """Return the coefficients that are best for several GPUs together; each GPU has the same weight."""
-    found = {}
+    """Return the coefficients that fit several GPUs together best; each GPU has the same weight."""
+    coefficients = {}
     for family in FAMILIES:
         rows, weights = [], []
         for gpu, all_of_it in measured:
@@ -457,21 +456,21 @@ def pooled(measured: Sequence[tuple[Gpu, Sequence[Measurement]]]) -> dict[str, F
                 weights.append(np.full(len(own), len(own) ** -0.5))
         if rows:
             weight = np.concatenate(weights)
-            found[family] = _least(np.vstack(rows) * weight[:, None], weight)
-    if "conv" not in found and "linear" in found:
-        found["conv"] = found["linear"]
-    return found
+            coefficients[family] = _least(np.vstack(rows) * weight[:, None], weight)
+    if "conv" not in coefficients and "linear" in coefficients:
+        coefficients["conv"] = coefficients["linear"]
+    return coefficients
 
 
 class DataSheetTimes(OperatorTimes):
-    """PALEO's roofline with platform percentages.
+    """Predicts times from a data sheet: PALEO's roofline with fitted efficiencies.
 
     Parameters
     ----------
     gpu
-        On which the operators run.
+        The GPU on which the operators run.
     coefficients
-        Of each family; by default those fitted to public measurements of other GPUs.
+        Coefficients of each family; by default those fitted to public measurements of other GPUs.
     """
 
     def __init__(self, gpu: Gpu, coefficients: Coefficients | None = None) -> None:
@@ -485,7 +484,7 @@ class DataSheetTimes(OperatorTimes):
         return np.asarray(parts(operators, self.gpu) * np.reshape(thetas, (-1, len(PARTS))))
 
     def predict(self, operators: Sequence[Operator]) -> list[Estimate]:
-        """Return the seconds of each operator, all its `count` calls together."""
+        """Return the predicted seconds of each operator, summed over its `count` calls."""
         estimates = []
         for row, operator in zip(self.seconds(operators), operators, strict=True):
             seconds = float(row.sum()) * operator.count
@@ -494,33 +493,33 @@ class DataSheetTimes(OperatorTimes):
         return estimates
 
     def total(self, operators: Sequence[Operator]) -> Estimate:
-        """Return the seconds of all together."""
+        """Return the predicted seconds of a whole step of these operators."""
         seconds = queued(self.seconds(operators), counts_of(operators))
         low, high = spread_of_total("data sheet", inside=False)
         return Estimate(seconds, seconds * low, seconds * high, False, self.basis)
 
 
 FEWEST = 3
-"""Measurements of a family that its three coefficients need; with fewer the data sheet speaks."""
+"""Measurements of a family that its three coefficients need; with fewer the data sheet is used."""
 MEASURED = 0.9
-"""Of a total's time that must lie in measured families for the total to count as measured."""
+"""Share of a total's time that must be in measured families for the total to count as measured."""
 
 
 class FittedTimes(OperatorTimes):
-    """Coefficients fitted to measurements of the GPU itself, family by family and precision by precision.
+    """Predicts times with coefficients fitted to measurements of the GPU, by family and precision.
 
-    An operator alone is corrected by what its neighbours among the measurements leave over.
-    Families and precisions that were not measured are predicted from the data sheet, which their basis says;
-    that of a total does where they take more than a tenth of its time.
+    A single operator is corrected by the residuals of similar measured shapes. Families and precisions
+    without measurements are predicted from the data sheet, which their basis states; that of a total states
+    it if they take more than a tenth of its time.
 
     Parameters
     ----------
     gpu
-        On which everything was measured.
+        The GPU of all measurements.
     measured
         At least one measurement.
     coefficients
-        Of other GPUs, to which the fit is drawn.
+        Coefficients of other GPUs, to which the fit is shrunk.
 
     Raises
     ------
@@ -547,7 +546,7 @@ class FittedTimes(OperatorTimes):
                     self.counts[family, precision] = len(fit.residuals)
 
     def predict(self, operators: Sequence[Operator]) -> list[Estimate]:
-        """Return the seconds of each operator, all its `count` calls together."""
+        """Return the predicted seconds of each operator, summed over its `count` calls."""
         estimates = self.sheet.predict(operators)
         for index, (row, operator) in enumerate(zip(parts(operators, self.gpu), operators, strict=True)):
             key = self._key(operator)
@@ -562,10 +561,10 @@ class FittedTimes(OperatorTimes):
         return estimates
 
     def total(self, operators: Sequence[Operator]) -> Estimate:
-        """Return the seconds of all together, without corrections.
+        """Return the predicted seconds of a whole step of these operators, without corrections.
 
-        Those are of calls that are repeated alone, when clocks and caches are not those of a model: whole
-        models on P100, T4, V100 and A100 err by 3.2 % without and by 3.7 % with them.
+        Corrections are from single repeated calls, with other clocks and caches than in a model: the error of
+        whole models on P100, T4, V100 and A100 is 3.2 % without and 3.7 % with them.
         """
         rows, counts = self.seconds(operators), counts_of(operators)
         each = rows.sum(axis=1) * counts
@@ -578,7 +577,7 @@ class FittedTimes(OperatorTimes):
         return Estimate(seconds, seconds * low, longest * high, inside, basis)
 
     def _basis(self, operators: Sequence[Operator], share: float) -> str:
-        """Return what a total rests on, of whose time this share was measured."""
+        """Return the text on the basis of a total, of whose time the given share was measured."""
         count = sum(self.counts[key] for key in {self._key(op) for op in operators} & set(self.counts))
         if not count:
             used = {op.precision for op in operators}
@@ -589,11 +588,11 @@ class FittedTimes(OperatorTimes):
         return basis if share == 1.0 else f"{basis} for {share:.0%} of the time; else {self.sheet.basis}"
 
     def cool_and_hot(self, operators: Sequence[Operator]) -> tuple[float, float]:
-        """Return the seconds of all together: as measured, and with the board at the limit of its power.
+        """Return the total seconds as measured, and with the board at its power limit.
 
-        A few calls may be timed before the board has come to that limit. In a whole model its products of
-        matrices are then slower, up to what `powered` leaves of the peak. Both are equal where it leaves all
-        of it; what was not measured comes from the data sheet, which has the limit already.
+        A few calls may be timed before the board reaches that limit. In a whole model its matrix products are
+        then slower, down to the peak of `powered`. Both totals are equal if that is the full peak;
+        predictions from the data sheet include the limit already.
         """
         counts = counts_of(operators)
         return self._cool_and_hot(operators, self.seconds(operators), counts)
@@ -603,9 +602,9 @@ class FittedTimes(OperatorTimes):
     ) -> tuple[float, float]:
         known = np.array([self._key(op) in self.fits for op in operators])
         arithmetic = rows[:, list(GROUPS[0])].sum(axis=1)
-        peak, held = (parts(operators, gpu)[:, 0] for gpu in (self.gpu, powered(self.gpu)))
+        peak, limited = (parts(operators, gpu)[:, 0] for gpu in (self.gpu, powered(self.gpu)))
         hot = rows.copy()
-        hot[:, 0] += known * np.maximum(held - np.maximum(arithmetic, peak), 0.0)
+        hot[:, 0] += known * np.maximum(limited - np.maximum(arithmetic, peak), 0.0)
         return queued(rows, counts), queued(hot, counts)
 
     def seconds(self, operators: Sequence[Operator]) -> Floats:
@@ -621,7 +620,7 @@ class FittedTimes(OperatorTimes):
         return FAMILY[operator.kind], operator.precision
 
     def _inside(self, operator: Operator) -> bool:
-        """Return whether its operations and bytes are no more than the most that were measured."""
+        """Return whether an operator's operations and bytes are at most the largest measured ones."""
         fit = self.fits.get(self._key(operator))
         return fit is not None and bool(np.all(sizes(operator) <= fit.largest))
 
@@ -631,24 +630,24 @@ def _listed(precisions: Iterable[str]) -> str:
 
 
 def _scale(residuals: np.ndarray) -> float:
-    """Return the size of the errors of measurements that were left out."""
+    """Return the root mean square of leave-one-out errors."""
     return float(np.sqrt(np.mean(residuals**2)))
 
 
 def times_on(gpu: str | Gpu, measurements: str | Path | Sequence[Measurement] | None = None) -> OperatorTimes:
-    """Return the times of operators on a GPU.
+    """Return the predictor of operator times on a GPU.
 
     Parameters
     ----------
     gpu
         A name of the catalogue, or a data sheet.
     measurements
-        A CSV file, or measurements; without them there are the data sheet and other GPUs' coefficients.
+        A CSV file, or measurements; without them the data sheet and other GPUs' coefficients are used.
 
     Raises
     ------
     OptionError
-        If the GPU is not known.
+        If the GPU is unknown.
     InstanceError
         If the file is wrong.
     """

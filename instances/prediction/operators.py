@@ -1,7 +1,7 @@
-"""Operators: what a layer asks of a GPU, with its floating-point operations, bytes and parameters.
+"""Operators of layers, with their floating-point operations, bytes and parameters.
 
-An operator is a kind and a shape. A training step of it is its forward pass and the operators of its backward
-pass, which are of the same kinds, so that the same measurements serve both.
+An operator has a kind and a shape. Its training step is its forward pass and the operators of its backward
+pass, which are of the same kinds, so that the same measurements predict both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("add", "mul", "div"), _ROWS),
     **dict.fromkeys(("gelu", "relu", "silu", "tanh", "scale", "copy", "dropout", "sum"), _ROWS),
 }
-"""Kinds of operators, and what the sizes of their shapes are called.
+"""Kinds of operators, and the names of the sizes of their shapes.
 
 `linear` multiplies (rows × inputs) by (inputs × outputs); `bmm` (rows × inner) by (inner × columns),
 `batch` times; `attention` weighs values of width `columns` by the scores of `rows` queries and keys of
@@ -40,12 +40,12 @@ with one number or a broadcast row, `copy` any change of layout, `sum` adds up r
 """
 _BINARY = ("add", "mul", "div")
 _KEEPS_INPUT = ("gelu", "relu", "silu", "tanh")
-"""Whose backward pass reads a matrix beside the gradient."""
+"""Kinds whose backward pass reads a matrix in addition to the gradient."""
 _LEAVES_NOTHING = ("scale", "copy", "div")
-"""Whose backward pass needs none of their output."""
+"""Kinds whose backward pass does not need their output."""
 _MAY_BE_ZERO = ("padding_height", "padding_width", "padding")
 LARGEST_SIZE = 10**12
-"""No size of a shape may exceed this."""
+"""Upper limit of each size of a shape."""
 _FLOPS_PER_ELEMENT = {"layer_norm": 8, "rms_norm": 6, "batch_norm": 4, "softmax": 5, "gelu": 8, "silu": 4}
 
 
@@ -60,18 +60,18 @@ class Operator:
     shape
         The sizes that `SHAPES` names for this kind.
     count
-        How often it is called; figures below are of one call.
+        Number of calls; figures below are of one call.
     precision
         One of `PRECISION_BYTES`.
     parameters
-        Trained numbers that it alone holds; 0 where another operator holds them.
+        Number of trained parameters that only it holds; 0 if another operator holds them.
     saved
-        Elements that wait for the backward pass; by default the output, which whatever comes next keeps.
+        Elements that are kept for the backward pass; by default the output.
 
     Raises
     ------
     OptionError
-        If kind, shape or precision is not known or not possible.
+        If kind, shape or precision is unknown or impossible.
     """
 
     kind: str
@@ -112,7 +112,7 @@ class Operator:
 
     @property
     def output_size(self) -> tuple[int, int]:
-        """Height and width of what a convolution or pooling returns."""
+        """Height and width of the output of a convolution or pooling."""
         if self.kind == "conv":
             return (
                 (self["height"] + 2 * self["padding_height"] - self["kernel_height"]) // self["stride"] + 1,
@@ -123,7 +123,7 @@ class Operator:
 
     @property
     def outputs(self) -> int:
-        """Elements that one call returns."""
+        """Number of elements of the output of one call."""
         match self.kind:
             case "linear":
                 return self["rows"] * self["outputs"]
@@ -137,7 +137,7 @@ class Operator:
 
     @property
     def inputs(self) -> int:
-        """Elements that one call reads; the weights of a matrix or a convolution with them."""
+        """Number of elements that one call reads, including weights of a matrix product or convolution."""
         match self.kind:
             case "linear":
                 return self["rows"] * self["inputs"] + self["inputs"] * self["outputs"]
@@ -176,18 +176,18 @@ class Operator:
 
     @property
     def bytes(self) -> float:
-        """Bytes that one call reads and writes if each element passes once."""
+        """Bytes that one call reads and writes if each element is transferred once."""
         return float((self.inputs + self.outputs) * PRECISION_BYTES[self.precision])
 
     @property
     def activations(self) -> int:
-        """Elements that one call leaves for the backward pass."""
+        """Number of elements that one call keeps for the backward pass."""
         if self.saved is not None:
             return self.saved
         return 0 if self.kind in _LEAVES_NOTHING else self.outputs
 
     def times(self, count: int) -> Operator:
-        """Return the operator called so many times as often."""
+        """Return the operator with its number of calls multiplied by `count`."""
         return replace(self, count=self.count * count)
 
     def backward(self) -> tuple[Operator, ...]:
@@ -209,14 +209,14 @@ class Operator:
                     replace(plain, shape=(batch, inner, rows, columns)),
                 )
             case "attention":
-                # Five products where the forward pass has two: the scores are computed again.
+                # Five products instead of the two of the forward pass: the scores are computed again.
                 batch, rows, inner, columns = self.shape
                 return (plain, plain, replace(plain, shape=(batch, rows, -(-inner // 2), -(-columns // 2))))
             case "conv":
                 # Both gradients are convolutions with as many operations as the forward pass.
                 return (plain, plain)
             case "add":
-                # What is added to a stream is computed from it, so that two gradients of it meet.
+                # A branch is computed from the stream to which it is added, so that two gradients are summed.
                 return (plain,)
             case "mul" | "div":
                 return (plain, plain)
@@ -228,11 +228,11 @@ class Operator:
 def linear(
     rows: int, inputs: int, outputs: int, *, bias: bool = True, shared: bool = False, count: int = 1
 ) -> Operator:
-    """Return a linear layer over `rows` vectors; `shared`: another operator holds its weights."""
+    """Return a linear layer over `rows` vectors; with `shared` its weights belong to another operator."""
     parameters = 0 if shared else inputs * outputs + (outputs if bias else 0)
     return Operator("linear", (rows, inputs, outputs), count, parameters=parameters)
 
 
 def flops(operators: Iterable[Operator]) -> float:
-    """Return the floating-point operations of all calls."""
+    """Return the total floating-point operations of all calls."""
     return sum(operator.flops * operator.count for operator in operators)

@@ -6,21 +6,20 @@ passes
 * 3·(24·b·s·h² + 4·b·s²·h)/t floating-point operations in matrices (Narayanan et al. 2021, appendix);
 * reads and writes of b·s²·a/t scores of attention and of b·s·h activations, of which a part is not
   shared;
-* the launches of its kernels, which hide behind the GPU's work where that takes longer;
+* the launches of its kernels, which overlap with the GPU's work if that takes longer;
 * four all-reduces of b·s·h activations, a ring inside the tensor-parallel group (Shoeybi et al. 2019).
 
 The last stage of a pipeline adds the logits and its loss. m microbatches take (m − 1) slots of the
-slowest stage, and the first passes all (see `pipeline_s`). At the end the gradients are added up over the
-replicas, and the optimiser goes over its parameters. Each term is a figure of the data sheet times a
-coefficient that is fitted; what a coefficient is before anything was measured stands in `COEFFICIENTS`.
+slowest stage, and the first passes all (see `pipeline_s`). At the end the gradients are all-reduced over the
+replicas, and the optimiser updates the parameters. Each term is a figure of the data sheet times a
+coefficient that is fitted; `COEFFICIENTS` holds the priors. The fit keeps coefficients near those of the
+data sheet, and a correction interpolates between runs.
 
-The fit keeps coefficients near those of the data sheet, and corrects the formula between runs.
-
-Intervals are given inside what was measured, outside of it, and on another cluster. Inside, the errors
-are those of runs that were left out of the correction. Outside, nobody has measured; there the formula
-speaks alone, and how well it goes beyond its measurements is tried on them: the largest and the smallest
-value of each feature are left out in turn, and the errors of these groups give the ends of a new one
-(`student_ends`). On another cluster the errors are those of the runs that were measured there.
+Intervals are for runs inside the measured range, outside of it, and on another cluster. Inside, they follow
+from leave-one-out errors of the correction. Outside, only the formula is used, and its extrapolation error
+is estimated by cross-validation: the runs with the largest and the smallest value of each feature are held
+out in turn, and the errors of these groups give the ends for a new one (`student_ends`). On another cluster
+the errors are those of the runs that were measured there.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ from .calibration import OUTSIDE, Correction, Estimate, farthest, fit_correction
 
 @dataclass(frozen=True)
 class Runs:
-    """Configurations of training, one entry a run; all arrays have one shape.
+    """Configurations of training runs as columns, one entry for each run; all arrays have one shape.
 
     Parameters
     ----------
     batch, microbatch
-        Samples of a step, and those that a pipeline of one replica takes at a time.
+        Samples of a step, and samples of a microbatch.
     hidden, heads, layers, sequence
-        Of the Transformer.
+        Sizes of the Transformer.
     tensor, data, pipeline
         Degrees of parallelism (Megatron-LM); their product is the number of GPUs.
 
@@ -75,7 +74,7 @@ class Runs:
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]]) -> Runs:
-        """Return runs from rows that have these fields."""
+        """Return the runs of rows that have these fields."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: np.array([float(row[name]) for row in rows]) for name in names})
 
@@ -83,16 +82,16 @@ class Runs:
         return len(self.batch)
 
     def only(self, chosen: Flags) -> Runs:
-        """Return the runs that are chosen."""
+        """Return the selected runs."""
         return Runs(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
     @property
     def microbatches(self) -> Floats:
-        """Microbatches of each pipeline in a step."""
+        """Number of microbatches of each pipeline in a step."""
         return self.batch / (self.data * self.microbatch)
 
     def features(self) -> Floats:
-        """Return what tells runs apart, in octaves; shape (runs, 8)."""
+        """Return the features of the runs as logarithms to the base 2; shape (runs, 8)."""
         columns = (
             *(self.microbatch, self.hidden, self.sequence, self.tensor, self.pipeline),
             *(self.microbatches, self.data, self.layers / self.pipeline),
@@ -101,7 +100,7 @@ class Runs:
 
 
 def pipeline_s(stages_s: Sequence[float], microbatches: int) -> float:
-    """Return the seconds of forward and backward passes that a flush ends: (m − 1)·max_k t_k + Σ_k t_k.
+    """Return the seconds of all passes of a pipeline with a flush: (m − 1)·max_k t_k + Σ_k t_k.
 
     The first microbatch passes all stages, and each of the others leaves the slowest stage one slot later
     (GPipe, Huang et al. 2019; the same for 1F1B of PipeDream-Flush, Narayanan et al. 2021, section 2.2).
@@ -111,7 +110,7 @@ def pipeline_s(stages_s: Sequence[float], microbatches: int) -> float:
     stages_s
         Seconds of one microbatch, forward and backward, on each stage.
     microbatches
-        How many there are in a step.
+        Number of microbatches of a step.
 
     Raises
     ------
@@ -125,7 +124,7 @@ def pipeline_s(stages_s: Sequence[float], microbatches: int) -> float:
 
 
 def bubble_share(stages: int, microbatches: int) -> float:
-    """Return the share of a step that equal stages wait: (p − 1)/(m + p − 1) (GPipe)."""
+    """Return the share of a step in which equal stages are idle: (p − 1)/(m + p − 1) (GPipe)."""
     return 1.0 - microbatches / pipeline_s([1.0] * stages, microbatches)
 
 
@@ -134,19 +133,19 @@ HALF = 2
 LOGIT = 4
 """Bytes of a logit: the loss is computed in single precision."""
 SHARPNESS = 4.0
-"""Exponent with which launches hide behind the GPU's work; 1 adds them, infinity takes the longer."""
+"""Exponent of the overlap of launches with the GPU's work: 1 is the sum, infinity the maximum."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A server of the data sheet.
+    """Machine parameters from the data sheet: peaks, bandwidths and number of GPUs of a server.
 
     Parameters
     ----------
     flops_per_s, bytes_per_s
         Peak of a GPU in half precision, and bandwidth of its memory.
     inside_bytes_per_s, network_bytes_per_s
-        Of the links of one GPU to the others of its server, and of a whole server to the network; one way.
+        Bandwidth of one GPU to the others of its server, and of a whole server to the network; one way.
     gpus
         GPUs of a server.
     """
@@ -162,12 +161,12 @@ A100_SERVER = Machine(312e12, 1.555e12, 300e9, 100e9)
 """Eight A100 with 40 GB, NVLink and four links of 200 Gbit/s (NVIDIA's data sheets; vTrain, MICRO'24)."""
 
 VOCABULARY = 51_200
-"""GPT-2's, padded as Megatron-LM does."""
+"""Vocabulary of GPT-2, padded as in Megatron-LM."""
 
 
 @dataclass(frozen=True)
 class Coefficient:
-    """What is taken of a coefficient before it is fitted: log-normal around `value`.
+    """The log-normal prior of a coefficient, with median `value`.
 
     Parameters
     ----------
@@ -180,18 +179,18 @@ class Coefficient:
 
 
 COEFFICIENTS: Mapping[str, Coefficient] = {
-    # Times over peak: half to two thirds of the peak are usual.
+    # Time relative to the peak: half to two thirds of the peak are usual.
     "matrices": Coefficient(1.6, 0.5),
     # Passes over the scores: mask, softmax and dropout, forward and backward.
     "scores": Coefficient(12, 0.7),
     # Passes over activations: normalisation, residual and dropout; and those that tensor parallelism shares.
     "activations": Coefficient(10, 0.7),
     "shared_activations": Coefficient(24, 0.7),
-    # Seconds of a block's launches, of an all-reduce however small, of the launches of the head.
+    # Seconds of a block's launches, of the smallest all-reduce, of the launches of the head.
     "launch_s": Coefficient(1.5e-3, 1.0),
     "latency_s": Coefficient(5e-5, 1.0),
     "head_launch_s": Coefficient(1e-3, 1.0),
-    # Times over the bandwidth of links.
+    # Time relative to the bandwidth of links.
     "tensor_link": Coefficient(1.5, 0.7),
     "pipeline_link": Coefficient(1.5, 1.0),
     "data_link": Coefficient(3.0, 0.7),
@@ -199,7 +198,7 @@ COEFFICIENTS: Mapping[str, Coefficient] = {
     # The head: its matrix over peak, and passes over the logits.
     "head_matrix": Coefficient(1.6, 0.7),
     "logits": Coefficient(10, 0.7),
-    # Bytes that the optimiser moves for a parameter, and what else a step takes.
+    # Bytes that the optimiser moves for a parameter, and the remaining time of a step.
     "optimiser_bytes": Coefficient(20, 0.7),
     "step_s": Coefficient(3e-3, 1.0),
 }
@@ -207,7 +206,7 @@ COEFFICIENTS: Mapping[str, Coefficient] = {
 
 
 def step_seconds(values: Mapping[str, float], runs: Runs, machine: Machine = A100_SERVER) -> Floats:
-    """Return the seconds of each run's step; shape (runs,).
+    """Return the seconds of each run's step by the formula; shape (runs,).
 
     Parameters
     ----------
@@ -247,7 +246,7 @@ def _head_s(values: Mapping[str, float], runs: Runs, machine: Machine) -> Floats
 
 
 def _end_s(values: Mapping[str, float], runs: Runs, machine: Machine) -> Floats:
-    """Return the seconds after the last microbatch: gradients over all replicas, and the optimiser."""
+    """Return the seconds after the last microbatch: all-reduce of gradients over replicas, and optimiser."""
     blocks = 12 * runs.hidden**2 * runs.layers / runs.pipeline
     parameters = (blocks + runs.hidden * VOCABULARY) / runs.tensor
     # Rings of one replica's GPUs share the network of their server.
@@ -259,26 +258,26 @@ def _end_s(values: Mapping[str, float], runs: Runs, machine: Machine) -> Floats:
 
 
 ERROR = 0.1
-"""Relative error that the formula is expected to have; beside it the priors weigh."""
+"""Expected relative error of the formula, relative to which the priors are weighted."""
 PRIOR_WEIGHT = 8.0
-"""Of 0.5 to 80 that which goes best beyond its measurements: the ends of each feature left out in turn, among
-the runs of one hidden size alone; 8 is best for either of vTrain's two."""
+"""Weight of the priors, of 0.5 to 80 the one with the best extrapolation: the ends of each feature held out
+in turn, among the runs of one hidden size; 8 is best for either of vTrain's two."""
 FEWEST = 50
-"""Measured runs from which on there is a correction."""
+"""Number of measured runs from which on a correction is fitted."""
 
 
 @dataclass(frozen=True)
 class StepFit:
-    """A fitted model of steps.
+    """A model of step times fitted to measured runs.
 
     Parameters
     ----------
     values
         The coefficients of `step_seconds`.
     scale
-        What it is multiplied by, such as for another cluster.
+        Factor of all times, such as for another cluster.
     correction
-        Of the logarithm inside the measured range; None where too little was measured.
+        Correction of the logarithm of the time inside the measured range; None with too few runs.
     least, most
         Ends of the measured range of the features.
     """
@@ -291,24 +290,24 @@ class StepFit:
     correction: Correction | None = None
 
     def inside(self, runs: Runs) -> Flags:
-        """Return which runs lie inside what was measured."""
+        """Return a mask of the runs inside the measured range."""
         features = runs.features()
         return np.asarray(((features >= self.least) & (features <= self.most)).all(axis=1))
 
     def seconds(self, runs: Runs) -> Floats:
-        """Return the seconds of each run's step; shape (runs,)."""
-        found = self.scale * step_seconds(self.values, runs, self.machine)
+        """Return the predicted seconds of each run's step; shape (runs,)."""
+        predicted = self.scale * step_seconds(self.values, runs, self.machine)
         if self.correction is None:
-            return found
-        return np.where(self.inside(runs), found * np.exp(self.correction(runs.features())), found)
+            return predicted
+        return np.where(self.inside(runs), predicted * np.exp(self.correction(runs.features())), predicted)
 
     def scaled_to(self, runs: Runs, seconds: Floats) -> StepFit:
-        """Return the model for another cluster: times the median of measured over predicted there.
+        """Return the model for another cluster, scaled by the median of measured over predicted time there.
 
         Raises
         ------
         OptionError
-            If nothing was measured there.
+            If there are no runs on it.
         """
         if not len(runs):
             raise OptionError("no run was measured on the other cluster; measure one or more")
@@ -316,12 +315,12 @@ class StepFit:
 
 
 def fit_steps(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> StepFit:
-    """Fit coefficients, and from `FEWEST` runs on a correction, to measured steps.
+    """Fit the formula to measured steps, and a correction if there are at least `FEWEST` runs.
 
     Raises
     ------
     OptionError
-        If nothing was measured, or a time is not positive.
+        If there are no runs, or a time is not positive.
     """
     fitted = fit_formula(runs, seconds, machine)
     if len(runs) < FEWEST:
@@ -331,15 +330,15 @@ def fit_steps(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> St
 
 
 def fit_formula(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> StepFit:
-    """Fit coefficients alone to measured steps.
+    """Fit only the coefficients of the formula to measured steps.
 
-    They are the most likely ones given their priors and errors of the logarithm (maximum a posteriori), so
-    that those that the runs do not tell apart stay near the data sheet.
+    They are maximum a posteriori estimates, given their priors and errors of the logarithm, so that those
+    that the runs do not determine stay near the data sheet.
 
     Raises
     ------
     OptionError
-        If nothing was measured, or a time is not positive.
+        If there are no runs, or a time is not positive.
     """
     if not len(runs) or len(runs) != len(seconds) or not (seconds > 0).all():
         raise OptionError("measured steps: needs one or more, each with seconds greater than 0")
@@ -359,24 +358,24 @@ def fit_formula(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> 
 
 
 FEWEST_LEFT = 10
-"""Runs without a feature's end that a fit for the outside needs."""
+"""Least number of remaining runs when an end of a feature is held out."""
 UNTRIED = OUTSIDE
-"""Factor of the ends outside where a feature differs that never varied: nothing could be tried there."""
+"""Factor of the ends outside if a feature differs that never varied, so that its error is unknown."""
 UNKNOWN = (-0.7, 0.7)
-"""Ends outside where too little was measured to try: a factor of two."""
+"""Ends outside with too few runs for an estimate: a factor of two."""
 Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class StepIntervals:
-    """A fitted model of steps whose predictions have intervals.
+    """A fitted model of step times with prediction intervals.
 
     Parameters
     ----------
     inside, outside
-        Ends of the logarithm of measured over predicted time.
+        Ends of the interval of the logarithm of measured over predicted time.
     untried
-        Factor of the ends where a feature differs that never varied.
+        Factor of the ends if a feature differs that never varied.
     """
 
     fit: StepFit
@@ -385,8 +384,8 @@ class StepIntervals:
     untried: float = UNTRIED
 
     def predict(self, runs: Runs) -> list[Estimate]:
-        """Return the seconds of each run's step."""
-        found = []
+        """Return the predicted seconds of each run's step, with intervals."""
+        estimates = []
         fixed = self.fit.least == self.fit.most
         untried = (runs.features() != self.fit.least)[:, fixed].any(axis=1)
         for seconds, inside, far in zip(self.fit.seconds(runs), self.fit.inside(runs), untried, strict=True):
@@ -395,38 +394,38 @@ class StepIntervals:
                 low, high = self.untried * low, self.untried * high
             basis = "measured steps" if inside else "measured steps of other sizes"
             ends = seconds * np.exp(min(low, 0.0)), seconds * np.exp(max(high, 0.0))
-            found.append(Estimate(float(seconds), float(ends[0]), float(ends[1]), bool(inside), basis))
-        return found
+            estimates.append(Estimate(float(seconds), float(ends[0]), float(ends[1]), bool(inside), basis))
+        return estimates
 
     def scaled_to(self, runs: Runs, seconds: Floats) -> StepIntervals:
-        """Return the model for another cluster, from runs that were measured there.
+        """Return the model for another cluster, with intervals from runs that were measured there.
 
-        Each of them is predicted from the others; one alone leaves the interval of the outside.
+        Each of them is predicted from the others; with a single run the interval is that outside.
 
         Raises
         ------
         OptionError
-            If nothing was measured there.
+            If there are no runs on it.
         """
-        there = self.fit.scaled_to(runs, seconds)
+        scaled_fit = self.fit.scaled_to(runs, seconds)
         if len(runs) < 2:
-            return replace(self, fit=there, inside=self.outside)
+            return replace(self, fit=scaled_fit, inside=self.outside)
         errors = []
         for index in range(len(runs)):
             others = np.arange(len(runs)) != index
             scaled = self.fit.scaled_to(runs.only(others), seconds[others])
             errors.append(np.log(seconds[index] / scaled.seconds(runs.only(~others))[0]))
         away = farthest(np.array(errors))
-        return StepIntervals(there, (-away, away), (-away, away), untried=1.0)
+        return StepIntervals(scaled_fit, (-away, away), (-away, away), untried=1.0)
 
 
 def fit_with_intervals(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> StepIntervals:
-    """Fit a model of steps, and the intervals of its predictions.
+    """Fit a model of step times, with the intervals of its predictions.
 
     Raises
     ------
     OptionError
-        If nothing was measured, or a time is not positive.
+        If there are no runs, or a time is not positive.
     """
     fit = fit_steps(runs, seconds, machine)
     outside = _outside(runs, seconds, machine)
@@ -437,21 +436,21 @@ def fit_with_intervals(runs: Runs, seconds: Floats, machine: Machine = A100_SERV
 
 
 def _outside(runs: Runs, seconds: Floats, machine: Machine) -> Ends:
-    """Return the ends outside, from the ends of each feature that are left out."""
+    """Return the ends of the interval outside, from cross-validation over the ends of each feature."""
     scores: list[Floats] = []
     groups: list[int] = []
-    for index, held in enumerate(_ends_of_features(runs)):
-        if (~held).sum() >= FEWEST_LEFT:
-            fit = fit_formula(runs.only(~held), seconds[~held], machine)
-            scores.append(np.log(seconds[held] / fit.seconds(runs.only(held))))
-            groups += [index] * int(held.sum())
+    for index, held_out in enumerate(_ends_of_features(runs)):
+        if (~held_out).sum() >= FEWEST_LEFT:
+            fit = fit_formula(runs.only(~held_out), seconds[~held_out], machine)
+            scores.append(np.log(seconds[held_out] / fit.seconds(runs.only(held_out))))
+            groups += [index] * int(held_out.sum())
     return student_ends(np.concatenate(scores), groups) if len(scores) > 1 else UNKNOWN
 
 
 def _ends_of_features(runs: Runs) -> list[Flags]:
-    """Return which runs have the smallest and which the largest value of each feature that varies."""
-    found = []
+    """Return masks of the runs with the smallest and the largest value of each varying feature."""
+    masks = []
     for column in runs.features().T:
         if column.min() < column.max():
-            found += [column == column.min(), column == column.max()]
-    return found
+            masks += [column == column.min(), column == column.max()]
+    return masks

@@ -1,1 +1,1 @@
-"""Instances of scheduling: a cluster over time, and the jobs that arrive at it."""
+"""Instances of scheduling: a cluster over time, and jobs that arrive at it."""

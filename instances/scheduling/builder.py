@@ -1,4 +1,4 @@
-"""Scheduling instances built call by call."""
+"""Builder of scheduling instances, one call for each server, event or job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Scheduling(Builder[SchedulingInstance]):
     name, objective, preemption, restart_s, lease_s, evict, checkpoint_s, skew_threshold, tenant_shares
         Fields of `SchedulingInstance`.
     resources
-        How much of each resource the cluster has as one pool; none where servers are added.
+        Amount of each resource of the cluster as one pool; none if servers are added.
     """
 
     KIND = SCHEDULING
@@ -58,7 +58,7 @@ class Scheduling(Builder[SchedulingInstance]):
         return self._add("servers", {"name": name, "capacity": dict(capacity), "count": count, "rack": rack})
 
     def add_event(self, at_s: float, **fields: Any) -> Self:
-        """Add something that happens to the cluster, with fields of `ClusterEvent`: `change`, `fails`, …."""
+        """Add an event of the cluster, with fields of `ClusterEvent`: `change`, `fails`, …."""
         return self._add("events", {"at_s": at_s, **fields})
 
     def add_job(
@@ -75,7 +75,7 @@ class Scheduling(Builder[SchedulingInstance]):
         Parameters
         ----------
         demand
-            What one task takes of each resource.
+            Demand of one task for each resource.
         fields
             Other fields of `SchedulingJob`, such as `tasks`, `weight` or `tenant`.
         """
@@ -84,5 +84,5 @@ class Scheduling(Builder[SchedulingInstance]):
         return self._add("jobs", {**given, **fields})
 
     def add_jobs(self, rows: Rows) -> Self:
-        """Add jobs as a document has them."""
+        """Add jobs given as in a document."""
         return self._add_all("jobs", rows)

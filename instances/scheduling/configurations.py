@@ -1,4 +1,4 @@
-"""Configurations of jobs: on what a job may run, and how fast it works there."""
+"""Configurations of jobs: the resources on which a job may run, and its speed there."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..common.speed import Range, SpeedTable, Variant
 from .jobs import JobTable, SchedulingJob
 
 MOST_OF_A_JOB = 10_000
-"""Configurations of one job; more are refused."""
+"""Limit of the configurations of one job."""
 SLACK = 1e-9
-"""What a configuration may take more than there is, relatively."""
+"""Relative tolerance of the capacity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +27,11 @@ class Choice:
     Attributes
     ----------
     usage, speed, labels
-        One row each; shapes (k, R), (k,), (k,).
+        One row for each configuration; shapes (k, R), (k,), (k,).
     requested
-        Row of the one that its user asked for; −1 where none has that name.
+        Row of the configuration that its user requested; −1 if there is none with this name.
     too_many
-        How many there would be, if more than are allowed; 0 otherwise.
+        Number of configurations, if more than are allowed; 0 otherwise.
     """
 
     usage: Floats
@@ -43,24 +43,24 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Menus:
-    """The configurations of all jobs; those of job j are rows first[j] to first[j + 1] − 1.
+    """The configuration tables of all jobs; those of job j are rows first[j] to first[j + 1] − 1.
 
-    A rigid job has one configuration: all its tasks, which do a second of work in a second.
+    A rigid job has one configuration: all its tasks, with speed 1.
 
     Attributes
     ----------
     first
-        Where the configurations of each of the J jobs begin, shape (J + 1,).
+        First row of each of the J jobs, shape (J + 1,).
     usage
-        What a configuration takes of each resource of the pool, shape (K, R).
+        Demand of a configuration for each resource of the pool, shape (K, R).
     speed
         Work per second, shape (K,), above 0.
     work
-        What a job has to do, shape (J,).
+        Work of each job, shape (J,).
     labels
         The name of each configuration, unique within its job, shape (K,); "" for that of a rigid job.
     requested
-        Row of the configuration with which policies run a job that choose none, shape (J,).
+        Row of the configuration in which policies without a choice run a job, shape (J,).
     malleable
         Indices of the malleable jobs.
     """
@@ -75,7 +75,7 @@ class Menus:
 
     @classmethod
     def of(cls, table: JobTable, choices: Mapping[int, Choice]) -> Menus:
-        """Return the menus of a table whose malleable jobs have these configurations."""
+        """Return the configurations of a table of jobs, given those of its malleable jobs."""
         jobs = len(table)
         count = np.ones(jobs, dtype=np.int64)
         for j, choice in choices.items():
@@ -96,7 +96,7 @@ class Menus:
 
     @cached_property
     def owner(self) -> Ints:
-        """The job of each configuration, shape (K,)."""
+        """Index of the job of each configuration, shape (K,)."""
         return np.repeat(np.arange(len(self.work)), np.diff(self.first))
 
     @cached_property
@@ -106,7 +106,7 @@ class Menus:
 
     @cached_property
     def _row(self) -> dict[tuple[int, str], int]:
-        """The row of each configuration of malleable jobs, by job and name."""
+        """Row of each configuration of malleable jobs, by job and name."""
         return {
             (j, self.labels[k]): k
             for j in self.malleable
@@ -114,7 +114,7 @@ class Menus:
         }
 
     def rows(self, jobs: Ints, labels: Sequence[str]) -> Ints:
-        """Return the rows of configurations by job and name; −1 where a job has none of the name."""
+        """Return the rows of configurations by job and name; −1 if a job has none with the name."""
         if not self.malleable and not any(labels):
             return self.first[jobs]
         malleable, pairs = set(self.malleable), zip(jobs.tolist(), labels, strict=True)
@@ -128,7 +128,7 @@ class Menus:
 
 
 def as_requested(table: JobTable, menus: Menus) -> JobTable:
-    """Return a table in which malleable jobs are as rigid ones in the configuration that is requested."""
+    """Return a table with each malleable job as a rigid one in its requested configuration."""
     if not menus.malleable:
         return table
     demand, duration, tasks = table.demand.copy(), table.duration_s.copy(), table.tasks.copy()
@@ -142,14 +142,14 @@ def as_requested(table: JobTable, menus: Menus) -> JobTable:
 
 
 def choices_of(table: JobTable, amounts: Floats, servers: Floats | None = None) -> dict[int, Choice]:
-    """Return the configurations of each malleable job; one of a variant runs on one server.
+    """Return the configurations of each malleable job; one of a variant runs on a single server.
 
     Parameters
     ----------
     amounts
-        What there is of each resource, one row for each time at which it changes, shape (T, R).
+        Capacity of each resource, one row for each time at which it changes, shape (T, R).
     servers
-        What single servers ever have of each resource, where there are servers, shape (S, R).
+        All capacities of single servers over time, if there are servers, shape (S, R).
     """
     single = amounts if servers is None else servers
     return {
@@ -161,7 +161,7 @@ def choices_of(table: JobTable, amounts: Floats, servers: Floats | None = None) 
 def choice_faults(
     table: JobTable, choices: Mapping[int, Choice], on_servers: bool = False
 ) -> Iterator[Complaint]:
-    """Yield what is wrong with the configurations of malleable jobs, in a cluster of servers or a pool."""
+    """Yield complaints about the configurations of malleable jobs, in a cluster of servers or a pool."""
     for j, choice in choices.items():
         job = table.malleable[j]
         of_one_server = on_servers and job.variants is not None
@@ -211,13 +211,13 @@ def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> 
 def _requested(
     job: SchedulingJob, usage: Floats, speed: Floats, labels: tuple[str, ...], most: Floats
 ) -> int:
-    """Return the row that is asked for by name, else the fastest, of several the one that takes least."""
+    """Return the row of the requested configuration, else of the fastest, ties by least dominant share."""
     if job.requested is not None:
         return labels.index(job.requested) if job.requested in labels else -1
     if not labels:
         return -1
-    there: Flags = most > 0
-    share = (usage[:, there] / most[there]).max(axis=1, initial=0.0)
+    available: Flags = most > 0
+    share = (usage[:, available] / most[available]).max(axis=1, initial=0.0)
     return int(np.lexsort((share, -speed))[0])
 
 

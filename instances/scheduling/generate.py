@@ -1,4 +1,4 @@
-"""Synthetic traces: jobs of powers of two GPUs, heavy-tailed durations, arrivals at random."""
+"""Generator of traces: jobs of powers of two GPUs, heavy-tailed durations, random arrivals."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .jobs import JobTable, SchedulingJob
 MOST_JOBS = 1_000_000
 GPUS = (1, 2, 4, 8, 16, 32)
 SHARES = (0.7, 0.1, 0.09, 0.08, 0.02, 0.01)
-"""How many GPUs jobs ask for, and how often: sizes of production traces, with shares that are made up."""
+"""Numbers of GPUs of jobs, and their frequencies: sizes of production traces, synthetic frequencies."""
 MEDIAN_S, SPREAD = 1_800.0, 1.8
-"""Of the log-normal durations, which are whole seconds."""
+"""Parameters of the log-normal durations, which are whole seconds."""
 LONGEST_RUN_S = 7 * 86_400
 TENANTS = 5
 
@@ -28,14 +28,14 @@ def generate_scheduling(
     Parameters
     ----------
     jobs, gpus
-        How many jobs and GPUs.
+        Number of jobs and of GPUs.
     load
-        GPU-seconds that the jobs ask for over those that there are until the last arrival.
+        Demanded GPU-seconds over those available until the last arrival.
     seed
         The same seed gives the same instance.
     malleable
-        Whether jobs may run on 1, 2, 4, … GPUs up to twice what a rigid job of the same draw would ask for,
-        which is what is requested of them then. The duration of that one is its time on what is requested.
+        Whether jobs may run on 1, 2, 4, … GPUs up to twice the GPUs of the rigid job of the same draw. These
+        are the requested ones, on which its duration holds.
 
     Raises
     ------
@@ -94,17 +94,17 @@ def generate_scheduling(
 
 
 def _malleable(table: JobTable, gpus: int, rng: np.random.Generator) -> JobTable:
-    """Return the same jobs with menus; a unit of work is a second on one GPU.
+    """Return the same jobs with configurations on several numbers of GPUs; work is in seconds on one GPU.
 
     The speed of w GPUs is that of Amdahl's law with communication in place of the serial part.
     """
-    found = {}
+    jobs = {}
     sigma = np.round(rng.uniform(0.02, 0.2, len(table)), 3)
     drawn = zip(table.tasks.tolist(), table.duration_s.tolist(), strict=True)
     for j, (width, duration_s) in enumerate(drawn):
         counts = sorted({width, *(2**k for k in range(7) if 2**k <= min(2 * width, gpus))})
         speeds = {w: round(w / (1 + float(sigma[j]) * (w - 1)), 6) for w in counts}
-        found[j] = SchedulingJob(
+        jobs[j] = SchedulingJob(
             name=table.names[j],
             arrival_s=float(table.arrival_s[j]),
             tenant=table.tenants[table.tenant[j]],
@@ -114,4 +114,4 @@ def _malleable(table: JobTable, gpus: int, rng: np.random.Generator) -> JobTable
             requested=str(width),
         )
     ones = np.ones(len(table), dtype=np.int64)
-    return replace(table, tasks=ones, duration_s=np.full(len(table), np.nan), malleable=found)
+    return replace(table, tasks=ones, duration_s=np.full(len(table), np.nan), malleable=jobs)

@@ -1,6 +1,6 @@
-"""Scheduling instances: which job runs when, on a cluster that many share over weeks.
+"""Scheduling instances: jobs that arrive over time at a shared cluster, whose capacity may change.
 
-While a trace runs the cluster may change: amounts rise and fall, servers fail and return.
+Events change the cluster over time: amounts rise and fall, servers fail and return.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Server(Model):
 
     @property
     def names(self) -> Sequence[str]:
-        """The name of each of them."""
+        """The names of the single servers."""
         return [self.name] if self.count == 1 else [f"{self.name}-{k}" for k in range(self.count)]
 
 
@@ -94,16 +94,16 @@ class ClusterEvent(Model):
 
 @dataclass(frozen=True)
 class ServerStates:
-    """What each server has over time.
+    """The capacity of each server over time.
 
     Attributes
     ----------
     names
-        Of the N servers.
+        Names of the N servers.
     amounts
-        What each has at first, shape (N, R).
+        Capacity of each at the start, shape (N, R).
     changes
-        When the amounts of which server change, and to what, shape (R,); sorted by time.
+        Changes as time, index of the server and its new amounts, shape (R,); sorted by time.
     """
 
     names: Sequence[str]
@@ -114,7 +114,7 @@ class ServerStates:
     def of(
         cls, servers: Sequence[Server], events: Sequence[ClusterEvent], resources: Sequence[str]
     ) -> ServerStates:
-        """Return what events make of servers; faults of events are those of `event_faults`."""
+        """Return the states of servers under events; invalid events are reported by `event_faults`."""
         rows = [[server.capacity.get(name, 0.0) for name in resources] for server in servers]
         counts = [server.count for server in servers]
         amounts = np.repeat(np.array(rows, dtype=float).reshape(-1, len(resources)), counts, axis=0)
@@ -135,7 +135,7 @@ class ServerStates:
         return cls(names, amounts, changes)
 
     def in_all(self) -> tuple[Floats, Floats]:
-        """Return from when on, shape (K,), all servers have how much together, shape (K, R)."""
+        """Return the times of changes, shape (K,), and the total capacity from each on, shape (K, R)."""
         now = self.amounts.copy()
         times, totals = [0.0], [now.sum(axis=0)]
         for at_s, n, amounts in self.changes:
@@ -150,20 +150,20 @@ class ServerStates:
 
 
 def _members(servers: Sequence[Server]) -> dict[str, list[int]]:
-    """Return the servers that a name stands for: one, or all that are alike."""
-    found: dict[str, list[int]] = {}
+    """Return the indices of the servers that a name denotes: one, or all identical ones."""
+    indices: dict[str, list[int]] = {}
     first = 0
     for server in servers:
-        found[server.name] = list(range(first, first + server.count))
-        found |= {name: [first + k] for k, name in enumerate(server.names) if server.count > 1}
+        indices[server.name] = list(range(first, first + server.count))
+        indices |= {name: [first + k] for k, name in enumerate(server.names) if server.count > 1}
         first += server.count
-    return found
+    return indices
 
 
 def event_faults(
     servers: Sequence[Server], events: Sequence[ClusterEvent], resources: Mapping[str, float]
 ) -> Iterator[Complaint]:
-    """Yield events that name what is not there, or that change nothing."""
+    """Yield complaints about events that name unknown objects or change nothing."""
     members = _members(servers)
     down: set[int] = set()
     for index in sorted(range(len(events)), key=lambda index: events[index].at_s):
@@ -201,16 +201,16 @@ def _state(is_down: bool) -> str:
 
 MOST_COMPLAINTS = 100
 FINEST = 4e-15
-"""What doubles tell of a moment, relatively."""
+"""Relative resolution of times as doubles."""
 
 
 def _keep_table(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """Return a job table as it is: its rows were validated when it was made."""
+    """Return a job table unchanged: its rows were validated when it was made."""
     return value if isinstance(value, JobTable) else handler(value)
 
 
 def _only_restart(rule: str | None) -> str | None:
-    """Return a rule so that the default is not written into documents."""
+    """Return None for `error`, the default, so that it is not written into documents."""
     return None if rule == "error" else rule
 
 
@@ -221,7 +221,7 @@ def _as_jobs(jobs: Sequence[SchedulingJob], handler: SerializerFunctionWrapHandl
 if TYPE_CHECKING:
     Rows = Sequence[SchedulingJob]
 else:
-    Rows = tuple[SchedulingJob, ...]  # what a document holds; a job table goes past the validation
+    Rows = tuple[SchedulingJob, ...]  # the type in documents; a job table is not validated again
 
 Jobs = Annotated[
     Rows,
@@ -313,7 +313,7 @@ class SchedulingInstance(Instance):
         yield from unknown_names(self.tenant_shares, table.tenants, "tenant_shares", "tenant", "tenants")
 
     def _misspelt_resources(self) -> Iterator[Complaint]:
-        """Yield a complaint where a server has something that no job asks for instead of what jobs do."""
+        """Yield a complaint if a server has a resource without demand instead of a similarly named one."""
         table = self.table()
         asked = [name for r, name in enumerate(table.resources) if table.demand[:, r].any()]
         asked += [name for job in table.malleable.values() for _, demand in job.demands() for name in demand]
@@ -324,12 +324,12 @@ class SchedulingInstance(Instance):
                     break
 
     def _amount_faults(self, table: JobTable) -> Iterator[Complaint]:
-        """Yield jobs that ask for nothing, or for more than there ever is; and amounts that fall below 0."""
+        """Yield complaints about jobs that demand nothing or too much, and about negative amounts."""
         amounts = self.capacity_over_time[1]
-        for at_s, n, there in self.server_states.changes[:MOST_COMPLAINTS] if self.servers else ():
-            if (there < 0).any():
-                name = list(self.pool)[int(np.argmin(there))]
-                what = f"{there.min():g} {name} of {self.server_states.names[n]!r} at {at_s:g} s"
+        for at_s, n, amounts_left in self.server_states.changes[:MOST_COMPLAINTS] if self.servers else ():
+            if (amounts_left < 0).any():
+                name = list(self.pool)[int(np.argmin(amounts_left))]
+                what = f"{amounts_left.min():g} {name} of {self.server_states.names[n]!r} at {at_s:g} s"
                 yield "events", f"leave {what}; there cannot be less than 0"
         for index, r in np.argwhere(amounts < 0)[:MOST_COMPLAINTS].tolist():
             at_s = self.capacity_over_time[0][index]
@@ -338,7 +338,7 @@ class SchedulingInstance(Instance):
         demand = table.total_demand
         for j in np.flatnonzero(~(demand > 0).any(axis=1))[:MOST_COMPLAINTS].tolist():
             yield f"jobs[{j}].demand", "asks for nothing; at least one amount must be above 0"
-        # Moments are doubles, which get coarser with the time since 0.
+        # Times are doubles, whose resolution decreases with the time since 0.
         last = float(table.arrival_s.max() + table.duration_s.sum())
         for j in np.flatnonzero(table.duration_s < FINEST * last)[:MOST_COMPLAINTS].tolist():
             what = f"{table.duration_s[j]:g} s, too short beside moments of {last:g} s"
@@ -346,7 +346,7 @@ class SchedulingInstance(Instance):
         # A gang needs all its resources at the same time.
         never = np.ones(len(table), dtype=bool)
         for moment in amounts:
-            # Written as the engines compare: another way of rounding would let in what never runs.
+            # Written as in the engines: with another rounding jobs would be accepted that never run.
             never &= (demand > moment + 1e-9 * moment).any(axis=1)
         for j in np.flatnonzero(never)[:MOST_COMPLAINTS].tolist():
             most = amounts.max(axis=0)
@@ -362,39 +362,39 @@ class SchedulingInstance(Instance):
             yield from self._shape_faults(table)
 
     def _shape_faults(self, table: JobTable) -> Iterator[Complaint]:
-        """Yield jobs whose tasks the servers could not hold even if nothing else ran and none had failed."""
+        """Yield complaints about jobs whose tasks do not fit on the servers even if all are up and empty."""
         capacity = self._single_servers
         assert capacity is not None
-        # What a server has after a change counts beside what it has at first.
+        # The capacity of a server after a change counts in addition to that at the start.
         count = np.ones(len(capacity))
         count[: len(self.servers)] = [server.count for server in self.servers]
         shapes, of = np.unique(table.demand, axis=0, return_inverse=True)
         with np.errstate(divide="ignore", invalid="ignore"):
             rooms = np.floor(capacity[None] * (1 + 1e-9) / shapes[:, None])
-        held = np.where(shapes[:, None] > 0, rooms, np.inf).min(axis=2) @ count
-        for j in np.flatnonzero(table.tasks > held[of.ravel()])[:MOST_COMPLAINTS].tolist():
+        task_capacity = np.where(shapes[:, None] > 0, rooms, np.inf).min(axis=2) @ count
+        for j in np.flatnonzero(table.tasks > task_capacity[of.ravel()])[:MOST_COMPLAINTS].tolist():
             what = f"{table.names[j]!r} has {table.tasks[j]:,} tasks, and all servers together hold"
-            yield f"jobs[{j}]", f"{what} {held[of.ravel()[j]]:g} of them; a task runs on one server"
+            yield f"jobs[{j}]", f"{what} {task_capacity[of.ravel()[j]]:g} of them; a task runs on one server"
 
     @cached_property
     def pool(self) -> dict[str, float]:
-        """How much of each resource there is at first."""
+        """Total amount of each resource at the start."""
         if not self.servers:
             return dict(self.resources)
-        found: dict[str, float] = {}
+        totals: dict[str, float] = {}
         for server in self.servers:
             for name, amount in server.capacity.items():
-                found[name] = found.get(name, 0.0) + server.count * amount
-        return found
+                totals[name] = totals.get(name, 0.0) + server.count * amount
+        return totals
 
     @cached_property
     def server_states(self) -> ServerStates:
-        """What each server has over time, with amounts in the order of `pool`."""
+        """The capacity of each server over time, with amounts in the order of `pool`."""
         return ServerStates.of(self.servers, self.events, tuple(self.pool))
 
     @cached_property
     def capacity_over_time(self) -> tuple[Floats, Floats]:
-        """From when on, shape (K,), there is how much of each resource, shape (K, R); the first time is 0."""
+        """Times of changes, shape (K,), and total capacity from each on, shape (K, R); the first is 0."""
         if self.servers:
             return self.server_states.in_all()
         names = list(self.pool)
@@ -412,7 +412,7 @@ class SchedulingInstance(Instance):
     def table(self) -> JobTable:
         """Return the jobs in columns, with demands in the order of `pool`.
 
-        Malleable jobs are as they would be in the configuration that is requested of them.
+        Malleable jobs are given in their requested configuration.
         """
         return self._table
 
@@ -430,11 +430,11 @@ class SchedulingInstance(Instance):
 
     @cached_property
     def _single_servers(self) -> Floats | None:
-        """What each row of servers has, and each server after a change, shape (S, R); None for a pool."""
+        """Capacity of each row of servers, and of servers after changes, shape (S, R); None for a pool."""
         if not self.servers:
             return None
         rows = [[server.capacity.get(name, 0.0) for name in self.pool] for server in self.servers]
-        return np.vstack([rows, *(there for _, _, there in self.server_states.changes)])
+        return np.vstack([rows, *(changed for _, _, changed in self.server_states.changes)])
 
     def menus(self) -> Menus:
         """Return the configurations of all jobs, in the order of `table`."""
@@ -445,13 +445,13 @@ class SchedulingInstance(Instance):
         return Menus.of(self._columns, self._choices)
 
     def sha256(self) -> str:
-        """Return the hash of the resolved document; jobs in columns and as objects hash alike."""
+        """Return the hash of the resolved document; jobs in columns and as objects have the same hash."""
         digest = JobTable.of(self.jobs, tuple(sorted(self.pool))).sha256()
         document = self.model_dump(mode="json", exclude_none=True, exclude={"jobs"})
         return self._digest(document | {"jobs": digest})
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each job; a malleable one in the configuration that is requested."""
+        """Return a table with one row for each job; a malleable one as requested."""
         frame, menus = self.table().to_frame(), self.menus()
         if menus.malleable:
             frame["work"] = menus.work

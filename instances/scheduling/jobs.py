@@ -1,7 +1,7 @@
-"""Jobs of scheduling: arrival, work and demand, one by one and in columns, and the loss by spreading.
+"""Jobs of scheduling: arrival, work and demand, as objects and in columns, and slowdown by spreading.
 
-Every method computes with the columns, in which a hundred thousand jobs are held. A job that is spread
-over several servers runs slower.
+All methods use the columns, which hold up to a hundred thousand jobs. A job that is spread over several
+servers may run slower.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 
 
 MOST_LISTED = 4096
-"""Servers up to which a speed may be listed."""
+"""Largest number of servers for which a speed may be listed."""
 LONGEST_S = 1e11
-"""No time is later, and nothing takes longer: 3,000 years, so milliseconds since 1970 are refused."""
+"""Upper limit of times and durations, 3,000 years, so that milliseconds since 1970 are refused."""
 
 
 def _not_beyond(value: float) -> float:
-    """Refuse a number of seconds that must be a mistake in the unit."""
+    """Refuse a number of seconds that is so large that the unit must be wrong."""
     if value > LONGEST_S:
         raise ValueError(f"is {value:g} s, but must be at most {LONGEST_S:g}; are these milliseconds?")
     return value
 
 
 def _slower(speeds: Mapping[int, float]) -> Mapping[int, float]:
-    """Refuse speeds that are no share of the full speed, and numbers of servers that no job has."""
+    """Refuse relative speeds outside (0, 1], and numbers of servers that are too large."""
     for servers, speed in speeds.items():
         if not 0 < speed <= 1:
             raise ValueError(f"is {speed:g} on {servers} servers, but must be above 0 and at most 1")
@@ -139,7 +139,7 @@ class SchedulingJob(Checked):
     skew: Share | None = None
 
     def demands(self) -> Iterator[tuple[str, Amounts]]:
-        """Yield what tasks of each sort take, with the place in the document."""
+        """Yield the demands of one task of each type, with their paths in the document."""
         yield "demand", self.demand
         for v, variant in enumerate(self.variants or ()):
             yield f"variants[{v}].worker_demand", variant.worker_demand
@@ -181,18 +181,18 @@ class SchedulingJob(Checked):
 
 @dataclass(frozen=True, eq=False)
 class Spreading:
-    """What is known of the J jobs of a trace; a table has none where no job says anything.
+    """The slowdown by spreading and the skew of the J jobs of a trace.
 
     Attributes
     ----------
     skew
-        Share of the largest tensor of each model, NaN where it is not known; shape (J,).
+        Share of the largest tensor of each model, NaN if unknown; shape (J,).
     profile
-        Row of `speeds` for each job, −1 where it is as fast however it is spread; shape (J,).
+        Row of `speeds` for each job, −1 if spreading does not slow it; shape (J,).
     speeds
         Relative speed on 1, 2, … servers, and on more than that, shape (P, K).
     listed
-        What the documents say of each profile.
+        The listed speeds of each profile, as in documents.
     """
 
     skew: Floats
@@ -202,7 +202,7 @@ class Spreading:
 
     @classmethod
     def of(cls, jobs: Sequence[SchedulingJob]) -> Spreading | None:
-        """Return what jobs say, None where none says anything."""
+        """Return the spreading data of jobs, None if no job has any."""
         if all(job.skew is None and not job.speed_by_servers for job in jobs):
             return None
         rows: dict[tuple[tuple[int, float], ...], int] = {}
@@ -219,7 +219,7 @@ class Spreading:
         return cls(skew, np.array(profile, dtype=np.int64), speeds.reshape(-1, most), listed)
 
     def speed(self, jobs: Ints, servers: Ints) -> Floats:
-        """Return the relative speed of jobs on so many servers each, shape (S,); of those on none, 1."""
+        """Return the relative speed of jobs by their numbers of servers, shape (S,); 1 for jobs on none."""
         if not len(self.speeds):
             return np.ones(len(jobs))
         profile = self.profile[jobs]
@@ -227,7 +227,7 @@ class Spreading:
         return np.where((profile >= 0) & (servers > 0), self.speeds[profile, column], 1.0)
 
     def of_job(self, j: int) -> dict[str, Any]:
-        """Return what a job says, as its fields."""
+        """Return the spreading data of a job as its fields."""
         profile, skew = int(self.profile[j]), float(self.skew[j])
         return {
             "speed_by_servers": self.listed[profile] if profile >= 0 else {},
@@ -235,25 +235,25 @@ class Spreading:
         }
 
     def sha256(self) -> str:
-        """Return the hash of what jobs say."""
+        """Return the hash of the spreading data of all jobs."""
         rows = [sorted(self.listed[p].items()) if p >= 0 else [] for p in self.profile.tolist()]
         skews = [None if np.isnan(s) else s for s in self.skew.tolist()]
         return hashlib.sha256(json.dumps([skews, rows]).encode()).hexdigest()
 
 
 def speed_on(listed: Mapping[int, float], servers: int) -> float:
-    """Return the speed that is listed for the largest number up to this one; the first where none is."""
+    """Return the listed speed for the largest number of servers up to this one, else the first."""
     below = [count for count in sorted(listed) if count <= servers]
     return listed[below[-1] if below else min(listed)]
 
 
 OF_MALLEABLE = {"demand", "work", "speeds", "variants", "requested"}
-"""What the columns do not say of a malleable job."""
+"""Fields of a malleable job that the columns do not hold."""
 
 
 @dataclass(frozen=True, eq=False)
 class JobTable(Sequence[SchedulingJob]):
-    """Jobs, one row each, as a sequence of `SchedulingJob` that are made when somebody asks for them.
+    """Jobs in columns, one row each; a sequence of `SchedulingJob` objects that are made on access.
 
     Attributes
     ----------
@@ -262,16 +262,16 @@ class JobTable(Sequence[SchedulingJob]):
     names, arrival_s, weight, tasks, duration_s
         One each for the J jobs.
     demand
-        What one task takes, shape (J, R).
+        Demand of one task, shape (J, R).
     estimate_s, deadline_s, restart_s, step_s
-        Shape (J,); NaN where a job has none.
+        Shape (J,); NaN if a job has none.
     tenant, model
-        Shape (J,); index into `tenants` and `models`, −1 where a job has none.
+        Shape (J,); index into `tenants` and `models`, −1 if a job has none.
     malleable
-        The malleable jobs by index. In the other columns each is as it would be in the configuration that is
-        requested of it, once `menus.as_requested` has filled them in; until then it has no duration (NaN).
+        The malleable jobs by index. The other columns hold their requested configuration, once
+        `configurations.as_requested` has filled it in; until then the duration is NaN.
     spreading
-        How jobs suffer from being spread over servers; None where no job says anything.
+        Slowdown of jobs by spreading over servers; None if no job has data on it.
     """
 
     resources: tuple[str, ...]
@@ -294,7 +294,7 @@ class JobTable(Sequence[SchedulingJob]):
 
     @classmethod
     def of(cls, jobs: Sequence[SchedulingJob], resources: tuple[str, ...]) -> JobTable:
-        """Return jobs in columns, with demands in the order of `resources`."""
+        """Return a table of the jobs, with demands in the order of `resources`."""
         if isinstance(jobs, JobTable):
             return jobs._with_resources(resources)
         tenant, tenants = _codes(job.tenant for job in jobs)
@@ -346,11 +346,11 @@ class JobTable(Sequence[SchedulingJob]):
 
     @cached_property
     def total_demand(self) -> Floats:
-        """What each job takes while it runs, shape (J, R)."""
+        """Demand of all tasks of each job, shape (J, R)."""
         return np.asarray(self.demand * self.tasks[:, None])
 
     def sha256(self) -> str:
-        """Return the hash of everything in the table."""
+        """Return the hash of all columns of the table."""
         digest = hashlib.sha256()
         tenant, tenants = in_first_order(self.tenant, self.tenants)
         model, models = in_first_order(self.model, self.models)
@@ -371,7 +371,7 @@ class JobTable(Sequence[SchedulingJob]):
         return digest.hexdigest()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each job; demands are those of all its tasks."""
+        """Return a table of pandas with one row for each job; demands are those of all its tasks."""
         import pandas as pd
 
         columns = {
@@ -417,14 +417,14 @@ def _optional(values: Iterable[float | None]) -> Floats:
 
 
 def _codes(words: Iterable[str | None]) -> tuple[Ints, tuple[str, ...]]:
-    """Return the index of each word among the different ones, −1 for None, and these in their first order."""
+    """Return each word's index in the distinct words, −1 for None, and these in order of appearance."""
     index: dict[str, int] = {}
     codes = [-1 if word is None else index.setdefault(word, len(index)) for word in words]
     return np.array(codes, dtype=np.int64), tuple(index)
 
 
 def in_first_order(codes: Ints, words: Sequence[str]) -> tuple[Ints, tuple[str, ...]]:
-    """Return the same texts with those that are used in the order of the first rows that have them."""
+    """Return codes and words with the used words renumbered in order of first appearance."""
     used, first = np.unique(codes[codes >= 0], return_index=True)
     order = used[np.argsort(first)]
     place = np.full(len(words) + 1, -1)

@@ -1,4 +1,4 @@
-"""What scheduling consists of on this floor."""
+"""The `InstanceKind` of scheduling."""
 
 from ..common.kind import InstanceKind, Tables
 from .generate import generate_scheduling

@@ -1,7 +1,7 @@
-"""Large tables of jobs: columns become a `JobTable` without an object for each row, and are written so.
+"""Large tables of jobs: reading into a `JobTable` without an object for each row, and writing.
 
-The rules of `SchedulingJob` are checked on whole columns, only to find the rows that may be wrong. Those go
-the way of all small tables, which says what is wrong with them.
+The rules of `SchedulingJob` are checked on whole columns, to find the rows that may be invalid. These are
+validated like the rows of small tables, which gives the error messages.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NUMBERS = {
     "restart_s": (0.0, LONGEST_S),
     "step_s": (5e-324, LONGEST_S),
 }
-"""Columns that hold numbers, with the least and the largest that is allowed."""
+"""Columns of numbers, with the least and the largest allowed value."""
 MOST_TASKS = 100_000
 DEFAULTS = {"arrival_s": 0.0, "weight": 1.0, "tasks": 1.0}
 TEXTS = ("name", "tenant", "model")
@@ -43,7 +43,7 @@ MOST_SUSPECTS = 20_000
 
 
 def resolved(data: dict[str, Any], source: str, _: Folder) -> SchedulingInstance | dict[str, Any]:
-    """Return the instance of a document whose jobs are a large table; else the document as it is."""
+    """Return the instance of a document whose jobs are a large table; else the document unchanged."""
     columns = data.get("jobs")
     if not isinstance(columns, Columns):
         return data
@@ -51,12 +51,12 @@ def resolved(data: dict[str, Any], source: str, _: Folder) -> SchedulingInstance
 
 
 def read_jobs(columns: Columns, source: str) -> JobTable | list[dict[str, Any]]:
-    """Return the jobs of a table; its rows where it has to be read row by row.
+    """Return the jobs of a table as a `JobTable`, or its rows if it has to be read row by row.
 
     Raises
     ------
     InstanceError
-        If rows are wrong; the first hundred are named.
+        If rows are invalid; the first hundred are named.
     """
     known = {*NUMBERS, *TEXTS, "tasks"}
     if not all(name in known or _DEMAND.fullmatch(name) for name in columns.names):
@@ -97,7 +97,7 @@ def read_jobs(columns: Columns, source: str) -> JobTable | list[dict[str, Any]]:
 
 
 def _numbers(columns: Columns, name: str, limits: tuple[float, float], wrong: Flags) -> Floats:
-    """Return a column of numbers, NaN where nothing is given, and mark the rows that break its limits."""
+    """Return a column of numbers, NaN for empty cells, and mark the rows that break its limits."""
     if name not in columns.names:
         return np.full(len(columns), np.nan)
     values = np.array(columns.numbers(name))
@@ -127,7 +127,7 @@ def _texts(columns: Columns, name: str, wrong: Flags) -> tuple[Ints, tuple[str, 
 
 
 def _refuse(columns: Columns, suspects: Ints, source: str) -> None:
-    """Raise the faults of the first rows that are wrong."""
+    """Raise the faults of the first invalid rows."""
     faults = Faults()
     for index, row in zip(suspects.tolist(), columns.rows(suspects), strict=True):
         try:
@@ -140,13 +140,13 @@ def _refuse(columns: Columns, suspects: Ints, source: str) -> None:
 
 
 def wants_table(instance: SchedulingInstance) -> bool:
-    """Return whether the jobs are many, and can stand in a table beside the document."""
+    """Return whether the jobs are many, and can be saved in a table beside the document."""
     table = instance.table()
     return len(table) >= MANY_ROWS and can_be_columns(instance.pool) and _in_columns(table)
 
 
 def write_jobs(instance: SchedulingInstance, path: Path, ending: str) -> dict[str, str]:
-    """Write the jobs to NAME-jobs beside a document; return what refers to them.
+    """Write the jobs to NAME-jobs beside a document; return the name of the file by its key.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def _in_columns(table: JobTable) -> bool:
 
 
 def _columns(table: JobTable) -> Mapping[str, Any]:
-    """Return the columns of a table that hold anything but defaults; a NaN becomes an empty cell."""
+    """Return the columns of a table that hold not only defaults; NaN becomes an empty cell."""
     import pyarrow as pa
 
     columns: dict[str, Any] = {"name": pa.array(table.names, pa.string())}
@@ -207,7 +207,7 @@ def _columns(table: JobTable) -> Mapping[str, Any]:
 
 
 def _malleable_columns(table: JobTable) -> dict[str, Any]:
-    """Return work, speed of each number of tasks, and what is requested; empty for rigid jobs."""
+    """Return work, speed by number of tasks, and requested configuration; empty for rigid jobs."""
     import pyarrow as pa
 
     own = [table.malleable.get(j) for j in range(len(table))]

@@ -1,1 +1,1 @@
-"""Instances of staging: layers in order, and types of hardware to run them on."""
+"""Instances of staging: layers of a model, and types of hardware for their stages."""

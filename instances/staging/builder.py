@@ -1,4 +1,4 @@
-"""Staging instances built call by call."""
+"""Builder of staging instances, one call for each type or layer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Staging(Builder[StagingInstance]):
     Parameters
     ----------
     samples, epochs
-        What is to be trained.
+        Amount of training.
     probe_batch
-        Samples that the times of layers refer to.
+        Samples to which the times of layers refer.
     fields
         Other fields of `StagingInstance`, such as `objective` or `cost_limit_usd`.
     """
@@ -32,11 +32,11 @@ class Staging(Builder[StagingInstance]):
         super().__init__(name, training=training, probe_batch=probe_batch, **fields)
 
     def add_type(self, name: str, price_usd_per_hour: float | None = None, **fields: Any) -> Self:
-        """Add a sort of hardware, with other fields of `StageType` such as `limit`."""
+        """Add a type of hardware, with other fields of `StageType` such as `limit`."""
         return self._add("types", {"name": name, "price_usd_per_hour": price_usd_per_hour, **fields})
 
     def add_types(self, rows: Rows) -> Self:
-        """Add sorts of hardware as a document has them."""
+        """Add types of hardware given as in a document."""
         return self._add_all("types", rows)
 
     def add_layer(
@@ -59,5 +59,5 @@ class Staging(Builder[StagingInstance]):
         )
 
     def add_layers(self, rows: Rows) -> Self:
-        """Add layers as a document has them; a column a100_ms holds milliseconds on the type a100."""
+        """Add layers given as in a document; a column a100_ms holds milliseconds on the type a100."""
         return self._add_all("layers", rows)

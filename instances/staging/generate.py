@@ -1,4 +1,4 @@
-"""Synthetic staging instances: data-heavy embedding layers first, compute-heavy dense layers after.
+"""Generator of staging instances: data-heavy embedding layers first, then compute-heavy dense layers.
 
 Limits and floors are drawn around a reference solution of the model. At a fixed time τ of the slowest
 stage, a segment of layers on a type needs the least k ≥ 1 units with max(S + A/k, S' + A'/k) ≤ τ, and the
@@ -19,19 +19,19 @@ from ..common.errors import OptionError
 from .instance import StagingInstance
 
 ROUNDS = 40
-"""Of raising and lowering prices until a plan is spread over all types."""
+"""Number of price adjustments in the search for a plan that uses all types."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What decides the time of a stage, in seconds per probe batch, and whether it fits.
+    """The times and memory of layers, from which time and feasibility of stages follow.
 
     Attributes
     ----------
     serial, parallel, comm_serial, comm_parallel
         S, A, S' and A' of each layer on each type, shape (L, T).
     transfer
-        Seconds in which one unit receives the input of each layer, shape (L,).
+        Seconds for one unit to receive the input of each layer, shape (L,).
     memory, room
         Memory of each layer, shape (L,), and of a unit of each type, shape (T,); infinite: not checked.
     """
@@ -45,23 +45,23 @@ class Parts:
     room: Floats
 
     def units(self, first: int, last: int, slowest_s: float) -> Floats:
-        """Return the units of the segments from `first` or later to `last`, by first layer and type.
+        """Return the needed units of all segments that end at `last`, by first layer and type.
 
-        They are infinite where no number of units will do.
+        They are infinite if no number of units suffices.
         """
 
         def sums(column: Floats) -> Floats:
             return np.cumsum(column[first : last + 1][::-1], axis=0)[::-1]
 
-        held = sums(self.memory)
+        memory = sums(self.memory)
         compute = _least_units(sums(self.parallel), slowest_s - sums(self.serial))
         received = sums(self.comm_parallel) + self.transfer[first : last + 1, None]
         units = np.maximum(compute, _least_units(received, slowest_s - sums(self.comm_serial)))
-        # Sums in another order must not overfill a unit that was drawn to hold just these layers.
-        return np.where(held[:, None] <= self.room * (1 + 1e-12), units, np.inf)
+        # Rounding of sums must not exceed the memory of a unit that was drawn for just these layers.
+        return np.where(memory[:, None] <= self.room * (1 + 1e-12), units, np.inf)
 
     def stage_s(self, first: int, last: int, unit_type: int, units: int) -> float:
-        """Return the time of one stage."""
+        """Return the time of one stage for a probe batch."""
         columns = (self.serial, self.parallel, self.comm_serial, self.comm_parallel)
         serial, parallel, waiting, moved = (
             float(column[first : last + 1, unit_type].sum()) for column in columns
@@ -77,7 +77,7 @@ def _least_units(parallel: Floats, left_s: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Stage:
-    """Layers `first` to `last` on units of a type, all by number."""
+    """A segment of layers, `first` to `last`, on units of one type, all by index."""
 
     first: int
     last: int
@@ -86,7 +86,7 @@ class Stage:
 
 
 def cheapest_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage] | None:
-    """Return the plan of least price at a time of the slowest stage; None where there is none."""
+    """Return the plan of least price for a time of the slowest stage; None if there is none."""
     layers, types = parts.serial.shape
     cost = np.zeros((layers + 1, types))
     cost[1:] = np.inf
@@ -100,7 +100,7 @@ def cheapest_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage]
         possible = np.isfinite(needed).any(axis=1)
         if not possible.any():
             return None
-        # A segment that no type can run stays impossible as it grows.
+        # A segment that no type can run remains infeasible when extended.
         skipped = int(np.argmax(possible))
         first, needed = first + skipped, needed[skipped:]
         total = before[first : last + 1] + needed * prices
@@ -127,14 +127,14 @@ def cheapest_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage]
 
 
 def reachable_time(parts: Parts, prices: Floats, slowest_s: float) -> float:
-    """Return a time at which there is a plan: the given one, or the next longer one of a coarse grid."""
+    """Return a time with a feasible plan: the given one, or the next longer one of a coarse grid."""
     while cheapest_path(parts, prices, slowest_s) is None:
         slowest_s *= 1.3
     return slowest_s
 
 
 def used(stages: list[Stage], types: int) -> Ints:
-    """Return the units of each type that a plan uses."""
+    """Return the number of units of each type that a plan uses."""
     counts = np.zeros(types, dtype=np.int64)
     for stage in stages:
         counts[stage.unit_type] += stage.units
@@ -142,9 +142,9 @@ def used(stages: list[Stage], types: int) -> Ints:
 
 
 def spread_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage]:
-    """Return a plan that uses as many types as it can, each for about the same money.
+    """Return a plan that uses as many types as possible, each for about the same cost.
 
-    It is the cheapest for some other prices, so no other plan has as few units of every type.
+    It is the cheapest for some other prices, so no other plan has fewer units of every type.
     """
     types = len(prices)
     raised = prices.copy()
@@ -160,7 +160,7 @@ def spread_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage]:
         if score > best_score:
             best, best_score = stages, score
         wanted = 1.0 / types
-        # Steps shrink, so that the split of the money settles.
+        # Steps shrink, so that the split of the cost converges.
         raised *= np.exp(np.clip((share - wanted) / wanted, -1, 1) * 0.3 / (1 + turn / 10))
     return best
 
@@ -169,14 +169,14 @@ Limits = Literal["none", "loose", "tight"]
 PROBE = 32
 LINK_GBIT_PER_S = 100
 UNITS_PER_TYPE = 5
-"""About how many units of each type a plan at the floor has."""
+"""Approximate number of units of each type in a plan at the floor."""
 SLACK = 0.9
-"""The floor is this share of the throughput of a plan that is known."""
+"""The floor as a share of the throughput of the reference solution."""
 
 
 @dataclass(frozen=True)
 class _RandomModel:
-    """Random layers on random types, rounded as in the document.
+    """Random layers and types of hardware, rounded as in the document.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ class _RandomModel:
     embeddings: int
 
     def parts(self, link: bool) -> Parts:
-        """Return the figures that decide the times of stages."""
+        """Return the times and memory of layers from which those of stages follow."""
         alpha, beta = self.alpha[:, None], self.beta[:, None]
         communication = np.broadcast_to(self.communication[:, None], self.compute.shape)
         received = np.concatenate(([0.0], self.output_bytes[:-1])) * 8 / (LINK_GBIT_PER_S * 1e9)
@@ -223,11 +223,11 @@ def generate_staging(
     Parameters
     ----------
     layers, types
-        How many of each.
+        Number of layers and of types.
     limits
-        Units of each type: `none`, no limit; `loose`, twice what the cheapest plan without limits uses, so
-        that limits seldom bind; `tight`, what a plan uses that is spread over all types and that no plan as
-        fast undercuts in every type, so that a good plan at the floor needs all units of all types.
+        Units of each type: `none`, no limit; `loose`, twice those of the cheapest plan without limits, so
+        that limits seldom bind; `tight`, those of a plan on all types such that no equally fast plan has
+        fewer of every type, so that a good plan at the floor needs all units of all types.
     memory, transfers
         Whether units have a memory limit, and whether stages wait for their input.
     seed
@@ -269,7 +269,7 @@ def generate_staging(
 
 
 def _random_model(layers: int, types: int, memory: bool, seed: int) -> _RandomModel:
-    """Return random figures, rounded; every layer fits every type, and a single type holds them all."""
+    """Return a random model, rounded; every layer fits every type, and a single type holds all layers."""
     rng = np.random.default_rng(seed)
     speed = rng.uniform(1, 10, types)
     price = speed * rng.uniform(0.7, 1.4, types)
@@ -281,15 +281,15 @@ def _random_model(layers: int, types: int, memory: bool, seed: int) -> _RandomMo
     compute = work[:, None] / speed * rng.uniform(0.7, 1.3, (layers, types))
     # Embedding layers gain little from fast accelerators.
     compute *= np.where(embedding[:, None], speed**0.6, 1.0)
-    held = rng.uniform(0.1, 2, layers).round(3)
-    room = held.max() * rng.uniform(1, 3, types) if types > 1 else np.array([held.sum()])
+    layer_memory = rng.uniform(0.1, 2, layers).round(3)
+    room = layer_memory.max() * rng.uniform(1, 3, types) if types > 1 else np.array([layer_memory.sum()])
     return _RandomModel(
         compute=np.maximum(compute.round(6), 1e-6),
         communication=(data * 0.05).round(6),
         alpha=rng.uniform(0.9, 0.999, layers).round(4),
         beta=rng.uniform(0.5, 0.95, layers).round(4),
         output_bytes=(data * 2e8).round(),
-        memory=held,
+        memory=layer_memory,
         price=price.round(4),
         room=np.ceil(room * 1000) / 1000 if memory else np.full(types, np.inf),
         embeddings=embeddings,
@@ -326,11 +326,11 @@ def _layers(model: _RandomModel) -> list[dict[str, Any]]:
 
 
 def _assumptions(limits: Limits, plan: list[Stage]) -> list[str]:
-    said = ["all times, sizes and prices are random"]
+    notes = ["all times, sizes and prices are random"]
     if limits == "tight":
         types = len({stage.unit_type for stage in plan})
-        said.append(
+        notes.append(
             f"limits are the units of a plan of {len(plan)} stages on {types} types; the floor is {SLACK:g} "
             "of its throughput"
         )
-    return said
+    return notes

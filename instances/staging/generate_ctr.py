@@ -1,7 +1,7 @@
-"""Synthetic click-through-rate models on HeterPS's cluster of cheap CPU cores and dear GPUs.
+"""Generator of synthetic click-through-rate models on HeterPS's cluster of CPU cores and GPUs.
 
-The hardware is the paper's; its models are not public, so the layers are made up: lookups of embeddings move
-much data and gain little from a GPU, dense layers compute and gain a hundredfold and more.
+The hardware is the paper's; its models are not public, so the layers are synthetic: lookups of embeddings
+move much data and gain little from a GPU, dense layers compute and gain a hundredfold and more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CORES, GPUS = 480, 32
 """Units of the cluster: 10 servers with 48 cores, 4 servers with 8 V100."""
 FLOOR_SAMPLES_PER_S = 150_000.0
 CORE_FLOPS = 25e9
-"""Operations that a core does in a second, assumed."""
+"""Floating-point operations per second of a core, assumed."""
 NUMBER_BYTES = 4
 
 
@@ -30,12 +30,12 @@ def generate_ctr(layers: int = 16, seed: int = 0, floor: float | None = None) ->
     Parameters
     ----------
     layers
-        A quarter of them are lookups of embeddings, in up to three towers with a dense layer of their own,
-        as for users and items; one joins the towers, and the rest are dense.
+        Number of layers. A quarter of them are lookups of embeddings, in up to three towers with a dense
+        layer each, as for users and items; one joins the towers, and the rest are dense.
     seed
         The same seed gives the same instance.
     floor
-        Samples per second that a plan must reach at least.
+        Minimum throughput of a plan in samples per second.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def _row(
     shares: tuple[float, float],
     sizes: tuple[float, float, float],
 ) -> dict[str, Any]:
-    """Return a layer; pairs are of a core and a V100, sizes are bytes in, bytes out and bytes of weights."""
+    """Return a layer as in a document; pairs are of core and V100, sizes are bytes in, out and of weights."""
     names = ("cpu-core", "v100")
     return {
         "name": name,
@@ -149,7 +149,7 @@ def _join(arriving: float, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _speedup(before: int, after: int, rng: np.random.Generator) -> float:
-    """Return how many cores a V100 is worth: the wider a layer, the better it fills the GPU."""
+    """Return the speed of a V100 relative to a core; it grows with the width of a layer."""
     return float(np.sqrt(before * after) / 2048 * 200 + 20) * rng.uniform(0.8, 1.2)
 
 

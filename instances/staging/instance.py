@@ -1,12 +1,11 @@
-"""Staging instances: a chain or a graph of layers to be cut into stages on mixed hardware.
+"""Staging instances: a chain or a graph of layers to be divided into stages on mixed hardware.
 
-Times of layers may be given as they are measured: a column TYPE_ms, TYPE_us or TYPE_s for each type of
-hardware.
+Times of layers may be given in columns TYPE_ms, TYPE_us or TYPE_s for each type of hardware.
 
-Stages may have several replicas that all-reduce their weights, as in PipeDream; each number of replicas
-is a type then. The all-reduce of m replicas grows with m, so that no share of a time that units divide
-can say it. One unit of the type `m x NAME` is a whole stage of m replicas instead, with times of its own,
-and an hourly budget limits all these types together.
+Stages may have several replicas that all-reduce their weights, as in PipeDream; each number of replicas is
+a type then. The all-reduce of m replicas grows with m, which a parallel share of the time cannot express.
+Instead, one unit of the type `m x NAME` is a whole stage of m replicas, with its own times, and an hourly
+budget limits all these types together.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
 MOST_EDGES = 200_000
 MOST_NAMED = 5
-"""Layers of a cycle that are listed by name."""
+"""Limit of the layers of a cycle that a message names."""
 
 
 class Edge(Model):
@@ -58,12 +57,12 @@ class Edge(Model):
 
 
 def edge_complaints(edges: Sequence[Edge], backward: Mapping[str, bool]) -> Iterator[Complaint]:
-    """Yield what is wrong with edges.
+    """Yield complaints about the edges of a graph: unknown layers, wrong directions and cycles.
 
     Parameters
     ----------
     backward
-        Of each layer by name, whether it is of the backward pass.
+        Name of each layer → whether it belongs to the backward pass.
     """
     unknown = False
     for index, edge in enumerate(edges):
@@ -103,13 +102,13 @@ Memory = Annotated[
 
 
 SHARE = {"compute_parallel": 0.99}
-"""Of a layer for which none is given; importers take the same."""
+"""Default parallel share of a layer; importers use the same."""
 SAMPLES = 1e6
-"""Of a training that is not given; importers take the same."""
+"""Default samples of a training; importers use the same."""
 PROBE_BATCH = 1.0
-"""Samples that layer times refer to where none are given."""
+"""Default number of samples to which layer times refer."""
 NOT_GIVEN = "Not given: "
-"""How assumptions about what a document leaves out begin."""
+"""First words of assumptions about fields that a document leaves out."""
 
 
 class StageType(Model):
@@ -177,18 +176,18 @@ class Layer(Model):
     backward: Flag | None = None
 
     def memory_on(self, name: str) -> float:
-        """Return the GiB that a unit of a type holds for this layer."""
+        """Return the memory in GiB of a unit of a type for this layer."""
         return self.memory_gib.get(name, 0.0) if isinstance(self.memory_gib, dict) else self.memory_gib
 
     @property
     def longest_s(self) -> float:
-        """What the layer takes at most on one unit of any type, with its communication and transfers."""
+        """Maximum seconds of the layer on one unit of any type, with its communication and transfers."""
         times = (self.compute_s, self.communication_s, self.transfer_s or {})
         return sum(max(seconds.values(), default=0.0) for seconds in times)
 
     @property
     def most_memory_gib(self) -> float:
-        """What a unit of any type holds at most."""
+        """Maximum memory in GiB of a unit of any type for this layer."""
         return max(self.memory_gib.values()) if isinstance(self.memory_gib, dict) else self.memory_gib
 
 
@@ -200,11 +199,11 @@ class Training(Model):
 
 
 MANY_LAYERS, SLOW_S = 3, 2.0
-"""From so many layers on, and above so many seconds in the middle, times look like milliseconds."""
+"""Least number of layers, and median of seconds above which times are probably milliseconds."""
 MOST_LAYERS = 20_000
-"""Graphs of operators have thousands; ten times as many would make more pairs of places than memory holds."""
+"""Limit of the layers; ten times as many would have more pairs than fit into memory."""
 LARGEST = 1e200
-"""Times and costs of a training stay below it, so that sums and products of them are finite."""
+"""Upper limit of times and costs of a training, so that sums and products of them are finite."""
 
 
 class StagingInstance(Instance):
@@ -261,7 +260,7 @@ class StagingInstance(Instance):
 
     @property
     def is_graph(self) -> bool:
-        """Whether edges say which layer hands its output to which."""
+        """Whether the layers form a graph, given by edges, and not a chain."""
         return self.edges is not None
 
     @model_validator(mode="before")
@@ -324,7 +323,7 @@ class StagingInstance(Instance):
                 yield f"layers[{index}].memory_gib", "is by type; in a graph it is one number"
 
     def figure_notes(self) -> list[str]:
-        """Say what is assumed of what is not given, and that times of seconds look like milliseconds."""
+        """Return assumptions about missing fields, and a warning about times that may be milliseconds."""
         assumed = [sentence for sentence in self.assumptions if sentence.startswith(NOT_GIVEN)]
         times = [seconds for layer in self.layers for seconds in layer.compute_s.values()]
         if len(self.layers) < MANY_LAYERS or (middle := median(times)) <= SLOW_S:
@@ -336,7 +335,7 @@ class StagingInstance(Instance):
         ]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each layer."""
+        """Return a table with one row for each layer."""
         import pandas as pd
 
         by_type = any(isinstance(layer.memory_gib, dict) for layer in self.layers)
@@ -360,7 +359,7 @@ class StagingInstance(Instance):
 
 
 def _filled(data: Any) -> Any:
-    """Return a document with what it may leave out, and a sentence on each that it does."""
+    """Return a document with missing fields set to defaults, and an assumption for each."""
     if not isinstance(data, Mapping):
         return data
     filled, notes = dict(data), []
@@ -395,12 +394,12 @@ _COLUMN = re.compile(r"(.+)_(s|ms|us)", re.DOTALL)
 
 
 def with_seconds(data: dict[str, Any], source: str) -> dict[str, Any]:
-    """Return a document in which such times of its layers stand in `compute_s`, in seconds.
+    """Return a document with columns of layer times converted to `compute_s` in seconds.
 
     Raises
     ------
     InstanceError
-        If a column names no type, a time stands twice, or is no number.
+        If a column names no type, a time is given twice, or is no number.
     """
     layers, types = data.get("layers"), data.get("types")
     if not isinstance(layers, list) or not isinstance(types, list):
@@ -422,7 +421,7 @@ def _is_time(key: Any) -> bool:
 
 
 class Place:
-    """Where a layer stands, for its faults."""
+    """The place of a layer in a document, for error messages."""
 
     def __init__(self, source: str, index: int, faults: Faults) -> None:
         self._source = source
@@ -430,7 +429,7 @@ class Place:
         self._faults = faults
 
     def refuse(self, key: str, what: str) -> None:
-        """Note what is wrong with a field."""
+        """Add a fault of a field of the layer."""
         self._faults.add(Fault(self._source, f"{self._path}.{key}", what))
 
 
@@ -440,7 +439,7 @@ def _row(row: Mapping[str, Any], timed: list[str], names: list[str], place: Plac
     for key in timed:
         match = _COLUMN.fullmatch(key)
         assert match is not None
-        # Hardware is called A100 here and a100 there; case decides only between names that differ by it.
+        # Hardware may be called A100 or a100; case matters only between names that differ in nothing else.
         near = [name for name in names if name.casefold() == match[1].casefold()]
         name = match[1] if match[1] in near or not near else near[0]
         if not near:
@@ -466,25 +465,25 @@ def with_replicas(
 ) -> StagingInstance:
     """Return a graph on one type with replicated stages in place of stages of several units.
 
-    A batch is one replica's, so that m replicas share the time of a layer of C seconds and W bytes of
-    weights, whose α is parallel: C (1 − α) + (C α + all_reduce (m − 1)/m W/bytes_per_s) / m. Times of
-    communication that layers have already are left out.
+    A batch belongs to one replica, so m replicas divide the time of a layer of C seconds and W bytes of
+    weights with parallel share α: C (1 − α) + (C α + all_reduce (m − 1)/m W/bytes_per_s) / m. Existing
+    communication times of layers are left out.
 
     Parameters
     ----------
     instance
-        Its type has a limit and a price, and there is no hourly budget.
+        A graph on one type with a limit and a price, without hourly budget.
     bytes_per_s
         Speed of the link of each replica.
     all_reduce
-        How often a ring moves the weights: once to add up gradients and once to hand out the sums.
+        Number of times that a ring moves the weights: once to sum gradients and once to distribute the sums.
     transfers
-        How often a tensor crosses the link between two stages: as activations and as their gradients.
+        Number of times that a tensor crosses the link between two stages: as activations and as gradients.
 
     Raises
     ------
     ValueError
-        If the instance is another.
+        If the instance is not of this form.
     """
     if not instance.is_graph or len(instance.types) != 1 or instance.hourly_budget_usd is not None:
         raise ValueError("replicas need a graph on one type without an hourly budget")

@@ -1,4 +1,4 @@
-"""What staging consists of on this floor."""
+"""The `InstanceKind` of staging."""
 
 from ..common.kind import InstanceKind
 from .generate import generate_staging

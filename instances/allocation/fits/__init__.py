@@ -1,4 +1,4 @@
-"""Fits: from measured speeds and losses to the coefficients and the remaining steps of a job."""
+"""Fits of a job's speed model and remaining steps to measured speeds and losses."""
 
 from __future__ import annotations
 

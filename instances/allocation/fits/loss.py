@@ -1,10 +1,10 @@
-"""Loss: from a measured training loss to the steps that are left until it converges.
+"""Fit of a loss curve, and of the steps that remain until the loss converges.
 
 Optimus's curve is l(k) = 1/(b0·k + b1) + b2 with b ≥ 0, for stochastic gradient descent converges as 1/k.
 
 1. Outliers are removed: points outside the range of their ten nearest neighbours, five on each side, by
    more than that range. Neighbours on one side only say nothing, so the first and last point stay.
-2. The loss is divided by its maximum. The coefficients that are reported are for the loss as measured.
+2. The loss is divided by its maximum. The reported coefficients are for the loss as measured.
 3. b minimises the squared error of the loss: a start by non-negative least squares (Lawson & Hanson 1974) on
    1/(l − b2) for several b2, then bounded nonlinear least squares (Branch, Coleman & Li 1999).
 4. A job has converged after n epochs in a row in each of which the fitted loss falls by less than δ, a share
@@ -37,7 +37,7 @@ from .measurements import LossPoint, Measurements, measurements
 
 @dataclass(frozen=True)
 class LossFitSettings:
-    """Constants of the fit.
+    """Constants of the loss fit.
 
     Attributes
     ----------
@@ -48,11 +48,11 @@ class LossFitSettings:
     neighbours_each_side
         Neighbours with which a point is compared to find outliers.
     fewest_steps
-        Distinct steps that are needed: three coefficients, and something to tell noise by.
+        Distinct steps that are needed: three coefficients, and points left to estimate the noise.
     floor_shares
         Values of b2, as shares of the least loss, from which the fit is tried.
     least_coefficient
-        Lower bound of b1, and of what is divided by.
+        Lower bound of b1, and of divisors.
     least_start
         Lower bound of b1 at the start of the search, inside its bounds.
     tolerance, bootstrap_tolerance
@@ -134,7 +134,7 @@ class LossFit(Model):
 
 @dataclass(frozen=True)
 class _Rule:
-    """When a job has converged; δ is a share of the largest fitted loss."""
+    """The convergence rule of a job; δ is a share of the largest fitted loss."""
 
     steps_per_epoch: float
     delta: float
@@ -188,7 +188,7 @@ def fit_loss(
     seed
         Of the resampling behind the interval.
     source
-        What faults call the measurements; by default the file.
+        The name of the measurements in error messages; by default the file.
 
     Raises
     ------
@@ -235,15 +235,15 @@ def _check_variety(given: Measurements[LossPoint], step: Floats, loss: Floats) -
 
 
 def _outliers(step: Floats, loss: Floats) -> np.ndarray:
-    """Return which points lie outside the range of their neighbours by more than that range."""
+    """Return which points lie outside the range of their neighbours by more than the width of that range."""
     order = np.argsort(step, kind="stable")
-    found = np.zeros(len(loss), dtype=bool)
+    outlying = np.zeros(len(loss), dtype=bool)
     ordered, side = loss[order], SETTINGS.neighbours_each_side
     for index in range(1, len(loss) - 1):
         around = np.r_[ordered[max(0, index - side) : index], ordered[index + 1 : index + 1 + side]]
         margin = np.ptp(around)
-        found[order[index]] = not around.min() - margin <= ordered[index] <= around.max() + margin
-    return found
+        outlying[order[index]] = not around.min() - margin <= ordered[index] <= around.max() + margin
+    return outlying
 
 
 def _curve(b: Floats, k: Floats) -> Floats:
@@ -256,7 +256,7 @@ def _slopes(b: Floats, k: Floats) -> Floats:
 
 
 def _start(k: Floats, loss: Floats) -> Floats:
-    """Return the best of several b2 with b0 and b1 by non-negative least squares on 1/(l − b2)."""
+    """Return starting coefficients: the best of several b2, with b0 and b1 by least squares on 1/(l − b2)."""
     tried = []
     for share in SETTINGS.floor_shares:
         above = np.maximum(loss - share * loss.min(), SETTINGS.least_coefficient)
@@ -269,8 +269,8 @@ def _start(k: Floats, loss: Floats) -> Floats:
 
 
 def _fit(k: Floats, loss: Floats, start: Floats, tolerance: float = SETTINGS.tolerance) -> Floats:
-    """Return b ≥ 0 with the least squared error of the loss, from a start inside the bounds."""
-    found = least_squares(
+    """Return the coefficients b ≥ 0 of least squared error of the loss, from a start inside the bounds."""
+    solution = least_squares(
         lambda b: _curve(b, k) - loss,
         np.maximum(start, [SETTINGS.least_coefficient, SETTINGS.least_start, 0.0]),
         jac=lambda b: _slopes(b, k),
@@ -279,11 +279,11 @@ def _fit(k: Floats, loss: Floats, start: Floats, tolerance: float = SETTINGS.tol
         xtol=tolerance,
         ftol=tolerance,
     )
-    return np.asarray(found.x, dtype=float)
+    return np.asarray(solution.x, dtype=float)
 
 
 def _check_falls(given: Measurements[LossPoint], k: Floats, loss: Floats, b: Floats) -> None:
-    """Refuse a loss that a constant explains about as well: an F-test of b0 and b1 at 1 %."""
+    """Refuse a loss that a constant explains about as well, by an F-test of b0 and b1 at 1 %."""
     freedom = len(k) - 3
     left = float(((_curve(b, k) - loss) ** 2).sum())
     gain = float(((loss - loss.mean()) ** 2).sum()) - left
@@ -300,7 +300,7 @@ def _check_falls(given: Measurements[LossPoint], k: Floats, loss: Floats, b: Flo
 def _bootstrap(
     k: Floats, loss: Floats, b: Floats, epochs: Callable[[Floats], float], seed: int
 ) -> list[float]:
-    """Return the epochs until convergence of curves fitted to resampled residuals."""
+    """Return the epochs until convergence of curves that are fitted to resampled residuals."""
     fitted = _curve(b, k)
     residuals = (loss - fitted) * math.sqrt(len(k) / (len(k) - 3))
     residuals -= residuals.mean()
@@ -312,17 +312,17 @@ def _bootstrap(
 
 
 def _warnings(given: Measurements[LossPoint], last: float, end: float, outliers: int) -> list[str]:
-    found = given.notes()
+    messages = given.notes()
     if outliers:
-        found.append(f"{outliers} of {len(given.points)} points are outliers and were left out.")
+        messages.append(f"{outliers} of {len(given.points)} points are outliers and were left out.")
     if end <= last:
-        found.append(f"The fitted loss has converged at step {end:,.10g}, before the last measured one.")
+        messages.append(f"The fitted loss has converged at step {end:,.10g}, before the last measured one.")
     elif end > 3.0 * last:
-        found.append(
+        messages.append(
             f"Convergence at step {end:,.10g} lies far beyond the last measured step, {last:,.10g}; "
             "it is an extrapolation."
         )
-    return found
+    return messages
 
 
 def _report(
@@ -334,7 +334,7 @@ def _report(
     ends: Sequence[float],
     confidence: float,
 ) -> LossFit:
-    """Return the fit in the units of the file."""
+    """Return the fit as a `LossFit`, in the units of the measurements."""
     step, loss, kept = columns
     fitted = _curve(b, step / units[0]) * units[1]
     floor = 1e-9 * units[1]

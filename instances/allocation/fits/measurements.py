@@ -1,4 +1,4 @@
-"""Measurements, read from untrusted CSV files; every fault names the line."""
+"""Measured speeds and losses, read from untrusted CSV files; every error names the line."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ PointT = TypeVar("PointT", bound=Model)
 
 @dataclass(frozen=True)
 class Measurements(Generic[PointT]):
-    """Points, and what faults call them.
+    """Measured points, with the source and lines that error messages name.
 
     Parameters
     ----------
     source
-        File name, or what the points are called where there is no file.
+        File name, or the name of the points in error messages where there is no file.
     points
         At least one.
     lines
-        Number of each point's line in the file; empty where the points are from no file.
+        Line number of each point in the file; empty without a file.
     unused
-        Columns of the file that nothing is made of.
+        Columns of the file that are not used.
     """
 
     source: str
@@ -72,27 +72,27 @@ class Measurements(Generic[PointT]):
     unused: tuple[str, ...] = ()
 
     def place(self, index: int) -> str:
-        """Return what a point is called."""
+        """Return the name of one point in messages: its line in the file, or its index."""
         return f"line {self.lines[index]}" if self.lines else f"points[{index}]"
 
     @property
     def span(self) -> str:
-        """What all points together are called."""
+        """The name of all points together in messages: a range of lines or indices."""
         first, last = self.place(0), self.place(len(self.points) - 1)
         if first == last:
             return first
         return f"lines {self.lines[0]}–{self.lines[-1]}" if self.lines else f"{first}–{last}"
 
     def fault(self, what: str, path: str = "") -> InstanceError:
-        """Return an error that names all points."""
+        """Return an error about all points."""
         return fail(self.source, what, ": ".join(part for part in (self.span, path) if part))
 
     def fault_at(self, index: int, path: str, what: str) -> Fault:
-        """Return a fault of one point."""
+        """Return a fault of one point, for an error about several."""
         return Fault(self.source, f"{self.place(index)}: {path}", what)
 
     def notes(self) -> list[str]:
-        """Return what to say about columns that are not used."""
+        """Return a warning about the columns that are not used, if there are any."""
         if not self.unused:
             return []
         return [f"These columns of the file are not used: {some(map(repr, self.unused), 8)}."]
@@ -101,7 +101,7 @@ class Measurements(Generic[PointT]):
 def measurements(
     given: str | Path | Sequence[PointT], model: type[PointT], source: str | None
 ) -> Measurements[PointT]:
-    """Return the points of a CSV file, of a bundled one (``example:NAME.csv``), or those given.
+    """Return the points of a CSV file, of a bundled one (``example:NAME.csv``), or those passed in.
 
     Raises
     ------
@@ -110,9 +110,9 @@ def measurements(
     """
     if isinstance(given, str | Path):
         return _read(_file(given, source or str(given)), model, source or str(given))
-    found = Measurements(source or "measurements", tuple(given))
-    _check_number(len(found.points), found.source)
-    return found
+    points = Measurements(source or "measurements", tuple(given))
+    _check_number(len(points.points), points.source)
+    return points
 
 
 def _file(given: str | Path, source: str) -> Path:
@@ -144,7 +144,7 @@ def _read(path: Path, model: type[PointT], source: str) -> Measurements[PointT]:
 
 
 def _check_columns(header: Sequence[str], model: type[Model], source: str) -> tuple[str, ...]:
-    """Return the columns that are not used; a fault if one is missing or looks misspelt."""
+    """Return the columns that are not used; raise if a required one is missing or one looks misspelt."""
     fields = model.model_fields
     absent = [name for name in fields if name not in header]
     unused = [name for name in header if name not in fields]

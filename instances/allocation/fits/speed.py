@@ -8,15 +8,15 @@ time depends.
 
 Where the caller fixes no model, the candidate with the smallest leave-one-out error (Stone 1974) is
 taken. Measurements that leave coefficients undetermined (p = w throughout leaves 3 of 5 of `ps_sync`; one
-constant M leaves 3 of 4 of `ring_allreduce`) are refused unless the caller allows them; the fit then says
+constant M leaves 3 of 4 of `ring_allreduce`) are refused unless the caller allows them; the fit then warns
 that it holds only inside the measured range.
 
 Measurements with one batch for each GPU (weak scaling, Gustafson 1988) leave θ0 and θ1 undetermined, for
 M/w is the same everywhere. A job that keeps this batch needs only their sum, so that θ1 is set to 0. Its
 step is the batch of one GPU then, of which w workers make w at a time: the speed is w·f.
 
-Which coefficients the measured configurations determine, the numerical rank of the design matrix decides,
-by its singular values (Golub & Van Loan 2013, ch. 5).
+The numerical rank of the design matrix, by its singular values (Golub & Van Loan 2013, ch. 5), tells which
+coefficients the measured configurations determine.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from .measurements import Measurements, SpeedPoint, measurements
 LEAST_SINGULAR_VALUE = 1e-9
 """Singular values below this share of the largest count as 0, with columns scaled to length 1."""
 LEAST_COMPONENT = 1e-6
-"""A coefficient has a part in the null space if its component there is larger."""
+"""A coefficient counts as part of the null space if its component there is larger than this."""
 
 
 @dataclass(frozen=True)
 class Rank:
-    """The rank of a design matrix.
+    """The numerical rank of a design matrix, and the coefficients that it leaves undetermined.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Rank:
 
 
 def design_matrix(model: str, ps: Floats, workers: Floats, batch: Floats) -> Floats:
-    """Return the seconds of a step at each point with one coefficient 1 and the others 0.
+    """Return the design matrix: the step time at each point per unit of each coefficient.
 
     The step time is linear in θ, so it is this matrix times θ; shape (points, coefficients).
     """
@@ -78,13 +78,13 @@ def design_matrix(model: str, ps: Floats, workers: Floats, batch: Floats) -> Flo
 
 
 def column_lengths(design: Floats) -> Floats:
-    """Return the length of each column, 1 for one that is 0 throughout."""
+    """Return the Euclidean length of each column, 1 for a column of zeros."""
     lengths = np.linalg.norm(design, axis=0)
     return np.where(lengths > 0, lengths, 1.0)
 
 
 def rank_of(design: Floats) -> Rank:
-    """Return the rank, and the coefficients that have a part in the null space."""
+    """Return the numerical rank of a design matrix, and the coefficients with a part in its null space."""
     number = design.shape[1]
     # R of the QR factorisation has the singular values of the design, and few rows.
     triangle = np.linalg.qr(design / column_lengths(design), mode="r")
@@ -95,29 +95,29 @@ def rank_of(design: Floats) -> Rank:
 
 
 def reasons(model: str, ps: Floats, workers: Floats, batch: Floats) -> list[str]:
-    """Return the common properties that hide coefficients, as endings of "all have …"."""
-    found = []
+    """Return the properties that all measurements share and that hide coefficients, to follow "all have"."""
+    shared = []
     if np.ptp(workers) == 0:
-        found.append(f"workers = {workers[0]:g}")
+        shared.append(f"workers = {workers[0]:g}")
     if model == "ring_allreduce":
         if np.ptp(batch) == 0:
-            found.append(f"batch = {batch[0]:g}")
+            shared.append(f"batch = {batch[0]:g}")
         elif np.allclose(batch * workers[0], batch[0] * workers, rtol=1e-9):
-            found.append("the same batch per worker")
-        return found
+            shared.append("the same batch per worker")
+        return shared
     if np.ptp(ps) == 0:
-        found.append(f"ps = {ps[0]:g}")
+        shared.append(f"ps = {ps[0]:g}")
     elif np.all(ps == workers):
-        found.append("ps = workers")
+        shared.append("ps = workers")
     elif np.allclose(ps * workers[0], ps[0] * workers, rtol=1e-9):
-        found.append("the same ratio of ps to workers")
+        shared.append("the same ratio of ps to workers")
     if model == "ps_sync" and np.ptp(workers) > 0 and np.allclose(batch * workers[0], batch[0] * workers):
-        found.append("the same batch per worker")
-    return found
+        shared.append("the same batch per worker")
+    return shared
 
 
 def explanation(rank: Rank, model: str, ps: Floats, workers: Floats, batch: Floats) -> str:
-    """Return one clause: how many coefficients are determined, which are not, and why."""
+    """Return one clause on rank deficiency: which coefficients are undetermined, and why."""
     names = ", ".join(f"θ{index}" for index in rank.undetermined)
     number = f"only {rank.rank} of the {rank.coefficients} coefficients of {model} are determined"
     text = f"{number} ({names} are not)"
@@ -131,7 +131,7 @@ def explanation(rank: Rank, model: str, ps: Floats, workers: Floats, batch: Floa
 
 
 def remedy(model: str, batch: Floats) -> str:
-    """Return what to measure so that every coefficient is determined."""
+    """Return which further measurements would determine every coefficient."""
     if model == "ring_allreduce":
         if np.ptp(batch) == 0:
             return "measure other numbers of workers with another batch too, in a column batch"
@@ -171,7 +171,7 @@ class SpeedRange(Model):
     batch: tuple[float, float] | None
 
     def words(self) -> str:
-        """Return the range as text."""
+        """Return the measured range as text."""
         parts = [f"{span(*self.ps)} parameter servers"] if self.ps[1] else []
         parts.append(f"{span(*self.workers)} workers")
         if self.batch is not None:
@@ -180,12 +180,12 @@ class SpeedRange(Model):
 
 
 def instant_alone(model: str, theta: Sequence[float], batch: float | None, shortest_s: float) -> bool:
-    """Return whether a ring of one worker would take no time next to the shortest measured step."""
+    """Return whether the fitted step of a ring of one worker takes no time, next to the shortest one."""
     return model == "ring_allreduce" and theta[0] * (batch or 0.0) + theta[1] <= 1e-6 * shortest_s
 
 
 def span(low: float, high: float) -> str:
-    """Return a range as text; one number where both ends are the same."""
+    """Return a range as text; a single number where both ends are equal."""
     return f"{low:.10g}" if low == high else f"{low:.10g}–{high:.10g}"
 
 
@@ -242,29 +242,29 @@ class SpeedFit(Model):
     rows: tuple[FittedSpeed, ...]
 
     def speed(self) -> FormulaModel | SpeedTable:
-        """Return the fitted speed model, as a job's variant has it."""
+        """Return the fitted speed model in the form that a job's variant has."""
         if self.is_listed:
             return SpeedTable.model_validate(self.fields())
         return FORMULA_MODELS[self.model].model_validate(self.fields())
 
     @property
     def is_listed(self) -> bool:
-        """Whether the speed has no formula of one global batch, so that `fields` lists it."""
+        """Whether no formula with one global batch describes the speed, so that `fields` returns a table."""
         return self.batch_per_gpu is not None and self.model == "ring_allreduce"
 
     @property
     def instant_alone(self) -> bool:
-        """Whether a step of one worker would take no time, so that the fit needs 2 or more."""
+        """Whether the fitted step time of one worker is 0, so that the fit needs 2 workers or more."""
         batch = self.batch or self.batch_per_gpu
         return instant_alone(self.model, self.theta, batch, min(row.step_s for row in self.rows))
 
     def fields(self, workers: tuple[int, int] | None = None) -> dict[str, Any]:
-        """Return the fitted speed model as a document has it.
+        """Return the fitted speed model as the fields of a document.
 
         Parameters
         ----------
         workers
-            The fewest and the most workers of a speed that is listed; by default those measured.
+            Minimum and maximum workers of a table of speeds; by default those measured.
         """
         if self.is_listed and self.batch_per_gpu is not None:
             low, high = workers or self.range.workers
@@ -282,7 +282,7 @@ RING: ModelName = "ring_allreduce"
 
 @dataclass(frozen=True)
 class _Data:
-    """The measurements in columns, one entry a point."""
+    """The measurements as columns, one entry for each point."""
 
     given: Measurements[SpeedPoint]
     ps: Floats
@@ -339,7 +339,7 @@ def fit_speed(
     allow_rank_deficient
         Accept measurements that leave coefficients undetermined; the fit then carries a warning.
     source
-        What faults call the measurements; by default the file.
+        The name of the measurements in error messages; by default the file.
     batch_per_gpu
         The batch that each worker has in all measurements and in the job, in place of `batch`. The job's step
         is this batch then; its remaining steps are its remaining samples divided by it.
@@ -376,7 +376,7 @@ def fit_speed(
 
 
 def _candidates(given: Measurements[SpeedPoint], model: str) -> list[ModelName]:
-    """Return the models that can explain the measured numbers of parameter servers."""
+    """Return the speed models that fit the measured numbers of parameter servers."""
     without = [index for index, point in enumerate(given.points) if point.ps == 0]
     everywhere, ring = len(without) == len(given.points), model == "ring_allreduce"
     if ring or (model == "auto" and everywhere):
@@ -397,7 +397,7 @@ def _candidates(given: Measurements[SpeedPoint], model: str) -> list[ModelName]:
 def _job_batch(
     given: Measurements[SpeedPoint], names: Sequence[str], model: str, batch: float | None
 ) -> float | None:
-    """Return M of the job; every point has one afterwards, its own or the job's."""
+    """Return the job's global batch M; refuse measurements of which the batch remains unknown."""
     needing = [name for name in names if name in NEEDS_BATCH]
     measured = {point.batch for point in given.points}
     if batch is not None or not needing:
@@ -429,7 +429,7 @@ def _columns(given: Measurements[SpeedPoint], batch: float | None) -> _Data:
 
 
 def _weak_candidates(names: Sequence[ModelName], model: str) -> list[ModelName]:
-    """Return the models of a job with one batch for each GPU; of `ps_sync` w·f has the form of `ps_async`."""
+    """Return the models for a job with one batch per GPU, which gives `ps_sync` the form of `ps_async`."""
     if model == "ps_sync":
         what = "with batch_per_gpu it has the form of ps_async; allowed: auto, ps_async, ring_allreduce"
         raise OptionError(f"model 'ps_sync': {what}")
@@ -437,7 +437,7 @@ def _weak_candidates(names: Sequence[ModelName], model: str) -> list[ModelName]:
 
 
 def _weak_columns(given: Measurements[SpeedPoint], model: ModelName, per_gpu: float) -> _Data:
-    """Return measurements with one batch for each GPU; a step of `ps_async` is that of one worker."""
+    """Return columns of measurements with one batch per GPU; a `ps_async` step is that of one worker."""
     data = _columns(given, per_gpu)
     batch = per_gpu * data.workers
     wrong = [
@@ -452,7 +452,7 @@ def _weak_columns(given: Measurements[SpeedPoint], model: ModelName, per_gpu: fl
 
 
 def _check_variety(data: _Data) -> None:
-    """Refuse measurements of one configuration alone, or of one speed throughout."""
+    """Refuse measurements that hold only one configuration, or only one speed."""
     number = len(data.step_s)
     configurations = np.unique(np.column_stack([data.ps, data.workers, data.batch]), axis=0)
     if len(configurations) < 2:
@@ -465,14 +465,14 @@ def _check_variety(data: _Data) -> None:
 
 
 def _solve(design: Floats, step_s: Floats) -> Floats:
-    """Return θ ≥ 0 with the least squared relative error, for columns of any size."""
+    """Return the coefficients θ ≥ 0 of least squared relative error, with columns scaled to length 1."""
     lengths = column_lengths(design)
     theta, _ = nnls(design / lengths / step_s[:, None], np.ones(len(step_s)), maxiter=1000)
     return np.asarray(theta / lengths, dtype=float)
 
 
 def _leave_one_out(design: Floats, step_s: Floats) -> float:
-    """Return the mean absolute relative error of each point predicted by a fit to all others."""
+    """Return the mean absolute relative leave-one-out error of the step time."""
     lengths = column_lengths(design)
     rows, ones = design / lengths / step_s[:, None], np.ones(len(step_s))
     errors = np.empty(len(step_s))
@@ -498,7 +498,7 @@ def _fit(data: _Data, model: ModelName) -> _Fit:
 
 
 def _choose(data: _Data, fits: Sequence[_Fit], allowed: bool) -> _Fit:
-    """Return the fit with the smallest leave-one-out error of those that are determined."""
+    """Return the fit with the smallest leave-one-out error among those whose coefficients are determined."""
     usable = [fit for fit in fits if fit.rank.full or allowed]
     if not usable:
         ways = "or accept predictions inside the measured range only: allow_rank_deficient"
@@ -519,34 +519,34 @@ def _choose(data: _Data, fits: Sequence[_Fit], allowed: bool) -> _Fit:
 def _warnings(
     data: _Data, best: _Fit, fits: Sequence[_Fit], range_: SpeedRange, batch: float | None
 ) -> list[str]:
-    found = data.given.notes()
+    notes = data.given.notes()
     if not best.rank.full:
         clause = explanation(best.rank, *data.columns(best.model))
-        found.append(
+        notes.append(
             f"{clause[0].upper()}{clause[1:]}; predictions hold only inside the measured range "
             f"({range_.words()}), for configurations like those measured."
         )
     for fit in fits:
         if fit is not best and not fit.rank.full and best.rank.full:
-            found.append(
+            notes.append(
                 f"{fit.model} was not considered: it has rank {fit.rank.rank} of {fit.rank.coefficients}."
             )
     if batch is not None and range_.batch is not None and not range_.batch[0] <= batch <= range_.batch[1]:
-        found.append(f"The job's batch {batch:g} lies outside those measured, {span(*range_.batch)}.")
+        notes.append(f"The job's batch {batch:g} lies outside those measured, {span(*range_.batch)}.")
     if data.per_gpu is not None:
-        found.append(
+        notes.append(
             f"A step is the batch of one GPU, {data.per_gpu:g} samples: remaining_steps are the remaining "
             "samples divided by it."
         )
     if _falls(data):
-        found.append("Fewer workers are faster throughout; does steps_per_s hold a time in place of a speed?")
+        notes.append("Fewer workers are faster throughout; does steps_per_s hold a time in place of a speed?")
     if instant_alone(best.model, best.theta.tolist(), batch or data.per_gpu, float(data.step_s.min())):
-        found.append("With 1 worker the fitted step takes no time (θ0 = θ1 = 0); use it with 2 or more.")
-    return found
+        notes.append("With 1 worker the fitted step takes no time (θ0 = θ1 = 0); use it with 2 or more.")
+    return notes
 
 
 def _falls(data: _Data) -> bool:
-    """Return whether the speed falls with every worker as only a time would, of one batch on any number."""
+    """Return whether the speed falls so much with every worker that the column is probably a time."""
     workers = np.unique(data.workers)
     if len(workers) < 3 or data.per_gpu is not None or np.ptp(data.batch) > 0:
         return False

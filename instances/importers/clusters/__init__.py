@@ -1,3 +1,3 @@
-"""The state of clusters in use, as Kubernetes and Slurm print it, turned into consolidation instances."""
+"""Importers of the state of clusters in use, as Kubernetes and Slurm print it, for consolidation."""
 
 from __future__ import annotations

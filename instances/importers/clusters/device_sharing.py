@@ -1,4 +1,4 @@
-"""Shares and partitions of GPUs on clusters in use: what tasks ask for, and which tasks hold which device."""
+"""Shares and partitions of GPUs on clusters in use: demands of tasks, and the devices that they hold."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..importer import Option
 GPU = "gpu"
 """The name of the devices."""
 MOST_STEPS = 200_000
-"""So many steps may be taken to find out whether thousandths may be rounded down."""
+"""Limit of the steps of the knapsack that decides whether thousandths are rounded down."""
 MOST_HELD = MOST_DEVICES * MOST_SLOTS + 1
-"""No devices of a node hold so many tasks."""
+"""A number of tasks beyond what the devices of any node can hold."""
 NAMED = 3
-"""So many of those that are left out are named, with the reason."""
+"""Number of omitted objects that a note names, with the reason."""
 
 Mig = Annotated[
     Literal["new", "keep"],
@@ -32,16 +32,16 @@ Mig = Annotated[
 
 
 class Unclear(Exception):
-    """What is asked for, or what a node has, is not clear enough to be planned; says why."""
+    """A demand or a node that is not specified well enough to be planned; the message says why."""
 
 
 class Holding(NamedTuple):
-    """What a task holds on a node.
+    """The devices of a node that one task holds.
 
     Attributes
     ----------
     devices
-        Which ones, where that is known.
+        Their indices, if these are known.
     """
 
     ask: Ask
@@ -50,16 +50,16 @@ class Holding(NamedTuple):
 
 @dataclass(frozen=True)
 class Gpus:
-    """The GPUs of a node.
+    """The GPUs of a node, and how they can be shared and partitioned.
 
     Attributes
     ----------
     geometry
-        Name of the built-in geometry by which each can be partitioned.
+        Name of the built-in geometry of each device.
     sizes
-        What one device has, by unit in which parts of it are asked for.
+        Size of one device, by the unit in which parts of it are demanded.
     names
-        Of each device, where they have any.
+        Name of each device, if they have names.
     """
 
     count: int = 0
@@ -68,47 +68,47 @@ class Gpus:
     names: tuple[str, ...] = ()
 
     def document(self, others: Sequence[Holding], planned: Sequence[Holding]) -> dict[str, Any] | None:
-        """Return the devices of a server as a document has them; the parameters are those of `taken`."""
+        """Return the devices of a server as a document has them; parameters as in `taken`."""
         if not self.count:
             return None
-        # Given even if empty: where a server says what is free, devices of which nothing is said are not.
-        held = taken(self, others, planned)
-        if held is None:
-            held = [{"device": device} for device in range(self.count)]
-        return {GPU: {"count": self.count, "geometry": self.geometry, "taken": held}}
+        # Given even if empty: devices that are not mentioned count as used where a server says what is free.
+        in_use = taken(self, others, planned)
+        if in_use is None:
+            in_use = [{"device": device} for device in range(self.count)]
+        return {GPU: {"count": self.count, "geometry": self.geometry, "taken": in_use}}
 
 
 def taken(gpus: Gpus, others: Sequence[Holding], planned: Sequence[Holding]) -> list[dict[str, Any]] | None:
-    """Return what others hold of devices; None if these do not hold all.
+    """Return the parts of devices that unplanned tasks hold; None if not all tasks fit on the devices.
 
     Parameters
     ----------
     gpus
         The devices, all of one node.
     others, planned
-        What tasks hold that are not planned, and those that are. Where it is not known which devices, those
-        of the others are such that the planned tasks can stay.
+        Devices of tasks that are not planned, and of those that are. Unknown devices of the others are chosen
+        such that the planned tasks can stay.
     """
     places = _places(gpus, [*others, *planned])
     if places is None:
         return None
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for (ask, _), place in zip(others, places, strict=False):
         if isinstance(place, DeviceSlot):
-            found.append({"device": place.device, "profile": ask.profile, "slot": place.slot})
+            entries.append({"device": place.device, "profile": ask.profile, "slot": place.slot})
         else:
             share = {"share": ask.share} if ask.share else {}
-            found += [{"device": device, **share} for device in place]
-    return found
+            entries += [{"device": device, **share} for device in place]
+    return entries
 
 
 def are_known(gpus: Gpus, holdings: Sequence[Holding]) -> bool:
-    """Return whether the devices that some tasks are said to hold leave room for what the others do."""
+    """Return whether tasks with known devices leave enough room for the tasks with unknown devices."""
     return _places(gpus, holdings, as_said=True) is not None
 
 
 def _places(gpus: Gpus, holdings: Sequence[Holding], as_said: bool = False) -> list[Held] | None:
-    """Return where all of them are, those that are said to be somewhere there; None if there is no room."""
+    """Return the devices of each task, known ones kept; None if they do not fit."""
     geometry = GEOMETRIES[gpus.geometry] if gpus.geometry else None
     left: list[Device] | None = [Device()] * gpus.count
     for ask, devices in holdings:
@@ -119,7 +119,7 @@ def _places(gpus: Gpus, holdings: Sequence[Holding], as_said: bool = False) -> l
     except (TooLargeError, RecursionError):
         rest = None
     if rest is None:
-        # What is said may be of another time; then nothing is.
+        # Known devices may be of another time; then none is kept.
         unsaid = [Holding(ask) for ask, _ in holdings]
         return None if as_said or unsaid == list(holdings) else _places(gpus, unsaid)
     others = iter(rest)
@@ -127,28 +127,28 @@ def _places(gpus: Gpus, holdings: Sequence[Holding], as_said: bool = False) -> l
 
 
 def check_count(count: int) -> None:
-    """Refuse more devices than a server can have.
+    """Raise if a server has more devices than can be planned.
 
     Raises
     ------
     Unclear
-        If these are.
+        If it has.
     """
     if count > MOST_DEVICES:
         raise Unclear(f"has {count} GPUs; of a node at most {MOST_DEVICES} are planned one by one")
 
 
-def fields_of(ask: Ask | None, held: Mapping[str, Sequence[tuple[int, ...]]]) -> dict[str, Any]:
-    """Return the fields of a group of tasks that say what each asks for, and what it has now.
+def fields_of(ask: Ask | None, placed: Mapping[str, Sequence[tuple[int, ...]]]) -> dict[str, Any]:
+    """Return the fields of a group of tasks with the demand for devices and the current devices.
 
     Parameters
     ----------
-    held
-        Server → the devices of each task there, empty where they are not known.
+    placed
+        Server → the devices of each task there, empty if they are not known.
     """
     if ask is None:
         return {}
-    known = {name: [{GPU: list(task)} for task in tasks] for name, tasks in held.items() if all(tasks)}
+    known = {name: [{GPU: list(task)} for task in tasks] for name, tasks in placed.items() if all(tasks)}
     current = {"current_devices": known} if known else {}
     if ask.profile:
         return {"profile": {GPU: ask.profile}, **current}
@@ -156,7 +156,7 @@ def fields_of(ask: Ask | None, held: Mapping[str, Sequence[tuple[int, ...]]]) ->
 
 
 def worth(ask: Ask, geometries: Iterable[str]) -> float:
-    """Return how many GPUs an ask is; a partition is its part of the slots, the largest of the geometries."""
+    """Return the number of GPUs that a demand is worth; of a partition, its largest fraction of the slots."""
     if not ask.profile:
         return ask.thousandths / WHOLE
     known = (GEOMETRIES[name] for name in geometries)
@@ -165,17 +165,17 @@ def worth(ask: Ask, geometries: Iterable[str]) -> float:
 
 
 def thousandths(parts: Collection[int], size: int) -> dict[int, int]:
-    """Return parts of a device as thousandths of it.
+    """Return parts of a device, in units of it, as thousandths of the device.
 
-    They are rounded down where then still only those parts fit on a device that fit on it now: for this the
-    least thousandths are found with which parts exceed the size (a knapsack). Else they are rounded up.
+    They are rounded down if then no combination fits on a device that does not fit now; a knapsack finds
+    the least sum of thousandths of parts that exceed the size. Else they are rounded up.
 
     Parameters
     ----------
     parts
-        All parts that are asked for, each at least 1 and below the size.
+        All demanded parts, each at least 1 and below the size.
     size
-        What a device has, in the same unit.
+        The size of a device, in the same unit.
     """
     up = {part: -(-WHOLE * part // size) for part in parts}
     unit = math.gcd(*parts) if parts else 1
@@ -195,31 +195,30 @@ def geometry_of(model: str, profiles: Collection[str]) -> str | None:
     Parameters
     ----------
     model
-        Such as ``NVIDIA-A100-SXM4-40GB`` or ``a100``; where it names no model or size that is known, the
-        profiles decide.
+        Such as ``NVIDIA-A100-SXM4-40GB`` or ``a100``; if model or size is unknown, the profiles decide.
 
     Returns
     -------
     name
-        None where there is none, or several that differ.
+        None if there is none, or several that differ.
     """
     words = re.split(r"[^a-z0-9]+", model.lower())
     families = {name.partition("-")[0] for name in GEOMETRIES}
     family = next((word for word in words if word in families), "")
     size = next((word.removesuffix("gb") for word in words if re.fullmatch(r"[0-9]+gb", word)), "")
-    found = [
+    candidates = [
         name
         for name, geometry in GEOMETRIES.items()
         if family in ("", name.partition("-")[0])
         and size in ("", name.partition("-")[2])
         and geometry.profiles.keys() >= set(profiles)
     ]
-    alike = all(GEOMETRIES[name] == GEOMETRIES[found[0]] for name in found)
-    return found[0] if found and alike else None
+    alike = all(GEOMETRIES[name] == GEOMETRIES[candidates[0]] for name in candidates)
+    return candidates[0] if candidates and alike else None
 
 
 def about_unknown(unknown: Mapping[str, str]) -> Iterable[str]:
-    """Say that partitions are kept, as these nodes have some of which it is not known how they can change."""
+    """Yield the note that partitions are kept as resources, because some geometries are unknown."""
     if unknown:
         yield (
             "Partitions are not planned anew but are resources, as nodes have them, for the geometry of some "
@@ -228,18 +227,18 @@ def about_unknown(unknown: Mapping[str, str]) -> Iterable[str]:
 
 
 def fewest_devices(geometry: str, partitions: Mapping[str, int]) -> int:
-    """Return how many devices at least have these partitions: profile → how many.
+    """Return the least number of devices that can hold these partitions, given as profile → count.
 
     Raises
     ------
     Unclear
-        If there are more than a server can have.
+        If a server cannot have so many devices.
     """
     known = GEOMETRIES[geometry]
     slots = sum(known.profiles[profile].size * count for profile, count in partitions.items())
     asks: list[Holding] = []
     for count in range(-(-slots // known.slots), MOST_DEVICES + 1):
-        # Not earlier, for a file may list more than there is memory for.
+        # Not earlier, because a file may list more than fits into memory.
         asks = asks or [Holding(Ask(profile=profile)) for profile, n in partitions.items() for _ in range(n)]
         if taken(Gpus(count, geometry), asks, []) is not None:
             return count
@@ -247,59 +246,59 @@ def fewest_devices(geometry: str, partitions: Mapping[str, int]) -> int:
 
 
 def check_there(gpus: Iterable[Gpus], profile: str) -> None:
-    """Refuse what no node has.
+    """Raise if no node has GPUs, or none has devices with a profile.
 
     Parameters
     ----------
     gpus
         The devices of the nodes that are planned.
     profile
-        Of the partition that is asked for; empty where it is none.
+        Profile of the demanded partition; empty if none is demanded.
 
     Raises
     ------
     Unclear
-        If there are no devices, or none that can be partitioned so.
+        If there are no devices, or none that can be partitioned that way.
     """
-    there = [devices.geometry for devices in gpus if devices.count]
-    if not there:
+    geometries = [devices.geometry for devices in gpus if devices.count]
+    if not geometries:
         raise Unclear("asks for a GPU, of which no node has any")
-    if profile and not any(name and profile in GEOMETRIES[name].profiles for name in set(there)):
+    if profile and not any(name and profile in GEOMETRIES[name].profiles for name in set(geometries)):
         raise Unclear(f"asks for a partition {profile}, which the devices of no node have")
 
 
 def the_same(asks: Iterable[Ask]) -> Ask:
-    """Return what a task asks for on whatever node.
+    """Return the demand of a task if it is the same on all nodes that it may use.
 
     Raises
     ------
     Unclear
-        If that depends on the node, or no node says it.
+        If it differs between nodes, or no node has known device sizes.
     """
-    found = set(asks)
-    if not found:
+    requests = set(asks)
+    if not requests:
         raise Unclear("may use no node that says how large its devices are")
-    if len(found) > 1:
+    if len(requests) > 1:
         raise Unclear("asks for another part of a device on other nodes")
-    return found.pop()
+    return requests.pop()
 
 
 def because(reasons: Mapping[str, str]) -> str:
-    """List the first few names, each with the reason."""
+    """Return the first few names as text, each with its reason."""
     return some((shortened(one_line(f"{name} ({why})"), 200) for name, why in reasons.items()), NAMED)
 
 
 def about_devices(task: str, rounded: bool, parted: bool) -> Iterable[str]:
-    """Say how devices are planned.
+    """Yield the assumptions on how devices are planned.
 
     Parameters
     ----------
     task
-        What holds them, such as pod.
+        The word for what holds devices, such as pod.
     rounded
-        Whether some share is no whole number of thousandths.
+        Whether some shares are rounded to thousandths.
     parted
-        Whether partitions are asked for.
+        Whether partitions are demanded.
     """
     yield (
         f"GPUs are single devices, each whole, shared or partitioned. Where the source does not say which of "

@@ -1,6 +1,7 @@
-"""Values of jobs and costs of moves on clusters in use, and the options that choose them.
+"""Values of jobs and costs of moves for clusters in use, and the options that choose them.
 
-A job is worth the GPUs that it asks for, its priority, or both. A move costs so much that it has to pay.
+The value of a job is the number of GPUs that it demands, its priority, or their product. A moved job loses
+a part of its value, so that a plan moves jobs only where it gains more.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ Spread = Annotated[
 
 
 RESTART_COST_H = 0.25
-"""Hours of its value that a job loses by a move: to stop, to wait, to load, and what was not yet saved."""
+"""Hours of its value that a job loses by a move: stopping, waiting, loading, and progress not yet saved."""
 
 
 def move_cost(moving: bool) -> dict[str, Any]:
-    """Return the fields of an instance that say what a move costs; none if nothing that runs may move."""
+    """Return the field of an instance with the cost of a move; none if no running job may move."""
     return {"restart_cost_h": RESTART_COST_H} if moving else {}
 
 
 def about_moves() -> str:
-    """Say what a move costs, and that it is an assumption."""
+    """Return the assumption on the cost of a move."""
     return (
         f"A job that is moved or stopped loses {RESTART_COST_H:g} hours of its value, so that a move has to "
         "pay: an assumption; --restart-cost of solve says otherwise."
@@ -48,13 +49,13 @@ Value = Annotated[
 ]
 RULES: tuple[Rule, ...] = get_args(Rule)
 HIGHEST = 1000.0
-"""What the highest priority counts where the lowest counts 1: priorities say an order, and have any scale."""
+"""Weight of the highest priority where the lowest has weight 1; priorities are ordinal, on any scale."""
 NAMED = 3
-"""So many jobs without a priority are named."""
+"""Number of jobs without a priority that a note names."""
 
 
 def weights(priorities: Sequence[float | None]) -> list[float]:
-    """Return priorities on a scale from 1 to 1,000; 1 for who has none, and where all are the same."""
+    """Return priorities scaled to 1 to 1,000; 1 for a missing one, and if all are equal."""
     known = [priority for priority in priorities if priority is not None]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
     span = high - low or 1.0
@@ -65,12 +66,12 @@ def weights(priorities: Sequence[float | None]) -> list[float]:
 
 
 def worths(rule: Rule, gpus: Sequence[float], priorities: Sequence[float | None]) -> list[float]:
-    """Return what each job is worth; one that asks for no GPU counts as one GPU.
+    """Return the value of each job; one without GPUs counts as one GPU.
 
     Parameters
     ----------
     gpus, priorities
-        Of each job; None where it has no priority.
+        GPUs and priority of each job; None if it has no priority.
     """
     counted = [amount or 1.0 for amount in gpus]
     if rule == "gpus":
@@ -81,7 +82,7 @@ def worths(rule: Rule, gpus: Sequence[float], priorities: Sequence[float | None]
 
 
 def about_worth(rule: Rule, jobs: Sequence[str], priorities: Sequence[float | None]) -> str:
-    """Say what a job is worth, and which jobs have no priority.
+    """Return the assumption on the values of jobs, with the names of jobs without a priority.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Importer of Kubernetes: nodes and pods of a cluster in use, for consolidation, with the assumptions.
+"""Importer of Kubernetes: nodes and pods of a cluster in use as a consolidation instance.
 
 The two files are what ``kubectl get nodes -o json`` and ``kubectl get pods --all-namespaces -o json``
 print; a third one may have what ``kubectl get pv,pvc`` does.
@@ -28,11 +28,11 @@ from .kubernetes_jobs import is_queued
 from .kubernetes_objects import ENDED, MACHINE, KubernetesOptions, NodeList, Pod, PodList
 
 NAMED = 3
-"""So many pods, jobs or nodes are named."""
+"""Number of pods, jobs or nodes that a note names."""
 
 
 def assumptions(document: ClusterDocument) -> Iterator[str]:
-    """Say how the instance is made of the cluster."""
+    """Yield the assumptions under which the instance describes the cluster."""
     cluster, options = document.cluster, document.cluster.options
     planned = "jobs that ask for a GPU" if options.choice == "gpu" else "all jobs"
     where = some(options.namespaces) if options.namespaces else "all namespaces but kube-*"
@@ -95,7 +95,7 @@ def assumptions(document: ClusterDocument) -> Iterator[str]:
 
 
 def _about_running_models(cluster: Cluster) -> Iterator[str]:
-    """Say where GPU models stand, and which running jobs stay on theirs."""
+    """Yield notes on the labels that give GPU models, and the running jobs that keep their model."""
     by_type = cluster.models.by_type & cluster.names
     if by_type:
         which = "nodes" if cluster.models.label == MACHINE else some(sorted(by_type), NAMED)
@@ -119,7 +119,7 @@ def _about_running_models(cluster: Cluster) -> Iterator[str]:
 
 
 def about_gpus(cluster: Cluster) -> Iterator[str]:
-    """Say how GPUs are planned that pods share, or of which they ask for parts."""
+    """Yield the assumptions on GPUs that pods share or demand in parts."""
     yield from about_unknown(cluster.unknown_partitions)
     if cluster.devices is not None:
         groups = [group for job in cluster.jobs for group in job.groups]
@@ -128,8 +128,8 @@ def about_gpus(cluster: Cluster) -> Iterator[str]:
     sliced = {node.name for node in cluster.nodes if is_time_sliced(node)}
     if sliced:
         offer = counted(len(sliced), "node offers", "nodes offer")
-        there = [f"{p.metadata.namespace}/{p.name}" for p in cluster.present if p.node in sliced]
-        on = f"; on {'it' if len(sliced) == 1 else 'them'} are {some(there, NAMED)}" if there else ""
+        present = [f"{p.metadata.namespace}/{p.name}" for p in cluster.present if p.node in sliced]
+        on = f"; on {'it' if len(sliced) == 1 else 'them'} are {some(present, NAMED)}" if present else ""
         yield (
             f"{offer} turns on devices as GPUs (time-slicing), which are no certain part of a device. Each "
             f"counts as a GPU: {some(sorted(sliced), NAMED)}{on}."
@@ -147,7 +147,7 @@ def about_gpus(cluster: Cluster) -> Iterator[str]:
 
 
 def what_is_ignored(cluster: Cluster) -> Iterator[str]:
-    """Say what Kubernetes looks at and the plan does not, with the jobs that it concerns."""
+    """Yield notes on the Kubernetes features that the plan ignores, with the affected jobs."""
     gates = sorted(
         {_text(gate.get("name")) for pod in cluster.gated for gate in pod.spec.schedulingGates or ()}
     )
@@ -173,7 +173,7 @@ def what_is_ignored(cluster: Cluster) -> Iterator[str]:
 
 
 def _about_volumes(cluster: Cluster) -> Iterator[str]:
-    """Name the jobs whose volumes may be in one zone, and where these are not known."""
+    """Yield a note on the jobs with volumes that may be bound to an unknown zone."""
     volumes = cluster.volumes
     jobs = [
         job.name
@@ -190,7 +190,7 @@ def _about_volumes(cluster: Cluster) -> Iterator[str]:
 
 
 def _about_priorities(cluster: Cluster) -> Iterator[str]:
-    """Say what priorities do that the plan does not look at."""
+    """Yield notes on effects of pod priorities that the plan ignores."""
     lowest = min((job.priority or 0 for job in cluster.jobs), default=0)
     above = [job for job in cluster.jobs if (job.priority or 0) > lowest]
     if above and cluster.options.value == "gpus":
@@ -224,7 +224,7 @@ IGNORED: dict[str, Callable[[Pod], bool]] = {
     "resource claims": lambda pod: bool(pod.spec.resourceClaims),
     "quotas of Kueue": lambda pod: is_queued([pod]),
 }
-"""What pods have and the plan does not look at."""
+"""Features of pods that the plan ignores, each with a test of whether a pod uses it."""
 
 
 ListT = TypeVar("ListT", bound=Model)
@@ -288,7 +288,7 @@ def _read(path: Path, model: type[ListT], swapped: str, other: str) -> ListT:
 
 
 def _read_pods(path: Path) -> tuple[tuple[Pod, ...], LeftOut]:
-    """Return the valid pods, each name of a namespace once, and the others."""
+    """Return the valid pods, without duplicates, and the rejected entries."""
     items = _read(path, PodList, "the second file lists {}; pods are wanted", "Node").items
     places = (f"items[{index}]" for index in range(len(items)))
     entries = ((place, _name_of(item) or place, item) for place, item in zip(places, items, strict=True))
@@ -298,22 +298,22 @@ def _read_pods(path: Path) -> tuple[tuple[Pod, ...], LeftOut]:
 
 
 def _may_be_model(label: str) -> bool:
-    """Return whether a label may have the GPU model of a node."""
+    """Return whether a label may hold the GPU model of a node."""
     return label == MACHINE or any(word in label for word in ("gpu", "accelerator"))
 
 
 def _name_of(pod: Any) -> str:
-    """Return the name of what may be a pod; empty if it has none."""
+    """Return namespace and name of an unvalidated pod entry; empty if it has none."""
     return "/".join(filter(None, (_text_at(pod, "metadata", key) for key in ("namespace", "name"))))
 
 
 def _node_of(pod: Any) -> str:
-    """Return the node that what may be a pod runs on; empty if it has none."""
+    """Return the node of an unvalidated pod entry; empty if it has none."""
     return "" if _text_at(pod, "status", "phase") in ENDED else _text_at(pod, "spec", "nodeName")
 
 
 def _text_at(data: Any, *path: str) -> str:
-    """Return the text at a path of nested mappings; empty if there is none."""
+    """Return the text at a path of nested mappings; empty if it is absent."""
     for key in path:
         data = data.get(key) if isinstance(data, dict) else None
     return data if isinstance(data, str) else ""
@@ -328,7 +328,7 @@ def _what_was_asked(options: KubernetesOptions) -> str:
 
 
 def _what_there_is(cluster: Cluster) -> Iterator[str]:
-    """Say what pods the file has instead, the first reason why each is not planned."""
+    """Yield the number of pods by the first reason why they are not planned."""
     reasons = Counter(map(cluster.why_unplanned, cluster.present))
     if reasons:
         counts = (f"{count} {why}" for why, count in reasons.most_common())

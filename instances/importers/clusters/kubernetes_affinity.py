@@ -1,8 +1,8 @@
-"""Nodes that a pod may use: node selector, node affinity, tolerated taints, volumes, and GPU models.
+"""The nodes that a pod may use, by selector, affinity, taints and volumes; and the GPU models of nodes.
 
-A persistent volume says from which nodes it can be reached by its node affinity; older ones of clouds by
-labels, in which ``a__b`` means zone a or b. GPU models are those that labels name and that running pods
-keep, and choices of nodes that are models.
+The node affinity of a persistent volume lists the nodes that reach it; older cloud volumes have labels, in
+which ``a__b`` means zone a or b. GPU models are read from labels of nodes; running pods keep their model,
+and a choice of exactly the nodes of some models is expressed by these models.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .kubernetes_objects import (
 )
 
 HARD = ("NoSchedule", "NoExecute")
-"""The effects of taints that keep a pod off; PreferNoSchedule does not."""
+"""The effects of taints that forbid a node to pods; PreferNoSchedule does not."""
 
 
 def allowed_nodes(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> frozenset[str]:
@@ -41,31 +41,31 @@ def allowed_nodes(pod: Pod, nodes: Sequence[Node], without: str | None = None) -
     pod, nodes
         The pod, and the nodes in question.
     without
-        A label that the pod's node selector asks for and that is looked after elsewhere.
+        A label of the pod's node selector that is ignored here, because it is handled elsewhere.
     """
     return frozenset(node.name for node in nodes if _allows(pod, node, without))
 
 
 def names_label(pod: Pod, label: str) -> bool:
-    """Return whether a pod says itself which values of a label its node may have."""
+    """Return whether a pod restricts a node label in its selector or required affinity."""
     conditions = (c for term in _terms(pod) or () for c in term.matchExpressions or ())
     return label in (pod.spec.nodeSelector or {}) or any(c.key == label for c in conditions)
 
 
 def constraint_of(pod: Pod) -> str:
-    """Return a text that two pods share only if they may use the same nodes."""
+    """Return a key such that pods with equal keys may use the same nodes."""
     selector = sorted((pod.spec.nodeSelector or {}).items())
     return repr((selector, _terms(pod), pod.spec.tolerations))
 
 
 def is_preferred(pod: Pod) -> bool:
-    """Return whether a pod prefers some of the nodes that it may use."""
+    """Return whether a pod has preferred node affinity."""
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
     return bool(affinity and affinity.preferredDuringSchedulingIgnoredDuringExecution)
 
 
 def describe(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> str:
-    """Say in a few words which of the nodes the pod may use; the parameters are those of `allowed_nodes`."""
+    """Return a few words on the nodes that a pod may use; parameters as in `allowed_nodes`."""
     selector = pod.spec.nodeSelector or {}
     wanted = [
         f"{key}={value}"
@@ -84,7 +84,7 @@ def describe(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> str
 
 
 def _said(term: NodeSelectorTerm) -> str:
-    found = []
+    conditions = []
     for requirement in (*(term.matchExpressions or ()), *(term.matchFields or ())):
         key, values = requirement.key, "|".join(requirement.values or ())
         forms = {
@@ -95,12 +95,12 @@ def _said(term: NodeSelectorTerm) -> str:
             "Gt": f"{key}>{values}",
             "Lt": f"{key}<{values}",
         }
-        found.append(forms[requirement.operator])
-    return " and ".join(found) or "nothing"
+        conditions.append(forms[requirement.operator])
+    return " and ".join(conditions) or "nothing"
 
 
 def _terms(pod: Pod) -> Sequence[NodeSelectorTerm] | None:
-    """Return the alternatives of the required node affinity, if there is one."""
+    """Return the alternative terms of the required node affinity; None if it has none."""
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
     required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
     return None if required is None else required.nodeSelectorTerms or ()
@@ -137,7 +137,7 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def matches(term: NodeSelectorTerm, node: Node) -> bool:
-    """Return whether a node meets a term; a term without conditions is met by none."""
+    """Return whether a node satisfies a node selector term; a term without conditions matches no node."""
     labels, fields = term.matchExpressions or (), term.matchFields or ()
     return (
         bool(labels or fields)
@@ -204,13 +204,13 @@ class _List(Part):
 
 @dataclass(frozen=True)
 class Volumes:
-    """What a cluster has of them."""
+    """The persistent volumes and claims of a cluster."""
 
     objects: tuple[_Object, ...]
 
     @cached_property
     def _claims(self) -> dict[tuple[str, str], str]:
-        """Namespace and name of a claim → the volume that it is bound to; empty if to none yet."""
+        """Namespace and name of a claim → the volume that it is bound to; empty if it is not bound yet."""
         claims = (each for each in self.objects if each.kind == "PersistentVolumeClaim")
         return {(c.metadata.namespace, c.metadata.name): c.spec.volumeName or "" for c in claims}
 
@@ -219,12 +219,12 @@ class Volumes:
         return {each.metadata.name: each for each in self.objects if each.kind == "PersistentVolume"}
 
     def of(self, pod: Pod) -> tuple[str, ...]:
-        """Return the volumes that a pod needs, of those that are known."""
+        """Return the known volumes that a pod needs."""
         names = (self._claims.get((pod.metadata.namespace, claim), "") for claim in claims_of(pod))
         return tuple(sorted({name for name in names if name in self._volumes}))
 
     def all_known(self, pod: Pod) -> bool:
-        """Return whether every claim of a pod is listed, and its volume too if it is bound to one."""
+        """Return whether all claims of a pod, and the volumes to which they are bound, are listed."""
         named = (self._claims.get((pod.metadata.namespace, claim)) for claim in claims_of(pod))
         return all(name is not None and (name == "" or name in self._volumes) for name in named)
 
@@ -236,7 +236,7 @@ class Volumes:
 
 
 def claims_of(pod: Pod) -> Iterator[str]:
-    """Yield the names of the claims that a pod mounts; a claim of its own has the pod's name in its own."""
+    """Yield the names of the claims that a pod mounts; an ephemeral one is named after pod and volume."""
     for volume in pod.spec.volumes or ():
         claim = volume.get("persistentVolumeClaim")
         if isinstance(claim, dict) and isinstance(claim.get("claimName"), str):
@@ -251,9 +251,9 @@ def _reaches(volume: _Object, node: Node) -> bool:
         return False
     labels = volume.metadata.labels or {}
     zones = {zone for label in ZONES if label in labels for zone in labels[label].split("__")}
-    there = {node.labels[label] for label in ZONES if label in node.labels}
-    # Nodes without zones are not told apart by them.
-    return not (zones and there) or bool(zones & there)
+    node_zones = {node.labels[label] for label in ZONES if label in node.labels}
+    # Zones do not exclude nodes without a zone.
+    return not (zones and node_zones) or bool(zones & node_zones)
 
 
 def read_volumes(path: Path | None) -> Volumes | None:
@@ -271,13 +271,13 @@ def read_volumes(path: Path | None) -> Volumes | None:
     items = data.get("items") if isinstance(data, dict) else None
     if not isinstance(items, list):
         raise fail(source, f"has no list of items; {WANTED}")
-    found = Volumes(validated(_List, data, source).items)
-    kinds = {each.kind for each in found.objects}
+    volumes = Volumes(validated(_List, data, source).items)
+    kinds = {each.kind for each in volumes.objects}
     for kind in ("PersistentVolumeClaim", "PersistentVolume"):
-        if found.objects and kind not in kinds:
+        if volumes.objects and kind not in kinds:
             have = ", ".join(sorted(kinds)[:3])
             raise fail(source, f"lists {have}, and no {kind}; {WANTED}")
-    return found
+    return volumes
 
 
 @dataclass(frozen=True)
@@ -287,11 +287,11 @@ class GpuModels:
     Attributes
     ----------
     labels
-        The labels with GPU models, the first known one first: each pool of nodes may have its own.
+        The labels with GPU models, in order of preference: each pool of nodes may have another.
     of_node
-        Node → its GPU model, empty where it has none.
+        Node → its GPU model, empty if it has none.
     by_type
-        Nodes whose type stands for the GPU model, as no label has it.
+        Nodes whose machine type stands for the GPU model, because no label gives it.
     """
 
     labels: tuple[str, ...]
@@ -305,14 +305,14 @@ class GpuModels:
 
     @classmethod
     def read(cls, nodes: Sequence[Node], label: str, has_gpus: Callable[[Node], bool]) -> GpuModels:
-        """Return the models of nodes.
+        """Return the GPU models of nodes, read from their labels.
 
         Parameters
         ----------
         nodes
             The nodes.
         label
-            The label with the model; empty for the first known one that each node has.
+            The label with the model; empty for the first known label of each node.
         has_gpus
             Whether a node has GPUs: machines without them have a type as well.
         """
@@ -331,7 +331,7 @@ class GpuModels:
         return self.of_node.get(node.name) or None
 
     def keep(self, jobs: Iterable[PodJob], holds_gpus: Callable[[PodGroup], bool]) -> None:
-        """Let pods that hold GPUs stay on the models that their job runs on, unless they name models."""
+        """Restrict pods that hold GPUs to the models on which their job runs, unless they name models."""
         for job in jobs:
             groups = [group for group in job.groups if holds_gpus(group)]
             pods = [pod for group in groups for pod in group.pods]
@@ -343,7 +343,7 @@ class GpuModels:
                         group.nodes, group.models = group.nodes & nodes, tuple(sorted(models))
 
     def name_choices(self, jobs: Iterable[PodJob], nodes: Sequence[Node]) -> None:
-        """Write the choice of nodes of a job as GPU models where these tell the nodes apart.
+        """Replace a job's choice of nodes by GPU models if it consists of all nodes of some models.
 
         Parameters
         ----------

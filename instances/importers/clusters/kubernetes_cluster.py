@@ -1,4 +1,4 @@
-"""A Kubernetes cluster: nodes that take pods, pods that are planned, and the document made of them."""
+"""A Kubernetes cluster: usable nodes, planned pods, and the document of the instance."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .kubernetes_objects import GPU, KubernetesOptions, Node, Pod, Requests, is_
 
 @dataclass(frozen=True)
 class Cluster:
-    """The nodes and pods, and what is made of them; `unread` are the nodes that hold invalid pods."""
+    """The nodes and pods of a cluster, and which of them are planned."""
 
     listed: tuple[Node, ...]
     present: tuple[Pod, ...]
@@ -42,7 +42,7 @@ class Cluster:
 
     @cached_property
     def devices(self) -> ClusterDevices | None:
-        """The GPUs as single devices, where any pod asks for a part of one."""
+        """The GPUs as single devices, if any pod demands a part of one; else None."""
         keep = self.options.mig == "keep" or bool(self.unknown_partitions)
         needed = ClusterDevices.needed(self._alive, keep)
         return ClusterDevices(self.listed, self._alive, keep) if needed else None
@@ -54,27 +54,27 @@ class Cluster:
 
     @cached_property
     def unknown_partitions(self) -> dict[str, str]:
-        """Node → the partitions that it has, where a plan could change them if their geometry were known."""
+        """Node → its partitions of unknown geometry, which a plan cannot change."""
         if self.options.mig == "keep" or not ClusterDevices.needed(self._alive, False):
             return {}
-        found = ((node.name, unknown_partitions(node)) for node in self.listed)
-        return {name: partitions for name, partitions in found if partitions}
+        by_node = ((node.name, unknown_partitions(node)) for node in self.listed)
+        return {name: partitions for name, partitions in by_node if partitions}
 
     @cached_property
     def nodes(self) -> list[Node]:
-        """The nodes that take pods."""
+        """The nodes that accept pods: ready and not cordoned."""
         return [node for node in self.listed if node.ready and not self.is_cordoned(node)]
 
     def is_cordoned(self, node: Node) -> bool:
-        """Return whether a node takes no pods; of some nobody knows what is left."""
+        """Return whether a node is treated as cordoned: unschedulable, overcommitted, or with unknown use."""
         unread = node.name in self.unread or (self.devices is not None and node.name in self.devices.out)
         return bool(node.spec.unschedulable) or unread or node.name in self.short
 
     @cached_property
     def short(self) -> frozenset[str]:
-        """The nodes that have less than the pods in question on them hold, as where a device has failed.
+        """The names of nodes with less capacity than their candidate pods request, as after a device failure.
 
-        A resource that no node lists is of a scheme of its own, which keeps count elsewhere.
+        A resource that no node lists belongs to a scheme that is accounted elsewhere.
         """
         known = {name for node in self.listed for name in node.status.allocatable}
         on: dict[str, list[Requests]] = defaultdict(list)
@@ -90,17 +90,17 @@ class Cluster:
 
     @cached_property
     def out(self) -> list[str]:
-        """The names of the others, but for those in `short`."""
+        """The names of nodes that are not ready or cordoned, except those in `short`."""
         out = (node for node in self.listed if not node.ready or self.is_cordoned(node))
         return [node.name for node in out if node.name not in self.short]
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of the nodes that take pods."""
+        """The names of the nodes that accept pods."""
         return frozenset(node.name for node in self.nodes)
 
     def is_gpu(self, resource: str) -> bool:
-        """Return whether a resource is a GPU."""
+        """Return whether a resource counts as a GPU."""
         listed = self.options.gpu_resources
         return resource in listed if listed else GPU.fullmatch(resource) is not None
 
@@ -113,16 +113,16 @@ class Cluster:
 
     @cached_property
     def _meant(self) -> list[Pod]:
-        """The pods that the options choose."""
+        """The pods that the options select."""
         return [pod for pod in self.present if not is_unplanned(pod) and self._is_chosen(pod)]
 
     @cached_property
     def _staying_ids(self) -> frozenset[int]:
-        """The identities of the pods that stay where they are."""
+        """The identities of the pods that keep their place and are not planned."""
         return frozenset(id(pod) for pod in self._candidates[1])
 
     def why_unplanned(self, pod: Pod) -> str:
-        """Say in a few words why a pod is not planned, the first of the reasons that apply."""
+        """Return in a few words the first reason why a pod is not planned."""
         if pod.metadata.deletionTimestamp is not None:
             return "being deleted"
         if pod.node is None and not pod.waits:
@@ -139,18 +139,18 @@ class Cluster:
 
     @property
     def gated(self) -> list[Pod]:
-        """The pods among them whose scheduling gates are closed."""
+        """The selected pods with closed scheduling gates."""
         return [pod for pod in self._meant if pod.is_gated]
 
     @cached_property
     def _found(self) -> list[Pod]:
-        """The pods in question."""
-        found = [pod for pod in self._meant if not pod.is_gated]
-        return found if self.devices is None else [pod for pod in found if not reserves(pod)]
+        """The selected pods that may be planned: not gated, and not reservations of shared devices."""
+        candidates = [pod for pod in self._meant if not pod.is_gated]
+        return candidates if self.devices is None else [pod for pod in candidates if not reserves(pod)]
 
     @cached_property
     def _asks(self) -> tuple[dict[int, Ask | None], dict[int, str]]:
-        """Identity of a pod in question → what it asks for of single devices; or why that is not clear."""
+        """Identity of a candidate pod → its demand for single devices; and → why this is not clear."""
         asks: dict[int, Ask | None] = {}
         unclear: dict[int, str] = {}
         for pod in self._found:
@@ -164,17 +164,17 @@ class Cluster:
 
     @property
     def unclear(self) -> dict[str, str]:
-        """Name of each pod that is left out for what it asks for of devices → why."""
+        """Name of each pod with an unclear demand for devices → the reason."""
         reasons = self._asks[1]
         left = [pod for pod in self._found if id(pod) in reasons]
         return {f"{pod.metadata.namespace}/{pod.name}": reasons[id(pod)] for pod in left}
 
     @cached_property
     def _candidates(self) -> tuple[list[Pod], list[Pod]]:
-        """The pods in question that are planned, and those that stay where they are.
+        """The candidate pods to be planned, and those that keep their place.
 
-        On nodes that are cordoned but ready pods stay, and so do running pods whose job has one there. What a
-        job asks for of devices is clear, or the job is not planned.
+        Pods on nodes that are cordoned but ready stay, and so do running pods of the same jobs. A job with an
+        unclear demand for devices is not planned.
         """
         cordoned = {node.name for node in self.listed if node.ready and self.is_cordoned(node)}
         unclear = {key_of(pod) for pod in self._found if id(pod) in self._asks[1]}
@@ -194,13 +194,13 @@ class Cluster:
 
     @property
     def claiming(self) -> list[Pod]:
-        """The pods that are not planned and have resource claims, by which they may hold any device."""
+        """The unplanned pods with resource claims, which may hold any device."""
         planned = {id(pod) for job in self.jobs for pod in job.pods}
         return [pod for pod in self._alive if pod.spec.resourceClaims and id(pod) not in planned]
 
     @cached_property
     def staying(self) -> list[PodJob]:
-        """What runs on cordoned nodes, as jobs; they are not planned."""
+        """The jobs on cordoned nodes, which keep their place and are not planned."""
         return self._jobs_of(self._candidates[1])
 
     def _jobs_of(self, pods: Sequence[Pod]) -> list[PodJob]:
@@ -213,11 +213,11 @@ class Cluster:
 
     @cached_property
     def _choices(self) -> dict[tuple[object, ...], frozenset[str]]:
-        """The nodes that pods may use: thousands share few constraints; each is looked at once."""
+        """Cache of the nodes that pods with the same constraints may use."""
         return {}
 
     def _allowed(self, pod: Pod, without: str | None) -> frozenset[str]:
-        """Return the nodes that a pod may use; the parameters are those of `allowed_nodes`."""
+        """Return the nodes that a pod may use; parameters as in `allowed_nodes`."""
         wish = None if self.devices is None else self.devices.wish(pod)
         bound = () if self.volumes is None else self.volumes.of(pod)
         key = (constraint_of(pod), without, wish, bound)
@@ -236,11 +236,11 @@ class Cluster:
         return pod.waits or (self.options.running == "move" and pod.node is not None)
 
     def gpus(self, job: PodJob) -> Fraction:
-        """Return the GPUs that a job asks for."""
+        """Return the number of GPUs that a job demands."""
         return sum((self._gpus_of(group) * len(group.pods) for group in job.groups), Fraction())
 
     def _gpus_of(self, group: PodGroup) -> Fraction:
-        """Return the GPUs that each pod of a group asks for."""
+        """Return the number of GPUs that each pod of a group demands."""
         amounts = (
             amount
             for resource, amount in group.requests.items()
@@ -251,42 +251,42 @@ class Cluster:
 
     @cached_property
     def worth(self) -> dict[str, float]:
-        """Name of a job → what it is worth."""
+        """Name of a job → its value."""
         gpus = [float(self.gpus(job)) for job in self.jobs]
         priorities = [job.priority for job in self.jobs]
-        found = worths(self.options.value, gpus, priorities)
-        return {job.name: value for job, value in zip(self.jobs, found, strict=True)}
+        values = worths(self.options.value, gpus, priorities)
+        return {job.name: value for job, value in zip(self.jobs, values, strict=True)}
 
     @cached_property
     def kept(self) -> dict[str, str]:
-        """Name of a job that runs and is not to be moved → why."""
+        """Name of a running job that may not be moved → the reason."""
         running = (job for job in self.jobs if any(pod.node in self.names for pod in job.pods))
-        found = ((job.name, why_it_stays(job, workload_of(job))) for job in running)
-        return {name: why for name, why in found if why is not None}
+        reasons = ((job.name, why_it_stays(job, workload_of(job))) for job in running)
+        return {name: why for name, why in reasons if why is not None}
 
     def is_device(self, resource: str) -> bool:
-        """Return whether a resource is one of GPUs that are planned as single devices."""
+        """Return whether a resource stands for GPUs that are planned as single devices."""
         return self.devices is not None and self.devices.is_device(resource)
 
     def all_run(self, job: PodJob) -> bool:
-        """Return whether every pod of a job is on a node that takes pods."""
+        """Return whether every pod of a job is on a node that accepts pods."""
         return all(pod.node in self.names for pod in job.pods)
 
     @cached_property
     def moving(self) -> list[Pod]:
-        """The planned pods that have a node."""
+        """The planned pods that have a node now."""
         return [pod for job in self.jobs for pod in job.pods if pod.node is not None]
 
 
 @dataclass(frozen=True)
 class ClusterDocument:
-    """What the instance says of a cluster."""
+    """The servers and jobs of the instance document of a cluster."""
 
     cluster: Cluster
 
     @cached_property
     def resources(self) -> dict[str, str]:
-        """Resource as Kubernetes names it → as the instance does, for all that a planned pod asks for."""
+        """Name of a resource in Kubernetes → its name in the instance, for all that planned pods demand."""
         asked = dict.fromkeys(
             name
             for job in self.cluster.jobs
@@ -298,7 +298,7 @@ class ClusterDocument:
         if all("pods" in node.status.allocatable for node in self.cluster.nodes):
             names["pods"] = "pods"
         gpus = [name for name in asked if self.cluster.is_gpu(name)]
-        # Single devices are called so already.
+        # Single devices have this name already.
         return names | ({gpus[0]: "gpu"} if len(gpus) == 1 and self.cluster.devices is None else {})
 
     def _amounts(self, requests: Requests) -> dict[str, float]:
@@ -312,47 +312,47 @@ class ClusterDocument:
     def _holders(self) -> dict[str, tuple[list[Pod], list[Pod]]]:
         """Node → the planned pods on it, and the others."""
         own = {id(pod) for job in self.cluster.jobs for pod in job.pods}
-        found: dict[str, tuple[list[Pod], list[Pod]]] = defaultdict(lambda: ([], []))
+        holders: dict[str, tuple[list[Pod], list[Pod]]] = defaultdict(lambda: ([], []))
         for pod in self.cluster.present:
             if pod.node is not None:
-                found[pod.node][id(pod) not in own].append(pod)
-        return found
+                holders[pod.node][id(pod) not in own].append(pod)
+        return holders
 
     @cached_property
     def held(self) -> tuple[dict[str, Requests], dict[str, Requests]]:
-        """What planned pods hold of each node, and what the others do."""
+        """The resources of each node that planned pods hold, and those that other pods hold."""
         both: tuple[dict[str, Requests], dict[str, Requests]] = ({}, {})
         for node, holders in self._holders.items():
-            for held, pods in zip(both, holders, strict=True):
-                held[node] = total({**pod.requests, "pods": Fraction(1)} for pod in pods)
+            for amounts, pods in zip(both, holders, strict=True):
+                amounts[node] = total({**pod.requests, "pods": Fraction(1)} for pod in pods)
         return both
 
     def overcommitted(self) -> list[str]:
-        """Return the nodes of which more is held than there is."""
+        """Return the names of the nodes on which pods hold more than the capacity."""
         return [
             node.name
             for node in self.cluster.nodes
             if any(
                 amount > node.status.allocatable.get(name, 0)
-                for name, amount in total(held.get(node.name, {}) for held in self.held).items()
+                for name, amount in total(amounts.get(node.name, {}) for amounts in self.held).items()
                 if name in self.resources
             )
         ]
 
     @cached_property
     def restrictions(self) -> Restrictions:
-        """The choices of nodes that pods are limited to."""
+        """The resources that stand for restricted choices of nodes."""
         groups = ((job, group) for job in self.cluster.jobs for group in job.groups)
         return Restrictions(self.cluster.names, (self._choice(job, group) for job, group in groups))
 
     def _choice(self, job: PodJob, group: PodGroup) -> NodeChoice:
         now = Counter(pod.node for pod in group.pods)
-        # The GPU model is a field of the job already and need not be a restriction too.
+        # The GPU model is a field of the job already and need not be a restriction, too.
         without = self.cluster.models.label if job.gpu_model else None
         return NodeChoice(job.name, group.nodes, now, lambda: self._described(group, without))
 
     def _described(self, group: PodGroup, without: str | None) -> str:
-        """Say in a few words which nodes the pods of a group may use."""
+        """Return a few words on the nodes that the pods of a group may use."""
         pod = group.pods[0]
         volumes, devices, names = self.cluster.volumes, self.cluster.devices, self.cluster.names
         text = describe(pod, self.cluster.nodes, without)
@@ -367,19 +367,19 @@ class ClusterDocument:
         return text
 
     def server(self, node: Node) -> dict[str, Any]:
-        """Return a node as a server."""
-        planned, others = (held.get(node.name, {}) for held in self.held)
-        there = {name: Fraction(amount) for name, amount in node.status.allocatable.items()}
-        # What planned pods hold stays theirs, even where more is requested than there is.
+        """Return a node as a server of the document."""
+        planned, others = (amounts.get(node.name, {}) for amounts in self.held)
+        allocatable = {name: Fraction(amount) for name, amount in node.status.allocatable.items()}
+        # The amounts that planned pods hold stay available to them, even if the node is overcommitted.
         left = {
             name: min(amount, max(amount - others.get(name, Fraction()), planned.get(name, Fraction())))
-            for name, amount in there.items()
+            for name, amount in allocatable.items()
         }
         permits = self.restrictions.permits(node.name)
         nothing = dict.fromkeys(self.resources.values(), 0.0)
         return {
             "name": node.name,
-            "capacity": nothing | self._amounts(there) | permits,
+            "capacity": nothing | self._amounts(allocatable) | permits,
             "free": nothing | self._amounts(left) | permits,
             "rack": node.labels.get(self.cluster.options.rack_label) or None,
             "gpu_model": self.cluster.models.of(node),
@@ -393,7 +393,7 @@ class ClusterDocument:
         return self.cluster.devices.document(node.name, others, planned)
 
     def job(self, job: PodJob) -> dict[str, Any]:
-        """Return a job of pods as a job of tasks."""
+        """Return a job of pods as a job of the document."""
         groups = [
             {
                 "name": group.role,
@@ -427,9 +427,9 @@ class ClusterDocument:
         }
 
     def _devices_held(self, group: PodGroup) -> dict[str, list[tuple[int, ...]]]:
-        """Return server → the devices of each pod of a group there, empty where they are not known."""
-        found: dict[str, list[tuple[int, ...]]] = {}
+        """Return server → the devices of each pod of a group there, empty if unknown."""
+        by_server: dict[str, list[tuple[int, ...]]] = {}
         for pod in group.pods:
             if self.cluster.devices is not None and pod.node in self.cluster.names:
-                found.setdefault(pod.node, []).append(self.cluster.devices.devices_of(pod))
-        return found
+                by_server.setdefault(pod.node, []).append(self.cluster.devices.devices_of(pod))
+        return by_server

@@ -1,12 +1,12 @@
-"""GPUs of Kubernetes as devices: what nodes have, and what pods hold and ask for by schemes of sharing.
+"""GPUs of Kubernetes as single devices: devices of nodes, and demands of pods by schemes of sharing.
 
-A part of one device is asked for in these ways, as the documentation of each says:
+A part of one device is demanded in these ways, according to the documentation of each scheme:
 
 * HAMi, and the vGPU plug-in of Volcano: percent of the memory and of the cores, or memory in MiB, of each
   of so many devices; without memory all of it. Nodes list their devices in an annotation.
 * The GPU share scheduler of Alibaba, and the older one of Volcano: memory of one device; nodes have as
   much of it as all their devices, and the number of these.
-* KAI and Run:ai: an annotation with the fraction. Pods of their own hold the devices that are shared.
+* KAI and Run:ai: an annotation with the fraction. Reservation pods hold the shared devices.
 * MIG, strategy mixed: one resource for each profile.
 """
 
@@ -44,14 +44,14 @@ GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
 MIG = re.compile(r"nvidia\.com/mig-(.+)")
 FRACTION, FRACTION_MEMORY, FRACTION_DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"
-"""Annotations of pods by KAI and Run:ai."""
+"""Pod annotations of KAI and Run:ai."""
 RESERVATIONS = ("runai-reservation", "kai-resource-reservation")
-"""Namespaces of the pods that hold devices for others which share them."""
+"""Namespaces of the pods that reserve devices for the pods which share them."""
 PERCENT = 100
 
 
 class _Virtual(NamedTuple):
-    """Resources of a scheme with virtual GPUs; annotations in which nodes list devices, and pods theirs."""
+    """Names of the resources and annotations of a scheme with virtual GPUs."""
 
     number: str
     memory: str
@@ -61,7 +61,7 @@ class _Virtual(NamedTuple):
     allocated: str
 
     def asked(self, requests: Requests) -> Requests:
-        """Return what is asked for of the scheme."""
+        """Return the requests that belong to the scheme."""
         return {name: requests[name] for name in self[:4] if requests.get(name)}
 
 
@@ -83,14 +83,14 @@ VOLCANO = _Virtual(
 )
 VIRTUAL = (HAMI, VOLCANO)
 OF_HAMI = (HAMI.memory, HAMI.percent)
-"""Where any node lists devices for HAMi, it puts shares on such nodes only."""
+"""Resources that HAMi places only on nodes that list devices, if any node does."""
 MEMORY_OF_ONE = {
     "aliyun.com/gpu-mem": ("aliyun.com/gpu-count", "ALIYUN_COM_GPU_MEM_IDX"),
     "volcano.sh/gpu-memory": ("volcano.sh/gpu-number", "volcano.sh/gpu-index"),
 }
-"""Memory of one device → the resource of nodes that counts these, and the annotation with a pod's device."""
+"""Resource for memory of one device → resource that counts devices, and annotation with a pod's device."""
 OTHER_SCHEMES = re.compile(r"tencent\.com/vcuda-.+|elasticgpu\.io/.+|alibabacloud\.com/gpu-.+")
-"""Parts of GPUs of which it is not clear that they are of one device; they are planned as amounts."""
+"""Parts of GPUs that may belong to several devices; they are planned as amounts."""
 _PARTS = {*MEMORY_OF_ONE, *(name for scheme in VIRTUAL for name in scheme[1:4])}
 _CONSUMED = {
     *_PARTS,
@@ -100,14 +100,14 @@ _CONSUMED = {
 
 
 class Wish(NamedTuple):
-    """What a pod asks for of GPUs.
+    """The GPU request of a pod, before memory is converted to a share of a device.
 
     Attributes
     ----------
     through
-        The resource by which nodes offer it.
+        The resource with which nodes offer it.
     ask
-        What it is, but for memory.
+        The demand, unless it is given as memory.
     memory, cores
         Amount of the memory of one device in the unit of the scheme, and thousandths of its cores.
     """
@@ -119,12 +119,12 @@ class Wish(NamedTuple):
 
 
 def is_device(resource: str, keep_partitions: bool) -> bool:
-    """Return whether a resource is one of GPUs that are planned as devices."""
+    """Return whether a resource stands for GPUs that are planned as devices."""
     return resource in _CONSUMED or (not keep_partitions and MIG.fullmatch(resource) is not None)
 
 
 def asks_for_part(pod: Pod, keep_partitions: bool) -> bool:
-    """Return whether a pod asks for a share or a partition of a GPU."""
+    """Return whether a pod requests a share or a partition of a GPU."""
     if {FRACTION, FRACTION_MEMORY} & (pod.metadata.annotations or {}).keys():
         return True
     return any(
@@ -134,17 +134,17 @@ def asks_for_part(pod: Pod, keep_partitions: bool) -> bool:
 
 
 def reserves(pod: Pod) -> bool:
-    """Return whether a pod only holds a device for those that share it."""
+    """Return whether a pod only reserves a device for the pods that share it."""
     return pod.metadata.namespace in RESERVATIONS
 
 
 def wish_of(pod: Pod, keep_partitions: bool) -> Wish | None:
-    """Return what a pod asks for of GPUs; None if it asks for none.
+    """Return the GPU request of a pod; None if it has none.
 
     Raises
     ------
     Unclear
-        If this is not whole devices, one share, or one partition.
+        If this is neither whole devices, nor one share, nor one partition.
     """
     requests = pod.requests
     wishes = [
@@ -153,10 +153,10 @@ def wish_of(pod: Pod, keep_partitions: bool) -> Wish | None:
         *(_of_memory(requests, memory) for memory in MEMORY_OF_ONE),
         *([] if keep_partitions else _of_partitions(requests)),
     ]
-    found = [wish for wish in wishes if wish is not None]
-    if len(found) > 1:
+    requested = [wish for wish in wishes if wish is not None]
+    if len(requested) > 1:
         raise Unclear("asks for GPUs in several ways at once")
-    return found[0] if found else None
+    return requested[0] if requested else None
 
 
 def _whole(amount: Fraction, what: str) -> int:
@@ -183,7 +183,7 @@ def _part(share: int) -> Ask:
 
 
 def _of_virtual(pod: Pod, requests: Requests, scheme: _Virtual) -> Wish | None:
-    """Return what a pod asks for by virtual GPUs; of memory and cores the larger part counts."""
+    """Return a pod's request for virtual GPUs; the larger part of memory and cores counts."""
     asked = scheme.asked(requests)
     if not asked:
         return None
@@ -222,25 +222,25 @@ def _of_partitions(requests: Requests) -> Iterable[Wish]:
 
 
 def gpus_of(node: Node, keep_partitions: bool) -> Gpus:
-    """Return the devices of a node.
+    """Return the GPUs of a node, with their geometry and sizes.
 
     Raises
     ------
     Unclear
-        If it does not say how many there are, or how they are partitioned.
+        If their number or geometry is unknown.
     """
-    there = {name: int(amount) for name, amount in node.status.allocatable.items()}
-    count, sizes, names = _by_schemes(node, there)
+    allocatable = {name: int(amount) for name, amount in node.status.allocatable.items()}
+    count, sizes, names = _by_schemes(node, allocatable)
     partitions = {} if keep_partitions else partitions_of(node)
     parted = partitions or (not keep_partitions and node.labels.get("nvidia.com/mig.strategy") == "mixed")
     geometry = geometry_of(node.labels.get(PRODUCT, ""), partitions.keys()) if parted else None
     if partitions and geometry is None:
         raise Unclear(unknown_partitions(node))
-    listed, whole = _label(node, "nvidia.com/gpu.count"), there.get(GPU, 0)
+    listed, whole = _label(node, "nvidia.com/gpu.count"), allocatable.get(GPU, 0)
     if geometry is not None:
         count = count or max(listed, whole + fewest_devices(geometry, partitions))
     elif not count:
-        # Virtual GPUs are more than the devices of the node; turns on devices are counted as they are.
+        # There are more virtual GPUs than devices; time slices of devices are counted as they are.
         count = whole if is_time_sliced(node) else min(whole, listed or whole)
     check_count(count)
     memory = _label(node, "nvidia.com/gpu.memory")
@@ -248,21 +248,21 @@ def gpus_of(node: Node, keep_partitions: bool) -> Gpus:
 
 
 def partitions_of(node: Node) -> dict[str, int]:
-    """Return how many partitions of each profile a node has."""
-    found = {MIG.fullmatch(name): int(amount) for name, amount in node.status.allocatable.items()}
-    return {match[1]: amount for match, amount in found.items() if match is not None and amount}
+    """Return the number of partitions of each profile on a node."""
+    profiles = {MIG.fullmatch(name): int(amount) for name, amount in node.status.allocatable.items()}
+    return {match[1]: amount for match, amount in profiles.items() if match is not None and amount}
 
 
 def unknown_partitions(node: Node) -> str:
-    """Say which partitions a node has whose geometry is not known; nothing where it is."""
+    """Return a text with the partitions of a node whose geometry is unknown; empty if it is known."""
     partitions, product = partitions_of(node), node.labels.get(PRODUCT, "")
     if not partitions or geometry_of(product, partitions.keys()) is not None:
         return ""
     return f"has {', '.join(partitions)} of {product or 'an unnamed GPU'}"
 
 
-def _by_schemes(node: Node, there: Mapping[str, int]) -> tuple[int, dict[str, int], list[str]]:
-    """Return how many devices the sharing schemes list, what one has in the unit of each, and their names."""
+def _by_schemes(node: Node, allocatable: Mapping[str, int]) -> tuple[int, dict[str, int], list[str]]:
+    """Return the number of devices that sharing schemes list, their size by unit, and their names."""
     count, sizes, names = 0, dict[str, int](), list[str]()
     for scheme in VIRTUAL:
         text = (node.metadata.annotations or {}).get(scheme.register)
@@ -272,19 +272,19 @@ def _by_schemes(node: Node, there: Mapping[str, int]) -> tuple[int, dict[str, in
             count += len(listed)
             names += [name for name, _ in listed]
             sizes |= {scheme.memory: memory.pop()} if len(memory) == 1 else {}
-        elif scheme is not HAMI and there.get(scheme.number):
+        elif scheme is not HAMI and allocatable.get(scheme.number):
             raise Unclear(f"has {scheme.number}, but no annotation {scheme.register} that lists its devices")
     for unit, (counts, _) in MEMORY_OF_ONE.items():
-        devices = there.get(counts, 0)
+        devices = allocatable.get(counts, 0)
         count += devices
-        # The schedulers divide so too.
-        if devices and there.get(unit, 0) >= devices:
-            sizes[unit] = there[unit] // devices
+        # As the schedulers do.
+        if devices and allocatable.get(unit, 0) >= devices:
+            sizes[unit] = allocatable[unit] // devices
     return count, sizes, names
 
 
 def is_time_sliced(node: Node) -> bool:
-    """Return whether the GPUs that a node offers are turns on devices."""
+    """Return whether the GPUs that a node offers are time slices of devices."""
     return _label(node, "nvidia.com/gpu.replicas") > 1
 
 
@@ -294,27 +294,27 @@ def _label(node: Node, name: str) -> int:
 
 
 def _registered(text: str, annotation: str) -> list[tuple[str, int]]:
-    """Return name and memory of each healthy device that an annotation of virtual GPUs lists.
+    """Return name and memory of each healthy device in the annotation of a scheme with virtual GPUs.
 
     Newer versions write JSON; older ones a colon after each device, and its fields between commas: id, number
-    of virtual GPUs, memory, then others of which one says whether it is healthy.
+    of virtual GPUs, memory, then others, one of which is its health.
     """
     try:
         if text.lstrip().startswith("["):
             healthy = [d for d in json.loads(text) if d.get("health", True) is not False]
-            found = [(str(device.get("id", "")), int(device["devmem"])) for device in healthy]
+            devices = [(str(device.get("id", "")), int(device["devmem"])) for device in healthy]
         else:
             rows = [device.split(",") for device in text.split(":") if device.strip()]
-            found = [(row[0], int(row[2])) for row in rows if "false" not in row[3:]]
+            devices = [(row[0], int(row[2])) for row in rows if "false" not in row[3:]]
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-        found = []
-    if not found or min(memory for _, memory in found) < 1:
+        devices = []
+    if not devices or min(memory for _, memory in devices) < 1:
         raise Unclear(f"has an annotation {annotation} that lists no devices")
-    return found
+    return devices
 
 
 def offers(node: Node, gpus: Gpus, wish: Wish) -> bool:
-    """Return whether a node may have what a pod asks for; one without GPUs need not be told apart."""
+    """Return whether a node may satisfy a GPU request; true for a node without GPUs."""
     if not gpus.count:
         return True
     if wish.ask.profile:
@@ -326,50 +326,50 @@ def offers(node: Node, gpus: Gpus, wish: Wish) -> bool:
 
 
 def devices_of(pod: Pod, wish: Wish, gpus: Gpus) -> tuple[int, ...]:
-    """Return the devices of its node that a pod says it has; none if it does not, or they are not there."""
+    """Return the devices that a pod's annotations name; empty if they name none or unknown ones."""
     annotations = pod.metadata.annotations or {}
     if wish.through in MEMORY_OF_ONE:
         text = annotations.get(MEMORY_OF_ONE[wish.through][1], "")
-        found = [int(text)] if re.fullmatch(r"[0-9]{1,3}", text) and int(text) < gpus.count else []
+        indices = [int(text)] if re.fullmatch(r"[0-9]{1,3}", text) and int(text) < gpus.count else []
     else:
         # A colon follows each device, and a semicolon each container; the first field is the name.
         listed = (part for s in VIRTUAL for part in re.split("[:;]", annotations.get(s.allocated, "")))
         names = [part.partition(",")[0] for part in listed if part.strip()]
         known = {name: index for index, name in enumerate(gpus.names)}
-        found = [known[name] for name in names if name in known]
-        found = found if len(found) == len(names) else []
-    return tuple(found)
+        indices = [known[name] for name in names if name in known]
+        indices = indices if len(indices) == len(names) else []
+    return tuple(indices)
 
 
 def parts_as_amounts(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     """Return the pods that hold or wait for parts of GPUs which are planned as amounts, by resource."""
-    found: dict[str, list[Pod]] = {}
+    by_resource: dict[str, list[Pod]] = {}
     for pod in pods:
         if pod.node is not None or pod.waits:
             for name, amount in pod.requests.items():
                 if amount and OTHER_SCHEMES.fullmatch(name):
-                    found.setdefault(name, []).append(pod)
-    return found
+                    by_resource.setdefault(name, []).append(pod)
+    return by_resource
 
 
 class ClusterDevices:
-    """GPUs of nodes as devices, and what pods ask for of them.
+    """The GPUs of all nodes as single devices, and the demands of pods for them.
 
     Parameters
     ----------
     nodes, pods
-        All that are listed.
+        All nodes and pods of the cluster.
     keep_partitions
-        Whether partitions are resources, as nodes have them.
+        Whether partitions are resources, as they are now.
 
     Attributes
     ----------
     unclear
-        Identity of a pod → why it is not clear what it asks for.
+        Identity of a pod → why its demand is not clear.
     out
-        Node → why it is not clear what is left of its devices.
+        Node → why the residual capacity of its devices is not clear.
     gpus
-        Node → its devices; those that are out are not among them.
+        Node → its devices, without the nodes in `out`.
     """
 
     def __init__(self, nodes: Sequence[Node], pods: Sequence[Pod], keep_partitions: bool) -> None:
@@ -399,18 +399,18 @@ class ClusterDevices:
 
     @staticmethod
     def needed(pods: Iterable[Pod], keep_partitions: bool) -> bool:
-        """Return whether any pod asks for a part of a GPU."""
+        """Return whether any pod requests a part of a GPU."""
         return any(asks_for_part(pod, keep_partitions) for pod in pods)
 
     def _leave_out(self, pods: Sequence[Pod]) -> None:
-        """Leave out the nodes whose devices do not hold what their pods hold."""
-        held: dict[str, list[Pod]] = defaultdict(list)
+        """Exclude the nodes whose devices cannot hold what their pods demand."""
+        pods_on: dict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
             if pod.node in self.gpus:
-                held[pod.node].append(pod)
-        for name, there in held.items():
+                pods_on[pod.node].append(pod)
+        for name, pods_here in pods_on.items():
             try:
-                holdings = self.held_on(name, there)
+                holdings = self.held_on(name, pods_here)
                 if taken(self.gpus[name], holdings, []) is None:
                     raise Unclear("has devices that do not hold what its pods ask for")
                 if are_known(self.gpus[name], holdings):
@@ -421,47 +421,47 @@ class ClusterDevices:
             self.gpus.pop(name, None)
 
     def is_device(self, resource: str) -> bool:
-        """Return whether a resource is one of GPUs that are planned as devices."""
+        """Return whether a resource stands for GPUs that are planned as devices."""
         return is_device(resource, self.keep_partitions)
 
     def held_on(self, node: str, pods: Iterable[Pod]) -> list[Holding]:
-        """Return what pods hold of the devices of a node, those that hold any.
+        """Return the devices that pods hold on a node, one entry for each pod that holds any.
 
         Raises
         ------
         Unclear
-            If this cannot be said of one of them.
+            If this is not clear for one of them.
         """
-        found = []
+        holdings = []
         for pod in pods:
             wish = self._wish(pod)
             if wish is not None:
                 ask = self._ask(wish, self.gpus[node])
                 devices = devices_of(pod, wish, self.gpus[node])
                 right = not ask.profile and len(set(devices)) == len(devices) == (ask.whole or 1)
-                found.append(Holding(ask, devices if right else ()))
-        return found
+                holdings.append(Holding(ask, devices if right else ()))
+        return holdings
 
     def devices_of(self, pod: Pod) -> tuple[int, ...]:
-        """Return the devices that a pod has; none where that is not known, or what is said does not fit."""
+        """Return the devices that a pod holds; empty if unknown or inconsistent."""
         if pod.node not in self._known or self.wish(pod) is None:
             return ()
         return self.held_on(pod.node, [pod])[0].devices
 
     def ask_of(self, pod: Pod, nodes: frozenset[str], planned: frozenset[str]) -> Ask | None:
-        """Return what a pod asks for on whichever node; None if for no GPU.
+        """Return a pod's demand for devices, which is the same on all nodes; None if it demands no GPU.
 
         Parameters
         ----------
         nodes
-            Those that it may use.
+            The nodes that it may use.
         planned
-            All that take pods.
+            All nodes that accept pods.
 
         Raises
         ------
         Unclear
-            If that cannot be said, or no node has such a thing.
+            If it is not clear, or no node has such devices.
         """
         wish = self._wish(pod)
         if wish is None:
@@ -471,22 +471,22 @@ class ClusterDevices:
             self._there.add(wish.ask.profile)
         if not wish.memory:
             return wish.ask
-        # Thousands of pods ask for the same on the same nodes.
+        # Thousands of pods have the same demand on the same nodes.
         if (wish, nodes) not in self._asked:
             self._asked[wish, nodes] = self._asks_on(wish, nodes)
         return the_same(self._asked[wish, nodes] | self._asks_on(wish, [pod.node] if pod.node else []))
 
     def _asks_on(self, wish: Wish, nodes: Iterable[str]) -> frozenset[Ask]:
-        # In one order, for the first that is unclear is the one that is named.
-        there = (self.gpus[name] for name in sorted(nodes) if name in self.gpus)
-        return frozenset(self._ask(wish, gpus) for gpus in there if gpus.count)
+        # In sorted order, because the first unclear node is the one that the error names.
+        available = (self.gpus[name] for name in sorted(nodes) if name in self.gpus)
+        return frozenset(self._ask(wish, gpus) for gpus in available if gpus.count)
 
     def wish(self, pod: Pod) -> Wish | None:
-        """Return what a pod asks for of GPUs, if that is clear."""
+        """Return the GPU request of a pod; None if it has none or it is not clear."""
         return self._wishes.get(id(pod))
 
     def offering(self, wish: Wish, nodes: frozenset[str]) -> frozenset[str]:
-        """Return those of the nodes that may have what a pod asks for."""
+        """Return those of the nodes that may satisfy a GPU request."""
         listing = wish.through in OF_HAMI and any(gpus.names for gpus in self.gpus.values())
         return frozenset(
             name
@@ -528,20 +528,20 @@ class ClusterDevices:
 
     @cached_property
     def geometries(self) -> set[str]:
-        """The geometries of the devices."""
+        """The names of the geometries of all devices."""
         return {gpus.geometry for gpus in self.gpus.values() if gpus.geometry}
 
     def worth(self, ask: Ask) -> Fraction:
-        """Return how many GPUs an ask is."""
+        """Return the number of GPUs that a demand is worth."""
         return Fraction(worth(ask, self.geometries))
 
     def document(self, node: str, others: Iterable[Pod], planned: Iterable[Pod]) -> dict[str, Any]:
-        """Return the field of a server that has the devices of a node."""
-        found = self.gpus[node].document(self.held_on(node, others), self.held_on(node, planned))
-        return {} if found is None else {"devices": found}
+        """Return the field of a server with the devices of a node."""
+        devices = self.gpus[node].document(self.held_on(node, others), self.held_on(node, planned))
+        return {} if devices is None else {"devices": devices}
 
     def sentences(self, asks: Iterable[Ask]) -> Iterator[str]:
-        """Say how devices are planned of which the planned pods ask for this."""
+        """Yield the assumptions on devices for the demands of the planned pods."""
         exact = all(
             WHOLE * part == share * size
             for (_, size), shares in self._shares.items()
@@ -552,7 +552,7 @@ class ClusterDevices:
             yield "A share is the part of the memory, or of the cores where a pod asks for more of these."
 
     def left_out(self, unclear: Mapping[str, str]) -> Iterator[str]:
-        """Say which nodes, and which pods of these, are left out for their GPUs."""
+        """Yield notes on the nodes and pods that are left out because of their GPUs."""
         if unclear:
             are = counted(len(unclear), "pod is", "pods are")
             yield (

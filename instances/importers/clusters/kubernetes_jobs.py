@@ -1,4 +1,4 @@
-"""Jobs of pods: those of one owner, in groups of the same requests and nodes, and their workloads.
+"""Jobs of pods: pods of one owner in groups of equal requests and nodes, and their workloads.
 
 The workload, the object that the pods belong to, decides whether a job that runs may be stopped and
 moved.
@@ -30,7 +30,7 @@ JOB_LABELS = (
     "batch.kubernetes.io/job-name",
     "job-name",
 )
-"""Labels that name the job of a pod, the widest job first."""
+"""Labels that name the job of a pod, the outermost job first."""
 ROLE_LABELS = (
     "training.kubeflow.org/replica-type",
     "jobset.sigs.k8s.io/replicatedjob-name",
@@ -38,7 +38,7 @@ ROLE_LABELS = (
     "ray.io/node-type",
     "replica-type",
 )
-"""Labels that name the part that a pod has in its job."""
+"""Labels that name the role of a pod in its job."""
 INDEPENDENT = ("ReplicaSet", "ReplicationController")
 """Kinds of owner whose pods need not run at the same time."""
 LONGEST_NAME = 150
@@ -46,22 +46,22 @@ LONGEST_NAME = 150
 
 @dataclass
 class PodGroup:
-    """Pods that are alike: as many tasks of one demand.
+    """Pods of a job with equal demand, which become tasks of one group.
 
     Parameters
     ----------
     role
-        What the pods are called in their job.
+        The name of the group in the job.
     requests
-        What each of them reserves.
+        The requests of each pod.
     nodes
-        The nodes that each of them may use.
+        The nodes that each pod may use.
     ask
-        What each of them asks for of single devices.
+        The demand of each pod for single devices.
     pods
         The pods themselves.
     models
-        The GPU models that it runs on and stays on, where the pods do not name any.
+        The GPU models to which running pods are restricted, if they name none.
     """
 
     role: str
@@ -72,7 +72,7 @@ class PodGroup:
     models: tuple[str, ...] = ()
 
     def current(self, nodes: frozenset[str]) -> dict[str, int]:
-        """Return how many of the pods are on each of these nodes."""
+        """Return the number of pods of the group on each of these nodes."""
         placed = Counter(pod.node for pod in self.pods)
         return {name: count for name, count in sorted(placed.items(), key=str) if name and name in nodes}
 
@@ -84,13 +84,13 @@ class PodJob:
     Parameters
     ----------
     name
-        Namespace and name, shortened where they are very long.
+        Namespace and name, shortened if very long.
     gpu_model
-        The one that all its pods ask for in their node selector, or those of all nodes that they may use.
+        The model that all pods select by their node selector, or the models of all nodes that they may use.
     groups
-        Its groups of pods, each name once.
+        Its groups of pods, with unique names.
     part
-        `runs` or `waits`, where a job runs in part and these are the pods that do so; else empty.
+        `runs` or `waits` for the running or waiting part of a job that runs in part; else empty.
     """
 
     name: str
@@ -105,12 +105,12 @@ class PodJob:
 
     @property
     def priority(self) -> int | None:
-        """The highest priority of its pods, as their PriorityClass gives it."""
+        """The highest priority of its pods, as given by their PriorityClass."""
         return max((pod.spec.priority for pod in self.pods if pod.spec.priority is not None), default=None)
 
 
 def is_unplanned(pod: Pod) -> bool:
-    """Return whether a pod belongs to the node or the cluster itself, or is about to end."""
+    """Return whether a pod belongs to the node or the cluster system, or is being deleted."""
     owner = pod.owner
     return (
         (owner is not None and owner.kind in ("DaemonSet", "Node"))
@@ -127,20 +127,20 @@ def jobs_of(
     allowed: Callable[[Pod, str | None], frozenset[str]],
     asks: Mapping[int, Ask | None],
 ) -> list[PodJob]:
-    """Return the jobs that pods make.
+    """Return the jobs that pods belong to.
 
     Parameters
     ----------
     pods
-        Those that are planned.
+        The pods that are planned.
     gpu_label
         The node label with the GPU model; a job whose pods all select one model by it has that model.
     gpu_models
         Node → its GPU model.
     allowed
-        Pod and a label of its node selector that is to be left out → the nodes that it may use.
+        Function of a pod and an ignored label of its node selector that returns the nodes that it may use.
     asks
-        Identity of a pod → what it asks for of single devices.
+        Identity of a pod → its demand for single devices.
     """
     members: dict[tuple[str, ...], list[Pod]] = defaultdict(list)
     for pod in pods:
@@ -149,7 +149,7 @@ def jobs_of(
     names = numbered((_shortened(f"{key[0]}/{key[-1]}") for key in members), "{} ({})")
     for name, own in zip(names, members.values(), strict=True):
         models = {(pod.spec.nodeSelector or {}).get(gpu_label) for pod in own}
-        # A pod stays where it is when the label of its node changes.
+        # A pod keeps its node when the node's label changes.
         models |= {gpu_models.get(pod.node) for pod in own if pod.node is not None}
         model = models.pop() if len(models) == 1 else None
         usable = [allowed(pod, gpu_label if model else None) for pod in own]
@@ -158,30 +158,30 @@ def jobs_of(
 
 
 def in_parts(jobs: Sequence[PodJob], nodes: Collection[str]) -> list[PodJob]:
-    """Return jobs in which either all pods are on these nodes, or none.
+    """Split each job that runs in part into its running and its waiting pods.
 
-    What runs of a job keeps its place whatever becomes of the rest; the rest starts together or not at all.
+    The running pods keep their places independently of the rest; the rest starts together or not at all.
     """
-    found = []
+    parts = []
     for job in jobs:
-        there = {id(pod) for pod in job.pods if pod.node in nodes}
-        if len(there) in (0, len(job.pods)):
-            found.append(job)
+        on_nodes = {id(pod) for pod in job.pods if pod.node in nodes}
+        if len(on_nodes) in (0, len(job.pods)):
+            parts.append(job)
             continue
         for part, form in (("runs", "{}"), ("waits", "{} (waits)")):
             groups = [
-                replace(group, pods=[pod for pod in group.pods if (id(pod) in there) == (part == "runs")])
+                replace(group, pods=[pod for pod in group.pods if (id(pod) in on_nodes) == (part == "runs")])
                 for group in job.groups
             ]
             kept = [group for group in groups if group.pods]
-            found.append(replace(job, name=form.format(job.name), groups=kept, part=part))
-    for job, name in zip(found, list(numbered((job.name for job in found), "{} ({})")), strict=True):
+            parts.append(replace(job, name=form.format(job.name), groups=kept, part=part))
+    for job, name in zip(parts, list(numbered((job.name for job in parts), "{} ({})")), strict=True):
         job.name = name
-    return found
+    return parts
 
 
 def key_of(pod: Pod) -> tuple[str, ...]:
-    """Return what the pods of one job share: namespace, kind of grouping, and the job's name last."""
+    """Return a key that the pods of one job share: namespace, kind of grouping, and the job's name last."""
     namespace = pod.metadata.namespace
     for label in JOB_LABELS:
         if pod.labels.get(label):
@@ -201,14 +201,14 @@ def _shortened(name: str) -> str:
 def _groups(
     pods: Sequence[Pod], nodes: Sequence[frozenset[str]], asks: Sequence[Ask | None]
 ) -> list[PodGroup]:
-    """Return the pods in groups of equal demand, with names that each stand once."""
-    found: dict[tuple[object, ...], PodGroup] = {}
+    """Return the pods in groups of equal demand, with unique names."""
+    by_demand: dict[tuple[object, ...], PodGroup] = {}
     for pod, usable, ask in zip(pods, nodes, asks, strict=True):
         role = next((pod.labels[label] for label in ROLE_LABELS if pod.labels.get(label)), "pods")
         requests = pod.requests
         key = (role, tuple(sorted(requests.items())), usable, ask)
-        found.setdefault(key, PodGroup(role, requests, usable, ask)).pods.append(pod)
-    groups = list(found.values())
+        by_demand.setdefault(key, PodGroup(role, requests, usable, ask)).pods.append(pod)
+    groups = list(by_demand.values())
     for group, role in zip(groups, list(numbered((group.role for group in groups), "{}-{}")), strict=True):
         group.role = role
     return groups
@@ -217,7 +217,7 @@ def _groups(
 OPERATOR = "training.kubeflow.org/job-name"
 OPERATED = ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob")
 REPLICA_TYPES = {"ps": "PS", **{name.lower(): name for name in ("Master", "Worker", "Launcher", "Chief")}}
-"""Label of a pod with its part → what the object calls the part."""
+"""Value of a replica-type label → name of the replica type in the object."""
 JOB_SET, PART_OF_SET = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name"
 KUEUE = "kueue.x-k8s.io/"
 OWNERS = {
@@ -225,19 +225,19 @@ OWNERS = {
     ("apps", "StatefulSet"): "statefulsets.apps",
     **{("kubeflow.org", kind): f"{kind.lower()}s.kubeflow.org" for kind in OPERATED},
 }
-"""Group and kind of an owner → what kubectl calls it."""
+"""API group and kind of an owner → its resource name for kubectl."""
 SUSPENDED = ("jobs.batch", "jobsets.jobset.x-k8s.io", *(f"{kind.lower()}s.kubeflow.org" for kind in OPERATED))
-"""What can be suspended: its pods end, and others start when it is resumed."""
+"""Resources that can be suspended: their pods end, and others start when they are resumed."""
 KEPT = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     "karpenter.sh/do-not-disrupt": "true",
     "karpenter.sh/do-not-evict": "true",
 }
-"""Annotations by which pods ask not to be moved."""
+"""Annotations that forbid the eviction of pods."""
 
 
 def workload_of(job: PodJob) -> Workload | None:
-    """Return the object that the pods of a job belong to, or the pod itself; None if it has no plain name."""
+    """Return the Kubernetes object that the pods of a job belong to; None if its name is not plain."""
     pod = job.pods[0]
     labels, parts = pod.labels, {}
     if any(label.startswith("trainer.kubeflow.org/") for label in labels):
@@ -259,13 +259,13 @@ def workload_of(job: PodJob) -> Workload | None:
 
 
 def _parts(job: PodJob, label: str) -> dict[str, str]:
-    """Return group → its part of the object, of groups that say it."""
-    found = {}
+    """Return group → part of the object, for the groups whose label names a part."""
+    part_of = {}
     for group in job.groups:
         part = group.pods[0].labels.get(label)
         if part:
-            found[group.role if len(job.groups) > 1 else ONLY_GROUP] = REPLICA_TYPES.get(part.lower(), part)
-    return found
+            part_of[group.role if len(job.groups) > 1 else ONLY_GROUP] = REPLICA_TYPES.get(part.lower(), part)
+    return part_of
 
 
 def _of_owner(pod: Pod) -> tuple[str, str]:
@@ -282,7 +282,7 @@ def _of_owner(pod: Pod) -> tuple[str, str]:
 
 
 def why_it_stays(job: PodJob, workload: Workload | None) -> str | None:
-    """Say why a job that runs is not to be moved; None if it may be."""
+    """Return why a running job may not be moved; None if it may."""
     annotations = [pod.metadata.annotations or {} for pod in job.pods]
     if any(notes.get(name) == value for notes in annotations for name, value in KEPT.items()):
         return "ask by an annotation not to be evicted"

@@ -1,9 +1,9 @@
-"""Nodes and pods under the names that Kubernetes gives their fields, and the options of the importer.
+"""Data model of Kubernetes nodes and pods, with their field names, and the options of the importer.
 
 Objects of the core API, version v1, as ``kubectl get … -o json`` prints them; fields that are not named
 here are not used.
 
-The options say which labels and resources are taken for GPUs if nothing else is asked.
+The defaults of the options give the labels and resources that count as GPUs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .device_sharing import Mig
 from .job_values import Running, Spread, Value
 
 Requests = dict[str, Fraction]
-"""Resource as Kubernetes names it → amount in its base unit: cores, bytes or pieces."""
+"""Kubernetes resource → amount in its base unit: cores, bytes or pieces."""
 
 _BINARY = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -35,18 +35,18 @@ _QUANTITY = re.compile(
     r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?[0-9]{1,2})?"
 )
 ENDED = ("Succeeded", "Failed")
-"""Phases of pods that hold nothing any more."""
+"""Phases of pods that have ended and hold no resources."""
 _LONGEST = 60
 _LARGEST = 2**63
 
 
 def parse_quantity(text: str) -> Decimal:
-    """Return exactly what a quantity such as ``3920m``, ``16Gi``, ``1.5e3`` or ``8`` says, in base units.
+    """Return the exact value of a quantity such as ``3920m``, ``16Gi``, ``1.5e3`` or ``8``, in base units.
 
     Raises
     ------
     ValueError
-        If it is not one, or larger than Kubernetes allows.
+        If it is not a quantity, or larger than Kubernetes allows.
     """
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
@@ -97,7 +97,7 @@ class _Resources(Part):
         return self
 
     def amounts(self) -> Requests:
-        """Return what is requested; a resource with only a limit requests that much."""
+        """Return the requested amounts; a resource with only a limit requests that much."""
         both = {**(self.limits or {}), **(self.requests or {})}
         return {name: Fraction(amount) for name, amount in both.items()}
 
@@ -198,7 +198,7 @@ class Node(Part):
 
     @property
     def ready(self) -> bool:
-        """Whether the node says that it is ready, or says nothing."""
+        """Whether the node reports that it is ready, or has no such condition."""
         return all(c.status == "True" for c in self.status.conditions or () if c.type == "Ready")
 
 
@@ -212,7 +212,7 @@ class Owner(Part):
 
     @property
     def group(self) -> str:
-        """The group of its API; empty where that is the core, or not said."""
+        """The API group of the owner; empty for the core group or if it is not given."""
         return (self.apiVersion or "").rpartition("/")[0]
 
 
@@ -266,30 +266,30 @@ class Pod(Part):
 
     @property
     def owner(self) -> Owner | None:
-        """What manages the pod, if anything does."""
+        """The controller that manages the pod, None without one."""
         return next((owner for owner in self.metadata.ownerReferences or () if owner.controller), None)
 
     @property
     def node(self) -> str | None:
-        """The node whose resources the pod holds."""
+        """The node whose resources the pod holds, None without one."""
         return (self.spec.nodeName or None) if self.status.phase not in ENDED else None
 
     @property
     def waits(self) -> bool:
-        """Whether the pod still has to be given a node."""
+        """Whether the pod is pending without a node."""
         return not self.spec.nodeName and self.status.phase in ("Pending", None)
 
     @property
     def is_gated(self) -> bool:
-        """Whether the scheduler does not look at the pod until others have lifted its scheduling gates."""
+        """Whether the pod waits behind closed scheduling gates, so that the scheduler ignores it."""
         return self.waits and bool(self.spec.schedulingGates)
 
     @cached_property
     def requests(self) -> Requests:
-        """What the scheduler reserves for the pod.
+        """The amounts that the scheduler reserves for the pod.
 
-        The larger of what its containers take together and of what each init container takes while it runs,
-        beside the sidecars (init containers that restart always) started before it; then the overhead.
+        The maximum of the sum of its containers and of each init container, in both cases together with the
+        sidecars (init containers that always restart) started before; plus the overhead.
         """
         sidecars: Requests = {}
         starting: Requests = {}
@@ -325,12 +325,12 @@ def is_bytes(resource: str) -> bool:
 
 
 def total(amounts: Iterable[Mapping[str, Fraction]]) -> Requests:
-    """Return the sum by resource."""
-    found: Requests = defaultdict(Fraction)
+    """Return the sum of some requests by resource."""
+    sums: Requests = defaultdict(Fraction)
     for part in amounts:
         for name, amount in part.items():
-            found[name] += amount
-    return dict(found)
+            sums[name] += amount
+    return dict(sums)
 
 
 def _largest(first: Requests, second: Requests) -> Requests:
@@ -348,14 +348,14 @@ MODEL_LABELS = (
     "karpenter.azure.com/sku-gpu-name",
     "cloud.google.com/gke-tpu-accelerator",
 )
-"""Labels with the GPU model, by the operators of makers and by clouds."""
+"""Labels with the GPU model, set by vendors' operators and by clouds."""
 MACHINE = "node.kubernetes.io/instance-type"
-"""Stands for the GPU model where no label has it."""
+"""Label with the machine type, which stands for the GPU model if no label gives it."""
 GPU = re.compile(
     r"(.*/)?(gpu|gpu\.shared|mig-.+)|gpu\.intel\.com/.+|google\.com/tpu|habana\.ai/gaudi"
     r"|aws\.amazon\.com/neuron(core|device)?|huawei\.com/Ascend.+|cambricon\.com/mlu|hygon\.com/dcu"
 )
-"""Resources that count as GPUs unless an option names them; accelerators of other kinds are among them."""
+"""Resources that count as GPUs unless an option names them; other accelerators are included."""
 
 
 class KubernetesOptions(ImportOptions):

@@ -1,4 +1,4 @@
-"""Importer of Slurm: nodes and queue of a cluster in use, for consolidation, with the assumptions.
+"""Importer of Slurm: nodes and queue of a cluster in use as a consolidation instance.
 
 The nodes are what ``scontrol show nodes --json`` or ``sinfo --json`` prints, the jobs what ``squeue
 --json`` does; data_parser versions from Slurm 21.08 to 26.05 are read.
@@ -41,11 +41,11 @@ from .slurm_jobs import (
 from .slurm_nodes import read_nodes
 
 NAMED = 5
-"""So many jobs are named for what the plan does not look at."""
+"""Number of jobs that a note names."""
 
 
 def where(partitions: Sequence[str]) -> str:
-    """Say which partitions are asked for."""
+    """Return a phrase with the selected partitions; empty if all are."""
     return f" in partition {', '.join(partitions)}" if partitions else ""
 
 
@@ -54,7 +54,7 @@ def _names(jobs: Iterable[SlurmJob]) -> str:
 
 
 def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
-    """Say how the instance is made of the cluster."""
+    """Yield the assumptions under which the instance describes the cluster."""
     running = sum(bool(job.current) for job in cluster.jobs)
     which = "jobs that ask for a GPU" if options.choice == "gpu" else "all jobs"
     yield (
@@ -96,7 +96,7 @@ def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
 
 
 def _staying(cluster: Cluster) -> Iterator[str]:
-    """Name the jobs that cannot be moved."""
+    """Yield a note on the running jobs that cannot be moved."""
     stay = {job.name: why for job in cluster.jobs if job.current and (why := why_it_stays(job.record))}
     if stay:
         jobs = counted(len(stay), "running job stays where it is", "running jobs stay where they are")
@@ -104,7 +104,7 @@ def _staying(cluster: Cluster) -> Iterator[str]:
 
 
 def left_out(cluster: Cluster) -> Iterator[str]:
-    """Say which nodes and jobs are not in the instance."""
+    """Yield notes on the nodes and jobs that are not in the instance."""
     if cluster.out:
         out = counted(len(cluster.out), "node takes", "nodes take")
         are = "is" if len(cluster.out) == 1 else "are"
@@ -132,7 +132,7 @@ def left_out(cluster: Cluster) -> Iterator[str]:
 
 
 def why_nothing(cluster: Cluster) -> str:
-    """Say why none of the jobs that the queue lists is planned."""
+    """Return the reasons why no job of the queue is planned, with the number of jobs for each."""
     if not cluster.records:
         return "the queue is empty"
     reasons = Counter(_why_not(cluster, record) for record in cluster.records)
@@ -157,7 +157,7 @@ def _why_not(cluster: Cluster, record: JobRecord) -> str:
 
 
 def ignored(cluster: Cluster) -> Iterator[str]:
-    """Say what Slurm looks at and the plan does not, with the jobs' names."""
+    """Yield notes on the Slurm features that the plan ignores, with the names of the affected jobs."""
     jobs = list({id(job.record): job for job in cluster.jobs}.values())
     by_features = {id(job.record) for job in jobs if cluster.is_by_features(job)}
     named = [job for job in jobs if needed_nodes(job.record)]
@@ -180,10 +180,10 @@ def ignored(cluster: Cluster) -> Iterator[str]:
         ("is", "part of a heterogeneous job"): lambda r: r.het_job_id,
     }
     for (verb, what), has in wishes.items():
-        found = [job for job in jobs if has(job.record)]
-        if found:
-            which = counted(len(found), f"job {verb}", "jobs ask" if verb == "asks" else "jobs are")
-            yield f"{which} {what}, which the plan does not look at: {_names(found)}."
+        affected = [job for job in jobs if has(job.record)]
+        if affected:
+            which = counted(len(affected), f"job {verb}", "jobs ask" if verb == "asks" else "jobs are")
+            yield f"{which} {what}, which the plan does not look at: {_names(affected)}."
     yield from _about_rules(jobs)
     mixed = [
         node.name
@@ -196,11 +196,11 @@ def ignored(cluster: Cluster) -> Iterator[str]:
 
 
 def _about_rules(jobs: Sequence[SlurmJob]) -> Iterator[str]:
-    """Name the jobs whose QOS or partition has rules of its own, which these files do not have."""
+    """Yield notes on jobs with limits or preemption by QOS or partition, which the files do not contain."""
     qos: dict[str, list[SlurmJob]] = {}
     for job in jobs:
         qos.setdefault(job.record.qos or "", []).append(job)
-    named = [f"{name}: {_names(found)}" for name, found in qos.items() if name not in ("", "normal")]
+    named = [f"{name}: {_names(own)}" for name, own in qos.items() if name not in ("", "normal")]
     if named:
         yield f"Limits and preemption of a QOS are not in the source ({some(named)})."
     partitions = dict.fromkeys(",".join(job.record.partition) for job in jobs)
@@ -212,7 +212,7 @@ def _about_rules(jobs: Sequence[SlurmJob]) -> Iterator[str]:
 
 
 def _is_exclusive(record: JobRecord) -> bool:
-    """Return whether a job asks for whole nodes; older versions say so by sharing with none."""
+    """Return whether a job requests exclusive nodes; older versions express it by sharing with none."""
     flags = [value if isinstance(value, list) else [value] for value in (record.exclusive, record.shared)]
     return any(flag is True or flag == "true" for flag in flags[0]) or "none" in flags[1]
 
@@ -256,7 +256,7 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
 
 
 def _read_queue(path: Path) -> tuple[tuple[JobRecord, ...], LeftOut]:
-    """Return the valid jobs, and the others."""
+    """Return the valid jobs, and the rejected entries."""
     source = str(path)
     what = "has no 'jobs'; give what squeue --json prints"
     data = read_mapping(path, what)
@@ -271,13 +271,13 @@ def _read_queue(path: Path) -> tuple[tuple[JobRecord, ...], LeftOut]:
 
 
 def _name_of(job: Any) -> str:
-    """Return id and name of what may be a job; empty if it has none."""
-    found = (job.get("job_id"), job.get("name")) if isinstance(job, dict) else ()
-    return " ".join(one_line(str(word)) for word in found if isinstance(word, str | int) and word != "")
+    """Return id and name of an unvalidated job entry; empty if it has none."""
+    words = (job.get("job_id"), job.get("name")) if isinstance(job, dict) else ()
+    return " ".join(one_line(str(word)) for word in words if isinstance(word, str | int) and word != "")
 
 
 def _nodes_of(job: Any) -> list[str]:
-    """Return the nodes that what may be a job runs on; none if it has none, or they cannot be read."""
+    """Return the nodes of an unvalidated job entry; empty if it has none or they cannot be read."""
     nodes, state = (job.get("nodes"), job.get("job_state")) if isinstance(job, dict) else (None, None)
     if not isinstance(nodes, str) or (isinstance(state, str | list) and "RUNNING" not in state):
         return []

@@ -1,4 +1,4 @@
-"""The nodes and jobs of a Slurm cluster, and the servers and jobs of the instance that are made of them."""
+"""The nodes and jobs of a Slurm cluster, and their servers and jobs in the instance."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .slurm_nodes import SlurmDevices, SlurmNode, unknown_partitions
 
 MIB_PER_GIB = 1024
 MOST_APART = 50
-"""Of so many jobs each share is kept on a node of its own, where nothing else does."""
+"""Limit of the jobs for which a resource is added that keeps their shares on separate nodes."""
 
 
 class SlurmOptions(ImportOptions):
@@ -58,7 +58,7 @@ class SlurmOptions(ImportOptions):
 
 @dataclass(frozen=True)
 class Cluster:
-    """The nodes and jobs, and what is made of them; `unread` are nodes that hold invalid jobs."""
+    """The nodes and jobs of a cluster, and which of them are planned."""
 
     listed: tuple[SlurmNode, ...]
     records: tuple[JobRecord, ...]
@@ -67,49 +67,49 @@ class Cluster:
 
     @cached_property
     def devices(self) -> SlurmDevices | None:
-        """The GPUs as single devices, where any job asks for a part of one."""
+        """The GPUs as single devices, if any job demands a part of one; else None."""
         keep = self.options.mig == "keep" or bool(self.unknown_partitions)
         needed = SlurmDevices.needed(self.records, keep)
         return SlurmDevices(self.listed, self.records, keep) if needed else None
 
     @cached_property
     def unknown_partitions(self) -> dict[str, str]:
-        """Node → the partitions that it has, where a plan could change them if their geometry were known."""
+        """Node → its partitions of unknown geometry, which a plan cannot change."""
         if self.options.mig == "keep" or not SlurmDevices.needed(self.records, False):
             return {}
-        found = ((node.name, unknown_partitions(node)) for node in self.listed)
-        return {name: partitions for name, partitions in found if partitions}
+        by_node = ((node.name, unknown_partitions(node)) for node in self.listed)
+        return {name: partitions for name, partitions in by_node if partitions}
 
     def in_partition(self, partitions: Iterable[str]) -> bool:
-        """Return whether one of the partitions is asked for."""
+        """Return whether one of these partitions is selected by the options."""
         return not self.options.partitions or not set(self.options.partitions).isdisjoint(partitions)
 
     @cached_property
     def nodes(self) -> list[SlurmNode]:
-        """The nodes that take jobs."""
+        """The nodes that accept jobs."""
         unclear = self.unknown | (self.devices.out.keys() if self.devices is not None else set())
         usable = (node for node in self.listed if node.usable and node.name not in unclear)
         return [node for node in usable if self.in_partition(node.partitions)]
 
     @cached_property
     def unknown(self) -> frozenset[str]:
-        """The nodes that hold an invalid job, and do not themselves list what is in use."""
+        """The nodes that hold an invalid job and do not list their own use, so that it is unknown."""
         silent = (n.name for n in self.listed if n.used_cpus is None or n.used_memory_mib is None)
         return self.unread.intersection(silent)
 
     @cached_property
     def out(self) -> list[str]:
-        """The names of those that do not for their state."""
+        """The names of the nodes that accept no jobs in their state."""
         return [node.name for node in self.listed if not node.usable]
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of the nodes that take jobs."""
+        """The names of the nodes that accept jobs."""
         return frozenset(node.name for node in self.nodes)
 
     @cached_property
     def chosen(self) -> list[JobRecord]:
-        """The jobs that wait or run, in the right partition."""
+        """The waiting and running jobs of the selected partitions."""
         return [
             record
             for record in self.records
@@ -118,12 +118,12 @@ class Cluster:
 
     @cached_property
     def stranded(self) -> list[JobRecord]:
-        """Running jobs that hold a node which is not planned; they stay where they are."""
+        """The running jobs on a node that is not planned; they keep their place."""
         return [r for r in self.chosen if is_running(r) and not self.names.issuperset(r.nodes)]
 
     @cached_property
     def unready(self) -> list[JobRecord]:
-        """Waiting jobs that wait for something else than resources."""
+        """The jobs that wait for other reasons than resources."""
         return [r for r in self.chosen if waits(r) and not waits_for_resources(r)]
 
     def _jobs_of(self, record: JobRecord) -> Sequence[SlurmJob]:
@@ -131,7 +131,7 @@ class Cluster:
 
     @cached_property
     def _ready(self) -> list[SlurmJob]:
-        """The jobs that could be planned."""
+        """The jobs that the options select and that are ready to be planned."""
         out, devices = {id(record) for record in (*self.stranded, *self.unready)}, self.devices
         return [
             job
@@ -143,13 +143,13 @@ class Cluster:
 
     @property
     def asking_for_none(self) -> bool:
-        """Whether there would be jobs to plan if those without GPUs were."""
+        """Whether jobs would be planned if those without GPUs were selected."""
         every = replace(self, options=self.options.model_copy(update={"choice": "all"}))
         return bool(every.jobs)
 
     @cached_property
     def _asks(self) -> tuple[dict[int, Ask | None], dict[str, str]]:
-        """Identity of a job → what its tasks ask for of devices; and name of a job → why not clear."""
+        """Identity of a job → demand of its tasks for devices; and name of a job → why this is not clear."""
         asks: dict[int, Ask | None] = {}
         unclear: dict[str, str] = {}
         for job in self._ready:
@@ -163,7 +163,7 @@ class Cluster:
 
     @property
     def unclear(self) -> dict[str, str]:
-        """Name of each job that is left out for what it asks for of devices → why."""
+        """Name of each job with an unclear demand for devices → the reason."""
         return self._asks[1]
 
     @cached_property
@@ -174,17 +174,17 @@ class Cluster:
 
     @property
     def asks(self) -> list[Ask]:
-        """What the planned jobs ask for of single devices."""
+        """The demands of the planned jobs for single devices."""
         return [ask for ask in self._asks[0].values() if ask is not None]
 
     @cached_property
     def models(self) -> dict[str, str | None]:
-        """Node → the model of its GPUs, if they have one."""
+        """Node → the model of its GPUs, None if it has none or several."""
         devices = self.devices
         return {node.name: devices.model(node) if devices else node.gpu_model for node in self.nodes}
 
     def allowed(self, job: SlurmJob) -> frozenset[str]:
-        """Return the nodes that a job may use: those of its partitions that it names, or does not exclude."""
+        """Return the nodes that a job may use: of its partitions, among those it names, and not excluded."""
         partitions, excluded = set(job.record.partition), set(job.record.excluded_nodes)
         needed = needed_nodes(job.record)
         return frozenset(
@@ -197,11 +197,11 @@ class Cluster:
 
     @cached_property
     def _allowances(self) -> dict[tuple[object, ...], frozenset[str]]:
-        """The nodes that jobs may use: thousands share few choices; each is compared with the nodes once."""
+        """Cache of the nodes that jobs with the same constraints may use."""
         return {}
 
     def _allowed(self, job: SlurmJob) -> frozenset[str]:
-        """Return the nodes that a job may use, and that have what it asks for."""
+        """Return the nodes that a job may use and whose devices can satisfy its demand."""
         record = job.record
         part = (job.shards > 0, job.profile != "")
         key = (record.partition, record.excluded_nodes, needed_nodes(record), part)
@@ -212,18 +212,18 @@ class Cluster:
 
     @cached_property
     def _by_models(self) -> dict[int, tuple[list[str], bool]]:
-        """Identity of a job that may use certain nodes → their GPU models; and whether by features of nodes.
+        """Identity of a job with a restricted choice of nodes → the GPU models of these; whether by features.
 
-        Only jobs whose nodes are told apart by models are among them.
+        Only jobs whose nodes are exactly those of some models are included.
         """
         known: dict[tuple[object, ...], tuple[frozenset[str], list[str] | None]] = {}
-        found = {}
+        by_job = {}
         for job in self.jobs:
             nodes, model = self._allowed(job), self._model_of(job)
-            # A type of partition without a model in its name is asked for as it is.
+            # A type of partition without a model in its name is not restricted to models.
             if job.profile and model is None:
                 continue
-            # Features that models do not tell apart are not looked at.
+            # Features that do not correspond to models are ignored.
             for features in dict.fromkeys((str(job.record.features or ""), "")):
                 key = model, nodes, features
                 if key not in known:
@@ -234,35 +234,35 @@ class Cluster:
                 chosen, listed = known[key]
                 restricts = features or nodes != self.names
                 if restricts and listed is not None and chosen.issuperset(job.current):
-                    found[id(job)] = listed, bool(features)
+                    by_job[id(job)] = listed, bool(features)
                     break
-        return found
+        return by_job
 
     def _with_features(self, record: JobRecord) -> frozenset[str]:
         return frozenset(node.name for node in self.nodes if has_features(record, node.features))
 
     @property
     def by_models(self) -> list[str]:
-        """The names of jobs whose choice of nodes is one of GPU models."""
+        """The names of jobs whose choice of nodes is expressed by GPU models."""
         return [job.name for job in self.jobs if id(job) in self._by_models]
 
     def is_by_features(self, job: SlurmJob) -> bool:
-        """Return whether the features of nodes that a job asks for are GPU models."""
+        """Return whether the node features that a job requires correspond to GPU models."""
         return self._by_models.get(id(job), ([], False))[1]
 
     @cached_property
     def _choices(self) -> dict[int, NodeChoice]:
-        """Identity of a job → its name, which no other has, and the nodes that it may use."""
-        found = {}
+        """Identity of a job → its unique name and the nodes that it may use."""
+        choices = {}
         for job, name in zip(self.jobs, numbered((job.name for job in self.jobs), "{} ({})"), strict=True):
             now: dict[str | None, int] = dict(job.current.items()) or {None: job.tasks}
             nodes = self.names if id(job) in self._by_models else self._allowed(job)
-            found[id(job)] = NodeChoice(name, nodes, now, partial(self._described, job))
-        return found
+            choices[id(job)] = NodeChoice(name, nodes, now, partial(self._described, job))
+        return choices
 
     @cached_property
     def need_apart(self) -> list[SlurmJob]:
-        """The jobs that ask for GPUs by node, of which a node could hold several shares."""
+        """The jobs with GPUs by node of which a single node could hold several shares."""
         has = [self._has(node) for node in self.nodes]
         largest = {name: max(amounts[name] for amounts in has) for name in (has[0] if has else ())}
         return [
@@ -275,17 +275,17 @@ class Cluster:
 
     @cached_property
     def _apart(self) -> dict[int, dict[str, float]]:
-        """Identity of a job → the resource of which each node has enough for one of its shares."""
+        """Identity of a job → a resource that each node has once, so that its shares use separate nodes."""
         jobs = self.need_apart[:MOST_APART]
         return {id(job): {f"node of its own: {self._choices[id(job)].job}": 1.0} for job in jobs}
 
     @cached_property
     def restrictions(self) -> Restrictions:
-        """The choices of nodes that jobs are limited to."""
+        """The resources that stand for restricted choices of nodes."""
         return Restrictions(self.names, self._choices.values())
 
     def _described(self, job: SlurmJob) -> str:
-        """Say in a few words which nodes a job may use."""
+        """Return a few words on the nodes that a job may use."""
         record = job.record
         partitions, parts = set(record.partition), ["node"]
         needed, excluded = needed_nodes(record), self.names.intersection(record.excluded_nodes)
@@ -303,20 +303,20 @@ class Cluster:
 
     @cached_property
     def held(self) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
-        """What planned jobs hold of each node, and what the other running ones do by their own account."""
+        """The amounts of each node that planned jobs hold, and those that other running jobs hold."""
         both: tuple[dict[str, Counter[str]], dict[str, Counter[str]]] = ({}, {})
         for record in self.records:
             if is_running(record):
-                held = both[0 if id(record) in self._planned else 1]
+                on_nodes = both[0 if id(record) in self._planned else 1]
                 for job in self._jobs_of(record):
                     for node, tasks in job.current.items():
                         amounts = {name: amount * tasks for name, amount in self._demand(job).items()}
-                        held.setdefault(node, Counter()).update(amounts)
+                        on_nodes.setdefault(node, Counter()).update(amounts)
         return both
 
     def server(self, node: SlurmNode) -> dict[str, Any]:
-        """Return a node as a server."""
-        planned, others = (held.get(node.name, Counter[str]()) for held in self.held)
+        """Return a node as a server of the document."""
+        planned, others = (on_nodes.get(node.name, Counter[str]()) for on_nodes in self.held)
         capacity = self._has(node)
         used = {
             "cpu": node.used_cpus,
@@ -329,7 +329,7 @@ class Cluster:
         free = {}
         for name, amount in capacity.items():
             taken = used[name]
-            # What a node lists as used includes what planned jobs hold; the sum over others does not.
+            # The use that a node lists includes planned jobs; the sum over the other jobs does not.
             foreign = float(others[name]) if taken is None else taken - planned[name]
             free[name] = min(amount, max(amount - max(foreign, 0.0), float(planned[name])))
         return {
@@ -364,24 +364,24 @@ class Cluster:
 
     @cached_property
     def _worths(self) -> dict[int, float]:
-        """Identity of a job → what it is worth."""
+        """Identity of a job → its value."""
         gpus = []
         for job in self.jobs:
             ask = self._asks[0].get(id(job))
             each = job.gpus if self.devices is None or ask is None else self.devices.worth(ask)
             gpus.append(each * job.tasks)
-        found = worths(self.options.value, gpus, [job.record.priority for job in self.jobs])
-        return {id(job): worth for job, worth in zip(self.jobs, found, strict=True)}
+        values = worths(self.options.value, gpus, [job.record.priority for job in self.jobs])
+        return {id(job): worth for job, worth in zip(self.jobs, values, strict=True)}
 
     def _models_of(self, job: SlurmJob) -> str | list[str] | None:
-        """Return the GPU models that a job may have; one that runs stays on its own."""
+        """Return the allowed GPU models of a job; a running one keeps its own."""
         now = {self.models.get(name) for name in job.current}
         if len(now) == 1 and now != {None} and (job.gpus or job.shards or job.profile):
             return now.pop()
         return self._by_models[id(job)][0] if id(job) in self._by_models else self._model_of(job)
 
     def _model_of(self, job: SlurmJob) -> str | None:
-        """Return the GPU model that a job asks for; none for one that runs where not all GPUs are of it."""
+        """Return the GPU model that a job requests; None if a running job has other GPUs, too."""
         fits = all(self.models[name] == job.gpu_model for name in job.current if name in self.names)
         return job.gpu_model if fits else None
 

@@ -1,10 +1,8 @@
-"""Jobs of Slurm: the records that its commands print, and the identical tasks that a job consists of.
+"""Jobs of Slurm: data model of its records, and the identical tasks of which a job consists.
 
-The records of nodes are here too, under the names that Slurm gives their fields. A number may be plain or
+The records of nodes are here, too, with Slurm's field names. A number may be plain or
 ``{"set": …, "infinite": …, "number": …}``, a list may be one text with commas, and the newer ``sinfo
 --json`` has blocks where ``scontrol show nodes --json`` has one field for each figure.
-
-Of a task it is said what it demands, and where it runs.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ def _as_words(value: Any, between: str = ",") -> Any:
 
 
 def _as_hosts(value: Any) -> Any:
-    """Return the names of nodes that a text, or a list of texts, stands for."""
+    """Return the node names that a host list, or a list of them, denotes."""
     items = [value] if isinstance(value, str) else value
     if items is None:
         return ()
@@ -61,7 +59,7 @@ def _as_hosts(value: Any) -> Any:
 
 
 def _text(parse: Callable[[str], Any]) -> BeforeValidator:
-    """Return what reads a text, or nothing as empty text."""
+    """Return a validator that parses text, and None like empty text."""
     return BeforeValidator(
         lambda value: parse(value or "") if value is None or isinstance(value, str) else value
     )
@@ -81,10 +79,10 @@ def parse_gres(text: str) -> dict[str, float]:
     Raises
     ------
     ValueError
-        If the count of a GPU is none.
+        If the count of a GPU is no number.
     """
-    found: dict[str, float] = defaultdict(float)
-    # What stands in brackets, such as (IDX:0,2-3), says which ones and may hold commas.
+    gpus: dict[str, float] = defaultdict(float)
+    # Text in brackets, such as (IDX:0,2-3), gives indices and may contain commas.
     for part in re.sub(r"\([^()]*\)", "", "" if text in _NO_GRES else text).split(","):
         words = re.split(r"[:=]", part.strip().removeprefix("gres/").removeprefix("gres:"))
         if words[0] != "gpu":
@@ -92,52 +90,52 @@ def parse_gres(text: str) -> dict[str, float]:
         kind, count = (words[1] if len(words) > 2 else "", words[-1] if len(words) > 1 else "1")
         if len(words) == 2 and not count[:1].isdigit():
             kind, count = count, "1"
-        found[kind] += _amount(count, 0)
-    return dict(found)
+        gpus[kind] += _amount(count, 0)
+    return dict(gpus)
 
 
 def parse_shards(text: str) -> float:
-    """Return the shards of GPUs of a text such as ``gpu:a100:4,shard:a100:40(10/10,0/10)``.
+    """Return the number of GPU shards of a text such as ``gpu:a100:4,shard:a100:40(10/10,0/10)``.
 
     Raises
     ------
     ValueError
-        If a count of shards is none.
+        If a count of shards is no number.
     """
-    found = 0.0
+    shards = 0.0
     for part in re.sub(r"\([^()]*\)", "", "" if text in _NO_GRES else text).split(","):
         words = re.split(r"[:=]", part.strip().removeprefix("gres/").removeprefix("gres:"))
         if words[0] == "shard":
-            found += _amount(words[-1] if len(words) > 1 else "1", 0)
-    return found
+            shards += _amount(words[-1] if len(words) > 1 else "1", 0)
+    return shards
 
 
 def parse_places(text: str) -> tuple[int, ...]:
-    """Return the numbers of the GPUs of a text such as ``gpu:a100:3(IDX:0,2-3)``; none if it has none."""
-    found: list[int] = []
+    """Return the indices of the GPUs of a text such as ``gpu:a100:3(IDX:0,2-3)``; empty if it has none."""
+    indices: list[int] = []
     for listed in re.findall(r"(?:^|[,/])gpu[^,()]*\(IDX:([0-9,-]+)\)", text):
         for part in listed.split(","):
             low, _, high = part.partition("-")
-            # A server has few devices; what is no number below is of no use.
+            # A server has few devices; other texts are ignored.
             if re.fullmatch(r"[0-9]{1,3}(-[0-9]{1,3})?", part):
-                found += range(int(low), int(high or low) + 1)
-    return tuple(found)
+                indices += range(int(low), int(high or low) + 1)
+    return tuple(indices)
 
 
 def parse_tres(text: str) -> dict[str, float]:
-    """Return what a text such as ``cpu=4,mem=16G,node=1,gres/gpu=2`` lists; memory is in MiB.
+    """Return the amounts of a text such as ``cpu=4,mem=16G,node=1,gres/gpu=2``; memory is in MiB.
 
     Raises
     ------
     ValueError
         If an entry has no amount.
     """
-    found: dict[str, float] = {}
+    amounts: dict[str, float] = {}
     for part in text.split(","):
         name, sign, amount = part.strip().rpartition("=")
         if sign and (name in ("cpu", "mem", "node", "gres/shard") or name.startswith("gres/gpu")):
-            found[name] = _amount(amount, 2 if name == "mem" else 0)
-    return found
+            amounts[name] = _amount(amount, 2 if name == "mem" else 0)
+    return amounts
 
 
 Number = Annotated[float | None, BeforeValidator(_as_number)]
@@ -280,11 +278,11 @@ class JobRecords(Part):
 
 
 SHARES = "A job is placed in equal shares"
-"""How the assumption begins that says that what is placed of jobs with GPUs are not Slurm's tasks."""
+"""First words of the assumption that jobs with GPUs are placed in shares, not in Slurm's tasks."""
 PLACED = "clusterplan"
-"""The comment that the script of a plan gives to jobs whose nodes it chooses."""
+"""The comment that the script of a plan sets on jobs whose nodes it chooses."""
 MOST_ARRAY_TASKS = 1_000
-"""Of a pending array, so many are planned."""
+"""Limit of the planned tasks of a pending array."""
 LONGEST_NAME = 150
 WAITING_FOR_RESOURCES = ("", "None", "Priority", "Resources", "ReqNodeNotAvail")
 
@@ -301,17 +299,17 @@ class SlurmJob:
     name
         Its id and name.
     tasks
-        How many equal shares it is placed in.
+        The number of equal shares in which it is placed.
     cpus, memory_gib, gpus
-        What each of them demands.
+        The demand of each share.
     gpu_model
-        The only type of GPU that it asks for.
+        The only type of GPU that it requests.
     current
-        Node → tasks there; empty for a job that waits.
+        Node → tasks there; empty for a waiting job.
     shards, profile
-        Where GPUs are planned as devices: what each of them demands of one GPU.
+        If GPUs are planned as devices: the demand of each share for one GPU.
     record
-        What Slurm says of it.
+        Slurm's record of the job.
     """
 
     name: str
@@ -327,54 +325,54 @@ class SlurmJob:
 
 
 def is_running(record: JobRecord) -> bool:
-    """Return whether a job runs on its nodes, and is not about to leave them."""
+    """Return whether a job runs on its nodes and is not completing."""
     return "RUNNING" in record.job_state and "COMPLETING" not in record.job_state and bool(record.nodes)
 
 
 def waits(record: JobRecord) -> bool:
-    """Return whether a job waits."""
+    """Return whether a job is pending."""
     return "PENDING" in record.job_state and "REVOKED" not in record.job_state
 
 
 def waits_for_resources(record: JobRecord) -> bool:
-    """Return whether a waiting job could start if there were room."""
+    """Return whether a waiting job could start if its resources were free."""
     return (record.state_reason or "").split(",")[0].strip() in WAITING_FOR_RESOURCES
 
 
 def why_it_stays(record: JobRecord) -> str:
-    """Return why a running job cannot be requeued, and then started elsewhere; nothing if it can."""
+    """Return why a running job cannot be requeued and started elsewhere; empty if it can."""
     if record.batch_flag in (False, 0) and record.batch_flag is not None:
         return "interactive"
     if record.requeue in (False, 0) and record.requeue is not None:
         return "Requeue=0"
     if record.het_job_id:
         return "part of a heterogeneous job"
-    # As soon as it stops, the next task of its array takes its turn.
+    # As soon as it stops, the next task of its array starts.
     return "array with a limit of running tasks" if record.array_max_tasks else ""
 
 
 def is_by_node(record: JobRecord) -> bool:
-    """Return whether a job asks for GPUs on each of several nodes."""
+    """Return whether a job requests GPUs on each of several nodes."""
     asks = record.tres_per_node or record.tres_per_socket or record.shards_per_node
     return bool(asks) and nodes_of(record) > 1
 
 
 def named_nodes(record: JobRecord) -> frozenset[str]:
-    """Return the nodes that a job asks for itself; not those on which the script of a plan has placed it."""
+    """Return the nodes that a job requests by name, without those chosen by the script of a plan."""
     return frozenset() if record.admin_comment == PLACED else frozenset(record.required_nodes)
 
 
 def needed_nodes(record: JobRecord) -> frozenset[str]:
-    """Return the nodes that a job is placed on only: those it names, if it asks for no more than these."""
+    """Return the nodes that a job is restricted to: those it names, if it needs no more than these."""
     named = named_nodes(record)
     asked = _whole(record.tres_req_str.get("node") or record.node_count)
     return named if asked <= len(named) else frozenset()
 
 
 def has_features(record: JobRecord, features: Collection[str]) -> bool:
-    """Return whether a node with these features will do; never where a job's wish is no list of features.
+    """Return whether node features satisfy a job's request; False if the request is no plain list.
 
-    Slurm writes ``a&b`` or ``a,b`` where all are needed, and ``a|b`` where one is. Other forms have brackets,
+    Slurm writes ``a&b`` or ``a,b`` if all are required, and ``a|b`` if one is. Other forms have brackets,
     counts or both signs.
     """
     text = record.features if isinstance(record.features, str) else ""
@@ -386,7 +384,7 @@ def has_features(record: JobRecord, features: Collection[str]) -> bool:
 
 
 def jobs_of(record: JobRecord) -> Iterator[SlurmJob]:
-    """Return the job of a record, or the tasks of the array that it stands for."""
+    """Yield the job of a record, or one job for each task of a job array."""
     tasks = array_tasks(record)
     if not tasks:
         member = record.array_job_id and record.array_task_id is not None
@@ -397,20 +395,20 @@ def jobs_of(record: JobRecord) -> Iterator[SlurmJob]:
 
 
 def array_tasks(record: JobRecord) -> Sequence[int]:
-    """Return the numbers of the array tasks that still wait in one record; empty if it is no such record.
+    """Return the indices of the pending array tasks of a record; empty if it is no job array.
 
-    Of a list that Slurm has cut short with an ellipsis, those that it names.
+    Of a list that Slurm has cut with an ellipsis, only the listed ones.
     """
     text = record.array_task_string or ""
     if record.array_task_id is not None or not waits(record):
         return []
-    found: list[int] = []
+    indices: list[int] = []
     for part in text.partition("%")[0].strip("[] ").split(","):
         match = _ARRAY_RANGE.fullmatch(part.strip())
-        if match is not None and len(found) <= MOST_ARRAY_TASKS:
+        if match is not None and len(indices) <= MOST_ARRAY_TASKS:
             low, high, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
-            found += range(low, min(high, low + step * MOST_ARRAY_TASKS) + 1, step)
-    return found
+            indices += range(low, min(high, low + step * MOST_ARRAY_TASKS) + 1, step)
+    return indices
 
 
 def _job(record: JobRecord, identity: str) -> SlurmJob:
@@ -440,13 +438,13 @@ def _tres(record: JobRecord) -> dict[str, float]:
 
 
 def nodes_of(record: JobRecord) -> int:
-    """Return how many nodes a job has or asks for."""
+    """Return the number of nodes that a job has or requests."""
     listed = len(record.nodes) if is_running(record) else _tres(record).get("node") or record.node_count
     return _whole(listed)
 
 
 def places_of(record: JobRecord, node: str) -> tuple[int, ...]:
-    """Return the numbers of the GPUs that a running job has on a node, if Slurm lists them."""
+    """Return the indices of the GPUs that a running job has on a node, if Slurm lists them."""
     listed = record.places_detail or ()
     if len(listed) != len(record.nodes) or node not in record.nodes:
         return ()
@@ -454,29 +452,29 @@ def places_of(record: JobRecord, node: str) -> tuple[int, ...]:
 
 
 def shards_of(record: JobRecord) -> float:
-    """Return the shards of GPUs that a job has or asks for on all its nodes."""
-    held = sum(record.shards_detail or ()) if is_running(record) else 0.0
+    """Return the number of GPU shards that a job has or requests on all its nodes."""
+    in_use = sum(record.shards_detail or ()) if is_running(record) else 0.0
     per_node = record.shards_per_node or record.shards_per_socket * _whole(record.sockets_per_node)
     asked = record.shards_per_job or per_node * nodes_of(record)
-    return _tres(record).get("gres/shard") or held or asked or record.shards_per_task * _whole(record.tasks)
+    return _tres(record).get("gres/shard") or in_use or asked or record.shards_per_task * _whole(record.tasks)
 
 
 def _typed(tres: Mapping[str, float]) -> dict[str, float]:
-    """Return the GPUs by type, where types are named."""
+    """Return the GPUs by type, for entries that name a type."""
     return {name.partition(":")[2]: count for name, count in tres.items() if name.startswith("gres/gpu:")}
 
 
 def _untracked_gpus(record: JobRecord, nodes: int) -> float:
-    """Return the GPUs of a job where Slurm is not configured to track them, and lists them nowhere else."""
-    held = sum(sum(gres.values()) for gres in record.gres_detail or ()) if is_running(record) else 0.0
+    """Return the GPUs of a job if Slurm does not track them as TRES, from its other fields."""
+    in_use = sum(sum(gres.values()) for gres in record.gres_detail or ()) if is_running(record) else 0.0
     per_node = sum(record.tres_per_node.values())
     per_socket = sum(record.tres_per_socket.values()) * _whole(record.sockets_per_node)
     per_task = sum(record.tres_per_task.values()) * _whole(record.tasks)
-    return held or sum(record.tres_per_job.values()) or (per_node or per_socket) * nodes or per_task
+    return in_use or sum(record.tres_per_job.values()) or (per_node or per_socket) * nodes or per_task
 
 
 def types_of(record: JobRecord) -> list[str]:
-    """Return the types of GPU that a job asks for; newer versions say them only beside the request."""
+    """Return the types of GPU that a job requests; newer versions list them in other fields."""
     requests = (record.tres_per_node, record.tres_per_job, record.tres_per_task, record.tres_per_socket)
     beside = dict.fromkeys(kind for request in requests for kind, count in request.items() if kind and count)
     return [*_typed(record.tres_req_str)] or [*beside]
@@ -487,10 +485,10 @@ def _whole(number: float | None) -> int:
 
 
 def _tasks(record: JobRecord, gpus: float, nodes: int) -> int:
-    """Return in how many equal shares a job is placed.
+    """Return the number of equal shares in which a job is placed.
 
-    One for each task that asks for GPUs, or each node where they are asked for by node, or else each GPU; a
-    job without GPUs has its own tasks.
+    One for each task if GPUs are requested by task, for each node if by node, or else for each GPU; a job
+    without GPUs has its own tasks.
     """
     if not gpus:
         return _whole(record.tasks)
@@ -499,12 +497,12 @@ def _tasks(record: JobRecord, gpus: float, nodes: int) -> int:
         shares = _whole(record.tasks)
     elif record.tres_per_node:
         shares = nodes
-    # Shares must be alike; where GPUs do not divide so, each GPU is one.
+    # Shares must be equal; if the GPUs cannot be divided so, each GPU is one share.
     return shares if gpus % shares == 0 else _whole(gpus)
 
 
 def spread_over(record: JobRecord, tasks: int) -> dict[str, int]:
-    """Return how many of the tasks are on each node: by its GPUs, or evenly where they are unknown."""
+    """Return the number of tasks on each node, in proportion to its GPUs, or evenly if these are unknown."""
     listed = Counter(record.nodes)
     gpus = [sum(gres.values()) for gres in record.gres_detail or ()]
     weights = dict(zip(record.nodes, gpus, strict=True)) if len(gpus) == len(record.nodes) else {}

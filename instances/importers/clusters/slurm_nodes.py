@@ -1,9 +1,9 @@
-"""Nodes of Slurm, from either layout of its commands, and their GPUs as devices: shards and partitions.
+"""Nodes of Slurm, from either layout of its commands, and their GPUs as devices with shards and partitions.
 
-Several shards are one GPU; partitions (MIG) are types of GPU. As Slurm's documentation of generic
-resources says (gres.html): shards are spread evenly over the GPUs of a node; what a job has of them on a
-node is on one GPU; a GPU has shards in use or is itself in use, never both. Partitions are there before
-Slurm starts, with the profile in the name of their type.
+Several shards are one GPU; partitions (MIG) are types of GPU. According to Slurm's documentation of generic
+resources (gres.html), shards are spread evenly over the GPUs of a node; the shards of a job on a node are
+on one GPU; a GPU is used as a whole or in shards, never both. Partitions exist before Slurm starts, with
+the profile in the name of their type.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ UNUSABLE = frozenset(
 
 @dataclass
 class SlurmNode:
-    """A node.
+    """The state of a Slurm node: capacity, use, partitions and features.
 
     Parameters
     ----------
@@ -98,19 +98,19 @@ class SlurmNode:
     states
         In capitals.
     cpus, memory_mib, gpus
-        What it has for jobs; GPUs by type.
+        Capacity for jobs; GPUs by type.
     used_cpus, used_memory_mib
-        What its jobs hold; None where the source does not say.
+        Use by its jobs; None if the source does not give it.
     used_gpus
-        What its jobs hold.
+        GPUs that its jobs use.
     partitions
-        Those that contain it.
+        The partitions that contain it.
     used_by_type
         The GPUs that its jobs hold, by type.
     shards, used_shards
-        Shards of its GPUs, and what its jobs hold of them.
+        Shards of its GPUs, and those that its jobs use.
     features
-        Those that are active, of all that it may have.
+        The active features.
     """
 
     name: str
@@ -129,18 +129,18 @@ class SlurmNode:
 
     @property
     def usable(self) -> bool:
-        """Whether it takes jobs."""
+        """Whether the node accepts jobs."""
         return not self.states & UNUSABLE
 
     @property
     def gpu_model(self) -> str | None:
-        """The type of its GPUs, if they have one."""
+        """The type of its GPUs, None if it has none or several."""
         types = [kind for kind, count in self.gpus.items() if count]
         return (types[0] or None) if len(types) == 1 else None
 
 
 def read_nodes(path: Path) -> list[SlurmNode]:
-    """Return the nodes of a file, each once.
+    """Return the nodes of a file, without duplicates.
 
     Raises
     ------
@@ -188,9 +188,9 @@ def _from_record(record: NodeRecord) -> SlurmNode:
 
 
 def _from_rows(rows: tuple[SinfoRow, ...]) -> Iterator[SlurmNode]:
-    """Return the nodes of each row; only a row of one node says what its jobs hold of CPUs and memory.
+    """Yield the nodes of each row; only a row of a single node gives the use of CPUs and memory.
 
-    The GPUs in use are the same on all nodes of a row, as sinfo puts only such nodes together.
+    The GPUs in use are the same on all nodes of a row, because sinfo groups only such nodes.
     """
     for row in rows:
         alone = len(row.nodes.nodes) == 1
@@ -219,24 +219,24 @@ _PARTITION = re.compile(r"(?:(.+)_)?([0-9]g\.[0-9]+gb)")
 
 
 def partition_of(kind: str) -> tuple[str, str] | None:
-    """Return GPU model and profile of a type such as ``a100_3g.20gb`` or ``1g.5gb``; None if it is none."""
+    """Return GPU model and profile of a type such as ``a100_3g.20gb`` or ``1g.5gb``; None for other types."""
     match = _PARTITION.fullmatch(kind)
     return (match[1] or "", match[2]) if match else None
 
 
 def asks_for_part(record: JobRecord, keep_partitions: bool) -> bool:
-    """Return whether a job asks for shards or partitions."""
+    """Return whether a job requests shards or partitions."""
     parted = not keep_partitions and any(map(partition_of, types_of(record)))
     return bool(parted or shards_of(record))
 
 
 def on_devices(job: SlurmJob, keep_partitions: bool) -> SlurmJob:
-    """Return a job with tasks that ask for whole GPUs, for shards of one, or for one partition.
+    """Return a job divided into tasks that each demand whole GPUs, shards of one, or one partition.
 
     Raises
     ------
     Unclear
-        If its tasks do not.
+        If it cannot be divided so.
     """
     record, gpus, shards = job.record, job.gpus * job.tasks, shards_of(job.record)
     kinds = {} if keep_partitions else {kind: partition_of(kind) for kind in types_of(record)}
@@ -259,7 +259,7 @@ def on_devices(job: SlurmJob, keep_partitions: bool) -> SlurmJob:
 
 
 def _in_tasks(job: SlurmJob, tasks: int, **changes: Any) -> SlurmJob:
-    """Return a job in other equal shares."""
+    """Return a job divided into another number of equal shares."""
     each = job.tasks / tasks
     current = spread_over(job.record, tasks) if job.current else {}
     return replace(
@@ -268,12 +268,12 @@ def _in_tasks(job: SlurmJob, tasks: int, **changes: Any) -> SlurmJob:
 
 
 def gpus_of(node: SlurmNode, keep_partitions: bool) -> Gpus:
-    """Return the devices of a node.
+    """Return the GPUs of a node, with their geometry and shards.
 
     Raises
     ------
     Unclear
-        If it does not say how they are partitioned, or how many shards each has.
+        If their geometry or the number of shards of each is unknown.
     """
     whole, partitions = _by_partition(node.gpus, keep_partitions)
     geometry = _geometry(node, partitions) if partitions else None
@@ -292,7 +292,7 @@ def _geometry(node: SlurmNode, profiles: Collection[str]) -> str | None:
 
 
 def unknown_partitions(node: SlurmNode) -> str:
-    """Say which partitions a node has whose geometry is not known; nothing where it is."""
+    """Return a text with the partitions of a node whose geometry is unknown; empty if it is known."""
     _, partitions = _by_partition(node.gpus, keep_partitions=False)
     if not partitions or _geometry(node, partitions) is not None:
         return ""
@@ -300,7 +300,7 @@ def unknown_partitions(node: SlurmNode) -> str:
 
 
 def _by_partition(gpus: Mapping[str, float], keep_partitions: bool) -> tuple[int, Counter[str]]:
-    """Return how many GPUs are whole, and how many partitions there are of each profile."""
+    """Return the number of whole GPUs, and the number of partitions of each profile."""
     whole, partitions = 0, Counter[str]()
     for kind, count in gpus.items():
         part = None if keep_partitions else partition_of(kind)
@@ -312,23 +312,23 @@ def _by_partition(gpus: Mapping[str, float], keep_partitions: bool) -> tuple[int
 
 
 class SlurmDevices:
-    """GPUs of nodes as devices, and what jobs ask for of them.
+    """The GPUs of all nodes as single devices, and the demands of jobs for them.
 
     Parameters
     ----------
     nodes, records
-        All that are listed.
+        All nodes and jobs of the cluster.
     keep_partitions
         Whether a partition is a GPU of its own type.
 
     Attributes
     ----------
     unclear
-        Identity of a record → why it is not clear what its job asks for.
+        Identity of a record → why the demand of its job is not clear.
     out
-        Node → why it is not clear what is left of its devices.
+        Node → why the residual capacity of its devices is not clear.
     gpus
-        Node → its devices; those that are out are not among them.
+        Node → its devices, without the nodes in `out`.
     """
 
     def __init__(
@@ -374,7 +374,7 @@ class SlurmDevices:
 
     @staticmethod
     def needed(records: Iterable[JobRecord], keep_partitions: bool) -> bool:
-        """Return whether any job that waits or runs asks for a part of a GPU."""
+        """Return whether any waiting or running job requests a part of a GPU."""
         present = (record for record in records if waits(record) or is_running(record))
         return any(asks_for_part(record, keep_partitions) for record in present)
 
@@ -387,7 +387,7 @@ class SlurmDevices:
             return jobs
 
     def _not_in_queue(self, node: SlurmNode, listed: Sequence[Ask]) -> Iterator[Ask]:
-        """Yield what a node lists as in use, and no job of the queue has."""
+        """Yield the devices that a node lists as in use but no job of the queue holds."""
         whole, partitions = _by_partition(node.used_by_type, self.keep_partitions)
         whole -= sum(ask.whole for ask in listed)
         if whole > 0:
@@ -399,23 +399,23 @@ class SlurmDevices:
         size = gpus.sizes.get(SHARD)
         shares = self._shares.get(size or 0, {})
         shards = {share: count for count, share in shares.items()}
-        # A node lists no more in use than it has.
+        # The use of a node is at most its capacity.
         left = int(min(node.used_shards, node.shards)) - sum(shards.get(ask.share, 0) for ask in listed)
         while size and left > 0:
-            # Of whom they are is not known; on full devices they leave the most.
+            # Their jobs are unknown; packed on full devices they leave the most capacity.
             yield self._of_shards(min(left, size), size)
             left -= size
 
     def is_asked(self, job: SlurmJob) -> bool:
-        """Return whether a job asks for GPUs, clearly or not."""
+        """Return whether a job requests GPUs, including unclear requests."""
         return bool(job.gpus or job.shards or job.profile) or id(job.record) in self.unclear
 
     def jobs(self, record: JobRecord) -> list[SlurmJob]:
-        """Return the jobs of a record with tasks that ask for devices."""
+        """Return the jobs of a record, divided into tasks that demand devices."""
         return self._jobs.get(id(record), [])
 
     def model(self, node: SlurmNode) -> str | None:
-        """Return the model of a node's GPUs, if they have one; partitions are of a model."""
+        """Return the model of a node's GPUs, None if it has none or several; partitions count by model."""
         models = set()
         for kind, count in node.gpus.items():
             part = None if self.keep_partitions else partition_of(kind)
@@ -423,19 +423,19 @@ class SlurmDevices:
         return (models.pop() or None) if len(models) == 1 else None
 
     def ask_of(self, job: SlurmJob, nodes: frozenset[str], planned: frozenset[str]) -> Ask | None:
-        """Return what each task of a job asks for on whichever node; None if for no GPU.
+        """Return the demand of each task of a job for devices, the same on all nodes; None if it has none.
 
         Parameters
         ----------
         nodes
-            Those that it may use.
+            The nodes that it may use.
         planned
-            All that take jobs.
+            All nodes that accept jobs.
 
         Raises
         ------
         Unclear
-            If that cannot be said, or no node has such a thing.
+            If it is not clear, or no node has such devices.
         """
         if id(job.record) in self.unclear:
             raise Unclear(self.unclear[id(job.record)])
@@ -446,48 +446,48 @@ class SlurmDevices:
             self._there.add(job.profile)
         if not job.shards:
             return self._ask(job, Gpus())
-        # Thousands of jobs ask for the same on the same nodes.
+        # Thousands of jobs have the same demand on the same nodes.
         if (job.shards, nodes) not in self._asked:
             self._asked[job.shards, nodes] = self._asks_on(job, nodes)
         return the_same(self._asked[job.shards, nodes] | self._asks_on(job, job.current))
 
     def _asks_on(self, job: SlurmJob, nodes: Iterable[str]) -> frozenset[Ask]:
-        # In one order, for the first that is unclear is the one that is named.
-        there = (self.gpus[name] for name in sorted(nodes) if name in self.gpus)
-        asks = (self._ask(job, gpus) for gpus in there if gpus.count)
+        # In sorted order, because the first unclear node is the one that the error names.
+        available = (self.gpus[name] for name in sorted(nodes) if name in self.gpus)
+        asks = (self._ask(job, gpus) for gpus in available if gpus.count)
         return frozenset(ask for ask in asks if ask is not None)
 
     def offering(self, job: SlurmJob, nodes: Iterable[str]) -> frozenset[str]:
-        """Return those of the nodes that may have what a job asks for; one without GPUs is not told apart."""
-        found = set()
+        """Return those of the nodes that may satisfy a job's demand; nodes without GPUs are included."""
+        names = set()
         for name in nodes:
             gpus = self.gpus[name]
             lacking = (job.shards and SHARD not in gpus.sizes) or (job.profile and gpus.geometry is None)
             if not (gpus.count and lacking):
-                found.add(name)
-        return frozenset(found)
+                names.add(name)
+        return frozenset(names)
 
     def held_of(self, job: SlurmJob) -> dict[str, list[tuple[int, ...]]]:
-        """Return node → the devices of each task there; empty where unknown, or what is said does not fit."""
-        held = {name: self._held_on(name, [job]) for name in job.current if name in self.gpus}
+        """Return node → the devices of each task there; empty if unknown or inconsistent."""
+        by_node = {name: self._held_on(name, [job]) for name in job.current if name in self.gpus}
         return {
             name: [devices if name in self._known else () for _, devices in holdings]
-            for name, holdings in held.items()
+            for name, holdings in by_node.items()
         }
 
     def _held_on(self, node: str, jobs: Iterable[SlurmJob]) -> list[Holding]:
-        found: list[Holding] = []
+        result: list[Holding] = []
         for job in jobs:
             if id(job.record) in self.unclear:
                 raise Unclear(f"holds a job of which it is not clear what it has: {job.name}")
             ask = self._ask(job, self.gpus[node])
             if ask is not None:
                 tasks = min(job.current[node], MOST_HELD)
-                # The numbers of partitions are not those of devices.
+                # The indices of partitions are not those of devices.
                 listed = places_of(job.record, node) if ask.whole and not self.gpus[node].geometry else ()
                 each = [listed[task * ask.whole : (task + 1) * ask.whole] for task in range(tasks)]
-                found += [Holding(ask, own if len(listed) == tasks * ask.whole else ()) for own in each]
-        return found
+                result += [Holding(ask, own if len(listed) == tasks * ask.whole else ()) for own in each]
+        return result
 
     def _ask(self, job: SlurmJob, gpus: Gpus) -> Ask | None:
         if job.profile:
@@ -513,23 +513,23 @@ class SlurmDevices:
 
     @cached_property
     def geometries(self) -> set[str]:
-        """The geometries of the devices."""
+        """The names of the geometries of all devices."""
         return {gpus.geometry for gpus in self.gpus.values() if gpus.geometry}
 
     def worth(self, ask: Ask) -> float:
-        """Return how many GPUs an ask is."""
+        """Return the number of GPUs that a demand is worth."""
         return worth(ask, self.geometries)
 
     def document(self, node: str, planned: set[int]) -> dict[str, Any]:
         """Return the field of a server with the devices of a node; `planned` has identities of records."""
-        there = self._running[node]
-        own = self._held_on(node, [job for job in there if id(job.record) in planned])
-        others = self._held_on(node, [job for job in there if id(job.record) not in planned])
-        found = self.gpus[node].document([*others, *self._beside[node]], own)
-        return {} if found is None else {"devices": found}
+        running = self._running[node]
+        own = self._held_on(node, [job for job in running if id(job.record) in planned])
+        others = self._held_on(node, [job for job in running if id(job.record) not in planned])
+        devices = self.gpus[node].document([*others, *self._beside[node]], own)
+        return {} if devices is None else {"devices": devices}
 
     def sentences(self, asks: Iterable[Ask]) -> Iterator[str]:
-        """Say how devices are planned of which the planned jobs ask for this."""
+        """Yield the assumptions on devices for the demands of the planned jobs."""
         exact = all(
             WHOLE * part == share * size
             for size, shares in self._shares.items()
@@ -546,7 +546,7 @@ class SlurmDevices:
             )
 
     def left_out(self, unclear: Mapping[str, str]) -> Iterator[str]:
-        """Say which nodes, and which of these jobs, are left out for their GPUs."""
+        """Yield notes on the nodes and jobs that are left out because of their GPUs."""
         if unclear:
             are = counted(len(unclear), "job is", "jobs are")
             yield (

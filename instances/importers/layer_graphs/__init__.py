@@ -1,3 +1,3 @@
-"""Layer graphs and measured times of layers that other planners published, as staging instances."""
+"""Importers of layer graphs and layer times that other planners published, as staging instances."""
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Graphs of layers, and the chain that is made of one, as --shape chain asks for.
+"""Layer graphs, and their reduction to a chain of layers at cut nodes (option --shape chain).
 
-A stage is a run of consecutive layers, so the layers need one order. A node has its place in every order
-of a graph if each other node comes before or after it on some path; these are its cut nodes, and they are
-the nodes that every path from an input to an output passes once edges that a longer path bypasses are
-left out. Nodes without such a place lie on parallel branches; they join the cut node that follows them.
-Between two layers everything is handed over that was made before and is used after, tensors of skip
-connections too.
+Stages consist of consecutive layers, so the layers need one order. A node is a cut node if every other
+node comes before or after it on some path, so that it has the same place in every topological order; if
+edges that a longer path bypasses are left out, every path from an input to an output passes it. Other
+nodes lie on parallel branches; they are merged with the cut node that follows them. Between two layers
+all tensors are transferred that were made before and are used after, those of skip connections included.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ MOST_EDGES = 1_000_000
 
 @dataclass(frozen=True)
 class Node:
-    """One node of a graph of layers.
+    """One node of a layer graph, with its times and sizes.
 
     Attributes
     ----------
     seconds
-        Sort of device → seconds of forward and backward; a sort that is missing cannot run the node.
+        Kind of device → seconds of forward and backward; a kind that is missing cannot run the node.
     kind
-        What it computes; None if that is not said.
+        The operation; None if it is unknown.
     output_bytes
-        Size of the tensor that it hands to the nodes after it.
+        Size of its output tensor.
     memory_bytes, weight_bytes
-        What a device holds for it, and how much of that is weights.
+        Memory that a device needs for it, and the part of the weights.
     count
-        Nodes of the source that it stands for.
+        Number of nodes of the source that it represents.
     """
 
     name: str
@@ -53,34 +52,34 @@ class Node:
 
 @dataclass(frozen=True)
 class LayerGraph:
-    """Nodes with the edges of the forward pass; `source` is what faults call it."""
+    """Nodes with the edges of the forward pass; `source` is the name of the graph in error messages."""
 
     source: str
     nodes: Mapping[Hashable, Node]
     edges: Sequence[tuple[Hashable, Hashable]]
 
     def digraph(self) -> nx.DiGraph[Hashable]:
-        """Return the graph, which may still have cycles."""
+        """Return the graph as a directed graph of networkx, which may still have cycles."""
         graph: nx.DiGraph[Hashable] = nx.DiGraph()
         graph.add_nodes_from(self.nodes)
         graph.add_edges_from(self.edges)
         return graph
 
     def seconds(self, keys: Sequence[Hashable]) -> dict[str, float]:
-        """Return the seconds of nodes together on the sorts of devices that can run all of them."""
+        """Return the total seconds of some nodes, by the kinds of devices that can run all of them."""
         sorts = set.intersection(*(set(self.nodes[key].seconds) for key in keys))
         kept = [sort for sort in self.nodes[keys[0]].seconds if sort in sorts]
         return {sort: math.fsum(self.nodes[key].seconds[sort] for key in keys) for sort in kept}
 
     def named(self, keys: Iterable[Hashable], most: int = 5) -> str:
-        """Return the names of a few nodes."""
+        """Return the names of the first few nodes as text."""
         names = [self.nodes[key].name for key in keys]
         return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 @dataclass
 class ChainLayer:
-    """Nodes that make one layer, and the cut node among them that it is called after."""
+    """The nodes that form one layer of a chain, and the cut node that names it."""
 
     cut: Hashable
     nodes: list[Hashable]
@@ -89,7 +88,7 @@ class ChainLayer:
 
 @dataclass(frozen=True)
 class Chain:
-    """Layers in order, and sentences that say what was merged."""
+    """Layers in order, with notes on what was merged."""
 
     graph: LayerGraph
     layers: Sequence[ChainLayer]
@@ -101,7 +100,7 @@ class Chain:
 
 
 def check_size(source: str, nodes: int, edges: int) -> None:
-    """Refuse a graph that no chain of layers can come from, before anything is built.
+    """Refuse a graph without nodes or with too many nodes or edges, before it is built.
 
     Raises
     ------
@@ -118,7 +117,7 @@ def check_size(source: str, nodes: int, edges: int) -> None:
 
 
 def in_order(graph: LayerGraph) -> tuple[list[Hashable], set[Hashable]]:
-    """Return the nodes in an order of their edges, and which of them are cut nodes.
+    """Return the nodes in topological order, and the set of cut nodes.
 
     Raises
     ------
@@ -141,26 +140,26 @@ def _after_all_before(
 ) -> set[Hashable]:
     """Return the nodes that can be reached from every node before them in the order.
 
-    A node can if all ends of the paths so far lead to it, so that it is then the only end.
+    A node can if all ends of the paths so far lead to it, so that it becomes the only end.
     """
     ends: set[Hashable] = set()
-    found = set()
+    reached = set()
     for node in order:
-        # An end that leads on is no end any more.
+        # An end with an edge to this node is no end any more.
         ends.difference_update(neighbours[node])
         ends.add(node)
         if len(ends) == 1:
-            found.add(node)
-    return found
+            reached.add(node)
+    return reached
 
 
 def chain_of(graph: LayerGraph) -> Chain:
-    """Return the chain of layers that a graph is at its cut nodes.
+    """Return the chain of layers of a graph, merged at its cut nodes.
 
     Raises
     ------
     InstanceError
-        If it has a cycle or no cut node, or nothing in it takes time.
+        If it has a cycle or no cut node, or no node takes time.
     """
     order, cut = in_order(graph)
     if not cut:
@@ -172,7 +171,7 @@ def chain_of(graph: LayerGraph) -> Chain:
         if key in cut:
             layers.append(ChainLayer(key, waiting))
             waiting = []
-    # What follows the last cut node has no cut node of its own to join.
+    # Nodes after the last cut node join its layer.
     layers[-1].nodes += waiting
     notes = [*_branch_notes(graph, layers, len(cut))]
     merged, without = _without_zero_times(graph, layers)
@@ -216,7 +215,7 @@ def _branch_notes(graph: LayerGraph, layers: Sequence[ChainLayer], cut: int) -> 
 def _without_zero_times(
     graph: LayerGraph, layers: Sequence[ChainLayer]
 ) -> tuple[list[ChainLayer], list[Hashable]]:
-    """Merge layers that take no time on some sort of device into a neighbour, and return their cut nodes."""
+    """Merge layers of zero time on some device into a neighbour; return the layers and merged cut nodes."""
     merged: list[ChainLayer] = []
     without: list[Hashable] = []
     start: list[Hashable] = []
@@ -233,7 +232,7 @@ def _without_zero_times(
 
 
 def _hand_over(graph: LayerGraph, layers: Sequence[ChainLayer]) -> None:
-    """Set what each layer hands to the next: every tensor made up to it that a later layer uses, once."""
+    """Set the output bytes of each layer: all tensors made up to it that a later layer uses, once each."""
     place = {key: index for index, layer in enumerate(layers) for key in layer.nodes}
     last: dict[Hashable, int] = {}
     for start, end in graph.edges:

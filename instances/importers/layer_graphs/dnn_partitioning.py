@@ -49,7 +49,7 @@ SOURCE = "msr-fiddle/dnn-partitioning (commit b207b6a, MIT)"
 ACCELERATOR, CPU = "accelerator", "cpu"
 DEFAULT_LINK_GBIT_PER_S = 100.0
 STAGE_COST: StageCost = "sum"
-"""The rule of the source, unless another is asked for."""
+"""The default rule, that of the source."""
 
 
 def _as_flag(value: Any) -> Any:
@@ -72,7 +72,7 @@ class _Node(Part):
 
     @property
     def label(self) -> str:
-        """Return its name, or its number where it has none."""
+        """Its name, or its number if it has none."""
         return self.name or f"node{self.id}"
 
 
@@ -142,19 +142,19 @@ def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
 
 
 def _branches(data: _File, source: str, link_gbit_per_s: float) -> bool:
-    """Return whether the classes of the graph have no single order; one with orphans needs a graph too."""
+    """Return whether the layers need a graph: parallel branches, or backward nodes without forward node."""
     colours = {node.colorClass for node in data.nodes if not node.isBackwardNode}
     orphans = any(node.isBackwardNode and node.colorClass not in colours for node in data.nodes)
     return orphans or branches(folded(data, source, link_gbit_per_s))
 
 
 def _as_graph(data: _File, options: DnnPartitioningOptions) -> StagingInstance:
-    """Return the graph as it is, with the rules of the source: one device a part, and times that add up."""
+    """Return the instance of the unmerged graph by the source's rules: one device a stage, costs add up."""
     edges = [edge for edge in data.edges if edge.sourceId != edge.destId]
     costs: dict[int, float] = {}
     sizes: dict[int, float] = {}
     for edge in edges:
-        # One tensor goes to several nodes; where its edges disagree, the largest counts.
+        # A tensor may have several receivers; if the sizes of its edges differ, the largest counts.
         costs[edge.sourceId] = max(costs.get(edge.sourceId, 0.0), edge.cost)
         sizes[edge.sourceId] = max(sizes.get(edge.sourceId, 0.0), edge.size or 0.0)
     over_link = options.link_gbit_per_s is not None and all(edge.size is not None for edge in edges)
@@ -192,7 +192,7 @@ def _as_graph(data: _File, options: DnnPartitioningOptions) -> StagingInstance:
 
 
 def read(path: Path) -> _File:
-    """Return what a JSON file says.
+    """Return the validated content of a JSON file of dnn-partitioning.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def _forward_edges(data: _File) -> list[_Edge]:
 
 
 def _link(data: _File, asked: float | None) -> tuple[float, str]:
-    """Return the speed of the link, and the sentence about it and the sizes of tensors."""
+    """Return the speed of the link, and a note on it and on the sizes of tensors."""
     edges = _forward_edges(data)
     sized = [edge for edge in edges if edge.size and edge.cost]
     speed = asked or DEFAULT_LINK_GBIT_PER_S
@@ -254,7 +254,7 @@ def _link(data: _File, asked: float | None) -> tuple[float, str]:
 
 
 def folded(data: _File, source: str, link_gbit_per_s: float) -> LayerGraph:
-    """Return the graph with one node for each colour class, in which backward nodes lie on forward ones.
+    """Return the graph with one node for each colour class, with backward nodes folded onto forward nodes.
 
     Raises
     ------
@@ -264,7 +264,7 @@ def folded(data: _File, source: str, link_gbit_per_s: float) -> LayerGraph:
     forward = {node.id: node for node in data.nodes if not node.isBackwardNode}
     edges = _forward_edges(data)
     plain: dict[Hashable, Node] = {key: Node(node.label, {}) for key, node in forward.items()}
-    # Only for the fault of a cycle, which names the nodes of the file; the groups come later.
+    # Only to refuse a cycle with the names of the file's nodes; the groups come later.
     in_order(LayerGraph(source, plain, [(edge.sourceId, edge.destId) for edge in edges]))
     group = _groups(data, source)
     members: dict[Hashable, list[_Node]] = {}
@@ -275,7 +275,7 @@ def folded(data: _File, source: str, link_gbit_per_s: float) -> LayerGraph:
     for edge in edges:
         moved = edge.size if all_sized else edge.cost / 1000 * link_gbit_per_s * 1e9 / 8
         if group[edge.sourceId] != group[edge.destId]:
-            # One tensor goes to several nodes; where its edges disagree, the largest counts.
+            # A tensor may have several receivers; if the sizes of its edges differ, the largest counts.
             tensors[edge.sourceId] = max(tensors.get(edge.sourceId, 0.0), moved or 0.0)
     labels = _labels(members)
     nodes = {key: _folded_node(labels[key], nodes, tensors) for key, nodes in members.items()}
@@ -284,7 +284,7 @@ def folded(data: _File, source: str, link_gbit_per_s: float) -> LayerGraph:
 
 
 def _groups(data: _File, source: str) -> dict[int, Hashable]:
-    """Return the group of each node: its colour class, and classes that a stage cannot part are one."""
+    """Return the group of each node: its colour class, with classes on a common cycle merged."""
     colour = {
         node.id: ("node", node.id) if node.colorClass is None else ("colour", node.colorClass)
         for node in data.nodes
@@ -306,14 +306,14 @@ def _groups(data: _File, source: str) -> dict[int, Hashable]:
     graph.add_nodes_from(coloured)
     graph.add_edges_from((colour[edge.sourceId], colour[edge.destId]) for edge in _forward_edges(data))
     joined: dict[Hashable, Hashable] = {}
-    # Classes on a cycle depend on each other both ways, so they cannot be different layers.
+    # Classes on a cycle depend on each other in both directions, so they cannot be different layers.
     for component in nx.strongly_connected_components(graph):
         joined |= dict.fromkeys(component, min(component))
     return {key: joined[name] for key, name in colour.items()}
 
 
 def _labels(members: Mapping[Hashable, Sequence[_Node]]) -> dict[Hashable, str]:
-    """Return a name of its own for each group: that of its first forward node."""
+    """Return a unique name for each group: that of its first forward node."""
     names = {key: nodes[0].label for key, nodes in members.items()}
     count = Counter(names.values())
     return {

@@ -1,4 +1,4 @@
-"""Staging instances of layer graphs: as a chain, or as a graph whose nodes are layers; their options."""
+"""Staging instances of layer graphs, as a chain or as a graph, and their import options."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class StagingOptions(ImportOptions):
     ] = None
 
     def how_units_share(self, units: str) -> str:
-        """Say what further units of a stage are assumed to divide."""
+        """Return the assumption on how further units of a stage divide its compute time."""
         return (
             f"Further {units} of a stage divide {self.parallel_share:g} of its compute time; the source does "
             "not say how times scale."
         )
 
     def how_much_is_trained(self) -> str:
-        """Say that the length of the training is no figure of the source."""
+        """Return the assumption that the length of the training is a choice."""
         return (
             f"Training {self.samples:.10g} samples {self.epochs:g} times over is a choice; the source does "
             "not say how much is trained."
@@ -93,12 +93,12 @@ class GraphOptions(StagingOptions):
     ] = None
 
     def wants_graph(self, branches: Callable[[], bool]) -> bool:
-        """Return whether the layers shall be a graph; where that is not said, whether they branch.
+        """Return whether the layers become a graph; by default, whether they branch.
 
         Raises
         ------
         InstanceError
-            If a stage cost is asked for and a chain as well.
+            If both a stage cost and a chain are requested.
         """
         what = f"is {self.stage_cost}, but is for graphs; leave it out, or take --shape graph"
         refuse_faults("options", [("stage_cost", what)] if self.stage_cost and self.shape == "chain" else ())
@@ -107,15 +107,15 @@ class GraphOptions(StagingOptions):
         return self.shape == "graph"
 
     def refuse_unknown(self, *keys: str) -> None:
-        """Make sure that these options name types that are chosen.
+        """Check that these options name only chosen types.
 
         Raises
         ------
         InstanceError
             If one names another type.
         """
-        found = (unknown_names(getattr(self, key), self.types, key, "type", "chosen types") for key in keys)
-        refuse_faults("options", joined.from_iterable(found))
+        wrong = (unknown_names(getattr(self, key), self.types, key, "type", "chosen types") for key in keys)
+        refuse_faults("options", joined.from_iterable(wrong))
 
 
 def staging_instance(
@@ -135,7 +135,7 @@ def staging_instance(
     Parameters
     ----------
     devices
-        Type → sort of device in the graph, and how many times as fast as it the type is.
+        Type → kind of device in the graph, and the speed of the type relative to it.
     all_reduce
         Whether layers communicate: an all-reduce of twice their weights over the link for each batch.
 
@@ -149,19 +149,19 @@ def staging_instance(
         seconds = chain.graph.seconds(layer.nodes)
         compute = {t: seconds[sort] / speed for t, (sort, speed) in devices.items() if sort in seconds}
         if not compute:
-            held = chain.graph.named(layer.nodes)
-            raise fail(chain.graph.source, f"none of {', '.join(devices)} can run {held}; choose other types")
+            own = chain.graph.named(layer.nodes)
+            raise fail(chain.graph.source, f"none of {', '.join(devices)} can run {own}; choose other types")
         layers.append(_layer(chain, layer, options, compute, all_reduce))
     merged = list(_merged_note(chain))
     for warning in merged:
         log.warning(warning)
-    said = [
+    notes = [
         *chain.notes,
         *merged,
         *assumptions,
         *shared_assumptions(options, TRANSFERS_OF_CHAINS),
     ]
-    document = document_of(options, layers, name, source, said, batch, memory_gib)
+    document = document_of(options, layers, name, source, notes, batch, memory_gib)
     return validated(StagingInstance, document, chain.graph.source)
 
 
@@ -199,7 +199,7 @@ def document_of(
 
 
 def _merged_note(chain: Chain) -> Iterable[str]:
-    """Say so where most of the graph has become one layer, which no plan can divide."""
+    """Yield a note for each layer that contains most of the graph, which no plan can divide."""
     nodes = chain.graph.nodes
     seconds = {key: sum(node.seconds.values()) for key, node in nodes.items()}
     total, total_s = sum(node.count for node in nodes.values()), math.fsum(seconds.values())
@@ -239,7 +239,7 @@ def _layer(
 
 
 def shared_assumptions(options: GraphOptions, transfers: str) -> Iterable[str]:
-    """Yield what every import of a layer graph assumes; `transfers` says when stages communicate."""
+    """Yield the assumptions that all imports of layer graphs share."""
     yield options.how_units_share("units")
     yield (
         "Prices were given at import and are not from the source: "
@@ -260,20 +260,20 @@ TRANSFERS: Mapping[StageCost, str] = {
         "time, each tensor that is needed there or further on"
     ),
 }
-"""The beginning of a sentence on when stages communicate."""
+"""Stage cost → first words of the assumption on when stages communicate."""
 
 
 @dataclass(frozen=True)
 class GraphLayer:
-    """A node of a graph with what only a graph can say of it.
+    """A node of a layer graph with its transfer times, colour class and direction.
 
     Attributes
     ----------
     transfer_s
-        Sort of device → seconds in which it sends or receives the tensor of the node; a sort that is missing
-        takes its bytes over the link.
+        Kind of device → seconds to send or receive the output tensor; a missing kind sends its bytes over the
+        link.
     colour
-        Nodes of one colour are in one stage; None for a node alone.
+        Nodes of one colour must be in one stage; None: no such constraint.
     """
 
     node: Node
@@ -283,7 +283,7 @@ class GraphLayer:
 
 
 def branches(graph: LayerGraph) -> bool:
-    """Return whether some node comes neither before nor after another."""
+    """Return whether a graph has parallel branches, that is, nodes that are not cut nodes."""
     order, cut = in_order(graph)
     return len(cut) < len(order)
 
@@ -310,11 +310,11 @@ def graph_instance(
     Parameters
     ----------
     edges
-        Pairs of places in `layers`.
+        Pairs of indices into `layers`.
     devices
-        Type → sort of device in the graph, and how many times as fast as it the type is.
+        Type → kind of device in the graph, and the speed of the type relative to it.
     file
-        What faults call the graph.
+        The name of the graph in error messages.
     transfers
         A sentence on when stages communicate.
     stage_cost
@@ -327,7 +327,7 @@ def graph_instance(
     Raises
     ------
     InstanceError
-        If a layer can run on none of the types, the options ask for another stage rule than free cuts, or the
+        If a layer can run on none of the types, the options request another stage rule than free cuts, or the
         document breaks a rule of staging.
     """
     _refuse_maximal_runs(options)
@@ -356,9 +356,9 @@ def graph_instance(
             moved = 2 * layer.node.weight_bytes * 8 / (options.link_gbit_per_s * 1e9)
             row["communication_s"] = dict.fromkeys(compute, moved)
         rows.append(row)
-    said = [f"All {len(layers)} nodes of the graph are layers.", *assumptions]
-    said += shared_assumptions(options, transfers)
-    document = document_of(options, rows, name, source, said, batch, memory_gib)
+    notes = [f"All {len(layers)} nodes of the graph are layers.", *assumptions]
+    notes += shared_assumptions(options, transfers)
+    document = document_of(options, rows, name, source, notes, batch, memory_gib)
     document["edges"] = [{"source": names[a], "target": names[b]} for a, b in edges]
     rules = {"stage_rule": "free_cuts", "stage_cost": stage_cost, **(rules or {})}
     return validated(StagingInstance, {**document, **rules}, file)
@@ -370,7 +370,7 @@ def _refuse_maximal_runs(options: GraphOptions) -> None:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Return names that differ: those that stand twice get a number."""
+    """Return names made unique: duplicates get a number."""
     count, seen, made = Counter(names), Counter[str](), []
     for name in names:
         seen[name] += 1

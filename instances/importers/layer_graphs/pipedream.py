@@ -1,7 +1,7 @@
 """PipeDream: profiled graphs of layers, with the times of one GPU and the sizes of tensors (SOSP'19).
 
 ``graph.txt`` has a line ``nodeN -- Op -- forward_compute_time=ms, backward_compute_time=ms,
-activation_size=bytes, parameter_size=bytes`` for each node, where several tensors stand in brackets with
+activation_size=bytes, parameter_size=bytes`` for each node, where several tensors are in brackets with
 semicolons between them, and a line ``nodeA -- nodeB`` that begins with a tab for each edge.
 """
 
@@ -37,13 +37,13 @@ DEVICE = "profiled"
 COPIES = 3
 """Weights, gradients and the momentum of SGD."""
 IMAGE_BYTES = 3 * 224 * 224 * 4
-"""One colour picture of 224 x 224 points in single precision, as ImageNet models take them."""
+"""Bytes of a colour picture of 224 x 224 pixels in single precision, the input of ImageNet models."""
 NOT_CHARGED = "the gradients that come back over the same links are not charged"
 STAGE_COST: StageCost = "overlap"
-"""What is taken unless it is asked for otherwise."""
+"""The default stage cost."""
 INPUT = re.compile(r"[Ii]nput[0-9]*")
-# A name is tried from its first letter only, and a list ends before the next one begins: else a long line
-# would be looked through from each of its places.
+# A name is matched from its first letter only, and a list ends before the next one begins: else a long line
+# would be scanned from each of its positions.
 FIGURE = re.compile(r"(?<!\w)(\w+)=(\[[^\[\]]*\]|[^,\[]*)")
 
 
@@ -99,12 +99,12 @@ def import_pipedream(options: PipedreamOptions) -> StagingInstance:
 
 
 def read_pipedream(path: Path, input_time: bool = True) -> LayerGraph:
-    """Return the graph that a ``graph.txt`` describes.
+    """Return the layer graph of a ``graph.txt``.
 
     Raises
     ------
     InstanceError
-        If a line is malformed, a node stands twice, or an edge names none of the nodes.
+        If a line is malformed, a node occurs twice, or an edge names an unknown node.
     """
     source = str(path)
     text = read_text(path)
@@ -150,18 +150,18 @@ def _node(line: str, where: str, input_time: bool) -> tuple[str, Node]:
     tensors = str(given.get("activation_size", "")).strip("[]").split(";")
     if "activation_size" in given:
         given["activation_size"] = [Cell(size.strip()) for size in tensors]
-    found = validated(_Figures, given, where)
+    profiled = validated(_Figures, given, where)
     kind = operation.split("(", 1)[0].strip() or None
     loading = kind is not None and INPUT.fullmatch(kind) is not None
-    milliseconds = found.forward_compute_time + found.backward_compute_time
-    activations = math.fsum(found.activation_size)
+    milliseconds = profiled.forward_compute_time + profiled.backward_compute_time
+    activations = math.fsum(profiled.activation_size)
     return key, Node(
         name=f"{key} {kind}"[:200] if kind else key[:200],
         seconds={DEVICE: 0.0 if loading and not input_time else milliseconds / 1000},
         kind=kind[:200] if kind else None,
         output_bytes=activations,
-        memory_bytes=activations + COPIES * found.parameter_size,
-        weight_bytes=found.parameter_size,
+        memory_bytes=activations + COPIES * profiled.parameter_size,
+        weight_bytes=profiled.parameter_size,
     )
 
 
@@ -170,7 +170,7 @@ def _inputs(graph: LayerGraph) -> list[Node]:
 
 
 def _batch(graph: LayerGraph) -> tuple[int, str]:
-    """Return how many samples a batch of the profile probably has, and why."""
+    """Return the probable number of samples of the profiled batch, and the reason."""
     for node in _inputs(graph):
         pictures = node.output_bytes / IMAGE_BYTES
         if pictures >= 1 and pictures.is_integer():

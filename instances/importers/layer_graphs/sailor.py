@@ -47,7 +47,7 @@ GPU_MEMORY_GB = {
 
 
 def assumptions(options: SailorOptions, times: Mapping[Unit, Mapping[str, Times]]) -> Iterable[str]:
-    """Yield what the source does not say."""
+    """Yield the assumptions about data that the source lacks."""
     units = list(times)
     gpus = list(dict.fromkeys(unit.gpu for unit in units))
     yield (
@@ -166,7 +166,7 @@ def import_sailor(options: SailorOptions) -> StagingInstance:
 
 
 def _units(options: SailorOptions, profiles: Profiles, model: str) -> tuple[list[Unit], list[str]]:
-    """Return the types of the instance, and sentences on those that the source lacks."""
+    """Return the types of the instance, and notes on requested types that the source lacks."""
     degrees = options.tensor_parallel
     strange = [one for one in degrees or () if one != ALL and not DEGREE.fullmatch(one)]
     what = "{!r} is no number of GPUs; write such as 1,2,4, or all"
@@ -189,7 +189,7 @@ def _units(options: SailorOptions, profiles: Profiles, model: str) -> tuple[list
 
 
 def _why_not(unit: Unit, options: SailorOptions, profiles: Profiles, info: Info | None) -> str | None:
-    """Return why a type that was not asked for by name cannot be used, None if it can."""
+    """Return why a type that was not requested by name cannot be used; None if it can."""
     measured = profiles.microbatches(unit)
     if not measured:
         return f"no time of {_gpus(unit.degree)} was measured on it"
@@ -231,16 +231,16 @@ def _prices(options: SailorOptions, units: Sequence[Unit]) -> dict[str, float]:
 
 
 def _microbatch(options: SailorOptions, profiles: Profiles, units: Sequence[Unit]) -> int:
-    """Return the microbatch that is asked for, or the largest that was measured on all types."""
+    """Return the requested microbatch, or the largest that was measured on all types."""
     measured = {unit: profiles.microbatches(unit) for unit in units}
     for unit in units:
         if not measured[unit]:
-            there = ", ".join(map(str, profiles.degrees(unit.gpu)))
+            available = ", ".join(map(str, profiles.degrees(unit.gpu)))
             what = f"has no time of {_gpus(unit.degree)} (tensor-parallel degree {unit.degree}) of {unit.gpu}"
-            what += f", only of degree {there}" if there else ""
+            what += f", only of degree {available}" if available else ""
             raise fail(str(options.model_dir), f"{what}; choose other types, or all", "types")
     common = sorted(set.intersection(*map(set, measured.values())))
-    there = ", ".join(map(str, common)) or "none"
+    available = ", ".join(map(str, common)) or "none"
     if options.microbatch is None:
         if not common:
             raise fail("options", "none was measured on all types; choose fewer types", "microbatch")
@@ -249,7 +249,7 @@ def _microbatch(options: SailorOptions, profiles: Profiles, units: Sequence[Unit
         lacking = [unit for unit in measured if options.microbatch not in measured[unit]]
         one = "one " if all(unit.degree == 1 for unit in lacking) else ""
         what = f"{options.microbatch} was not measured on {one}{', '.join(unit.name for unit in lacking)}"
-        raise fail("options", f"{what}; measured on all types: {there}", "microbatch")
+        raise fail("options", f"{what}; measured on all types: {available}", "microbatch")
     return options.microbatch
 
 
@@ -299,7 +299,7 @@ def _layer(
 
 
 def _sizes(info: Info, units: Sequence[Unit]) -> dict[int, dict[str, Bytes]]:
-    """Return the sizes of the layers for each tensor-parallel degree, the smallest first."""
+    """Return the sizes of the layers by tensor-parallel degree, the smallest first."""
     sizes = {degree: info.sizes(degree) for degree in sorted({unit.degree for unit in units})}
     first = min(sizes)
     for degree, layers in sizes.items():

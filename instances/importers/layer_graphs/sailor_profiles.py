@@ -1,7 +1,7 @@
 """Profiles of Sailor: times by GPU, microbatch and tensor-parallel degree, and sizes of layers.
 
-One unit is a GPU, or several GPUs that share every layer by tensor parallelism. The options of the
-importer are here too.
+A unit is a GPU, or several GPUs that share every layer by tensor parallelism. The options of the importer
+are here, too.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from .graph_instance import StagingOptions
 TENSOR_PARALLEL = re.compile(r"(.+)-tp([1-9][0-9]{0,3})")
 DEGREE = re.compile(r"[1-9][0-9]{0,3}")
 ALL = "all"
-"""Stands for the types, or the tensor-parallel degrees, that were measured."""
+"""Stands for all measured types, or all measured tensor-parallel degrees."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A type of the instance: `degree` GPUs that share every layer.
+    """A type of the instance: `degree` GPUs that share every layer by tensor parallelism.
 
     Attributes
     ----------
     named
-        Whether it was asked for by name; else it is left out where the source lacks it.
+        Whether it was requested by name; else it is left out if the source lacks it.
     """
 
     gpu: str
@@ -63,7 +63,7 @@ def units_of(
     gpus: Sequence[str],
     measured: Callable[[str], Iterable[int]],
 ) -> list[Unit]:
-    """Return the units that names stand for.
+    """Return the units that names of types and tensor-parallel degrees denote.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def units_of(
     degrees
         Tensor-parallel degrees of GPU types without one, or `all`; None: a single GPU.
     gpus, measured
-        The GPU types that were measured, and at which degrees one was.
+        The measured GPU types, and a function that returns the measured degrees of one.
 
     Raises
     ------
@@ -98,27 +98,27 @@ def units_of(
 
 @dataclass(frozen=True)
 class Limits:
-    """How many units there are of each type.
+    """The limits on the number of units of each type.
 
-    A limit of a GPU type counts GPUs, and bounds each of its types that has no limit of its own; a limit of a
-    type with several GPUs counts its units.
+    A limit of a GPU type counts GPUs, and bounds each of its types without its own limit; a limit of a type
+    with several GPUs counts its units.
     """
 
     given: Mapping[str, int]
     units: Sequence[Unit]
 
     def counts_units(self, unit: Unit) -> bool:
-        """Return whether a type with several GPUs has a limit of its own."""
+        """Return whether a type with several GPUs has its own limit, which counts units."""
         return unit.degree > 1 and unit.name in self.given
 
     def of(self, unit: Unit) -> int | None:
-        """Return how many units there are of a type; None: any number."""
+        """Return the number of available units of a type; None: any number."""
         if self.counts_units(unit):
             return self.given[unit.name]
         return self.given[unit.gpu] // unit.degree if unit.gpu in self.given else None
 
     def complaints(self) -> Iterator[Complaint]:
-        """Yield limits that allow no unit."""
+        """Yield complaints about limits that allow no unit."""
         for unit in self.units:
             if self.of(unit) == 0:
                 count = self.given[unit.gpu]
@@ -127,20 +127,20 @@ class Limits:
 
     @property
     def shared(self) -> dict[str, list[Unit]]:
-        """Limits in GPUs that several types have: GPU type → these types."""
-        found: dict[str, list[Unit]] = {}
+        """Limits in GPUs that several types share: GPU type → these types."""
+        types_of: dict[str, list[Unit]] = {}
         for unit in self.units:
             if unit.gpu in self.given and not self.counts_units(unit):
-                found.setdefault(unit.gpu, []).append(unit)
-        return {gpu: units for gpu, units in found.items() if len(units) > 1}
+                types_of.setdefault(unit.gpu, []).append(unit)
+        return {gpu: units for gpu, units in types_of.items() if len(units) > 1}
 
     @property
     def bind_together(self) -> bool:
-        """Whether all types share one limit; their GPUs have one price, so that a budget bounds them."""
+        """Whether all types share one limit; a budget then enforces it, because their GPUs have one price."""
         return [len(self.units)] == [len(units) for units in self.shared.values()]
 
     def hourly_budget_usd(self, prices_usd_per_hour: Mapping[str, float]) -> float | None:
-        """Return the price of all GPUs that there are, where types share some; None without limits."""
+        """Return the price of all available GPUs if types share some; None without limits."""
         if not self.shared or any(self.of(unit) is None for unit in self.units):
             return None
         counted = {unit.gpu: self.given[unit.gpu] for unit in self.units if not self.counts_units(unit)}
@@ -150,7 +150,7 @@ class Limits:
         return total or None
 
     def sentences(self, budget_usd_per_hour: float | None) -> Iterator[str]:
-        """Say what a limit in GPUs means where several types share it."""
+        """Yield notes on the meaning of a limit in GPUs that several types share."""
         for gpu, units in self.shared.items():
             each = ", ".join(f"{self.of(unit)} of {unit.name}" for unit in units)
             if self.bind_together and budget_usd_per_hour is not None:
@@ -169,7 +169,7 @@ class Limits:
 
 
 def _split(names: Any) -> Any:
-    """Return what stands between commas, and numbers as text."""
+    """Return the parts of a text between commas, and numbers in a list as text."""
     if isinstance(names, str):
         return tuple(name.strip() for name in names.split(","))
     return [str(name) if type(name) is int else name for name in names] if isinstance(names, list) else names
@@ -238,7 +238,7 @@ class _Sizes(Model):
 
 
 class Profiles:
-    """The profiles of one model: a folder for each GPU type; a file is read when it is first asked for."""
+    """The profiles of one model, a file for each GPU type; files are read when they are first used."""
 
     def __init__(self, model_dir: Path) -> None:
         self.model_dir = model_dir
@@ -253,11 +253,11 @@ class Profiles:
         self._read: dict[str, dict[str, Any]] = {}
 
     def path(self, gpu: str) -> Path:
-        """Return the file of a GPU type."""
+        """Return the path of the profile of a GPU type."""
         return self.model_dir / gpu / "profile.json"
 
     def of(self, gpu: str) -> dict[str, Any]:
-        """Return what the file of a GPU type holds."""
+        """Return the content of the profile of a GPU type."""
         if gpu not in self._read:
             data, path = read_mapping(self.path(gpu)), str(self.path(gpu))
             if any(isinstance(entry, dict) and "nodes" in entry for entry in data.values()):
@@ -267,20 +267,20 @@ class Profiles:
 
     def degrees(self, gpu: str) -> list[int]:
         """Return the tensor-parallel degrees at which a GPU type was measured."""
-        found = [degree for one in self.of(gpu).values() if isinstance(one, dict) for degree in one]
-        return sorted({int(degree) for degree in found if DEGREE.fullmatch(degree)})
+        keys = [degree for one in self.of(gpu).values() if isinstance(one, dict) for degree in one]
+        return sorted({int(degree) for degree in keys if DEGREE.fullmatch(degree)})
 
     def microbatches(self, unit: Unit) -> list[int]:
         """Return the microbatches that were measured on a unit."""
         return sorted(
             int(batch)
             for batch, degrees in self.of(unit.gpu).items()
-            # What is no mapping is a fault, which is found when its times are read.
+            # An entry that is no mapping is a fault, which is raised when its times are read.
             if BATCH.fullmatch(batch) and (not isinstance(degrees, dict) or str(unit.degree) in degrees)
         )
 
     def layers(self, unit: Unit, microbatch: int) -> int | None:
-        """Return how many layers were measured; None where the file has no list of them."""
+        """Return the number of measured layers of a unit; None if the file has no list of them."""
         degrees = self.of(unit.gpu)[str(microbatch)]
         layers = degrees.get(str(unit.degree)) if isinstance(degrees, dict) else None
         return len(layers) if isinstance(layers, dict) else None
@@ -288,8 +288,8 @@ class Profiles:
     def times(self, unit: Unit, microbatch: int, layers: Iterable[str]) -> dict[str, Times]:
         """Return the seconds of each layer on a unit."""
         source, where = str(self.path(unit.gpu)), f"{microbatch}.{unit.degree}"
-        found = _layers(self.of(unit.gpu), source, str(microbatch), "microbatch", unit.degree)
-        times = validated(_Times, {"layers": found}, f"{source}: {where}").layers
+        listed = _layers(self.of(unit.gpu), source, str(microbatch), "microbatch", unit.degree)
+        times = validated(_Times, {"layers": listed}, f"{source}: {where}").layers
         expected = list(layers)
         if set(times) != set(expected):
             what = f"its layers are not 0 to {len(expected) - 1}, as the sizes of the layers have them"
@@ -302,31 +302,31 @@ class Profiles:
 
 
 def find_info(model_dir: Path) -> Path | None:
-    """Return the file of sizes, in a folder above that of the model; None where there is none."""
-    found = (folder / "llm_info.json" for folder in model_dir.absolute().parents)
-    return next((path for path in found if path.is_file()), None)
+    """Return the path of the sizes file, in a folder above that of the model; None if there is none."""
+    candidates = (folder / "llm_info.json" for folder in model_dir.absolute().parents)
+    return next((path for path in candidates if path.is_file()), None)
 
 
 class Info:
-    """The sizes of the layers of one model, for each tensor-parallel degree."""
+    """The sizes of the layers of one model, by tensor-parallel degree."""
 
     def __init__(self, path: Path, model: str) -> None:
         self.path, self.model = path, model
         self._data = read_mapping(path)
 
     def has(self, degree: int) -> bool:
-        """Return whether there are sizes for a degree; a model without a list of them is a fault."""
+        """Return whether there are sizes for a degree; true if the entry of the model is malformed."""
         model = self._data.get(self.model)
         return not isinstance(model, dict) or str(degree) in model
 
     def layers(self, degree: int) -> int | None:
-        """Return how many layers have sizes for a degree; None where there is no list of them."""
+        """Return the number of layers with sizes for a degree; None if there is no list of them."""
         model = self._data.get(self.model)
         layers = model.get(str(degree)) if isinstance(model, dict) else None
         return len(layers) if isinstance(layers, dict) else None
 
     def sizes(self, degree: int) -> dict[str, Bytes]:
-        """Return the sizes of the layers on each of so many GPUs, in their order."""
+        """Return the sizes of the layers on each of `degree` GPUs, in their order."""
         source, where = str(self.path), f"{self.model}.{degree}"
         layers = _layers(self._data, source, self.model, "model", degree)
         order = [str(index) for index in range(len(layers))]
@@ -337,17 +337,17 @@ class Info:
 
 
 def _layers(data: Mapping[str, Any], source: str, key: str, what: str, degree: int) -> dict[str, Any]:
-    """Return the layers that stand in a file under a model or microbatch and a degree."""
+    """Return the layers in a file, under the keys of a model or microbatch and a degree."""
     degrees = _entry(data, key, source, "", what)
     return _entry(degrees, str(degree), source, key, "tensor-parallel degree")
 
 
 def _entry(data: Any, key: str, source: str, path: str, what: str) -> dict[str, Any]:
-    """Return the mapping under a key, or say which keys there are."""
+    """Return the mapping under a key; raise with the existing keys if there is none."""
     if not isinstance(data, dict) or key not in data:
-        there = ", ".join(map(shortened, list(data)[:20])) if isinstance(data, dict) else ""
-        raise fail(source, f"has no {what} {key!r}; there are: {there or 'none'}", path)
-    found = data[key]
-    if not isinstance(found, dict):
+        existing = ", ".join(map(shortened, list(data)[:20])) if isinstance(data, dict) else ""
+        raise fail(source, f"has no {what} {key!r}; there are: {existing or 'none'}", path)
+    entry = data[key]
+    if not isinstance(entry, dict):
         raise fail(source, "is not a mapping", f"{path}.{key}" if path else key)
-    return found
+    return entry

@@ -1,3 +1,3 @@
-"""Published traces and measurements of clusters, and traces of one's own, as instances of several kinds."""
+"""Importers of published traces and measurements of clusters, and of the user's own traces."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Gavel (OSDI'20): its speed table and traces of jobs, for consolidation and scheduling.
 
-For consolidation, jobs have the measured slowdown of being spread. For scheduling, they come one after
-the other to GPUs of one type, with measured speeds.
+For consolidation, jobs have the measured slowdown of being spread over servers. For scheduling, they
+arrive over time, and run on GPUs of one type with measured speeds.
 
 The speed table is JSON: GPU type → ``('Model (batch size B)', GPUs)`` → ``null`` → steps per second of
 the job alone; a type with ``_unconsolidated`` behind its name has the speeds of jobs spread over servers.
@@ -33,7 +33,7 @@ COLUMNS = {
     10: {"model": 0, "steps": 5, "gpus": 6, "priority": 7, "slo": 8, "arrival_s": 9},
     7: {"model": 0, "steps": 4, "arrival_s": 5, "gpus": 6},
 }
-"""Number of columns of a trace → where each thing stands that is read."""
+"""Number of columns of a trace → index of each column that is read."""
 
 UNCONSOLIDATED = "_unconsolidated"
 _KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
@@ -55,11 +55,11 @@ class GavelFiles(ImportOptions):
     first: Annotated[PositiveCount | None, Option("Only the first N jobs of the trace.")] = None
 
     def source(self) -> str:
-        """Return what an instance says of its source."""
+        """Return the text on the source for an instance."""
         return f"{self.throughputs.name} and {self.trace.name}, in the layout of {SOURCE}"
 
     def jobs(self) -> tuple[dict[str, TraceJob], int]:
-        """Return the jobs that are considered, by name, and how many the trace has.
+        """Return the selected jobs of the trace by name, and the number of jobs in the trace.
 
         Raises
         ------
@@ -67,7 +67,7 @@ class GavelFiles(ImportOptions):
             If the trace cannot be read, or a line is wrong.
         """
         listed = read_trace(self.trace)
-        # As many digits as the largest number needs, so that names sort as numbers do.
+        # As many digits as the largest number needs, so that names sort like numbers.
         width = max(3, len(str(max(listed))))
         first = islice(listed.items(), self.first)
         return {f"job-{number:0{width}d} {job.model}": job for number, job in first}, len(listed)
@@ -94,7 +94,7 @@ class TraceJob(Model):
 
     @property
     def weight(self) -> float:
-        """The priority where it is usable, else 1."""
+        """The job's priority if it is positive, else 1."""
         return self.priority if self.priority is not None and self.priority > 0 else 1.0
 
 
@@ -111,12 +111,12 @@ def read_table(path: Path) -> dict[str, Any]:
 
 
 def gpu_types(table: dict[str, Any]) -> list[str]:
-    """Return the GPU types of a speed table."""
+    """Return the GPU types of a speed table, without the unconsolidated variants."""
     return [name for name in table if not name.endswith(UNCONSOLIDATED)]
 
 
 def speeds_of(table: dict[str, Any], name: str, source: str) -> tuple[Speeds, list[str]]:
-    """Return the speeds of one GPU type, and the entries left out because they are 0.
+    """Return the speeds of one GPU type, and the entries that are ignored because they are 0.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def _trace_job(line: str, number: int, source: str) -> TraceJob:
 
 
 def named(names: Iterable[str]) -> str:
-    """List distinct names, the first few of them in full; they come from a file and may be anything."""
+    """Return the first few distinct names as text, escaped because they come from a file."""
     distinct = [name[:60] if name.isprintable() else repr(name)[:60] for name in dict.fromkeys(names)]
     return some(distinct)
 
@@ -229,7 +229,7 @@ def import_gavel_consolidation(options: GavelConsolidationOptions) -> Consolidat
 
 
 def _read_speeds(path: Path, gpu_type: str) -> tuple[Speeds, Speeds, list[str]]:
-    """Return consolidated and unconsolidated speeds, and the entries left out because they are 0."""
+    """Return consolidated and unconsolidated speeds, and the entries that are ignored for being 0."""
     source = str(path)
     data = read_table(path)
     both = [name for name in gpu_types(data) if name + UNCONSOLIDATED in data]
@@ -243,7 +243,7 @@ def _read_speeds(path: Path, gpu_type: str) -> tuple[Speeds, Speeds, list[str]]:
 
 
 def _speed_when_spread(job: TraceJob, together: Speeds, apart: Speeds) -> float | None:
-    """Return the unconsolidated over the consolidated speed; None where one of them is unknown."""
+    """Return the ratio of unconsolidated to consolidated speed; None if one of them is unknown."""
     consolidated = together.get(job.model, {}).get(job.gpus)
     unconsolidated = apart.get(job.model, {}).get(job.gpus)
     return None if consolidated is None or unconsolidated is None else unconsolidated / consolidated
@@ -257,13 +257,13 @@ def _job(name: str, job: TraceJob, spread: float | None) -> dict[str, Any]:
 def _job_assumptions(
     listed: int, jobs: Mapping[str, TraceJob], options: GavelConsolidationOptions
 ) -> Iterable[str]:
-    asked, there = sum(job.gpus for job in jobs.values()), options.servers * options.gpus_per_server
+    asked, available = sum(job.gpus for job in jobs.values()), options.servers * options.gpus_per_server
     if len(jobs) < listed:
         yield f"Only the first {len(jobs)} of the {listed} jobs of the trace are considered."
     yield "All jobs are present at once; arrival times and steps are not used."
     yield (
         f"The cluster is chosen, not the source's: {options.servers} servers of {options.gpus_per_server} "
-        f"{options.gpu_type} GPUs, all free. The {len(jobs)} jobs ask {asked} of the {there} GPUs."
+        f"{options.gpu_type} GPUs, all free. The {len(jobs)} jobs ask {asked} of the {available} GPUs."
     )
     yield "A job is one task for each GPU that it asks for, is worth that many, and may be left out."
     yield "CPU and memory of a task are not in the source and not asked for."

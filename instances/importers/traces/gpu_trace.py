@@ -1,8 +1,7 @@
-"""Traces of GPU jobs: a plain CSV with columns of any names, and rows that all importers of traces share.
+"""Importer of traces from a plain CSV with named columns, and rows that all importers of traces share.
 
-The columns of a plain CSV are named by options. The unit of time in which a column counts is said by an
-option, or by the column's name. Jobs become those of a scheduling instance, or of a consolidation
-document.
+The columns of a plain CSV are given by options. The time unit of a column is given by an option, or by the
+column's name. Jobs become those of a scheduling instance, or of a consolidation document.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _SECONDS: dict[TimeUnit, tuple[int, int]] = {
     "h": (3600, 1),
     "d": (86400, 1),
 }
-"""Seconds of a unit as a fraction: dividing by 1,000 rounds once, and multiplying by 0.001 twice."""
+"""Seconds of a unit as a fraction: division by 1,000 rounds once, multiplication by 0.001 twice."""
 _NAMES: dict[str, TimeUnit] = {
     **dict.fromkeys(("us", "µs", "usec", "usecs", "micros", "microsecond", "microseconds"), "us"),
     **dict.fromkeys(("ms", "msec", "msecs", "millis", "millisecond", "milliseconds"), "ms"),
@@ -55,14 +54,14 @@ _WORD = re.compile(r"[A-Zµ]?[a-zµ]+|[A-Zµ]+")
 
 @dataclass(frozen=True)
 class ColumnUnit:
-    """The unit of a column, and how it is known.
+    """The time unit of a column, and how it was determined.
 
     Attributes
     ----------
     unit
-        In which its numbers count.
+        The unit of its numbers.
     why
-        Follows the sentence that says so.
+        The end of the sentence about it: how it was determined.
     """
 
     unit: TimeUnit
@@ -70,7 +69,7 @@ class ColumnUnit:
 
     @classmethod
     def of(cls, column: str, given: TimeUnit | None, option: str) -> ColumnUnit:
-        """Return the unit of a column: the one of the option, else that of its name, else seconds."""
+        """Return the unit of a column: that of the option, else that in its name, else seconds."""
         if given is not None:
             return cls(given, f", by {option}")
         named = unit_of_name(column)
@@ -84,26 +83,26 @@ class ColumnUnit:
         return value * many / parts
 
     def sentence(self, column: str) -> str:
-        """Return the assumption about the column."""
+        """Return the assumption about the unit of the column."""
         return f"Column {column!r} is in {WORDS[self.unit]}{self.why}."
 
 
 def unit_of_name(column: str) -> TimeUnit | None:
-    """Return the unit that ends the name of a column, such as ``runtime_min``, ``waitMs`` or ``time [h]``.
+    """Return the unit at the end of a column's name, such as ``runtime_min``, ``waitMs`` or ``time [h]``.
 
-    None where there is none; a single ``m`` may be minutes, months or more, and is none.
+    None if there is none; a single ``m`` is ambiguous and counts as none.
     """
     words = _WORD.findall(column)
     return _NAMES.get(words[-1].lower()) if words else None
 
 
 def gpu_job(name: str, gpus: int, spread: str, **others: Any) -> dict[str, Any]:
-    """Return a job with one task for each GPU."""
+    """Return a consolidation job with one task for each GPU, as a document has it."""
     return {"name": name, "tasks": gpus, "task_demand": {"gpu": 1}, "spread": spread, **others}
 
 
 def gpu_servers(count: int, gpus: int, gpu_model: str | None = None) -> list[dict[str, Any]]:
-    """Return the row of servers that are all alike."""
+    """Return one row of identical GPU servers, as a document has it."""
     return [{"name": "server", "count": count, "capacity": {"gpu": gpus}, "gpu_model": gpu_model}]
 
 
@@ -120,18 +119,18 @@ _JOB = re.compile(r"jobs\[(\d+)\]\.?")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a trace comes from, so that a fault names the file and the place in it.
+    """The source of a trace, with which errors name the file and the place in it.
 
     Parameters
     ----------
     file
         The file of the jobs.
     places
-        Where each job stands in it, such as ``line 3``, in the order of the jobs.
+        The place of each job in it, such as ``line 3``, in the order of the jobs.
     columns
-        What the file calls a field of a job, where that is another name.
+        Field of a job → its column in the file, if the names differ.
     cluster
-        The file of the cluster, where there is one.
+        The file of the cluster, if there is one.
     """
 
     file: str
@@ -140,11 +139,11 @@ class Origin:
     cluster: str = ""
 
     def renamed(self, error: InstanceError) -> InstanceError:
-        """Return an error about the instance as one about the files that it was made of."""
+        """Return an error about the instance as an error about the files of its data."""
         return InstanceError([self._renamed(fault) for fault in error.faults], error.more, error.stopped)
 
     def _renamed(self, fault: Fault) -> Fault:
-        what = _JOB.sub(lambda found: self._place(found) or found[0], fault.what)
+        what = _JOB.sub(lambda match: self._place(match) or match[0], fault.what)
         if self.cluster and fault.path.startswith("servers"):
             return Fault(self.cluster, fault.path, what)
         job = _JOB.match(fault.path)
@@ -160,17 +159,17 @@ class Origin:
 
 
 def rows_of(path: Path, model: type[RowT]) -> list[RowT]:
-    """Return the rows of a CSV file, as `numbered_rows_of` does."""
+    """Return the rows of a CSV file as validated objects."""
     return list(numbered_rows_of(path, model).values())
 
 
 def numbered_rows_of(path: Path, model: type[RowT]) -> dict[str, RowT]:
-    """Return the rows of a CSV file by their place in it, such as ``line 3``.
+    """Return the validated rows of a CSV file by their place in it, such as ``line 3``.
 
     Raises
     ------
     InstanceError
-        If it is no such table, a row is wrong, or there is none.
+        If it is no such table, a row is invalid, or there is none.
     """
     numbered = validated_rows(model, model_rows(path, model), str(path))
     rows = {f"line {number}": row for number, row in numbered}
@@ -194,7 +193,7 @@ def row_of(path: Path, model: type[RowT]) -> RowT:
 
 
 def gpu_row(name: str, arrival_s: float, gpus: int, duration_s: float, **others: Any) -> dict[str, Any]:
-    """Return a job with one task for each GPU."""
+    """Return a scheduling job with one task for each GPU, as a document has it."""
     row = {
         "name": name,
         "arrival_s": arrival_s,
@@ -214,14 +213,14 @@ def gpu_trace(
     origin: Origin,
     assumed: Sequence[str] = ASSUMED,
 ) -> SchedulingInstance:
-    """Return the instance of jobs on a cluster, which is its resources or its servers.
+    """Return the scheduling instance of jobs on a cluster, which is given by resources or servers.
 
     Parameters
     ----------
     origin
-        Where faults are said to be.
+        The places of the jobs for error messages.
     assumed
-        What else is assumed; by default what jobs have in common that ask for whole GPUs.
+        Further assumptions; by default those on jobs that demand whole GPUs.
 
     Raises
     ------
@@ -244,11 +243,11 @@ def gpu_trace(
 DATE = ", or a date and time such as 2017-11-01 12:00:00"
 BY_NAME = "[default: what its name ends with, such as _min; else s]"
 UNIX_SINCE_S = 1e8
-"""Arrivals that all come later are seconds since 1970, not since the start of a trace."""
+"""If all arrivals are later than this, they are seconds since 1970, not since the start of a trace."""
 
 
 LAST_S = 1e11
-"""What comes later is refused with the jobs, and is no date."""
+"""Later arrivals are no dates; the validation of the jobs refuses them."""
 
 
 class TraceOptions(ImportOptions):
@@ -314,12 +313,12 @@ def import_trace(options: TraceOptions) -> SchedulingInstance:
 
 
 def _columns(options: TraceOptions, header: list[str], source: str) -> dict[str, str]:
-    """Return the column of each field that has one.
+    """Return the column of the file for each field that has one.
 
     Raises
     ------
     InstanceError
-        If a column that is named is not there.
+        If a named column does not exist.
     """
     named = {
         "gpus": options.gpus_column,
@@ -366,12 +365,12 @@ def _in_seconds(rows: Iterable[tuple[int, _Row]], units: Mapping[str, ColumnUnit
 def _arrivals(
     rows: list[tuple[int, dict[str, Cell]]], options: TraceOptions, source: str
 ) -> tuple[dict[int, float], datetime | None, list[str]]:
-    """Return the seconds of each arrival by line, the date of time 0 if known, and the unit in words.
+    """Return the arrivals in seconds by line, the date of time 0 if known, and the assumption on the unit.
 
     Raises
     ------
     InstanceError
-        If one is neither a number nor a date, or only some have a time zone.
+        If an arrival is neither a number nor a date, or only some have a time zone.
     OptionError
         If dates are given a unit.
     """
@@ -385,7 +384,7 @@ def _arrivals(
         raise OptionError(
             f"--arrival-unit is the unit of numbers, and column {column!r} holds dates; leave it out"
         )
-    found: dict[int, datetime] = {}
+    dates: dict[int, datetime] = {}
     faults = Faults()
     for line, row_cells in rows:
         at = _moment(row_cells.get(column))
@@ -396,18 +395,18 @@ def _arrivals(
             what = "has a time zone and the first row has none, or the reverse; give all or none of them one"
             faults.add(Fault(f"{source}: line {line}", column, what))
         else:
-            found[line] = at
+            dates[line] = at
         if faults.stop():
             break
     faults.refuse()
-    begin = min(found.values())
-    return {line: (at - begin).total_seconds() for line, at in found.items()}, begin, []
+    begin = min(dates.values())
+    return {line: (at - begin).total_seconds() for line, at in dates.items()}, begin, []
 
 
 def _counted(
     rows: list[tuple[int, dict[str, Cell]]], column: str, unit: ColumnUnit, source: str
 ) -> tuple[dict[int, float], datetime | None]:
-    """Return arrivals that are numbers, in seconds; those of a clock count from the first."""
+    """Return numeric arrivals in seconds, and the date of time 0 if they count from 1970."""
     cells = ((line, {"arrival": found[column]} if column in found else {}) for line, found in rows)
     try:
         given = {line: row.arrival for line, row in validated_rows(_Arrival, cells, source)}
@@ -437,7 +436,7 @@ def _longer(what: str, more: str) -> str:
 
 
 def _moment(cell: str | None) -> datetime | None:
-    """Return the date and time that a cell holds; None if it holds none."""
+    """Return the date and time in a cell; None if it holds none."""
     try:
         # A number alone, such as 20171101, is seconds.
         return None if cell is None or "-" not in cell[1:] else datetime.fromisoformat(cell)
@@ -464,12 +463,12 @@ def _valid(
 def _jobs(
     rows: list[tuple[int, _Row]], arrivals: dict[int, float], options: TraceOptions, source: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the place of each job and the job, but those without a duration if they are to be left out.
+    """Yield place and row of each job; with `drop_zero`, jobs of duration 0 are left out.
 
     Raises
     ------
     InstanceError
-        If a job runs for no time, asks for more than there is, or has the name of another.
+        If a job has duration 0, demands more than the cluster has, or has the name of another.
     """
     faults, lines = Faults(), dict[str, int]()
     for number, (line, row) in enumerate(rows, 1):
@@ -490,7 +489,7 @@ def _jobs(
 def _wrong(
     name: str, row: _Row, lines: Mapping[str, int], options: TraceOptions
 ) -> Iterator[tuple[str, str]]:
-    """Yield column and fault of what is wrong with a row beside its cells."""
+    """Yield column and fault for each rule between fields that a row breaks."""
     if row.duration_s == 0:
         yield options.duration, "is 0, and a job runs for some time; --drop-zero leaves such jobs out"
     if row.gpus > options.gpus:

@@ -1,6 +1,6 @@
 """openb: servers and lists of pods of a production cluster of Alibaba (cluster-trace-gpu-v2023).
 
-For consolidation, pods are there at once; for scheduling, each is there from its creation to its
+For consolidation, all pods are present at once; for scheduling, each is present from its creation to its
 deletion.
 
 Both files are CSV, plain or packed by gzip. Servers have the columns sn, cpu_milli, memory_mib, gpu and
@@ -35,7 +35,7 @@ from .gpu_trace import FREE, Origin, gpu_trace, numbered_rows_of, rows_of
 SOURCE = "hkust-adsl/kubernetes-scheduler-simulator (commit 8f3d641, Apache-2.0)"
 MILLI = 1000
 MOST_AGAIN = 30_000
-"""So many pods may come a second time."""
+"""Limit of the pods that are drawn a second time."""
 
 RowT = TypeVar("RowT", bound=Model)
 _Gpus = Annotated[Count, Field(le=MOST_DEVICES)]
@@ -84,7 +84,7 @@ class _Pod(Model):
 
     @property
     def gpu(self) -> int:
-        """What it asks for in thousandths of a GPU."""
+        """The GPU demand of the pod in thousandths of a GPU."""
         return self.num_gpu * self.gpu_milli
 
 
@@ -137,7 +137,7 @@ def import_openb(options: OpenbOptions) -> ConsolidationInstance:
 
 
 def _never_placed(pods: Sequence[_Pod], nodes: Sequence[_Node]) -> list[str]:
-    """Return the names of pods that fit on no server; one that must be placed would leave no plan at all."""
+    """Return the names of pods that fit on no server, which would make an instance infeasible."""
     shapes = {(node.model, node.gpu * MILLI, node.cpu_milli, node.memory_mib) for node in nodes}
     return [
         pod.name
@@ -159,7 +159,7 @@ def _about_never_placed(names: Sequence[str]) -> Iterator[str]:
 
 
 def _capacity(node: _Node, devices: bool) -> dict[str, Any]:
-    """Return what a server has, its GPUs as devices or as one amount."""
+    """Return the capacity fields of a server, with GPUs as devices or as one amount."""
     amounts = {"cpu": node.cpu_milli, "memory_mib": node.memory_mib}
     if devices:
         return {"capacity": amounts, "devices": {"gpu": {"count": node.gpu}} if node.gpu else None}
@@ -167,7 +167,7 @@ def _capacity(node: _Node, devices: bool) -> dict[str, Any]:
 
 
 def _demand(pod: _Pod, devices: bool) -> dict[str, Any]:
-    """Return what a pod asks for, of GPUs whole devices, a share of one, or an amount."""
+    """Return the demand fields of a pod; for GPUs whole devices, a share of one, or an amount."""
     amounts = {"cpu": pod.cpu_milli, "memory_mib": pod.memory_mib}
     if not devices:
         return {"task_demand": {"gpu": pod.gpu, **amounts}}
@@ -178,7 +178,7 @@ def _demand(pod: _Pod, devices: bool) -> dict[str, Any]:
 
 
 def _rows(path: Path, model: type[RowT], left_out: LeftOut) -> list[RowT]:
-    """Return the valid rows of a CSV file, each name once; the name is the first field.
+    """Return the valid rows of a CSV file, without duplicates of the first field, the name.
 
     Raises
     ------
@@ -201,9 +201,9 @@ def _rows(path: Path, model: type[RowT], left_out: LeftOut) -> list[RowT]:
 
 
 def _arrived(listed: Sequence[_Pod], gpus: int, options: OpenbOptions) -> list[_Pod]:
-    """Return pods in random order, before the first with which they would ask for more than the load.
+    """Return shuffled pods up to the load, the ratio of demanded to available GPUs.
 
-    Where all together ask for less, random ones come again, as in the simulator that the trace comes with.
+    If all pods demand less, random ones are repeated, as in the simulator that comes with the trace.
     """
     assert options.load is not None
     if not any(pod.gpu for pod in listed):
@@ -282,7 +282,7 @@ class _TracePod(Model):
 
     @property
     def demand(self) -> dict[str, float]:
-        """What it asks for, without what it does not."""
+        """The positive demands of the pod, by resource."""
         asked = {
             "gpu": self.num_gpu * self.gpu_milli / MILLI,
             "cpu": self.cpu_milli / MILLI,

@@ -1,7 +1,7 @@
 """Philly: the jobs of a production cluster of Microsoft (ATC'19; as Pollux has them).
 
-For consolidation, these are the jobs that ran at one instant; for scheduling, jobs come one after the
-other to a cluster of a chosen size.
+For consolidation, these are the jobs that ran at one instant; for scheduling, jobs arrive over time at a
+cluster of a chosen size.
 
 The file is CSV with the columns timestamp (when the job started), duration in seconds, num_gpus and
 cluster, the job's virtual cluster. Other columns are not used. A job runs from its timestamp on and
@@ -43,7 +43,7 @@ from .gpu_trace import Origin, gpu_job, gpu_row, gpu_servers, gpu_trace, numbere
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 MOST_GPUS = 1_000_000
 LONGEST_PLAIN = 100
-"""Characters of a cluster's name that need no closer look."""
+"""Length of a cluster's name up to which the fast check accepts it."""
 
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?")
 
@@ -113,7 +113,7 @@ def _spread(gpus: int, options: PhillyOptions) -> str:
 
 
 def _running(options: PhillyOptions) -> tuple[dict[int, _Row], int]:
-    """Return the jobs of the file that run at the instant, by number from 1, and how many jobs it has."""
+    """Return the jobs that run at the instant, by number from 1, and the number of jobs in the file."""
     table = model_rows(options.jobs, _Row)
     number_of = {line: number for number, (line, _) in enumerate(table, 1)}
     # Few of the many rows run at one instant; only these become objects.
@@ -129,9 +129,9 @@ def _running(options: PhillyOptions) -> tuple[dict[int, _Row], int]:
 
 
 def _surely_does_not_run(cells: Mapping[str, Cell], instant: datetime) -> bool:
-    """Return whether a row has no fault and does not run then; where it is doubtful, False.
+    """Return whether a valid row does not run at an instant; False if it is in doubt.
 
-    Most of the many rows are done with here, without an object for each.
+    Most rows are excluded here, without an object for each.
     """
     try:
         started, duration = datetime.fromisoformat(cells["timestamp"]), float(cells["duration"])
@@ -151,7 +151,7 @@ def _surely_does_not_run(cells: Mapping[str, Cell], instant: datetime) -> bool:
 
 
 def _nothing_runs(table: list[dict[str, Cell]], options: PhillyOptions) -> InstanceError:
-    """Return the error that says where to look instead; every row has been found to be right."""
+    """Return the error that no job runs at the instant, with the valid range of instants or clusters."""
     clusters = sorted({str(cells["cluster"]) for cells in table})
     if options.virtual_cluster is not None and options.virtual_cluster not in clusters:
         what = f"there is no virtual cluster {options.virtual_cluster!r}; there are: {some(clusters, 20)}"
@@ -242,7 +242,7 @@ def import_philly_trace(options: PhillyTraceOptions) -> SchedulingInstance:
 
 
 def _rows(options: PhillyTraceOptions) -> list[tuple[str, _TraceRow]]:
-    """Return the jobs by submission, those of one moment in the order of the file, each with its place.
+    """Return the jobs sorted by submission, ties in the order of the file, each with its place.
 
     Raises
     ------

@@ -5,9 +5,9 @@ GPUs used there: ``44`` is 4 + 4 GPUs), local_bsz and step_time; ``scalability.c
 num_replicas, local_bsz and step_time. Other columns are not used. A step is one batch of local_bsz
 samples on every GPU, so its global batch is GPUs × local_bsz and grows with the GPUs.
 
-A job here trains with one global batch M, whatever its GPUs, because a step must be the same work in
-every configuration for its remaining steps to be a number. On w GPUs each has M/w samples a step, and the
-step takes what was measured at w GPUs and that local batch. So ``ring_allreduce`` is fitted to all
+Here a job trains with one global batch M on any number of GPUs, because remaining steps are only defined
+if a step is the same work in every configuration. On w GPUs each has M/w samples a step, and the
+step takes the time measured at w GPUs and that local batch. So ``ring_allreduce`` is fitted to all
 measurements with M = GPUs × local_bsz of each, which also keeps its four coefficients apart, and the
 job's M is put into the fitted formula; a table takes the step time at M/w between the measured local
 batches by linear interpolation. Numbers of GPUs at which M/w lies outside the measured local batches are
@@ -47,7 +47,7 @@ from .gpu_trace import Origin, gpu_row, gpu_trace, numbered_rows_of
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
 SHARES = 4
-"""By default M is what so many GPUs take at most, unless nothing like it was measured."""
+"""Number of GPUs whose largest local batches together are the default of M, if that was measured."""
 
 Seconds = Annotated[Positive, Field(ge=1e-9, le=1e9)]
 LocalBatch = Annotated[PositiveCount, Field(le=1_000_000)]
@@ -107,20 +107,20 @@ def times_of(points: Iterable[tuple[int, int, float]]) -> dict[int, tuple[list[i
     Parameters
     ----------
     points
-        GPUs, samples a GPU and step, seconds a step.
+        GPUs, samples for each GPU and step, seconds for each step.
     """
-    found: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    by_gpus: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for gpus, local, step_s in points:
-        found[gpus][local].append(step_s)
+        by_gpus[gpus][local].append(step_s)
     return {
         gpus: (sorted(cells), [float(np.mean(cells[local])) for local in sorted(cells)])
-        for gpus, cells in sorted(found.items())
+        for gpus, cells in sorted(by_gpus.items())
     }
 
 
 @dataclass(frozen=True)
 class _App:
-    """The measurements of one application: GPUs, samples a GPU and step, seconds a step."""
+    """The measurements of one application: GPUs, samples for each GPU and step, seconds for each step."""
 
     name: str
     points: Sequence[tuple[int, int, float]]
@@ -131,7 +131,7 @@ class _App:
         return times_of(self.points)
 
     def rows(self, most: int) -> dict[int, float]:
-        """Return the step time with the global batch on each number of GPUs where it was measured."""
+        """Return the step time with the global batch by number of GPUs, as far as it was measured."""
         return {
             gpus: float(np.interp(self.batch / gpus, locals_, seconds))
             for gpus, (locals_, seconds) in self.times().items()
@@ -181,9 +181,9 @@ def _read_apps(folders: Sequence[Path], options: PolluxOptions) -> list[_App]:
 
 
 def _default_batch(app: _App, gpus: int) -> int:
-    """Return the batch of an application if it was measured, else the one that most numbers of GPUs train.
+    """Return the batch of an application if it was measured, else the one most numbers of GPUs can train.
 
-    Of several the largest; it is what some number of GPUs takes at most.
+    Of several the largest; candidates are the largest measured batches of each number of GPUs.
     """
     if app.rows(gpus):
         return app.batch
@@ -194,7 +194,7 @@ def _default_batch(app: _App, gpus: int) -> int:
 
 
 def read_points(folder: Path) -> list[tuple[int, int, float]]:
-    """Return what was measured of an application: GPUs, samples a GPU and step, seconds a step.
+    """Return the measurements of an application: GPUs, samples for each GPU and step, seconds for each step.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def _fitted(app: _App) -> SpeedFit:
 
 
 def _job(app: _App, options: PolluxOptions) -> tuple[dict[str, Any], str]:
-    """Return a job, and the sentence that says what was assumed of it."""
+    """Return a job as a document has it, and the assumption about it."""
     rows = app.rows(options.gpus)
     if not rows:
         least, most = _fitting_batches(app, options.gpus)
@@ -250,7 +250,7 @@ def _job(app: _App, options: PolluxOptions) -> tuple[dict[str, Any], str]:
 
 
 def _fitting_batches(app: _App, gpus: int) -> tuple[int, int]:
-    """Return the smallest and largest global batch measured with so many GPUs, of all if there is none."""
+    """Return the smallest and largest global batch measured on up to `gpus` GPUs, or on any if none."""
     times = app.times()
     within = {number: cells for number, cells in times.items() if number <= gpus} or times
     return (
@@ -320,7 +320,7 @@ class _Row(Model):
 
 @Importer
 def import_pollux_trace(options: PolluxTraceOptions) -> SchedulingInstance:
-    """Return the scheduling instance of a workload, each job on the GPUs that it asks for, or malleable."""
+    """Return the scheduling instance of a workload, with rigid jobs as requested, or malleable ones."""
     measured = {folder.resolve().name: times_of(read_points(folder)) for folder in options.folders}
     unknown = [name for name in options.samples if name not in measured]
     if unknown:
@@ -332,8 +332,8 @@ def import_pollux_trace(options: PolluxTraceOptions) -> SchedulingInstance:
     places = [place for place, (row, step_s) in zip(rows, timed, strict=True) if row.num_replicas in step_s]
     if not known:
         what = f"has no job of {', '.join(measured) or 'an application'} with measured numbers of GPUs; "
-        there = named(row.application for row in rows.values())
-        raise fail(str(options.workload), f"{what}its applications: {there}")
+        applications = named(row.application for row in rows.values())
+        raise fail(str(options.workload), f"{what}its applications: {applications}")
     return gpu_trace(
         f"pollux-{options.workload.stem}-{options.gpus}",
         f"{options.workload.name}, and step times of {', '.join(measured)}, in the layout of {SOURCE}",
@@ -345,21 +345,21 @@ def import_pollux_trace(options: PolluxTraceOptions) -> SchedulingInstance:
 
 
 def _step_s(row: _Row, measured: StepTimes) -> dict[int, float]:
-    """Return the seconds of a step with the job's batch on each number of GPUs.
+    """Return the step time in seconds with the job's batch, by number of GPUs.
 
-    Shares of the batch that are smaller than what was measured are left out, but not the job's own.
+    Numbers of GPUs with a share of the batch below the measured ones are left out, except the job's own.
     """
-    found = {}
+    step_s = {}
     for gpus, (local, seconds) in measured.items():
         share = row.batch_size / gpus
         parts = max(1, math.ceil(share / local[-1] - 1e-9))
         if gpus == row.num_replicas or share / parts >= local[0] * (1 - 1e-9):
-            found[gpus] = parts * float(np.interp(share / parts, local, seconds))
-    return found
+            step_s[gpus] = parts * float(np.interp(share / parts, local, seconds))
+    return step_s
 
 
 def _trace_job(row: _Row, step_s: dict[int, float], options: PolluxTraceOptions) -> dict[str, Any]:
-    """Return the job of a row, in steps and their speeds where it is malleable."""
+    """Return the job of a row as a document has it; if malleable, with steps and speeds."""
     asked = options.samples.get(row.application)
     steps = options.steps if asked is None else asked / row.batch_size
     if not options.malleable:

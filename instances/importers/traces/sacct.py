@@ -1,7 +1,6 @@
-"""Slurm's accounting as a trace: which jobs were submitted when, what they had, and how long they ran.
+"""Importer of Slurm's accounting as a trace: submission, resources and duration of each job.
 
-The fields of each job, its times and amounts are read from what ``sacct --json`` or ``sacct --parsable2``
-prints.
+Jobs are read from the output of ``sacct --json`` or ``sacct --parsable2``.
 """
 
 from __future__ import annotations
@@ -37,27 +36,27 @@ FREE_TEXT = (
     "Reason",
     "Extra",
 )
-"""Columns in which users may have written the sign that stands between columns."""
+"""Columns with free text, which may contain the separator of columns."""
 NO_VALUE = 4_294_967_294
-"""From this number on Slurm means none, or no limit."""
+"""Numbers from this one on mean no value, or no limit, in Slurm."""
 _PART = re.compile(r"([0-9]+)\+[0-9]+")
 _WHOLE = re.compile(r"[0-9]{1,18}")
 
 
 def entries_of_table(text: str, source: str) -> Iterator[Entry]:
-    """Yield the jobs of what ``sacct --parsable2`` prints; steps of jobs are left out.
+    """Yield the jobs in the output of ``sacct --parsable2``; steps of jobs are left out.
 
     Raises
     ------
     InstanceError
-        If it has no header with the columns that are needed, or too many lines.
+        If it has no header with the required columns, or too many lines.
     """
     if text.count("\n") > MOST_SMALL_ROWS:
         raise fail(
             source,
             f"has more than {MOST_SMALL_ROWS:,} lines; split it, or leave steps out with sacct --allocations",
         )
-    # Names may hold what splitlines() takes for the end of a line.
+    # Names may contain characters that splitlines() takes for the end of a line.
     lines = ((number, line.rstrip("\r")) for number, line in enumerate(text.split("\n"), 1) if line.strip())
     number, first = next(lines)
     header = [name.strip() for name in first.split("|")]
@@ -81,12 +80,12 @@ def entries_of_table(text: str, source: str) -> Iterator[Entry]:
 
 
 def _check_header(header: list[str], place: str, source: str) -> None:
-    """Make sure that the columns are there that are needed.
+    """Check that the required columns exist.
 
     Raises
     ------
     InstanceError
-        If one is not.
+        If one is missing.
     """
     missing = [name for name in NEEDED if name not in header]
     missing += [] if {"AllocTRES", "ReqTRES"} & set(header) else ["AllocTRES or ReqTRES"]
@@ -120,7 +119,7 @@ class _Jobs(Part):
 
 
 def entries_of_document(data: Mapping[str, Any], source: str) -> Iterator[Entry]:
-    """Yield the jobs of what ``sacct --json`` prints.
+    """Yield the jobs in the output of ``sacct --json``.
 
     Raises
     ------
@@ -147,7 +146,7 @@ def _of_item(item: Any) -> dict[str, Any]:
     limit = _plain(_at(item, "time", "limit"))
     return {
         "id": name,
-        # 0 is a moment that is not known.
+        # 0 is an unknown time.
         "submit_s": _plain(_at(item, "time", "submission")) or None,
         "eligible_s": _plain(_at(item, "time", "eligible")) or None,
         "elapsed_s": _plain(_at(item, "time", "elapsed")),
@@ -169,7 +168,7 @@ def _at(item: Any, *path: str) -> Any:
 
 
 def _plain(value: Any) -> float | None:
-    """Return a number that may be plain or ``{"set": …, "infinite": …, "number": …}``; None if it is none."""
+    """Return a number, plain or as ``{"set": …, "infinite": …, "number": …}``; None for other values."""
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set") is True and not value.get("infinite") else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < NO_VALUE:
@@ -178,19 +177,19 @@ def _plain(value: Any) -> float | None:
 
 
 def _tres(listed: Any) -> dict[str, float]:
-    """Return amounts by name, as ``--parsable2`` names them."""
-    found: dict[str, float] = {}
+    """Return amounts by the names that ``--parsable2`` uses."""
+    amounts: dict[str, float] = {}
     for entry in listed if isinstance(listed, list) else ():
         kind, name, count = (_at(entry, key) for key in ("type", "name", "count"))
         amount = _plain(count)
         if isinstance(kind, str) and amount:
-            found[f"{kind}/{name}" if kind == "gres" else kind] = amount
-    return found
+            amounts[f"{kind}/{name}" if kind == "gres" else kind] = amount
+    return amounts
 
 
 UNIX = datetime(1970, 1, 1)
 LONGEST_S = 1e9
-"""What Slurm says lasts longer than thirty years is none of its durations."""
+"""Limit of a valid duration, about thirty years."""
 _DURATION = re.compile(r"(?:([0-9]{1,7})-)?(?:([0-9]{1,4}):)?([0-9]{1,4}):([0-9]{2})(?:\.[0-9]+)?")
 _GOING_ON = {"PENDING", "RUNNING", "SUSPENDED", "RESIZING", "COMPLETING", "CONFIGURING"}
 _NONE = ("", "Unknown", "None", "N/A", "INVALID", "UNLIMITED", "Partition_Limit", "Partition Limit")
@@ -198,7 +197,7 @@ _EPOCH = re.compile(r"[0-9]{1,11}")
 
 
 def seconds_of(text: str) -> float | None:
-    """Return the seconds of a duration such as ``1-02:03:04`` or ``03:04``; None where it says none.
+    """Return the seconds of a duration such as ``1-02:03:04`` or ``03:04``; None for words like Unknown.
 
     Raises
     ------
@@ -207,15 +206,15 @@ def seconds_of(text: str) -> float | None:
     """
     if text in _NONE:
         return None
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text[:30]!r} is no duration; sacct writes [days-][hours:]minutes:seconds")
-    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def moment_of(text: str) -> float | None:
-    """Return the seconds since 1970 of a time as sacct prints it, or as ``SLURM_TIME_FORMAT=%s`` makes it.
+    """Return a time, as sacct prints it or by ``SLURM_TIME_FORMAT=%s``, in seconds since 1970.
 
     Raises
     ------
@@ -281,19 +280,19 @@ class JobOfAccounting(Part):
     @model_validator(mode="before")
     @classmethod
     def _fits(cls, data: Any) -> Any:
-        """Refuse what stands for a line that has no such cells; it is the complaint."""
+        """Refuse an entry that is text; it is the complaint about a malformed line."""
         if isinstance(data, str):
             raise ValueError(data)
         return data
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended; what was requeued has, and may have run again since."""
+        """Whether the run has ended; a requeued job may have another run."""
         return _GOING_ON.isdisjoint(self.state)
 
     @property
     def gpus(self) -> float:
-        """How many GPUs it had; where types are listed beside the sum, the sum counts."""
+        """The number of GPUs of the job; if both the sum and types are listed, the sum counts."""
         typed = sum(amount for name, amount in self.tres.items() if name.startswith("gres/gpu:"))
         return self.tres.get("gres/gpu", typed)
 
@@ -304,33 +303,33 @@ class JobOfAccounting(Part):
 
     @property
     def cpus(self) -> float:
-        """How many CPUs it had."""
+        """The number of CPUs of the job."""
         return self.tres.get("cpu", 0.0)
 
     @property
     def run(self) -> tuple[object, ...]:
-        """What two records of the same run have in common; a job that was requeued has several runs."""
+        """Key of a run; a requeued job has several runs."""
         return (self.id, self.submit_s, self.elapsed_s, self.state)
 
 
 def whole_jobs(listed: Iterable[JobOfAccounting]) -> list[JobOfAccounting]:
-    """Return the jobs with the parts of each heterogeneous job as one, which has what they have together."""
-    found: dict[object, JobOfAccounting] = {}
+    """Return the jobs, with the parts of each heterogeneous job merged into one job."""
+    merged: dict[object, JobOfAccounting] = {}
     for number, job in enumerate(listed):
         key = number if job.heterogeneous is None else (job.heterogeneous, job.submit_s)
-        found[key] = _joined(found[key], job) if key in found else job
-    return list(found.values())
+        merged[key] = _joined(merged[key], job) if key in merged else job
+    return list(merged.values())
 
 
 def _joined(job: JobOfAccounting, part: JobOfAccounting) -> JobOfAccounting:
-    """Return a job with one more part, which starts with it; it runs until the last part ends."""
+    """Return a job merged with another part that starts with it; it ends with the last part."""
     return job.model_copy(
         update={
             "id": job.heterogeneous,
             "elapsed_s": max(job.elapsed_s or 0.0, part.elapsed_s or 0.0),
             "limit_s": max(job.limit_s or 0.0, part.limit_s or 0.0),
             "state": (*job.state, *part.state),
-            # What a part has as one sum and another by type would be counted twice by name.
+            # One sum for all types; a sum of one part and types of another would be counted twice.
             "tres": {"gres/gpu": job.gpus + part.gpus, "cpu": job.cpus + part.cpus}
             | dict.fromkeys((f"gres/gpu:{kind}" for kind in job.types | part.types), 0.0),
         }
@@ -420,9 +419,9 @@ def _nothing_ran(why: dict[str, int], invalid: LeftOut) -> str:
 def _sorted_out(
     listed: Sequence[JobOfAccounting], options: SacctOptions, why: dict[str, int]
 ) -> list[JobOfAccounting]:
-    """Return the jobs that ran and fit, and count the others."""
+    """Return the jobs that ran and fit on the cluster; count the others by reason in `why`."""
     _, not_run, nothing, too_much = why
-    found = []
+    usable = []
     for job in listed:
         if not job.is_over or not job.elapsed_s or job.submit_s is None:
             why[not_run] += 1
@@ -431,8 +430,8 @@ def _sorted_out(
         elif job.gpus > options.gpus or (options.cpus is not None and job.cpus > options.cpus):
             why[too_much] += 1
         else:
-            found.append(job)
-    return found
+            usable.append(job)
+    return usable
 
 
 def _left_out(why: dict[str, int]) -> Iterator[str]:
@@ -442,7 +441,7 @@ def _left_out(why: dict[str, int]) -> Iterator[str]:
 
 
 def _merged(ran: Sequence[JobOfAccounting]) -> Iterator[str]:
-    """Say of which jobs several entries are one, or one is several."""
+    """Yield notes on merged parts of jobs, repeated runs, and GPU types that are not distinguished."""
     parts = sum(job.heterogeneous is not None for job in ran)
     if parts:
         yield f"Parts of a heterogeneous job run at the same time, as one job; there are {parts:,} of these."

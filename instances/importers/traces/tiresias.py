@@ -111,7 +111,7 @@ def import_tiresias(options: TiresiasOptions) -> ConsolidationInstance:
 
 
 def _rows(path: Path, model: type[RowT]) -> list[RowT]:
-    """Return the rows of a CSV file; faults name the row, counted from 0 below the header."""
+    """Return the rows of a CSV file; errors name the row, counted from 0 below the header."""
     source = str(path)
     table = parse_table(read_text(path), source)
     if not table:
@@ -125,7 +125,7 @@ def _rows(path: Path, model: type[RowT]) -> list[RowT]:
 
 
 def _tensors(path: Path | None) -> dict[str, tuple[float, float]]:
-    """Return the largest tensor of each model and the sum of its tensors."""
+    """Return for each model the size of its largest tensor and of all tensors, in MB."""
     if path is None:
         return TENSORS_MB
     source = str(path)
@@ -135,7 +135,7 @@ def _tensors(path: Path | None) -> dict[str, tuple[float, float]]:
 
 
 def servers_of(cluster: ClusterRow) -> list[dict[str, Any]]:
-    """Return one row of identical servers for each switch."""
+    """Return one row of identical servers for each switch, as a document has it."""
     switches = cluster.num_switch
     return [
         {
@@ -229,7 +229,7 @@ def import_tiresias_trace(options: TiresiasTraceOptions) -> SchedulingInstance:
 
 MURI_SOURCE = "Rivendile/Muri (commit 4e69a78, Apache-2.0)"
 SLOWER = 1.015
-"""By how much the simulator lengthens every iteration of a job that has its GPUs for itself."""
+"""Factor by which the simulator lengthens every iteration of a job that does not share its GPUs."""
 
 MURI_COLUMNS = {"name": "job_id", "tasks": "num_gpu", "arrival_s": "submit_time", "model": "model_name"}
 

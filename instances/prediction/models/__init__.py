@@ -1,4 +1,4 @@
-"""Models: from a name or a file to layers of operators."""
+"""Descriptions of models as layers of operators, by name or from a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutional networks: AlexNet, VGG, ResNet and Inception, in the shapes of torchvision."""
+"""Convolutional networks AlexNet, VGG, ResNet and Inception, with the shapes of torchvision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLASSES = 1000
 
 
 class Picture:
-    """Layers that are added one after the other to a picture of one sample.
+    """Builder of the layers of a network, which are added one after the other for one input picture.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Picture:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of what the last operator returned."""
+        """Channels, height and width of the last operator's output."""
         return self.channels, self.height, self.width
 
     @shape.setter
@@ -36,7 +36,7 @@ class Picture:
 
     @property
     def elements(self) -> int:
-        """Elements of one sample."""
+        """Elements of the last operator's output for one sample."""
         return self.channels * self.height * self.width
 
     def conv(
@@ -49,7 +49,7 @@ class Picture:
         normalised: bool = True,
         active: bool = True,
     ) -> Picture:
-        """Add a convolution, its batch normalisation (or else bias) and its rectifier."""
+        """Add a convolution with batch normalisation or else bias, and a rectifier."""
         high, wide = (kernel, kernel) if isinstance(kernel, int) else kernel
         above, beside = (padding, padding) if isinstance(padding, int) else padding
         shape = (1, self.channels, filters, high, wide, self.height, self.width, stride, above, beside, 1)
@@ -73,7 +73,7 @@ class Picture:
         return self
 
     def pool_to(self, size: int) -> Picture:
-        """Add the pooling that leaves a picture of this size."""
+        """Add the pooling that reduces the picture to a size."""
         return self if self.height == size else self.pool(self.height // size, self.height // size)
 
     def add(self) -> Picture:
@@ -94,13 +94,13 @@ class Picture:
         return self
 
     def end(self, name: str) -> Picture:
-        """Close a layer of this name."""
+        """Close the current layer and name it."""
         self.layers.append(Layer(name, tuple(self._open), self.elements))
         self._open = []
         return self
 
     def branches(self, *branches: Callable[[Picture], object]) -> Picture:
-        """Add branches that start at the same picture, and join their channels."""
+        """Add branches that start at the same picture, and concatenate their channels."""
         start, channels = self.shape, 0
         for branch in branches:
             self.shape = start
@@ -245,4 +245,4 @@ NETWORKS: Mapping[str, Callable[[], ModelDescription]] = {
     **{name: partial(resnet, name) for name in RESNET_STAGES},
     "inception-v3": inception_v3,
 }
-"""Name → what makes the network."""
+"""Name → function that returns the network."""

@@ -1,11 +1,11 @@
 """Descriptions of models: layers of operators, tables of layers, and the memory of one device.
 
-Layers are those for a batch, a precision and a tensor-parallel degree. A model that is a list of layers
-has what a sample of each layer asks for, multiplied by the batch. A CSV or YAML file may list them, with
-one row for each operator of one sample.
+Layers depend on a batch, a precision and a tensor-parallel degree. A model given as a list of layers has
+the operators of one sample, which are scaled by the batch. A CSV or YAML file may list them, with one row
+for each operator of one sample.
 
 The memory of one device holds parameters, gradients, optimiser and activations. ZeRO (Rajbhandari et al.
-2020) divides the optimiser's numbers (stage 1), gradients (2) and parameters (3) among the devices of a
+2020) divides the optimiser's states (stage 1), gradients (2) and parameters (3) among the devices of a
 data-parallel group. Recomputation (Chen et al. 2016) keeps only the input of each layer and computes the
 rest again.
 """
@@ -25,30 +25,30 @@ from ...files.reading import fail, read_text
 from ..operators import PRECISION_BYTES, SHAPES, Operator
 
 LARGEST = 10**7
-"""No batch, sequence or group is larger."""
+"""Upper limit of batch, sequence and group sizes."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How a model is run on one device.
+    """The setting in which a model is run on one device: batch, precision, parallelism.
 
     Parameters
     ----------
     batch
         Samples of one device at a time: the microbatch.
     sequence
-        Tokens of a sample; None: the longest that the model takes. Models of pictures have none.
+        Tokens of a sample; None: the longest that the model supports. Models of pictures have none.
     precision
-        Of the matrices and activations; one of `PRECISION_BYTES`.
+        Precision of matrices and activations; one of `PRECISION_BYTES`.
     tensor_parallel
         Devices that share each layer (Megatron-LM; Shoeybi et al. 2019).
     training
         Whether there is a backward pass.
     compiled
-        Whether chains of elementwise operators run as one kernel, as a compiler makes them.
+        Whether chains of elementwise operators run as one kernel, as after compilation.
     fused_attention
         Whether attention is one kernel that never writes its scores (FlashAttention), in a transformer of one
-        stack; other models are as they are described.
+        stack; other models are not changed.
 
     Raises
     ------
@@ -76,19 +76,19 @@ class Setting:
 
 @dataclass(frozen=True)
 class Layer:
-    """A part of a model that lies on one device, or on each of those that share it.
+    """A layer of a model on one device, or on each device of a tensor-parallel group.
 
     Parameters
     ----------
     name
         Such as ``block 3``; unique in the model.
     operators
-        Of the forward pass, on one device.
+        Operators of the forward pass, on one device.
     output
-        Elements that go to the next layer: a whole activation also where tensors are shared.
+        Elements that are passed to the next layer; the whole activation also with tensor parallelism.
     all_reduces
-        Times in a forward pass that the devices of a tensor-parallel group add up `output` elements; as often
-        again in the backward pass.
+        Number of all-reduces of `output` elements in the tensor-parallel group in a forward pass; the
+        backward pass has as many.
     """
 
     name: str
@@ -112,32 +112,32 @@ class Layer:
         return tuple(chain.from_iterable(operator.backward() for operator in self.operators))
 
     def passes(self, training: bool) -> tuple[Operator, ...]:
-        """Return the operators of a step without the optimiser's."""
+        """Return the operators of a step, without those of the optimiser."""
         return self.forward + self.backward if training else self.forward
 
     @property
     def parameters(self) -> int:
-        """Trained numbers on one device."""
+        """Trained parameters on one device."""
         return sum(operator.parameters * operator.count for operator in self.operators)
 
     @property
     def activations(self) -> int:
-        """Elements that wait for the backward pass on one device."""
+        """Activation elements on one device that are kept for the backward pass."""
         return sum(operator.activations * operator.count for operator in self.operators)
 
 
 @dataclass(frozen=True)
 class ModelDescription(ABC):
-    """A model whose layers can be written down for any setting.
+    """A model that returns its layers for any setting.
 
     Parameters
     ----------
     name
-        What reports call it.
+        Its name in reports.
     source
-        Where its shapes come from.
+        The source of its shapes.
     assumptions
-        What nobody said and was assumed, a sentence each.
+        Assumptions beyond the source, a sentence each.
     """
 
     name: str
@@ -146,7 +146,7 @@ class ModelDescription(ABC):
 
     @property
     def positions(self) -> int | None:
-        """Tokens of a sample unless others are asked for; None where samples have none."""
+        """Default number of tokens of a sample; None if samples have no tokens."""
         return None
 
     @abstractmethod
@@ -156,20 +156,20 @@ class ModelDescription(ABC):
         Raises
         ------
         OptionError
-            If the model cannot be run so: a sequence that is too long, heads that cannot be shared evenly.
+            If the setting is impossible, such as a sequence that is too long or heads that cannot be divided.
         """
 
     def operators(self, setting: Setting) -> tuple[Operator, ...]:
-        """Return all operators of a step, equal ones as one with their count."""
+        """Return all operators of a step, with equal ones merged and counted."""
         return merged([op for layer in self.layers(setting) for op in layer.passes(setting.training)])
 
     def parameters(self) -> int:
-        """Return how many numbers are trained."""
+        """Return the number of trained parameters."""
         return sum(layer.parameters for layer in self.layers(Setting()))
 
 
 def merged(operators: Sequence[Operator]) -> tuple[Operator, ...]:
-    """Return each different operator once, with the sum of its counts; what it holds and saves is lost."""
+    """Return the distinct operators with summed counts; parameters and saved activations are dropped."""
     counts: dict[Operator, int] = {}
     for operator in operators:
         plain = replace(operator, count=1, parameters=0, saved=0)
@@ -181,19 +181,19 @@ GROWS: Mapping[str, str] = {
     **dict.fromkeys(SHAPES, "rows"),
     **dict.fromkeys(("bmm", "conv", "pool"), "batch"),
 }
-"""Kind of operator → the size that grows with the batch."""
+"""Kind of operator → the size of its shape that is proportional to the batch."""
 
 
 @dataclass(frozen=True)
 class LayerModel(ModelDescription):
-    """A model given as layers of one sample; its tensors cannot be shared.
+    """A model given as the layers of one sample; without tensor parallelism.
 
     Parameters
     ----------
     one_sample
         The layers for a batch of 1.
     alike
-        Indices of a layer and of an operator of it that works on weights alone, whatever the batch.
+        Indices (layer, operator) of operators on weights only, which do not depend on the batch.
     """
 
     one_sample: tuple[Layer, ...] = ()
@@ -231,14 +231,14 @@ def _for_batch(operator: Operator, setting: Setting) -> Operator:
 
 
 COLUMNS = ("layer", "kind", "shape", "count", "parameters", "saved")
-"""A layer's name, an operator of it and its shape for one sample; the others may be left out."""
+"""Columns of a table of layers: name, operator and its shape for one sample; the others are optional."""
 NEEDED = 3
 MOST = 100_000
 _MOST_DIGITS = 15
 
 
 def table_model(path: Path, source: str) -> LayerModel:
-    """Return the model of a CSV table.
+    """Return the model described by a CSV table of layers.
 
     Raises
     ------
@@ -259,7 +259,7 @@ def table_model(path: Path, source: str) -> LayerModel:
 
 
 def model_of_rows(rows: Sequence[tuple[str, Any]], name: str, source: str) -> LayerModel:
-    """Return the model of rows, each with what faults call it.
+    """Return the model described by rows, each given with its name in error messages.
 
     Raises
     ------
@@ -281,10 +281,10 @@ def model_of_rows(rows: Sequence[tuple[str, Any]], name: str, source: str) -> La
         except (OptionError, ValueError) as error:
             faults.add(Fault(source, place, str(error)))
     faults.refuse()
-    found = tuple(Layer(key, tuple(ops), ops[-1].outputs) for key, ops in layers.items())
-    held = any(layer.parameters for layer in found)
-    said = () if held else ("The table says no parameters: none is held, exchanged or updated.",)
-    return LayerModel(name, source, one_sample=found, assumptions=said)
+    modelled = tuple(Layer(key, tuple(ops), ops[-1].outputs) for key, ops in layers.items())
+    trained = any(layer.parameters for layer in modelled)
+    assumptions = () if trained else ("The table says no parameters: none is held, exchanged or updated.",)
+    return LayerModel(name, source, one_sample=modelled, assumptions=assumptions)
 
 
 def _operator(row: Any) -> Operator:
@@ -313,7 +313,7 @@ def _operator(row: Any) -> Operator:
 
 
 def _refuse_others(names: Sequence[str]) -> None:
-    """Refuse fields that mean nothing here, such as misspelt ones.
+    """Refuse unknown fields, such as misspelt ones.
 
     Raises
     ------
@@ -335,14 +335,14 @@ def _whole(given: Any, what: str) -> int:
 
 
 OPTIMISER_NUMBERS: Mapping[str, int] = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
-"""Optimiser → single-precision numbers that it keeps of each parameter."""
+"""Optimiser → number of single-precision states for each parameter."""
 MASTER_BYTES = 4
 STAGES = range(4)
 
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """Bytes on one device."""
+    """Memory of one device in bytes, by use."""
 
     parameters: float
     gradients: float
@@ -351,7 +351,7 @@ class DeviceMemory:
 
     @property
     def total(self) -> float:
-        """All together; what the framework itself takes is not in it."""
+        """The sum; memory of the framework is not included."""
         return self.parameters + self.gradients + self.optimiser + self.activations
 
 
@@ -364,19 +364,19 @@ def device_memory(
     recompute: bool = False,
     microbatches: int = 1,
 ) -> DeviceMemory:
-    """Return the bytes that layers need on one device.
+    """Return the memory in bytes that layers need on one device.
 
     Parameters
     ----------
     model
         The whole model, or the layers of a pipeline stage for this setting.
     microbatches
-        Of a pipeline whose activations wait at the same time.
+        Number of microbatches of a pipeline whose activations are kept at the same time.
 
     Raises
     ------
     OptionError
-        If an argument is not known or below its least value.
+        If an argument is unknown or out of range.
     """
     _known(optimiser)
     if zero_stage not in STAGES:
@@ -391,14 +391,14 @@ def device_memory(
         largest = max((op.inputs + op.outputs for layer in layers for op in layer.operators), default=0)
         shared = data_parallel if zero_stage == max(STAGES) else 1
         return DeviceMemory(numbers * width / shared, 0.0, 0.0, float(largest * width))
-    held = held_bytes(numbers, width, optimiser, zero_stage, data_parallel)
-    return DeviceMemory(*held, activations=float(_activations(layers, recompute, microbatches) * width))
+    static = held_bytes(numbers, width, optimiser, zero_stage, data_parallel)
+    return DeviceMemory(*static, activations=float(_activations(layers, recompute, microbatches) * width))
 
 
 def held_bytes(
     parameters: int, width: int, optimiser: str = "adam", zero_stage: int = 0, data_parallel: int = 1
 ) -> tuple[float, float, float]:
-    """Return the bytes of parameters, gradients and the optimiser on one device.
+    """Return the bytes of parameters, gradients and optimiser states on one device.
 
     Parameters
     ----------
@@ -408,7 +408,7 @@ def held_bytes(
     Raises
     ------
     OptionError
-        If the optimiser is not known.
+        If the optimiser is unknown.
     """
     _known(optimiser)
     of_parameters, of_gradients, of_optimiser = (
@@ -426,7 +426,7 @@ def _known(optimiser: str) -> None:
 
 
 def _activations(layers: Sequence[Layer], recompute: bool, microbatches: int) -> int:
-    """Return the elements that wait for the backward pass."""
+    """Return the activation elements that are kept for the backward pass."""
     if not recompute:
         return sum(layer.activations for layer in layers) * microbatches
     kept = sum(layer.output for layer in layers) * microbatches

@@ -1,8 +1,8 @@
-"""Encoder–decoder transformers (Vaswani et al. 2017), kernel by kernel without fused attention.
+"""Encoder–decoder transformers (Vaswani et al. 2017) as operators, without fused attention.
 
 The blocks are those of the published implementations: T5 (Raffel et al. 2020; a learned bias of distances
 in place of positions, RMS norms), Switch (Fedus et al. 2022; T5 with experts), BART (Lewis et al. 2020)
-and Marian. Tensors are shared as in Megatron-LM.
+and Marian. Tensor parallelism is that of Megatron-LM.
 
 The fields of a ``config.json`` are read for T5, Switch, BART, Marian, and the first Transformer.
 """
@@ -43,7 +43,7 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
     "marian": _FIRST,
     "transformer": {**_FIRST, "attention_biased": False},
 }
-"""`model_type` of a file → how its blocks are made."""
+"""`model_type` of a file → fields with the structure of its blocks."""
 _NAMES = {
     "hidden": ("d_model", "hidden_size"),
     "heads": ("num_heads", "encoder_attention_heads", "num_attention_heads"),
@@ -121,17 +121,17 @@ class EncoderDecoderConfig(Model):
 
     @property
     def per_head(self) -> int:
-        """Width of a head."""
+        """Width of one attention head."""
         return self.head_width or self.hidden // self.heads
 
 
 def encoder_decoder_config_of(data: Mapping[str, Any], source: str) -> EncoderDecoderConfig:
-    """Return the shape of an encoder–decoder transformer from the data of a ``config.json``.
+    """Return the configuration of an encoder–decoder transformer from the data of a ``config.json``.
 
     Raises
     ------
     InstanceError
-        If the model's type is not known, a size missing or impossible.
+        If the model's type is unknown, or a size is missing or impossible.
     """
     kind = data.get("model_type")
     if not isinstance(kind, str) or kind not in STYLES:
@@ -147,7 +147,7 @@ def encoder_decoder_config_of(data: Mapping[str, Any], source: str) -> EncoderDe
     inner = str(data.get("feed_forward_proj", ""))
     fields["gated"] = inner.startswith(_GATED) or data.get("is_gated_act") is True
     if "dense_act_fn" not in data and inner:
-        # What files call gated-gelu is the approximation by tanh.
+        # In files gated-gelu means the approximation by tanh.
         fields["activation"] = "gelu_new" if inner == "gated-gelu" else inner.removeprefix(_GATED)
     if kind == "switch_transformers":
         fields["decoder_experts"] = experts_of(data, source)
@@ -166,23 +166,23 @@ def encoder_decoder_config_of(data: Mapping[str, Any], source: str) -> EncoderDe
 
 @dataclass(frozen=True)
 class EncoderDecoder(ModelDescription):
-    """A transformer of two stacks; the second reads what the first returns in each of its blocks.
+    """A transformer with an encoder and a decoder, whose blocks attend to the encoder's output.
 
     Parameters
     ----------
     config
-        Its shape.
+        Its configuration.
     """
 
     config: EncoderDecoderConfig = field(kw_only=True)
 
     @property
     def positions(self) -> int:
-        """The most tokens that it has positions for."""
+        """The maximum number of tokens, for which it has positions."""
         return self.config.positions
 
     def layers(self, setting: Setting) -> tuple[Layer, ...]:
-        """Return embedding and blocks of the encoder, those of the decoder, and the head."""
+        """Return the embeddings and blocks of encoder and decoder, and the head."""
         config, parts = self.config, _Parts.of(self.config, setting, self.name)
         layers = [parts.embedding("encoder")]
         layers += [parts.block("encoder", index) for index in range(config.encoder_blocks)]
@@ -193,18 +193,18 @@ class EncoderDecoder(ModelDescription):
 
 
 def encoder_decoder_of(name: str, source: str, config: EncoderDecoderConfig) -> EncoderDecoder:
-    """Return the model of a configuration, with what is assumed of its sequences and experts."""
-    found = [experts for experts in (config.encoder_experts, config.decoder_experts) if experts is not None]
+    """Return the model of a configuration, with assumptions on its sequences and experts."""
+    given = [experts for experts in (config.encoder_experts, config.decoder_experts) if experts is not None]
     sentences = [
         "Encoder and decoder read sequences of the same length.",
-        *(spread(found[0]) if found else ()),
+        *(spread(given[0]) if given else ()),
     ]
     return EncoderDecoder(name, source, config=config, assumptions=tuple(sentences))
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """The layers for one setting; `rows` tokens pass at a time through either stack."""
+    """Builds the layers for one setting; `rows` tokens are processed at a time in either stack."""
 
     config: EncoderDecoderConfig
     batch: int
@@ -250,11 +250,11 @@ class _Parts:
         return [replace(dropout, saved=dropout.outputs + dropout.outputs // 2)]
 
     def embedding(self, stack: str) -> Layer:
-        """Return the words of a stack; both share one table, which the encoder holds."""
+        """Return the embedding layer of a stack; both share one table, which counts in the encoder."""
         config = self.config
         entries = -(-config.vocabulary // self.shares)
-        held = entries * config.hidden if stack == "encoder" else 0
-        operators = [Operator("embedding", (self.rows, config.hidden, entries), parameters=held)]
+        parameters = entries * config.hidden if stack == "encoder" else 0
+        operators = [Operator("embedding", (self.rows, config.hidden, entries), parameters=parameters)]
         if config.positions_learned:
             learned = config.positions + config.spare_positions
             positions = Operator("embedding", (self.sequence, config.hidden, learned))
@@ -266,11 +266,11 @@ class _Parts:
         return Layer(f"{stack} embedding", tuple(operators), self._output(stack), int(self.shares > 1))
 
     def _output(self, stack: str) -> int:
-        """Return what the next layer receives: in the decoder also what the encoder returned."""
+        """Return the elements that the next layer receives; in the decoder with the encoder's output."""
         return self._stream * (1 if stack == "encoder" else 2)
 
     def block(self, stack: str, index: int) -> Layer:
-        """Return a block, counted from 0; each part stands beside the residual stream."""
+        """Return a block, counted from 0; each part has a residual connection."""
         config, decodes = self.config, stack == "decoder"
         experts = config.decoder_experts if decodes else config.encoder_experts
         width = (config.decoder_width if decodes else config.encoder_width) // self.shares
@@ -286,19 +286,19 @@ class _Parts:
         if index == last - 1 and config.norm_before:
             operators.append(self._norm())
         output = self._stream if decodes and index == last - 1 else self._output(stack)
-        # Three sums of the decoder's stream; of an output of two streams they are one and a half.
+        # Three all-reduces of the decoder's stream are one and a half of an output of two streams.
         sums = -(-len(parts) * self._stream // output)
         return Layer(f"{stack} block {index + 1}", tuple(operators), output, sums if self.shares > 1 else 0)
 
     def _attention(self, biases: bool | None, masked: bool) -> list[Operator]:
-        """Return attention of a stack to itself or, with `biases` None, to the encoder.
+        """Return self-attention of a stack or, with `biases` None, attention to the encoder.
 
         Parameters
         ----------
         biases
-            Whether the biases of distances are looked up here, for all blocks of the stack.
+            Whether this block looks up the biases of distances, for all blocks of the stack.
         masked
-            Whether tokens see only those before them.
+            Whether tokens attend only to earlier ones.
         """
         config, rows = self.config, self.rows
         heads = config.heads // self.shares
@@ -333,7 +333,7 @@ class _Parts:
         )
 
     def _inner(self, rows: int, width: int, count: int) -> list[Operator]:
-        """Return an inner layer of a width that `rows` tokens go through, `count` times."""
+        """Return `count` inner layers of a width, each for `rows` tokens."""
         config, gates = self.config, 2 if self.config.gated else 1
         operators = [linear(rows, config.hidden, width, bias=config.biased, count=gates * count)]
         operators += [self._over(kind, width, rows, count) for kind in ACTIVATIONS[config.activation]]
@@ -343,7 +343,7 @@ class _Parts:
         return [*operators, replace(last, saved=0)]
 
     def head(self) -> Layer:
-        """Return the probabilities of words."""
+        """Return the output layer, with the probabilities of words."""
         config = self.config
         if not config.head:
             return Layer("head", (), self._stream)

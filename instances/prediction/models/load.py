@@ -1,4 +1,4 @@
-"""A model by its name, or from a file."""
+"""Loading of a model by its name or from a file."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SUFFIXES = (".json", ".yaml", ".yml", ".csv", ".onnx")
 
 @cache
 def _named() -> Mapping[str, Mapping[str, Any]]:
-    found = parse_yaml(read_text(NAMED))["models"]
-    assert isinstance(found, dict)
-    return found
+    models = parse_yaml(read_text(NAMED))["models"]
+    assert isinstance(models, dict)
+    return models
 
 
 def known_models() -> tuple[str, ...]:
-    """Return the names of the models that need no file."""
+    """Return the names of the bundled models."""
     return (*_named(), *NETWORKS)
 
 
@@ -93,7 +93,7 @@ def _document_model(path: Path, source: str) -> ModelDescription:
 
 
 def _configured(name: str, source: str, data: Any, place: str) -> ModelDescription:
-    """Return the transformer of a configuration; faults are at `place`."""
+    """Return the transformer of a configuration; `place` is its name in error messages."""
     kind = data.get("model_type") if isinstance(data, Mapping) else None
     if isinstance(kind, str) and (kind in STYLES or data.get("is_encoder_decoder") is True):
         return encoder_decoder_of(name, source, encoder_decoder_config_of(data, place))

@@ -1,4 +1,4 @@
-"""ONNX files: the operators of a graph whose shapes are known; needs the library `onnx`."""
+"""ONNX files: the operators of a graph with known shapes; needs the library `onnx`."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ FREE = frozenset(
         *("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "IsNaN"),
     ]
 )
-"""Nodes that move no data worth a kernel in inference."""
+"""Nodes that need no kernel in inference."""
 SHAPES_ONLY = ("Shape", "Size")
-"""Nodes that read no numbers."""
+"""Nodes that read only shapes."""
 POOLS: Mapping[str, str] = {
     **{"MaxPool": "max_pool2d", "AveragePool": "avg_pool2d"},
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax"), "mean"),
@@ -53,14 +53,14 @@ _FLOATS = (1, 10, 11, 16)
 
 
 def onnx_model(path: Path, source: str) -> LayerModel:
-    """Return the model of an ONNX file whose shapes are those of one sample.
+    """Return the model of an ONNX file with the shapes of one sample.
 
     Raises
     ------
     UnavailableError
         If `onnx` is not installed.
     InstanceError
-        If the file is no ONNX file, has shapes that are not known, or a node that is not.
+        If the file is no ONNX file, or has unknown shapes or an unknown node.
     """
     checked_file(path, source)
     try:
@@ -79,7 +79,7 @@ def onnx_model(path: Path, source: str) -> LayerModel:
 
 
 def graph_model(graph: Any, name: str, source: str) -> LayerModel:
-    """Return the model of an ONNX graph."""
+    """Return the model of an ONNX graph with the shapes of one sample."""
     shapes, record = _shapes(graph), _Record(graph)
     layers = []
     for index, node in enumerate(graph.node):
@@ -105,7 +105,7 @@ def graph_model(graph: Any, name: str, source: str) -> LayerModel:
 
 
 class _Record:
-    """Which tensors depend on the graph's inputs, and which weights they hold."""
+    """Tracks which tensors depend on the graph's inputs, and from which weights tensors are made."""
 
     def __init__(self, graph: Any) -> None:
         stored = {tensor.name: tensor for tensor in graph.initializer}
@@ -115,7 +115,7 @@ class _Record:
         self._counted: set[str] = set()
 
     def computes(self, node: Any) -> bool:
-        """Return whether a node is worth a kernel; weights of one that is not are those of its output."""
+        """Return whether a node needs a kernel; if not, its outputs stand for its weights."""
         moves = node.op_type not in SHAPES_ONLY and any(name in self._samples for name in node.input)
         self._samples.update(node.output if moves else ())
         if moves and node.op_type not in FREE:
@@ -128,7 +128,7 @@ class _Record:
         return frozenset().union(*(self._owners.get(name, frozenset()) for name in node.input))
 
     def held(self, node: Any) -> int:
-        """Return the trained numbers of a node that no node before has."""
+        """Return the number of trained parameters of a node that no earlier node has."""
         untrained = set(node.input[_STATISTICS]) if node.op_type == "BatchNormalization" else set()
         new = self._of(node) - self._counted - untrained
         self._counted |= new
@@ -136,10 +136,10 @@ class _Record:
 
 
 def _shapes(graph: Any) -> dict[str, tuple[int, ...]]:
-    found = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     for value in (*graph.input, *graph.value_info, *graph.output):
-        found[value.name] = tuple(size.dim_value for size in value.type.tensor_type.shape.dim)
-    return found
+        shapes[value.name] = tuple(size.dim_value for size in value.type.tensor_type.shape.dim)
+    return shapes
 
 
 def _attribute(node: Any, name: str, default: Sequence[int]) -> list[int]:
@@ -152,7 +152,7 @@ def _attribute(node: Any, name: str, default: Sequence[int]) -> list[int]:
 def _operator(
     node: Any, inputs: Sequence[tuple[int, ...] | None], output: tuple[int, ...]
 ) -> tuple[str, Sequence[int]] | None:
-    """Return the kind and shape of a node; None if it is not known."""
+    """Return the kind and shape of the operator of a node; None if it is unknown."""
     first, second = (inputs[0] if inputs else None), (inputs[1] if len(inputs) > 1 else None)
     rows, width = max(prod(output) // output[-1], 1) if output else 1, output[-1] if output else 1
     if node.op_type in ELEMENTWISE:
@@ -190,7 +190,7 @@ def _operator(
 def _convolution(
     node: Any, first: tuple[int, ...], weight: tuple[int, ...], output: tuple[int, ...]
 ) -> tuple[str, Sequence[int]] | None:
-    """Return a convolution; padding that differs on two sides is part of the picture."""
+    """Return the operator of a convolution; asymmetric padding becomes part of the picture."""
     axes, transposed = len(first) - 2, node.op_type == "ConvTranspose"
     strides = _attribute(node, "strides", (1,) * axes)
     dilations = _attribute(node, "dilations", (1,) * axes)
@@ -208,7 +208,7 @@ def _convolution(
 
 
 def _einsum(node: Any, first: tuple[int, ...], second: tuple[int, ...]) -> tuple[str, Sequence[int]] | None:
-    """Return a sum of products as products of matrices."""
+    """Return the operator of an einsum of two tensors, as a batched matrix product."""
     equation = next((one.s.decode() for one in node.attribute if one.name == "equation"), "").replace(" ", "")
     given, arrow, result = equation.partition("->")
     left, _, right = given.partition(",")

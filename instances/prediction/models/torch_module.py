@@ -1,11 +1,11 @@
-"""PyTorch modules: the operators of a module, from one run on shapes alone; needs the library `torch`.
+"""PyTorch modules: the operators of a module, from a run on shapes only; needs the library `torch`.
 
-The module computes nothing: tensors are PyTorch's fake tensors, so that a model of any size passes in
-seconds, also one on the device ``meta``. Fused attention is taken apart into its products and its
+The module computes nothing: tensors are PyTorch's fake tensors, so that a model of any size takes
+seconds, also one on the device ``meta``. Fused attention is decomposed into its products and its
 softmax.
 
-An operator is told by the name of a call of PyTorch's library ATen, with shapes in place of tensors. ONNX
-files use the same names.
+An operator is identified by the name of a call of PyTorch's library ATen, with shapes in place of tensors.
+ONNX files use the same names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..operators import Operator
 from .description import Layer, LayerModel, merged
 
 PICTURE = 4
-"""Sizes of a batch of pictures: samples, channels, height, width."""
+"""Number of dimensions of a batch of pictures: samples, channels, height, width."""
 
 
 class Sizes(tuple[int, ...]):
@@ -51,7 +51,7 @@ ELEMENTWISE: Mapping[str, str] = {
     **dict.fromkeys(("upsample_nearest1d", "upsample_linear1d", "topk", "sort"), "copy"),
     "native_dropout": "dropout",
 }
-"""Call → kind of operator over each element; those of two matrices are `scale` where one is broadcast."""
+"""Call → kind of elementwise operator; those of two matrices are `scale` if one is broadcast."""
 ROWS: Mapping[str, str] = {
     **{"_softmax": "softmax", "_log_softmax": "softmax", "_safe_softmax": "softmax"},
     **{"native_layer_norm": "layer_norm", "native_group_norm": "layer_norm", "_fused_rms_norm": "rms_norm"},
@@ -90,39 +90,39 @@ FREE = frozenset(
         *("as_strided", "transpose", "squeeze", "unsqueeze", "t"),
     ]
 )
-"""Calls that move no data worth a kernel: new constants, masks, other views of the same numbers."""
+"""Calls that need no kernel: new constants, masks, views."""
 KNOWN = tuple(sorted({*ELEMENTWISE, *ROWS, *PRODUCTS, "embedding", *POOLS, *BAGS}))
 
 
 def operator_of(call: str, args: Sequence[Any], output: Sizes, parameters: int = 0) -> Operator | None:
-    """Return the operator of a call; None if it is not known.
+    """Return the operator of a call of ATen; None if it is unknown.
 
     Parameters
     ----------
     call
-        Such as ``addmm``, without what follows the point.
+        Such as ``addmm``, without the overload after the point.
     args
-        As they were given, with `Sizes` in place of tensors.
+        The arguments, with `Sizes` in place of tensors.
     output
-        The first tensor that came back.
+        The shape of the first tensor that it returned.
     parameters
-        Trained numbers that no call before had.
+        Number of trained parameters that no earlier call has.
 
     Raises
     ------
     OptionError
-        If its shape is not possible.
+        If its shape is impossible.
     """
     inputs = [arg for arg in args if isinstance(arg, Sizes)]
-    found = _kind_and_shape(call, args, inputs, output)
-    if found is None:
+    modelled = _kind_and_shape(call, args, inputs, output)
+    if modelled is None:
         return None
-    kind, shape = found
+    kind, shape = modelled
     return placed(Operator(kind, tuple(shape), parameters=parameters), output)
 
 
 def placed(operator: Operator, output: Sizes) -> Operator:
-    """Return an operator that leaves what it returns, also a transposed convolution, told from its end."""
+    """Return an operator that saves its output, also for a transposed convolution with the roles reversed."""
     backwards = operator.kind == "conv" and operator.outputs != prod(output)
     return replace(operator, saved=prod(output)) if backwards else operator
 
@@ -138,7 +138,7 @@ def _kind_and_shape(
         width = _normalised(ROWS[call], args, inputs[0])
         return ROWS[call], (prod(output) // width, width)
     if call in BAGS:
-        # Each row that a bag adds up is looked up.
+        # Each row that a bag sums is looked up.
         return "embedding", (prod(inputs[1]), output[-1], inputs[0][0])
     if call in POOLS:
         return pooling(call, args, inputs[0], output)
@@ -169,7 +169,7 @@ def _normalised(kind: str, args: Sequence[Any], first: Sizes) -> int:
 
 
 def rows_of(sizes: Sizes) -> tuple[int, int]:
-    """Return rows and width of a matrix with as many elements; the width of pictures are their channels."""
+    """Return rows and width of a matrix with as many elements; the width of pictures is their channels."""
     if len(sizes) == PICTURE:
         return prod(sizes) // sizes[1], sizes[1]
     width = sizes[-1] if sizes else 1
@@ -177,24 +177,24 @@ def rows_of(sizes: Sizes) -> tuple[int, int]:
 
 
 def convolution(args: Sequence[Any], output: Sizes) -> tuple[str, Sequence[int]] | None:
-    """Return a convolution of pictures, or of sequences as pictures of one row.
+    """Return the operator of a convolution of pictures, or of sequences as pictures of one row.
 
-    One that is transposed is the gradient of the convolution from its output to its input, and has its
-    products. Where an operator has no word for a stride or for holes, the picture has another size, such
-    that as much is returned.
+    A transposed one is the gradient of the convolution from its output to its input, with the same products.
+    Strides or dilations that an operator cannot express are replaced by another size of the picture that
+    gives the same output.
     """
     first, weight, _, stride, padding, dilation, transposed, _, groups = args[:9]
     if len(first) > PICTURE or (transposed and len(set(stride)) > 1):
         return None
     lacking = PICTURE - len(first)
-    # One number stands for all sides.
+    # A single number holds for all sides.
     padding, dilation = (
         list(sizes) * (len(first) - 2 if len(sizes) == 1 else 1) for sizes in (padding, dilation)
     )
     before, after = (output, first) if transposed else (first, output)
     size, returned = [*[1] * lacking, *before[2:]], [*[1] * lacking, *after[2:]]
     kernel, pads, step = [*[1] * lacking, *weight[2:]], [*[0] * lacking, *padding], stride[0]
-    # A kernel with holes covers more; with less padding, one without them returns as much.
+    # A dilated kernel covers more; a plain one with less padding returns as much.
     spread = [*[0] * lacking, *((gap - 1) * (k - 1) for gap, k in zip(dilation, weight[2:], strict=True))]
     if len(set(stride)) > 1:
         step, pads = 1, [0, 0]
@@ -208,10 +208,10 @@ def convolution(args: Sequence[Any], output: Sizes) -> tuple[str, Sequence[int]]
 
 
 def pooling(call: str, args: Sequence[Any], first: Sizes, output: Sizes) -> tuple[str, Sequence[int]]:
-    """Return a pooling of pictures by a square, or else sums of as many elements."""
-    found = _square(call, args, first, output)
-    if found is not None and Operator(*found).outputs == prod(output):
-        return found
+    """Return the operator of a pooling by a square window, or else sums of as many elements."""
+    window = _square(call, args, first, output)
+    if window is not None and Operator(*window).outputs == prod(output):
+        return window
     width = max(prod(output), 1)
     return "sum", (max(prod(first) // width, 1), width)
 
@@ -219,7 +219,7 @@ def pooling(call: str, args: Sequence[Any], first: Sizes, output: Sizes) -> tupl
 def _square(
     call: str, args: Sequence[Any], first: Sizes, output: Sizes
 ) -> tuple[str, tuple[int, ...]] | None:
-    """Return a pooling by a square; None if it is none."""
+    """Return the operator of a pooling by a square window; None if it is not one."""
     if len(first) != PICTURE:
         return None
     if call in _WINDOWS:
@@ -237,7 +237,7 @@ def _square(
 
 
 def operators_of(module: Any, *example: Any) -> tuple[Operator, ...]:
-    """Return the operators of a forward pass of a module, equal ones as one with their count.
+    """Return the operators of a forward pass of a module, with equal ones merged and counted.
 
     Arguments and errors are those of `module_model`.
     """
@@ -246,7 +246,7 @@ def operators_of(module: Any, *example: Any) -> tuple[Operator, ...]:
 
 
 def module_model(module: Any, *example: Any, name: str | None = None, depth: int | None = None) -> LayerModel:
-    """Return a PyTorch module as a model; it is left as it was.
+    """Return a PyTorch module as a model; the module is not changed.
 
     Parameters
     ----------
@@ -255,18 +255,17 @@ def module_model(module: Any, *example: Any, name: str | None = None, depth: int
     example
         Its arguments for one sample: the first size of each tensor is 1.
     name
-        By default that of its class.
+        By default the name of its class.
     depth
-        Parts of the names of submodules that make a layer, such as 2 for ``blocks.3``; by default each
-        submodule that calls operators is one.
+        Number of name parts of the submodules that form a layer, such as 2 for ``blocks.3``; by default each
+        submodule that calls operators is a layer.
 
     Raises
     ------
     UnavailableError
         If `torch` is not installed.
     OptionError
-        If it is no module, the batch is not 1, it cannot be run on shapes alone, or calls an operator that
-        is not known.
+        If it is no module, the batch is not 1, it cannot be run on shapes only, or calls an unknown operator.
     """
     try:
         torch: Any = import_module("torch")
@@ -302,9 +301,9 @@ def module_model(module: Any, *example: Any, name: str | None = None, depth: int
 
 
 _MOST_NUMBERS = 10**6
-"""Elements of a tensor whose numbers are computed."""
+"""Limit of the elements of tensors whose values are computed."""
 _ON_VALUES = ("DataDependentOutputException", "DynamicOutputShapeException")
-"""Errors of shapes that need the numbers."""
+"""Errors of PyTorch for shapes that depend on values."""
 
 
 def _refuse_recurrent(torch: Any, name: str, module: Any) -> None:
@@ -313,7 +312,7 @@ def _refuse_recurrent(torch: Any, name: str, module: Any) -> None:
     Raises
     ------
     OptionError
-        If a part is one.
+        If a submodule is one.
     """
     for path, part in module.named_modules():
         if isinstance(part, torch.nn.RNNBase | torch.nn.RNNCellBase):
@@ -323,25 +322,25 @@ def _refuse_recurrent(torch: Any, name: str, module: Any) -> None:
 
 @dataclass
 class _Record:
-    """What a run called.
+    """The calls of a run of a module.
 
     Parameters
     ----------
     path
-        Names of the submodules that are running.
+        Names of the running submodules, outermost first.
     derived
         Tensors that depend on the example, or hold parameters, by identity; kept, so that no other tensor
         gets the identity of one.
     samples
-        Those of them that depend on the example, so that they grow with the batch.
+        Those that depend on the example, so that they scale with the batch.
     weights
         Identity of a tensor → indices of the parameters that it is a view of.
     sizes
-        Numbers of each parameter.
+        Number of elements of each parameter.
     calls
-        Layer, operator, the elements that came back, and whether it grows with the batch.
+        Layer, operator, number of returned elements, and whether it scales with the batch.
     decided
-        Whether the module asked for numbers.
+        Whether the module read values of tensors.
     """
 
     name: str
@@ -363,7 +362,7 @@ class _Record:
     def take(
         self, call: str, is_view: bool, tensors: Sequence[Any], args: Sequence[Any], outputs: Sequence[Any]
     ) -> None:
-        """Note a call; one that depends neither on the example nor on parameters makes constants."""
+        """Record a call; constants, which depend neither on the example nor on parameters, are left out."""
         owners = tuple(index for value in tensors for index in self.weights.get(id(value), ()))
         if not owners and not any(id(value) in self.derived for value in tensors):
             return
@@ -371,7 +370,7 @@ class _Record:
         grows = any(id(value) in self.samples for value in tensors)
         if grows:
             self.samples.update((id(value), value) for value in outputs)
-        # The name of a call in place ends with a line below.
+        # The name of an in-place call ends with an underscore.
         in_place = call.endswith("_") and not call.endswith("__")
         call = call.removesuffix("_") if in_place else call
         if is_view or call in FREE:
@@ -389,13 +388,13 @@ class _Record:
                 f"{self.name}: {self.layer} calls {call}{tuple(output)}, which is not known in this form; "
                 f"known are {', '.join(KNOWN)}"
             )
-        # What is overwritten is kept already.
+        # An overwritten tensor is counted already.
         operator = replace(operator, saved=0) if in_place else operator
-        # What is multiplied by weights alone are learned queries, repeated for each sample.
+        # Products of weights only are learned queries, repeated for each sample.
         self.calls.append((self.layer, operator, prod(output), grows or call in PRODUCTS))
 
     def model(self) -> LayerModel:
-        """Return the layers: calls of the same submodule one after the other."""
+        """Return the model with the recorded layers; consecutive calls of a submodule form a layer."""
         groups: list[tuple[str, list[Operator]]] = []
         returned: list[int] = []
         alike = []
@@ -416,9 +415,9 @@ class _Record:
             label = layer if times[layer] == 1 else f"{layer} ({times[layer]})"
             layers.append(Layer(label, tuple(operators), elements))
         unused = sum(self.sizes) - sum(self.sizes[index] for index in self.held)
-        said = ["Operators are those of inference on one sample: there is no dropout."]
-        said += [f"{unused:,} parameters are not used and not counted."] if unused else []
-        said += (
+        notes = ["Operators are those of inference on one sample: there is no dropout."]
+        notes += [f"{unused:,} parameters are not used and not counted."] if unused else []
+        notes += (
             ["What is called depends on numbers; those of the example were taken."] if self.decided else []
         )
         return LayerModel(
@@ -426,13 +425,13 @@ class _Record:
             "PyTorch module",
             one_sample=tuple(layers),
             alike=frozenset(alike),
-            assumptions=tuple(said),
+            assumptions=tuple(notes),
         )
 
 
 @contextmanager
 def _as_it_was(torch: Any, module: Any) -> Iterator[None]:
-    """Run a module as in inference, without fused attention, and leave it as it was."""
+    """Run a module in inference mode without fused attention, and restore its state afterwards."""
     modes = [(part, part.training) for part in module.modules()]
     fast = torch.backends.mha.get_fastpath_enabled()
     attention = import_module("torch.nn.attention")
@@ -449,7 +448,7 @@ def _as_it_was(torch: Any, module: Any) -> Iterator[None]:
 
 @contextmanager
 def _watched(module: Any, record: _Record) -> Iterator[None]:
-    """Keep the path of the submodules that are running."""
+    """Record the path of the running submodules."""
     with ExitStack() as stack:
         for name, part in module.named_modules():
 
@@ -466,7 +465,7 @@ def _watched(module: Any, record: _Record) -> Iterator[None]:
 
 @contextmanager
 def _recording(torch: Any, record: _Record) -> Iterator[None]:
-    """Run what is called on shapes alone, and note it."""
+    """Run calls on shapes only, and record them."""
     fake = import_module("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True)
     base: Any = import_module("torch.utils._python_dispatch").TorchDispatchMode
     leaves = import_module("torch.utils._pytree").tree_leaves
@@ -490,9 +489,9 @@ def _recording(torch: Any, record: _Record) -> Iterator[None]:
 
 
 class _Values:
-    """Numbers of the example and of small tensors that do not depend on parameters, such as masks.
+    """Values of the example and of small tensors that do not depend on parameters, such as masks.
 
-    A module may ask for them to decide what to call, which shapes alone do not tell.
+    A module may branch on them, which shapes alone do not allow.
     """
 
     def __init__(self, torch: Any, record: _Record) -> None:
@@ -503,14 +502,14 @@ class _Values:
         self._without = import_module("torch.utils._python_dispatch")._disable_current_modes
 
     def _of(self, value: Any) -> Any:
-        """Return the numbers of a tensor; None if they are not known."""
+        """Return the values of a tensor; None if they are unknown."""
         if id(value) in self._numbers:
             return self._numbers[id(value)][1]
         plain = not isinstance(value, self._fake) and value.device.type == "cpu"
         return value if plain and id(value) not in self._record.weights else None
 
     def asked(self, func: Any, args: Sequence[Any]) -> Any:
-        """Return the number that a call asks for; None if it asks for none, or for one that is not known."""
+        """Return the value that a call reads from a tensor; None if it reads none, or an unknown one."""
         if func._schema.name != "aten::_local_scalar_dense":
             return None
         numbers = self._of(args[0])
@@ -521,7 +520,7 @@ class _Values:
             return numbers.item()
 
     def follow(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Compute a call for its numbers too, where those that it takes are known."""
+        """Compute the values of a call's result if the values of its inputs are known."""
         given = [value for value in self._tree.tree_leaves((args, kwargs)) if self._is_tensor(value)]
         in_place = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.returns)
         if in_place:

@@ -1,17 +1,17 @@
-"""Transformers: the kernels of each block as PyTorch runs them one by one, without fused attention.
+"""Transformers as operators: the kernels of each block as PyTorch runs them, without fused attention.
 
 The blocks are those of the families' published implementations: BERT (Devlin et al. 2019; normalisation
 after the residual), GPT-2 and GPT-3 (Radford et al. 2019; before it), OPT (Zhang et al. 2022), Llama
 (Touvron et al. 2023; gated, rotary positions, RMS norms; Mistral, Qwen and DeepSeek like it). How the
-blocks of others differ from these says `transformer_config`. Tensors are shared as in Megatron-LM
+blocks of others differ is in `transformer_config`. Tensor parallelism is that of Megatron-LM
 (Shoeybi et al. 2019): heads and the inner width of a block are divided, the residual stream is whole on
 every device.
 
-What waits for the backward pass is as in Korthikanti et al. 2023, section 4.
+Activations for the backward pass are as in Korthikanti et al. 2023, section 4.
 
-A mixture of experts (Shazeer et al. 2017) is a router, the experts' layers, and the sum. Tokens are taken
-to be spread evenly, as the losses of all these models ask for. Each expert gathers its tokens, and adds
-what it made of them to the stream.
+A mixture of experts (Shazeer et al. 2017) is a router, the experts' layers, and the sum. Tokens are assumed
+to be spread evenly, which the losses of all these models enforce. Each expert gathers its tokens, and adds
+its output to the stream.
 
 The projections of multi-head latent attention are as training runs them (DeepSeek-AI 2024, section 2.1).
 """
@@ -27,7 +27,7 @@ from .description import Layer, ModelDescription, Setting
 from .transformer_config import Experts, LatentAttention, Patches, TransformerConfig
 
 Inner = Callable[[int, int, int], list[Operator]]
-"""Rows, inner width, count → the operators of an inner layer."""
+"""Function of rows, inner width and count that returns the operators of an inner layer."""
 
 
 def expert_operators(
@@ -42,9 +42,9 @@ def expert_operators(
     hidden
         Width of the residual stream.
     inner
-        What makes the layers of one expert.
+        Returns the operators of one expert's layers.
     shares
-        Devices that divide the width of each expert; the router is whole on every device.
+        Number of devices that divide the width of each expert; the router is whole on every device.
     """
     rows = batch * sequence
     number = experts.number
@@ -52,11 +52,11 @@ def expert_operators(
     operators = [router, Operator("softmax", (rows, number)), Operator("copy", (rows, number))]  # the largest
     reached, tokens = _load(experts, batch, sequence)
     layers = inner(tokens, experts.width // shares, reached)
-    held = sum(op.parameters * op.count for op in layers) // reached
+    parameters = sum(op.parameters * op.count for op in layers) // reached
     gather = Operator("copy", (tokens, hidden), reached, saved=tokens * hidden)
     if reached < number:
-        # Experts that no token reaches are held too.
-        operators.append(Operator("copy", (1, number), parameters=held * (number - reached), saved=0))
+        # Experts without tokens take memory, too.
+        operators.append(Operator("copy", (1, number), parameters=parameters * (number - reached), saved=0))
     operators += [gather, *layers, Operator("scale", (tokens, hidden), reached)]
     operators.append(Operator("add", (tokens, hidden), reached, saved=0))
     if not experts.shared_width:
@@ -71,7 +71,7 @@ def expert_operators(
 
 
 def _load(experts: Experts, batch: int, sequence: int) -> tuple[int, int]:
-    """Return how many experts receive tokens, and how many each of them."""
+    """Return the number of experts that receive tokens, and the number of tokens of each."""
     calls = batch * sequence * experts.per_token
     reached = min(experts.number, calls)
     tokens = -(-calls // reached)
@@ -81,7 +81,7 @@ def _load(experts: Experts, batch: int, sequence: int) -> tuple[int, int]:
 
 
 def spread(experts: Experts) -> tuple[str, ...]:
-    """Return what is assumed of experts, a sentence each."""
+    """Return the assumptions on experts, a sentence each."""
     taken = "" if experts.capacity is None else f", which take at most {experts.capacity} of a sample"
     return (
         f"Tokens spread evenly over the {experts.number} experts, {experts.per_token} for each{taken}.",
@@ -90,9 +90,9 @@ def spread(experts: Experts) -> tuple[str, ...]:
 
 
 def latent_projections(latent: LatentAttention, rows: int, hidden: int, heads: int) -> list[Operator]:
-    """Return what makes queries, keys and values of `heads` heads from the residual stream.
+    """Return the projections of latent attention from the residual stream to queries, keys and values.
 
-    The narrow vectors are computed whole on every device, heads are shared.
+    The narrow vectors are computed whole on every device, heads are divided.
     """
     queries = heads * (latent.plain + latent.rotary)
     operators = _through(rows, hidden, latent.query_rank, queries)
@@ -125,24 +125,24 @@ ACTIVATIONS: dict[str, tuple[str, ...]] = {
     "gelu_new": ("scale", "scale", "scale", "add", "scale", "tanh", "scale", "mul"),
     "gelu_fast": ("scale", "scale", "scale", "add", "scale", "tanh", "scale", "mul"),
 }
-"""Kernels of each activation function where nothing is compiled."""
+"""Kernels of each activation function without compilation."""
 
 
 @dataclass(frozen=True)
 class Transformer(ModelDescription):
-    """A transformer of one stack of equal blocks.
+    """A transformer with a single stack of equal blocks.
 
     Parameters
     ----------
     config
-        Its shape.
+        Its configuration.
     """
 
     config: TransformerConfig = field(kw_only=True)
 
     @property
     def positions(self) -> int:
-        """The most tokens that it has positions for."""
+        """The maximum number of tokens, for which it has positions."""
         return self.config.positions
 
     def layers(self, setting: Setting) -> tuple[Layer, ...]:
@@ -154,19 +154,19 @@ class Transformer(ModelDescription):
 
 
 def transformer_of(name: str, source: str, config: TransformerConfig) -> Transformer:
-    """Return the model of a configuration, with what is assumed of its experts."""
-    said = [] if config.experts is None else [*spread(config.experts)]
+    """Return the model of a configuration, with assumptions on experts, positions and attention."""
+    notes = [] if config.experts is None else [*spread(config.experts)]
     if not config.says_positions:
-        said.append(f"Sequences of {config.positions:,} tokens, for the file says no longest one.")
+        notes.append(f"Sequences of {config.positions:,} tokens, for the file says no longest one.")
     if config.window is not None and config.window < config.positions:
-        said.append(f"Attention is computed for all tokens, also beyond its window of {config.window:,}.")
+        notes.append(f"Attention is computed for all tokens, also beyond its window of {config.window:,}.")
     if config.further:
-        said.append(f"The last layers, which predict further tokens ({config.further}), are left out.")
-    return Transformer(name, source, config=config, assumptions=tuple(said))
+        notes.append(f"The last layers, which predict further tokens ({config.further}), are left out.")
+    return Transformer(name, source, config=config, assumptions=tuple(notes))
 
 
 def sequence_of(config: TransformerConfig, setting: Setting, name: str) -> int:
-    """Return the tokens of a sample.
+    """Return the number of tokens of a sample.
 
     Raises
     ------
@@ -182,19 +182,19 @@ def sequence_of(config: TransformerConfig, setting: Setting, name: str) -> int:
 
 
 def widths_of(experts: Experts | None) -> dict[str, int]:
-    """Return the inner widths of experts, which devices share."""
+    """Return the inner widths of experts, which devices must divide."""
     if experts is None:
         return {}
     return {"width of an expert": experts.width, "width of the shared expert": experts.shared_width}
 
 
 def check_parts(name: str, shares: int, sizes: Mapping[str, int], activation: str) -> None:
-    """Refuse sizes that devices cannot share, and activations without known kernels.
+    """Refuse sizes that devices cannot divide evenly, and activations without known kernels.
 
     Raises
     ------
     OptionError
-        If a model has one.
+        If the model has one.
     """
     for what, size in sizes.items():
         if size % shares:
@@ -206,7 +206,7 @@ def check_parts(name: str, shares: int, sizes: Mapping[str, int], activation: st
 
 @dataclass(frozen=True)
 class _Parts:
-    """The layers for one setting; `rows` tokens pass at a time."""
+    """Builds the layers for one setting; `rows` tokens are processed at a time."""
 
     config: TransformerConfig
     batch: int
@@ -221,7 +221,7 @@ class _Parts:
         shares = setting.tensor_parallel
         sizes = {"heads": config.heads, "inner width": config.width}
         if shares % config.groups:
-            # Fewer heads of keys and values than devices: each of them is on several.
+            # With fewer heads of keys and values than devices, each is on several devices.
             sizes["key and value heads"] = config.groups
         check_parts(name, shares, {**sizes, **widths_of(config.experts)}, config.activation)
         sequence = sequence_of(config, setting, name)
@@ -245,7 +245,7 @@ class _Parts:
         return replace(norm, parameters=config.norm_vectors * norm["width"])
 
     def _capped(self, width: int, rows: int | None = None) -> list[Operator]:
-        """Return what keeps numbers small: c·tanh(x/c)."""
+        """Return the operators that cap values: c·tanh(x/c)."""
         return [self._over(kind, width, rows=rows) for kind in ("scale", "tanh", "scale")]
 
     def _dropout(self) -> list[Operator]:
@@ -256,11 +256,11 @@ class _Parts:
 
     @staticmethod
     def _mask(elements: int) -> int:
-        """Return the elements of two bytes that a mask of one byte takes."""
+        """Return the size of a mask of one byte for each element, in elements of two bytes."""
         return elements // 2
 
     def _residual(self) -> list[Operator]:
-        """Add the block's branch to the stream; a gradient of both comes back and is added too."""
+        """Return the operators of a residual connection, with dropout before it."""
         return [*self._dropout(), self._over("add", self.config.hidden)]
 
     def embedding(self) -> Layer:
@@ -270,7 +270,7 @@ class _Parts:
         words = config.embedding_width or config.hidden
         entries = -(-config.vocabulary // self.shares)
         table = Operator("embedding", (rows, words, entries), parameters=entries * words)
-        # What else is added has the width of BERT's table, and of the stream elsewhere.
+        # Other embeddings have the width of the table in BERT, and of the stream elsewhere.
         width = words if config.family == "bert" else config.hidden
         widened = [linear(rows, words, config.hidden, bias=config.family == "bert")]
         operators = [table, *(widened if words != width else [])]
@@ -285,7 +285,7 @@ class _Parts:
         return Layer("embedding", tuple(operators), self._output, all_reduces=int(self.shares > 1))
 
     def _squares(self, patches: Patches) -> Layer:
-        """Return what makes tokens of the squares of pictures, beside learned ones."""
+        """Return the embedding layer of pictures: tokens of squares, and learned ones."""
         hidden, side, picture = self.config.hidden, patches.patch, patches.picture
         shape = (self.batch, patches.channels, hidden, side, side, picture, picture, side, 0, 0, 1)
         squares = Operator("conv", shape, parameters=hidden * (patches.channels * side**2 + 1))
@@ -296,17 +296,17 @@ class _Parts:
 
     @property
     def _table(self) -> int:
-        """Rows of the table of positions; 0: there is none."""
+        """Rows of the table of positions; 0 without a table."""
         learned = self.config.places == "learned"
         return self.config.positions + self.config.spare_positions if learned else 0
 
     def block(self, index: int) -> Layer:
-        """Return a block: attention and two or three linear layers, each beside the residual stream."""
+        """Return a block: attention and two or three linear layers, each with a residual connection."""
         config = self.config
         parts = (self._attention(), self._inner_of(index - 1))
         operators: list[Operator] = []
         for number, part in enumerate(parts):
-            # Branches beside each other may share their norm.
+            # Parallel branches may share their norm.
             alone = config.parallel != 1 or number == 0
             operators += [self._norm()] if config.norms in ("before", "around") and alone else []
             operators += part
@@ -315,7 +315,7 @@ class _Parts:
             operators += [self._norm()] if config.norms == "after" else []
         if not config.holds_weights(index - 1):
             operators = [replace(operator, parameters=0) for operator in operators]
-        # Branches beside each other are added up before devices add them up.
+        # Parallel branches are added before the all-reduce.
         sums = 1 if config.parallel else 2
         return Layer(f"block {index}", tuple(operators), self._output, sums if self.shares > 1 else 0)
 
@@ -333,12 +333,12 @@ class _Parts:
             *self._copies_of_keys(heads * width, heads * value),
         ]  # queries, keys, values by head
         operators += [*self._scored(self.batch * heads, width, value), self._over("copy", heads * value)]
-        # What devices compute of a bias after their sums is the same on each; one of them holds it.
+        # A bias after the all-reduce is the same on each device; one of them counts it.
         output = linear(rows, heads * value, config.hidden, bias=config.biased_output)
         return [*operators, replace(output, saved=0)]
 
     def _scored(self, batch: int, width: int, value: int) -> list[Operator]:
-        """Return the scores of queries and keys, and the values that they weigh."""
+        """Return the operators of attention scores and of the weighted values."""
         config, sequence = self.config, self.sequence
         sinks = config.heads // self.shares if config.sinks else 0
         if self.fused:
@@ -356,7 +356,7 @@ class _Parts:
         return [self._over("copy", keys), self._over("copy", values)]
 
     def _projections(self) -> list[Operator]:
-        """Return the linear layers of queries, keys and values, and their positions."""
+        """Return the linear layers of queries, keys and values, with their positions."""
         config, rows = self.config, self.rows
         heads, groups = config.heads // self.shares, -(-config.groups // self.shares)
         width = config.per_head
@@ -378,7 +378,7 @@ class _Parts:
         return [*operators, *self._positions(query, keys)]
 
     def _positions(self, query: int, keys: int) -> list[Operator]:
-        """Return rotary positions (Su et al. 2021): x·cos + rotated(x)·sin of queries and keys."""
+        """Return the operators of rotary positions (Su et al. 2021) of queries and keys."""
         config = self.config
         if config.places != "rotary":
             return []
@@ -396,7 +396,7 @@ class _Parts:
         ]
 
     def _softmax(self, rows: int) -> list[Operator]:
-        """Return what is done to the scores: scale, mask, softmax."""
+        """Return the operators on attention scores: scale, mask, softmax, dropout."""
         softmax = self._over("softmax", self.sequence, 1, rows)
         scale = self._over("scale", self.sequence, 1, rows)
         elements = rows * self.sequence
@@ -409,8 +409,8 @@ class _Parts:
         if self.compiled:
             return [softmax, *dropouts]
         if self.config.family == "opt":
-            # The mask of all pairs is added, which no cache keeps from head to head, and what became less
-            # than the least number is raised; queries were scaled.
+            # The mask of all pairs is added, which no cache keeps between heads, and results below the least
+            # number are raised to it; queries were scaled.
             queries = self._over("scale", self.config.heads // self.shares * self.config.per_head)
             mask = self._over("add", self.sequence, 1, rows)
             return [queries, replace(mask, saved=0), scale, softmax, *dropouts]
@@ -424,7 +424,7 @@ class _Parts:
         return expert_operators(experts, self.batch, self.sequence, config.hidden, self._inner, self.shares)
 
     def _inner(self, rows: int, width: int, count: int) -> list[Operator]:
-        """Return an inner layer of a width that `rows` tokens go through, `count` times."""
+        """Return `count` inner layers of a width, each for `rows` tokens."""
         config = self.config
         kernels = ACTIVATIONS[config.activation]
         if self.compiled and len(kernels) > 1:

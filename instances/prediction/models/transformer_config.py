@@ -1,8 +1,9 @@
-"""Fields of a Hugging Face ``config.json``: transformers, mixtures of experts, and block styles.
+"""Reading of a Hugging Face ``config.json``: transformers, mixtures of experts, and styles of blocks.
 
-Fields have one set of names here; the first name that is there is taken, and faults are in the words of
-the file. Mixtures of experts and latent attention are those of Mixtral, Qwen, DeepSeek and Switch. Styles
-say how the blocks of published transformers are made: what a ``config.json`` leaves to its `model_type`.
+Fields have one set of names here; the first of a field's names in a file is used, and errors use the names
+of the file. Mixtures of experts and latent attention are those of Mixtral, Qwen, DeepSeek and Switch.
+Styles give the structure of published transformers' blocks, which a ``config.json`` implies by its
+`model_type`.
 """
 
 from __future__ import annotations
@@ -20,28 +21,28 @@ from ...files.reading import fail
 
 ModelT = TypeVar("ModelT", bound=Model)
 Names = Mapping[str, tuple[str, ...]]
-"""Field → what files call it."""
+"""Field → its possible names in files."""
 SAYS_HEAD = ("LMHead", "ForCausalLM", "ForMaskedLM", "ForPreTraining", "ForConditionalGeneration", "MTModel")
-"""Parts of the names of architectures that give a probability of every word."""
+"""Parts of the names of architectures with an output layer over the vocabulary."""
 
 
 def picked(data: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    """Return the fields that a file has; null counts as absent."""
-    found = {}
+    """Return the fields that a file has, under the names of this module; null counts as absent."""
+    fields = {}
     for field, called in names.items():
         given = next((data[name] for name in called if data.get(name) is not None), None)
         if given is not None:
-            found[field] = given
-    return found
+            fields[field] = given
+    return fields
 
 
 def checked(model: type[ModelT], fields: Mapping[str, Any], names: Names, source: str) -> ModelT:
-    """Return a model of the fields.
+    """Return a validated model of the fields.
 
     Raises
     ------
     InstanceError
-        If one is missing or impossible; faults call it what files call it.
+        If one is missing or impossible; errors use the names in files.
     """
     try:
         return validated(model, dict(fields), source)
@@ -183,7 +184,7 @@ def latent_of(data: Mapping[str, Any], source: str) -> LatentAttention | None:
 
 
 Style = Mapping[str, Any]
-"""Fields of `TransformerConfig` that hold unless the file says otherwise."""
+"""Default values of fields of `TransformerConfig`."""
 _BERT: Style = {
     "family": "bert", "norms": "after", "places": "learned", "attention_bias": True, "inner_bias": True,
     "tied": True, "activation": "gelu",
@@ -215,10 +216,10 @@ _OLMO2: Style = {**_LLAMA, "norms": "branch", "head_norms": "all heads"}
 PICTURES = ("vit", "deit")
 STYLES: Mapping[str, Style] = {
     "bert": {**_BERT, "pooler": True},
-    # The first two rows of the table of positions are never used.
+    # The first two rows of the table of positions are not used.
     **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), _ROBERTA),
     "distilbert": _BERT,
-    # Its pretraining finds out words that were replaced.
+    # Its pretraining detects replaced words.
     "electra": {**_BERT, "heads_of_words": ("ForMaskedLM", "ForCausalLM")},
     "albert": {**_BERT, "pooler": True, "activation": "gelu_new", "different_blocks": 1},
     **dict.fromkeys(("gpt2", "gpt3", "megatron"), _GPT2),
@@ -264,17 +265,17 @@ _NOT_KNOWN: Mapping[str, tuple[object, ...]] = {
     **dict.fromkeys((*_HEADS, "rope", "add_cross_attention"), (True,)),
     "position_embedding_type": ("relative_key", "relative_key_query"),
 }
-"""Field of a file → values that change blocks in a way that is not known."""
+"""Field of a file → values that are not supported."""
 _ATTENTION = ("full_attention", "sliding_attention", "chunked_attention")
 
 
 def style_of(data: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return the fields that follow from the type of a model and from the switches of its file.
+    """Return the fields that follow from the type of a model and from the switches in its file.
 
     Raises
     ------
     InstanceError
-        If the type is not known, or a switch asks for what is not.
+        If the type is unknown, or a switch has an unsupported value.
     """
     kind = data.get("model_type")
     if not isinstance(kind, str) or kind not in STYLES:
@@ -296,53 +297,53 @@ def style_of(data: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 
 def with_attention(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a file's fields with those of its attention, which MPT keeps apart."""
+    """Return the fields of a file with those of its attention, which MPT keeps separately."""
     own = data.get("attn_config")
     return {**data, **own} if isinstance(own, Mapping) else data
 
 
 def _switch(data: Mapping[str, Any], name: str, source: str) -> bool | None:
-    """Return what a switch of a file says; None if it is not there."""
-    said = data.get(name)
-    if said is not None and not isinstance(said, bool):
-        raise fail(source, f"is {said!r:.60}; it must be true or false", name)
-    return said
+    """Return the value of a boolean field of a file; None if it is absent."""
+    value = data.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise fail(source, f"is {value!r:.60}; it must be true or false", name)
+    return value
 
 
 def _biases(data: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return where biases are, if the file says it of all linear layers."""
+    """Return the fields on biases, if the file has a switch for all linear layers."""
     without = _switch(data, "no_bias", source)
     if without is not None:
         return {"attention_bias": not without, "inner_bias": not without, "norm_vectors": 1 if without else 2}
     for name in ("use_bias", "bias"):
-        said = _switch(data, name, source)
-        if said is not None:
-            return {"attention_bias": said, "inner_bias": said}
+        biased = _switch(data, name, source)
+        if biased is not None:
+            return {"attention_bias": biased, "inner_bias": biased}
     return {}
 
 
 def _blocks(data: Mapping[str, Any], style: Style, source: str) -> dict[str, Any]:
-    """Return what the switches of a file say of heads, positions and branches of a block."""
-    found: dict[str, Any] = {}
-    # Falcon's later models have groups of heads and two norms, whatever the other switches say.
+    """Return the fields on heads, positions and branches of a block, from the switches of a file."""
+    fields: dict[str, Any] = {}
+    # Falcon's later models have groups of heads and two norms, regardless of the other switches.
     grouped = _switch(data, "new_decoder_architecture", source) is True
     one = _switch(data, "multi_query", source)
     if grouped:
-        found |= {"multi_query": None, "parallel": 2}
+        fields |= {"multi_query": None, "parallel": 2}
     elif one is not None:
-        found["multi_query"] = one
+        fields["multi_query"] = one
     if _switch(data, "do_layer_norm_before", source) is False:
-        found["norms"] = "after"
+        fields["norms"] = "after"
     slopes = _switch(data, "alibi", source)
     if slopes is not None:
-        found["places"] = (
+        fields["places"] = (
             "slopes" if slopes else "learned" if style["places"] == "slopes" else style["places"]
         )
     for name in ("parallel_attn", "use_parallel_residual"):
         beside = _switch(data, name, source)
         if beside is not None and not (beside and grouped):
-            found["parallel"] = (style.get("parallel") or 1) if beside else 0
-    return found
+            fields["parallel"] = (style.get("parallel") or 1) if beside else 0
+    return fields
 
 
 Family = Literal["bert", "gpt2", "opt", "llama"]
@@ -377,7 +378,7 @@ _PATCHES = {
 }
 _Size = Field(ge=1, le=10**7)
 USUAL_POSITIONS = 2048
-"""Tokens of a sample where positions need no table and the file says no number."""
+"""Default number of tokens of a sample, if positions need no table and the file gives none."""
 
 
 class Patches(Model):
@@ -403,7 +404,7 @@ class Patches(Model):
 
     @property
     def tokens(self) -> int:
-        """Tokens of a picture."""
+        """Number of tokens of a picture."""
         return (self.picture // self.patch) ** 2 + self.extra
 
 
@@ -516,17 +517,17 @@ class TransformerConfig(Model):
 
     @property
     def width(self) -> int:
-        """Width between the two linear layers of a block."""
+        """Inner width between the two linear layers of a block."""
         return self.intermediate or 4 * self.hidden
 
     @property
     def groups(self) -> int:
-        """Heads of keys and values."""
+        """Number of heads of keys and values."""
         return self.key_value_heads or self.heads
 
     @property
     def per_head(self) -> int:
-        """Width of a head."""
+        """Width of one attention head."""
         return self.head_width or self.hidden // self.heads
 
     @property
@@ -540,13 +541,13 @@ class TransformerConfig(Model):
         return self.attention_bias if self.output_bias is None else self.output_bias
 
     def holds_weights(self, block: int) -> bool:
-        """Return whether a block, counted from 0, is the first one with its weights."""
+        """Return whether a block, counted from 0, is the first with its set of shared weights."""
         sets = min(self.different_blocks or self.blocks, self.blocks)
         return block == 0 or block * sets // self.blocks != (block - 1) * sets // self.blocks
 
 
 def _fields_of(data: Mapping[str, Any], style: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return what a file says, and for the rest what its style does."""
+    """Return the fields of a file, completed by those of its style."""
     fields = {**style, **picked(data, _NAMES)}
     one = fields.pop("multi_query", None)
     if one is not None:
@@ -567,16 +568,16 @@ def _fields_of(data: Mapping[str, Any], style: Mapping[str, Any], source: str) -
     return {**fields, **_tokens_of(data, style, fields.get("positions"), source)}
 
 
-def _tokens_of(data: Mapping[str, Any], style: Mapping[str, Any], said: Any, source: str) -> dict[str, Any]:
-    """Return what follows from the positions that a file says, or from its pictures."""
+def _tokens_of(data: Mapping[str, Any], style: Mapping[str, Any], number: Any, source: str) -> dict[str, Any]:
+    """Return the fields on positions, from the number in the file or from the patches of pictures."""
     if data.get("model_type") in PICTURES:
         patches = _patches_of(data, source)
         return {"patches": patches, "positions": patches.tokens, "vocabulary": 1, "head": False}
-    if style["places"] != "learned" and said is None:
+    if style["places"] != "learned" and number is None:
         return {"positions": USUAL_POSITIONS, "says_positions": False}
-    if style["family"] == "bert" and isinstance(said, int):
+    if style["family"] == "bert" and isinstance(number, int):
         # RoBERTa counts the rows of its table that no token uses.
-        return {"positions": said - style.get("spare_positions", 0)}
+        return {"positions": number - style.get("spare_positions", 0)}
     return {}
 
 
@@ -595,14 +596,14 @@ def _patches_of(data: Mapping[str, Any], source: str) -> Patches:
 
 
 def config_of(data: Any, source: str) -> TransformerConfig:
-    """Return the shape of a transformer from the data of a ``config.json``.
+    """Return the configuration of a transformer from the data of a ``config.json``.
 
-    Keys that say nothing of it are left out.
+    Other keys are ignored.
 
     Raises
     ------
     InstanceError
-        If the model's type is not known, a size missing or impossible.
+        If the model's type is unknown, or a size is missing or impossible.
     """
     if not isinstance(data, Mapping):
         raise fail(source, "is no mapping; a model's config.json is one")

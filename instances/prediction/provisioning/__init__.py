@@ -1,3 +1,3 @@
-"""Provisioning: forecasts of training on hardware to rent, offers for a deadline, and instances."""
+"""Forecasts of training on rented hardware, offers for a deadline, and instances from them."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Forecasts: seconds, memory and cost of training a model on hardware that could be rented.
 
-Rented hardware is a GPU with its price, its network and how many there are. What was timed on the
-hardware at hand is read once, and refused where it cannot be seconds of that GPU.
+Rented hardware is a GPU with its price, its network and its number. Measurements on the hardware at hand
+are read once, and refused if they cannot be seconds of that GPU.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from ..operators import PRECISION_BYTES, Operator
 
 ValueT = TypeVar("ValueT")
 NETWORK_GBIT_PER_S = 100.0
-"""Of hardware whose network nobody gave."""
+"""Default network of hardware."""
 LINK_LATENCY_S = 5e-5
-"""α of a network between servers: what TCP and the collective library take for a message."""
+"""α of a network between servers: time of TCP and the collective library for a message."""
 INSIDE_LATENCY_S = 1e-5
 """The same inside a server: the launch of a kernel."""
 PCIE_GB_PER_S = 16.0
-"""Of GPUs whose data sheet names no link: PCIe 3.0 with 16 lanes."""
+"""Default link of GPUs whose data sheet gives none: PCIe 3.0 with 16 lanes."""
 
 
 FRAMEWORK_BYTES = 1e9
-"""What the framework keeps of each GPU for its context, its libraries and its buffers: an assumption."""
+"""Memory of each GPU for the framework's context, libraries and buffers: an assumption."""
 MOST_USD = 1e6
 MOST_GBIT_PER_S = 1e6
 SERVER = 8
-"""GPUs of a server of which nobody said it."""
+"""Default number of GPUs of a server."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """A machine with one sort of GPUs.
+    """A machine with GPUs of one type, with price and network for each GPU.
 
     Parameters
     ----------
     price_usd_per_hour
         Of one GPU; None where no price is known.
     network_gbit_per_s
-        What one GPU has of the machine's network.
+        Share of one GPU in the machine's network.
     sold
-        GPUs that are rented at a time: those of the machine, or one where a price of GPUs was given.
+        GPUs that are rented together: all of the machine, or one if a price of GPUs was given.
     """
 
     name: str
@@ -65,28 +65,28 @@ class Server:
 
     @property
     def network(self) -> Link:
-        """The link of one GPU to those of other machines."""
+        """The link between one GPU and those of other machines."""
         return Link.of_network(self.network_gbit_per_s, LINK_LATENCY_S)
 
 
 @dataclass(frozen=True)
 class Rented:
-    """One sort of hardware that could be rented, counted in GPUs.
+    """A type of hardware that can be rented, counted in GPUs.
 
     Parameters
     ----------
     name
-        What instances call it.
+        Its name in instances.
     price_usd_per_hour
         Of one GPU; None where no price is known.
     network_gbit_per_s
-        What one GPU has of its machine's network.
+        Share of one GPU in its machine's network.
     limit
-        GPUs that there are; None: any number.
+        Number of available GPUs; None: any number.
     said
-        Where price and network come from, a sentence each.
+        Notes on the sources of price and network, a sentence each.
     servers
-        The machines that have it.
+        The machines with this GPU.
     """
 
     name: str
@@ -104,12 +104,12 @@ class Rented:
 
     @property
     def network(self) -> Link:
-        """The link between GPUs of several machines."""
+        """The link between GPUs of different machines."""
         return Link.of_network(self.network_gbit_per_s, LINK_LATENCY_S)
 
     @property
     def memory_bytes(self) -> float:
-        """Memory of one GPU that is left for a model."""
+        """Memory of one GPU for the model, without that of the framework."""
         return self.gpu.memory_gb * 1e9 - FRAMEWORK_BYTES
 
 
@@ -120,7 +120,7 @@ def rented(
     limits: Mapping[str, int] | None = None,
     network_gbit_per_s: float | None = None,
 ) -> list[Rented]:
-    """Return the hardware that names stand for.
+    """Return the rentable hardware that names denote.
 
     Parameters
     ----------
@@ -129,14 +129,14 @@ def rented(
     catalogue
         The price list. A GPU has the price and the network of the cheapest machine per GPU that has it.
     prices, limits
-        USD an hour of one GPU, and how many there are, by name; they win.
+        USD per hour of one GPU, and number of GPUs, by name; they override the price list.
     network_gbit_per_s
-        Network of one GPU, in place of the price list's.
+        Network of one GPU, overriding the price list.
 
     Raises
     ------
     OptionError
-        If a name is neither a known GPU nor a machine of the list, stands twice, or a figure is not possible.
+        If a name is neither a known GPU nor a machine of the list, occurs twice, or a figure is impossible.
     """
     cleaned = [name.strip().lower() for name in names if name.strip()]
     if not cleaned:
@@ -155,12 +155,12 @@ def rented(
 
 
 def _by_name(given: Mapping[str, ValueT] | None) -> dict[str, ValueT]:
-    """Return figures by the names of hardware as they are compared: without blanks, in lower case."""
+    """Return a mapping with its keys, names of hardware, stripped and in lower case."""
     return {name.strip().lower(): value for name, value in (given or {}).items()}
 
 
 def _checked(prices: Mapping[str, float], limits: Mapping[str, int], network: float | None) -> None:
-    """Refuse figures that are not possible."""
+    """Refuse prices, limits and a network that are out of range."""
     for name, price in prices.items():
         if not 0 <= price <= MOST_USD:
             raise OptionError(f"price of {name} {price:g}: must be from 0 to {MOST_USD:,.0f} USD an hour")
@@ -187,27 +187,27 @@ def _one(
         having = [one for one in catalogue.types if (own := _gpu_of(one)) and own.name == gpu.name]
         machine = min(having, key=HardwareType.unit_price_usd_per_hour, default=None)
     given_price, given_network = price, network
-    said = []
+    notes = []
     if price is not None:
-        said.append(f"The price of {name}, {price:g} USD an hour and GPU, was given.")
+        notes.append(f"The price of {name}, {price:g} USD an hour and GPU, was given.")
     elif machine is not None:
         price = machine.unit_price_usd_per_hour()
-        said.append(f"{name} costs {price:.6g} USD an hour and GPU as {machine.name} in {catalogue.name}.")
+        notes.append(f"{name} costs {price:.6g} USD an hour and GPU as {machine.name} in {catalogue.name}.")
     if network is None and machine is not None and machine.network_gbit_per_s:
         network = machine.network_gbit_per_s / machine.gpus
-        said.append(f"A GPU of {machine.name} has {network:g} Gbit/s of the network.")
+        notes.append(f"A GPU of {machine.name} has {network:g} Gbit/s of the network.")
     if network is None:
         network = NETWORK_GBIT_PER_S
-        said.append(f"The network of {name} is taken to have {network:g} Gbit/s for each GPU.")
+        notes.append(f"The network of {name} is taken to have {network:g} Gbit/s for each GPU.")
     servers = [_server(one, given_price, given_network) for one in having]
     if not servers:
         servers = [Server(f"a server of {SERVER}", SERVER, price, network, 1)]
-        said.append(f"{SERVER} {name} are taken to stand in a server, rented one by one.")
-    return Rented(name, gpu, price, network, limit, tuple(said), tuple(servers))
+        notes.append(f"{SERVER} {name} are taken to stand in a server, rented one by one.")
+    return Rented(name, gpu, price, network, limit, tuple(notes), tuple(servers))
 
 
 def _server(machine: HardwareType, price: float | None, network: float | None) -> Server:
-    """Return a machine of the price list; a price and a network of a GPU that were given win."""
+    """Return the server of a machine of the price list; a given price and network override the list."""
     own = (machine.network_gbit_per_s or NETWORK_GBIT_PER_S * machine.gpus) / machine.gpus
     return Server(
         machine.name,
@@ -219,7 +219,7 @@ def _server(machine: HardwareType, price: float | None, network: float | None) -
 
 
 def _gpu_of(machine: HardwareType) -> Gpu | None:
-    """Return the GPU of a machine, by its model and memory; None where it is not known."""
+    """Return the GPU of a machine, by its model and memory; None if it is unknown."""
     if not machine.gpus or not machine.gpu_model:
         return None
     gpus, model = known_gpus(), machine.gpu_model.lower()
@@ -228,20 +228,20 @@ def _gpu_of(machine: HardwareType) -> Gpu | None:
 
 
 SLOWER, FASTER = 100.0, 20.0
-"""Beyond so many times what the data sheet says, half of the times are of another unit or another machine."""
+"""Limits of the median of measured over data-sheet time; beyond, units or machine must be wrong."""
 
 
 def measured_on(
     hardware: Sequence[Rented], given: Mapping[str, str | Path]
 ) -> dict[str, Sequence[Measurement]]:
-    """Return the measurements of each name.
+    """Return the measurements of each named hardware, read from files.
 
     Raises
     ------
     OptionError
         If a name is not in the hardware.
     InstanceError
-        If a file is wrong, or its times cannot be seconds of that GPU.
+        If a file is invalid, or its times cannot be seconds of that GPU.
     """
     gpus = {one.name: one.gpu for one in hardware}
     for name in given:
@@ -253,8 +253,8 @@ def measured_on(
 
 def _plausible(gpu: Gpu, file: str | Path) -> Sequence[Measurement]:
     rows = read_measurements(file)
-    said = DataSheetTimes(gpu).predict([row.operator for row in rows])
-    ratio = median(row.seconds / one.seconds for row, one in zip(rows, said, strict=True))
+    predicted = DataSheetTimes(gpu).predict([row.operator for row in rows])
+    ratio = median(row.seconds / one.seconds for row, one in zip(rows, predicted, strict=True))
     if ratio > SLOWER:
         what = f"half of its times are {ratio:,.0f} times what the data sheet of {gpu.name} says, or more"
         raise fail(str(file), f"{what}; seconds are needed: are they milliseconds, or of another machine?")
@@ -270,18 +270,18 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class LayerForecast:
-    """A layer on one GPU: its share of the step of forward and backward pass for the batch.
+    """The predicted time and memory of a layer on one GPU, as a part of the whole step.
 
     Parameters
     ----------
     forward_s
-        Seconds of the forward pass, which are a part of the step.
+        Seconds of the forward pass, a part of the step.
     memory_bytes
         Parameters, gradients, optimiser and activations.
     output_bytes, weight_bytes
-        Of the activations that the next layer receives, and of the gradients.
+        Bytes of the activations that the next layer receives, and of the gradients.
     activation_bytes
-        Of what waits for the backward pass.
+        Bytes of the activations that are kept for the backward pass.
     """
 
     layer: Layer
@@ -295,7 +295,7 @@ class LayerForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """A model on one GPU, or on each GPU of a group that shares its layers.
+    """The predicted step of a model on one GPU, or on each GPU of a tensor-parallel group.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ class Forecast:
     step
         Forward and backward pass of the batch, with the interval of whole steps.
     model, times
-        Of which it is the forecast, and the times that it is made of.
+        The model, and the predictor of operator times.
     """
 
     rented: Rented
@@ -317,36 +317,36 @@ class Forecast:
 
     @property
     def batch(self) -> int:
-        """Samples at a time."""
+        """Number of samples of a step of one GPU."""
         return self.setting.batch
 
     @property
     def fits(self) -> bool:
-        """Whether one GPU has memory for the whole model and the batch."""
+        """Whether the memory of one GPU suffices for the whole model and the batch."""
         return self.memory_bytes <= self.rented.memory_bytes
 
     @property
     def samples_per_s(self) -> float:
-        """Samples that one GPU trains in a second."""
+        """Samples per second that one GPU trains."""
         return self.batch / self.step.seconds
 
     def gpu_hours(self, samples: float) -> Estimate:
-        """Return the GPU-hours (in the field `seconds`) of so many samples, without communication."""
+        """Return the GPU-hours (in the field `seconds`) for a number of samples, without communication."""
         return self.step.times(samples / self.batch / HOUR_S)
 
     def cost_usd(self, samples: float) -> Estimate | None:
-        """Return the USD of so many samples (in `seconds`); None without a price."""
+        """Return the cost in USD (in the field `seconds`) of a number of samples; None without a price."""
         price = self.rented.price_usd_per_hour
         return None if price is None else self.gpu_hours(samples).times(price)
 
     @cached_property
     def launch_bound(self) -> bool:
-        """Whether the host takes longer to launch the kernels of a batch than the GPU to run them."""
+        """Whether launching the kernels of a batch takes the host longer than the GPU takes to run them."""
         return self._waits(self.batch)
 
     @cached_property
     def busy_batch(self) -> int | None:
-        """Least batch with which the GPU takes longer; None if it does already, or does with none."""
+        """The least batch that is not launch-bound; None if the current one is not, or no batch is."""
         if not self.launch_bound:
             return None
         waits, busy = self.batch, 2 * self.batch
@@ -361,7 +361,7 @@ class Forecast:
 
     @property
     def factors(self) -> tuple[float, float]:
-        """Ends of the interval of a step, as factors."""
+        """Ends of the interval of a step, as factors of its seconds."""
         return self.step.low / self.step.seconds, self.step.high / self.step.seconds
 
 
@@ -372,47 +372,47 @@ def forecast(
     measurements: Mapping[str, Sequence[Measurement]] | None = None,
     optimiser: str = "adam",
 ) -> list[Forecast]:
-    """Return what each sort of hardware would take.
+    """Return the forecast of the model on each type of hardware.
 
     Parameters
     ----------
     setting
         Batch of one GPU, sequence, precision; training.
     measurements
-        Name of hardware → what was timed on its GPU.
+        Name of hardware → measurements on its GPU.
 
     Raises
     ------
     OptionError
-        If the model cannot be run so, or a GPU lacks the precision.
+        If the setting is not possible for the model, or a GPU lacks the precision.
     """
     given = measurements or {}
     layers = model.layers(setting)
     memory = _once(layers, lambda layer: device_memory([layer], setting, optimiser).total)
     whole = device_memory(layers, setting, optimiser).total
     step_operators = model.operators(setting)
-    found = []
+    forecasts = []
     for one in hardware:
         times = times_on(one.gpu, given.get(one.name))
         step = times.total(step_operators)
         alone = _once(layers, _step_of(times, setting.training))
         forward = _once(layers, _forward_of(times))
-        # Launches of one layer hide behind the work of another: layers share the time of the whole step.
+        # Launches of one layer overlap with the work of another, so layers share the time of the whole step.
         scale = step.seconds / sum(part.seconds for part in alone)
         rows = [
             LayerForecast(
                 layer,
                 part.times(scale),
                 min(ahead, part.seconds) * scale,
-                held,
+                memory_bytes,
                 layer.output * width(setting),
                 layer.parameters * width(setting),
                 layer.activations * width(setting),
             )
-            for layer, part, ahead, held in zip(layers, alone, forward, memory, strict=True)
+            for layer, part, ahead, memory_bytes in zip(layers, alone, forward, memory, strict=True)
         ]
-        found.append(Forecast(one, setting, step, tuple(rows), whole, model, times))
-    return found
+        forecasts.append(Forecast(one, setting, step, tuple(rows), whole, model, times))
+    return forecasts
 
 
 def _step_of(times: OperatorTimes, training: bool) -> Callable[[Layer], Estimate]:
@@ -424,7 +424,7 @@ def _forward_of(times: OperatorTimes) -> Callable[[Layer], float]:
 
 
 def _once(layers: Sequence[Layer], make: Callable[[Layer], FoundT]) -> list[FoundT]:
-    """Return what is made of each layer; equal ones, such as the blocks of a transformer, are asked once."""
+    """Return the results of a function for each layer, computed once for equal layers."""
     known: dict[tuple[Operator, ...], FoundT] = {}
     return [
         known[layer.operators] if layer.operators in known else known.setdefault(layer.operators, make(layer))
@@ -433,5 +433,5 @@ def _once(layers: Sequence[Layer], make: Callable[[Layer], FoundT]) -> list[Foun
 
 
 def width(setting: Setting) -> int:
-    """Return the bytes of an element."""
+    """Return the bytes of an element in the precision of a setting."""
     return PRECISION_BYTES[setting.precision]

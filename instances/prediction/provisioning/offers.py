@@ -1,11 +1,11 @@
-"""Offers: what to rent to train a model, and by when it is done; and why some hardware has no offer.
+"""Offers: the best hardware and parallelism for training a model by a deadline; and reasons for having none.
 
-Of every machine that has the GPUs, every tensor and pipeline degree that is a power of two, and more and
-more replicas, the cheapest is taken that is in time even at the high end of its interval; if none is, the
-cheapest that is in time as predicted; if none is, the fastest. The stage of ZeRO is the fastest that fits
-into memory; recomputation is taken only where nothing fits without it.
+Among all machines with the GPUs, tensor and pipeline degrees that are powers of two, and increasing numbers
+of replicas, the cheapest is chosen that is in time even at the high end of its interval; if there is none,
+the cheapest that is in time as predicted; else the fastest. The stage of ZeRO is the fastest that fits into
+memory; recomputation is used only if nothing fits without it.
 
-A refusal says why there is no offer on some hardware, and what to ask for in place of it.
+A refusal gives the reason why some hardware has no offer, and advice.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from .forecast import HOUR_S, Forecast, Rented, Server
 from .parallel_step import Parallelism, Setup, Stage, StepForecast, stages_of
 
 MOST_GPUS = 4096
-"""Where nobody gave a limit."""
+"""Default limit of GPUs."""
 GROWTH = 1.2
-"""Beyond `DENSE` replicas, the next number that is tried is so many times as large, and fills machines."""
+"""Beyond `DENSE` replicas, the factor to the next number that is tried, rounded to full machines."""
 DENSE = 16
 PATIENCE = 1.5
-"""Replicas are added until the training takes so many times as long as with the best number of them."""
+"""Replicas are added until the training takes this many times as long as with the best number."""
 ZERO_STAGES = (0, 1, 2, 3)
 ALIKE = 1.05
-"""Costs that differ by less are alike: no prediction is as sure."""
+"""Ratio of costs below which they count as equal, given the uncertainty of predictions."""
 InTime = Literal["surely", "probably", "late"]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for of the parallelism; None: whatever is best.
+    """The requested number of GPUs and parallelism; None: to be chosen.
 
     Raises
     ------
     OptionError
-        If a figure is not possible.
+        If a figure is impossible.
     """
 
     gpus: int | None = None
@@ -72,16 +72,16 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Offer:
-    """A model trained on so many GPUs of one sort of machine.
+    """The training of a model on a number of GPUs of one type of machine, with time and cost.
 
     Parameters
     ----------
     one
         The forecast for a group of `parallelism.tensor` GPUs.
     epochs
-        Of the training; with an interval where they were predicted.
+        Epochs of the training; with an interval if they were predicted.
     in_time
-        Whether it is done by the deadline: at the high end too, as predicted, or not; None without one.
+        Whether it ends by the deadline: even at the high end, as predicted, or not; None without deadline.
     """
 
     one: Forecast
@@ -93,7 +93,7 @@ class Offer:
 
     @cached_property
     def hours(self) -> Estimate:
-        """Hours until it is done (in the field `seconds`)."""
+        """Duration of the training in hours (in the field `seconds`)."""
         each = self.work.samples / self.step.samples / HOUR_S
         step, epochs = self.step.step, self.epochs
         return Estimate(
@@ -106,29 +106,29 @@ class Offer:
 
     @property
     def rented(self) -> Rented:
-        """The hardware of which it is an offer."""
+        """The hardware of the offer."""
         return self.one.rented
 
     @property
     def gpus(self) -> int:
-        """GPUs that are paid: machines are rented whole."""
+        """Number of GPUs that are paid for: machines are rented as a whole."""
         sold = self.server.sold
         return -(-self.parallelism.gpus // sold) * sold
 
     @property
     def machines(self) -> int:
-        """Machines that are rented."""
+        """Number of rented machines."""
         return -(-self.gpus // self.server.gpus)
 
     @property
     def cost_usd(self) -> Estimate | None:
-        """USD of the whole training (in the field `seconds`); None without a price."""
+        """Cost of the whole training in USD (in the field `seconds`); None without a price."""
         price = self.server.price_usd_per_hour
         return None if price is None else self.hours.times(price * self.gpus)
 
     @property
     def in_time(self) -> InTime | None:
-        """Whether it is done in time."""
+        """Whether the training ends by the deadline; None without deadline."""
         within = self.work.within_h
         if within is None:
             return None
@@ -137,7 +137,7 @@ class Offer:
         return "probably" if self.hours.seconds <= within else "late"
 
     def order(self) -> tuple[float, float, float, float]:
-        """Return by what the best offer is least; of what costs nothing, GPU-hours count."""
+        """Return the sort key of offers, least for the best; without a price GPU-hours count."""
         price, hours = self.cost_usd, self.hours.seconds
         gpu_hours = self.gpus * hours
         paid = price.seconds if price is not None else gpu_hours
@@ -148,15 +148,15 @@ class Offer:
 def best_offer(
     forecasts: Sequence[Forecast], work: Work, wanted: Wanted, optimiser: str = "adam"
 ) -> Offer | None:
-    """Return the best offer of one sort of hardware; None if nothing that was asked for fits its memory.
+    """Return the best offer of one type of hardware; None if nothing that was requested fits its memory.
 
     Parameters
     ----------
     forecasts
-        Of the same hardware for groups of 1, 2, 4 … GPUs, as far as the model's tensors can be shared.
+        Forecasts of the same hardware for groups of 1, 2, 4 … GPUs, as far as tensor parallelism is possible.
     """
-    found = list(_offers(forecasts, work, wanted, optimiser))
-    return min(found, key=Offer.order, default=None)
+    offers = list(_offers(forecasts, work, wanted, optimiser))
+    return min(offers, key=Offer.order, default=None)
 
 
 def _offers(forecasts: Sequence[Forecast], work: Work, wanted: Wanted, optimiser: str) -> Iterator[Offer]:
@@ -185,7 +185,7 @@ def _replicated(
     wanted: Wanted,
     optimiser: str,
 ) -> Iterator[Offer]:
-    """Yield offers with more and more replicas, until more of them do not help."""
+    """Yield offers with increasing numbers of replicas, until more replicas do not help."""
     most = MOST_GPUS if one.rented.limit is None else min(MOST_GPUS, one.rented.limit)
     fastest, enough = float("inf"), 0
     for data in _replicas(group, wanted, server.sold, most):
@@ -213,7 +213,7 @@ def _replicas(group: Parallelism, wanted: Wanted, sold: int, most: int) -> Itera
     data, full = 1, sold // gcd(sold, group.gpus)
     while data * group.gpus <= most:
         yield data
-        # GPUs of a machine that is paid anyway cost nothing more.
+        # Further GPUs of a paid machine are free.
         data = data + 1 if data < DENSE else -(-int(data * GROWTH) // full) * full
 
 
@@ -226,28 +226,28 @@ def _fitting(
     wanted: Wanted,
     optimiser: str,
 ) -> Offer | None:
-    """Return the fastest offer that fits, without recomputation if there is any; None if none fits."""
+    """Return the fastest offer that fits into memory, if possible without recomputation; else None."""
     batches = work.batches(one.batch, parallelism.data)
     for again in (False, True):
-        found = []
+        offers = []
         for stage in wanted.zero_stages() if wanted.recompute in (None, again) else ():
             chosen = replace(parallelism, zero_stage=stage, recompute=again)
             setup = Setup(one, server, stages[again], chosen, batches, optimiser)
             if setup.memory().total <= one.rented.memory_bytes:
                 step = setup.forecast()
-                found.append(Offer(one, server, chosen, step, work.epochs_at(step.samples), work))
-        if found:
-            return min(found, key=lambda offer: offer.hours.seconds)
+                offers.append(Offer(one, server, chosen, step, work.epochs_at(step.samples), work))
+        if offers:
+            return min(offers, key=lambda offer: offer.hours.seconds)
     return None
 
 
 def best_of(offers: Sequence[Offer | None]) -> Offer | None:
-    """Return the best of several sorts of hardware; what has no price only where nothing has one.
+    """Return the best offer of several types of hardware; unpriced ones only if none has a price.
 
-    Of those in time that cost nearly the same it is the fastest.
+    Among those in time with nearly equal cost it is the fastest.
     """
-    there = [offer for offer in offers if offer is not None]
-    priced = [offer for offer in there if offer.cost_usd is not None] or there
+    available = [offer for offer in offers if offer is not None]
+    priced = [offer for offer in available if offer.cost_usd is not None] or available
     first = min(priced, key=Offer.order, default=None)
     if first is None or first.in_time == "late":
         return first
@@ -258,7 +258,7 @@ def best_of(offers: Sequence[Offer | None]) -> Offer | None:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why nothing that was asked for can be rented; the greatest rank came nearest to an offer.
+    """The reason why some hardware has no offer; the greatest rank is nearest to an offer.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ class Refusal:
         −1: no such precision; 0: no such server; 1: too few GPUs; 2: too few samples for all replicas;
         3: too little memory.
     short, advice
-        For a cell of a table, and what helps.
+        The reason for a cell of a table, and advice.
     """
 
     rank: int
@@ -275,7 +275,7 @@ class Refusal:
 
     @property
     def of_memory(self) -> bool:
-        """Whether memory is what is missing."""
+        """Whether memory is insufficient."""
         return self.rank == OF_MEMORY.rank
 
 
@@ -288,12 +288,12 @@ OF_MEMORY = Refusal(
 
 
 def no_precision(gpu: Gpu, precision: str) -> Refusal:
-    """Return why a GPU without a precision is left out."""
+    """Return the refusal of a GPU that lacks a precision."""
     return Refusal(-1, f"no {precision}", f"it has {', '.join(gpu.peak_tflops)}")
 
 
 def why_not(forecasts: Sequence[Forecast], work: Work, wanted: Wanted) -> Refusal:
-    """Return why `best_offer` found nothing for the same hardware."""
+    """Return the refusal if `best_offer` finds nothing for the same forecasts."""
     return max(_refusals(forecasts, work, wanted), key=lambda one: one.rank, default=OF_MEMORY)
 
 

@@ -1,12 +1,12 @@
 """Training steps under data, tensor and pipeline parallelism: seconds, and memory of a device.
 
-A model's layers are divided among the stages of a pipeline as evenly as can be.
+A model's layers are divided among the stages of a pipeline as evenly as possible.
 
-A stage takes its layers' seconds for each batch, the sums of its tensor-parallel group, and what it sends
-on and receives back. Batches pass the stages one after the other (`step_times.pipeline_s`). Then the
-replicas add up their gradients, and the optimiser goes over its numbers. Nothing hides behind anything
-else. Tensors are shared inside a server; replicas fill a server before they take another (Megatron-LM;
-Narayanan et al. 2021, section 3).
+The time of a stage for each batch is that of its layers, of the all-reduces of its tensor-parallel group, and
+of transfers to and from the next stage. Batches pass the stages one after the other
+(`step_times.pipeline_s`). Then the replicas all-reduce their gradients, and the optimiser updates its states.
+There is no overlap. Tensor-parallel groups are inside a server; replicas fill a server before they use
+another (Megatron-LM; Narayanan et al. 2021, section 3).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ MOST = 10**6
 
 @dataclass(frozen=True)
 class Parallelism:
-    """How GPUs share a training.
+    """The degrees of parallelism of a training, with ZeRO and recomputation.
 
     Parameters
     ----------
     tensor
         GPUs that share each layer (Megatron-LM; Shoeybi et al. 2019).
     pipeline
-        Stages of layers, through which batches go one after the other (GPipe; Huang et al. 2019).
+        Pipeline stages, which batches pass one after the other (GPipe; Huang et al. 2019).
     data
-        Replicas of all of that, each with batches of its own.
+        Data-parallel replicas, each with its own batches.
     zero_stage
-        What the replicas of a layer divide: 1 the optimiser's numbers, 2 gradients too, 3 parameters too
+        States that the replicas of a layer divide: 1 the optimiser's, 2 also gradients, 3 also parameters
         (Rajbhandari et al. 2020).
     recompute
         Whether only the inputs of layers are kept, and activations computed again (Chen et al. 2016).
@@ -45,7 +45,7 @@ class Parallelism:
     Raises
     ------
     OptionError
-        If a figure is not possible.
+        If a figure is impossible.
     """
 
     tensor: int = 1
@@ -63,11 +63,11 @@ class Parallelism:
 
     @property
     def gpus(self) -> int:
-        """GPUs of all replicas."""
+        """Number of GPUs of all replicas."""
         return self.tensor * self.pipeline * self.data
 
     def __str__(self) -> str:
-        """Return what differs from one GPU, such as ``tensor 2 × data 8, ZeRO 1``."""
+        """Return the degrees other than 1 and further options, such as ``tensor 2 × data 8, ZeRO 1``."""
         degrees = [(name, getattr(self, name)) for name in ("tensor", "pipeline", "data")]
         shared = " × ".join(f"{name} {degree}" for name, degree in degrees if degree > 1) or "alone"
         zero = f", ZeRO {self.zero_stage}" if self.zero_stage else ""
@@ -75,27 +75,27 @@ class Parallelism:
 
 
 HALVINGS = 60
-"""Of the interval in which the time of the slowest stage lies: to the last digit."""
+"""Number of halvings of the interval of the slowest stage's time: to the last digit."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Layers in a row, as one GPU of a tensor-parallel group has them, for one batch.
+    """Consecutive layers on one GPU of a tensor-parallel group, with time and memory for one batch.
 
     Parameters
     ----------
     compute_s
-        Forward and backward pass, with what is computed again.
+        Seconds of forward and backward pass, with recomputation.
     reductions
-        Bytes that the tensor-parallel group adds up, and how often.
+        All-reduces of the tensor-parallel group, as pairs of bytes and number.
     output_bytes
-        Of the activations that the next stage receives.
+        Bytes of the activations that the next stage receives.
     parameters
-        Trained numbers.
+        Number of trained parameters.
     waiting_bytes
-        Activations that wait for the backward pass of each batch on its way.
+        Bytes of activations that are kept for each batch in flight.
     working_bytes
-        Activations that are held once, whatever number of batches is on its way.
+        Bytes of activations that are kept once, for any number of batches in flight.
     """
 
     compute_s: float
@@ -107,7 +107,7 @@ class Stage:
 
 
 def evenly(times: Sequence[float], parts: int) -> list[slice]:
-    """Return contiguous, non-empty parts whose longest sum is least.
+    """Return a partition into contiguous non-empty parts with the least maximum sum.
 
     Raises
     ------
@@ -124,14 +124,14 @@ def evenly(times: Sequence[float], parts: int) -> list[slice]:
         else:
             low = middle
     ends = _filled(times, high)
-    # Further cuts make no sum longer.
+    # Further cuts increase no sum.
     spare = [cut for cut in range(1, len(times)) if cut not in ends]
     ends = sorted([*ends, *spare[: parts - len(ends)]])
     return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _filled(times: Sequence[float], most: float) -> list[int]:
-    """Return the ends of parts that are filled one after the other up to a sum."""
+    """Return the ends of contiguous parts that are filled in turn up to a sum."""
     ends, total = [], 0.0
     for index, time in enumerate(times):
         if index and total + time > most * (1 + 1e-12):
@@ -142,7 +142,7 @@ def _filled(times: Sequence[float], most: float) -> list[int]:
 
 
 def stages_of(one: Forecast, pipeline: int, recompute: bool) -> list[Stage]:
-    """Return the stages of a pipeline.
+    """Return the stages of a pipeline, with the layers divided evenly by time.
 
     Raises
     ------
@@ -176,24 +176,23 @@ def _stage(rows: Sequence[LayerForecast], recompute: bool) -> Stage:
 
 
 UPDATE_OVER_BANDWIDTH = sum(PLATFORM["elementwise"][column] for column in MEMORY)
-"""What the optimiser takes over what its bytes would take: as elementwise operators beyond the cache."""
+"""Time of the optimiser relative to its bytes over the bandwidth, as of elementwise operators."""
 
 
 @dataclass(frozen=True)
 class StepForecast:
-    """An optimiser's step of all replicas.
+    """The predicted step of all replicas, with its parts and memory.
 
     Parameters
     ----------
     samples
-        That all replicas go through.
+        Samples of all replicas together.
     compute_s, waiting_s, communication_s, update_s
-        Its parts, of which the first is that of the slowest stage, and the second what the pipeline's ends
-        make it wait.
+        Its parts in seconds; the first is that of the slowest stage, the second the bubble of the pipeline.
     step
         Their sum with its 90 % interval.
     memory
-        Of the fullest device.
+        Memory of the device with the highest use.
     """
 
     samples: int
@@ -207,7 +206,7 @@ class StepForecast:
 
 @dataclass(frozen=True)
 class Setup:
-    """A model's stages on the GPUs of one sort of server.
+    """The stages of a model on servers of one type, for one choice of parallelism.
 
     Parameters
     ----------
@@ -216,7 +215,7 @@ class Setup:
     stages
         Its layers divided among `parallelism.pipeline` stages.
     batches
-        Of each replica in a step.
+        Batches of each replica in a step.
     """
 
     one: Forecast
@@ -229,15 +228,15 @@ class Setup:
     def __post_init__(self) -> None:
         tensor = self.parallelism.tensor
         if tensor > self.server.gpus:
-            held = f"{self.server.name} has {self.server.gpus} GPUs"
-            raise OptionError(f"tensor {tensor}: {held}, and tensors are shared inside a server")
+            available = f"{self.server.name} has {self.server.gpus} GPUs"
+            raise OptionError(f"tensor {tensor}: {available}, and tensors are shared inside a server")
 
     def memory(self) -> DeviceMemory:
-        """Return the bytes of the fullest device: the first stages have most batches on their way."""
-        way, count, held = self.parallelism, len(self.stages), width(self.one.setting)
+        """Return the memory of the device with the highest use; first stages have most batches in flight."""
+        way, count, element_bytes = self.parallelism, len(self.stages), width(self.one.setting)
         devices = [
             DeviceMemory(
-                *held_bytes(stage.parameters, held, self.optimiser, way.zero_stage, way.data),
+                *held_bytes(stage.parameters, element_bytes, self.optimiser, way.zero_stage, way.data),
                 activations=stage.waiting_bytes * min(self.batches, count - index) + stage.working_bytes,
             )
             for index, stage in enumerate(self.stages)
@@ -245,7 +244,7 @@ class Setup:
         return max(devices, key=lambda device: device.total)
 
     def forecast(self) -> StepForecast:
-        """Return the step."""
+        """Return the predicted step with its interval."""
         parts = self._parts(1.0, 1.0)
         (low, high), (least, most) = self.one.factors, LINK_ENDS
         alone = self.parallelism.gpus == 1
@@ -261,21 +260,21 @@ class Setup:
         return StepForecast(samples, *parts, whole, self.memory())
 
     def _parts(self, slower: float, links: float) -> tuple[float, float, float, float]:
-        """Return computation, waiting, communication and update with times and links so much slower."""
+        """Return computation, bubble, communication and update, with times and links scaled by factors."""
         sums = self._sums()
         compute = [stage.compute_s * slower for stage in self.stages]
         sent = [links * self._exchange_s(index) for index in range(len(self.stages))]
         slots = [one + other for one, other in zip(compute, sent, strict=True)]
         slowest = max(range(len(slots)), key=slots.__getitem__)
         waiting = sum(slots) - slots[slowest]
-        held = width(self.one.setting)
-        gradients = max(self._gradients_s(stage.parameters * held, sums) for stage in self.stages)
+        element_bytes = width(self.one.setting)
+        gradients = max(self._gradients_s(stage.parameters * element_bytes, sums) for stage in self.stages)
         update = max(self._update_s(stage.parameters) for stage in self.stages)
         communication = self.batches * sent[slowest] + links * gradients
         return self.batches * compute[slowest], waiting, communication, update * slower
 
     def _exchange_s(self, index: int) -> float:
-        """Return the seconds in which a stage adds up its tensors and sends a batch on, and gets it back."""
+        """Return the seconds of a stage's all-reduces and of sending a batch on and receiving it back."""
         inside, stage = self.one.rented.inside, self.stages[index]
         tensor = self.parallelism.tensor
         added = sum(ring_s(inside, tensor, size) * times for size, times in stage.reductions)
@@ -285,21 +284,21 @@ class Setup:
         return added + 2 * (inside if within else self.server.network).message_s(stage.output_bytes)
 
     def _sums(self) -> Callable[[float], float]:
-        """Return the seconds in which the replicas add up so many bytes."""
+        """Return a function of bytes that returns the seconds of an all-reduce of the replicas."""
         inside, data, tensor = self.one.rented.inside, self.parallelism.data, self.parallelism.tensor
         beside = max(1, self.server.gpus // tensor)
         full, rest = divmod(data, beside)
         servers = [beside] * full + ([rest] if rest else [])
-        # All GPUs of a server that belong to one ring send at a time.
+        # All GPUs of a server in one ring send at the same time.
         gbit_per_s = self.server.network_gbit_per_s * min(beside, data)
         network = Link.of_network(gbit_per_s, self.server.network.latency_s)
         return lambda size: hierarchical_s(inside, network, servers, size)
 
     def _gradients_s(self, size: float, sums: Callable[[float], float]) -> float:
-        """Return the seconds in which replicas exchange gradients, and with ZeRO what they divide.
+        """Return the seconds in which replicas exchange gradients, and with ZeRO the divided states.
 
         A reduce-scatter, or an all-gather, is half of an all-reduce. Stage 2 scatters the gradients of each
-        batch, and stage 3 gathers the parameters for its forward and for its backward pass too
+        batch, and stage 3 also gathers the parameters for its forward and for its backward pass
         (Rajbhandari et al. 2020, section 7).
         """
         half = sums(size) / 2
@@ -311,9 +310,9 @@ class Setup:
         return 2 * half
 
     def _update_s(self, parameters: int) -> float:
-        """Return the seconds in which the optimiser reads and writes its numbers."""
-        held = width(self.one.setting)
-        master = 2 * MASTER_BYTES if held < MASTER_BYTES else held
-        moved = 2 * MASTER_BYTES * OPTIMISER_NUMBERS[self.optimiser] + 2 * held + master
+        """Return the seconds in which the optimiser reads and writes its states."""
+        element_bytes = width(self.one.setting)
+        master = 2 * MASTER_BYTES if element_bytes < MASTER_BYTES else element_bytes
+        moved = 2 * MASTER_BYTES * OPTIMISER_NUMBERS[self.optimiser] + 2 * element_bytes + master
         shared = self.parallelism.data if self.parallelism.zero_stage else 1
         return UPDATE_OVER_BANDWIDTH * parameters * moved / shared / self.one.rented.gpu.bytes_per_s

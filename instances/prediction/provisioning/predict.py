@@ -1,7 +1,7 @@
-"""Predict: from a model's name and a list of GPUs to times, memory and cost with intervals, and instances.
+"""Prediction of time, memory and cost of training a model on a list of GPUs, and instances from it.
 
-An allocation instance has one job that may run on any of the hardware, and asks on how many GPUs. A
-staging instance asks which layers run on which hardware, and on how many units.
+An allocation instance has one job that may run on any of the hardware; its number of GPUs is to be chosen.
+In a staging instance, the hardware and the number of units of each layer are to be chosen.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ if TYPE_CHECKING:
 
 
 GPUS = 8
-"""GPUs of hardware whose limit nobody gave."""
+"""Default limit of GPUs of each type of hardware."""
 
 
 def allocation_of(
-    model: ModelDescription, forecasts: Sequence[Forecast], work: Work, said: Sequence[str] = ()
+    model: ModelDescription, forecasts: Sequence[Forecast], work: Work, notes: Sequence[str] = ()
 ) -> AllocationInstance:
-    """Return the allocation instance of one job.
+    """Return the allocation instance of training a model, as a single job.
 
     Parameters
     ----------
-    said
+    notes
         Further assumptions.
 
     Raises
@@ -66,7 +66,7 @@ def allocation_of(
     OptionError
         If the model fits on none of the hardware.
     InstanceError
-        If what results is no valid instance.
+        If the result is no valid instance.
     """
     usable = [one for one in forecasts if one.fits]
     if not usable:
@@ -92,7 +92,7 @@ def allocation_of(
         "source": "predicted from the model's description and data sheets",
         "assumptions": [
             *model.assumptions,
-            *said,
+            *notes,
             *of_forecasts(usable),
             *of_work(work),
             f"A step is one global batch of {batch} samples, which GPUs go through in batches of "
@@ -115,7 +115,7 @@ def allocation_of(
 
 def _variant(one: Forecast, batch: int, most: int) -> dict[str, Any]:
     size = sum(layer.weight_bytes for layer in one.layers)
-    # Each GPU goes through its share in batches, so that a sample takes what it takes in one.
+    # Each GPU processes its share in batches, so the time of a sample is that in one batch.
     per_sample = one.step.seconds / one.batch
     return {
         "name": one.rented.name,
@@ -139,13 +139,13 @@ def _job_intervals(index: int, one: Forecast) -> list[dict[str, Any]]:
 
 
 def staging_of(
-    model: ModelDescription, forecasts: Sequence[Forecast], work: Work, said: Sequence[str] = ()
+    model: ModelDescription, forecasts: Sequence[Forecast], work: Work, notes: Sequence[str] = ()
 ) -> StagingInstance:
-    """Return the staging instance of a model.
+    """Return the staging instance of training a model.
 
     Parameters
     ----------
-    said
+    notes
         Further assumptions.
 
     Raises
@@ -153,7 +153,7 @@ def staging_of(
     OptionError
         If hardware has no price.
     InstanceError
-        If what results is no valid instance.
+        If the result is no valid instance.
     """
     unpriced = [one.rented.name for one in forecasts if one.rented.price_usd_per_hour is None]
     if unpriced:
@@ -165,7 +165,7 @@ def staging_of(
         "source": "predicted from the model's description and data sheets",
         "assumptions": [
             *model.assumptions,
-            *said,
+            *notes,
             *_of_widths(forecasts),
             *of_forecasts(forecasts),
             *of_work(work),
@@ -197,12 +197,12 @@ def _type(one: Forecast) -> dict[str, Any]:
 
 
 def _widest(forecasts: Sequence[Forecast]) -> Forecast:
-    """Return the forecast whose elements have most bytes, which no other exceeds in memory."""
+    """Return the forecast with the largest elements, which has the largest memory."""
     return max(forecasts, key=lambda one: width(one.setting))
 
 
 def _of_widths(forecasts: Sequence[Forecast]) -> Iterator[str]:
-    """Yield how large layers are taken to be where GPUs compute with elements of different sizes."""
+    """Yield the assumption on memory if GPUs compute in precisions of different sizes."""
     widest = _widest(forecasts)
     if any(width(one.setting) < width(widest.setting) for one in forecasts):
         yield (
@@ -233,46 +233,46 @@ def _layer(index: int, forecasts: Sequence[Forecast], work: Work) -> dict[str, A
 
 
 def _unit_intervals(forecasts: Sequence[Forecast]) -> list[dict[str, Any]]:
-    """Return the intervals: the errors of all layers on one GPU are taken to go the same way."""
-    found = []
+    """Return the intervals of times; errors of all layers on one GPU are taken as fully correlated."""
+    intervals = []
     for one in forecasts:
         low, high = one.factors
         name = pointer(one.rented.name)
         common = {"inside": one.step.inside, "basis": one.step.basis}
-        found.append({"figure": f"/layers/*/compute_s/{name}", "low": low, "high": high, **common})
+        intervals.append({"figure": f"/layers/*/compute_s/{name}", "low": low, "high": high, **common})
         least, most = LINK_ENDS
         link = {"inside": False, "basis": "bandwidth as it is sold"}
-        found.append({"figure": f"/layers/*/communication_s/{name}", "low": least, "high": most, **link})
-    return found
+        intervals.append({"figure": f"/layers/*/communication_s/{name}", "low": least, "high": most, **link})
+    return intervals
 
 
 CATALOGUE = "catalogue:aws-us-east-1"
-"""The price list unless another is given."""
+"""The default price list."""
 FILLS: Mapping[str, Callable[[ModelDescription, Sequence[Forecast], Work, Sequence[str]], Instance]] = {
     "staging": staging_of,
     "allocation": allocation_of,
 }
-"""Kinds of instances that predictions fill."""
+"""Kind of instance → function that makes it from a prediction."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What training a model would take on each sort of hardware.
+    """The predicted time, memory and cost of training a model on each type of hardware.
 
     Parameters
     ----------
     model, work
-        What is trained, and how much of it.
+        The model, and the amount of training.
     precision
-        That was asked for; None: what people train in on each GPU.
+        The requested precision; None: the usual training precision of each GPU.
     forecasts
-        One for each sort of hardware that has the precision, in the order given: one batch on one GPU.
+        For each type of hardware with the precision, in the order given: one batch on one GPU.
     offers
-        The best way to train the model on each; None where nothing that was asked for fits.
+        The best offer of each; None if nothing that was requested fits.
     refusals
-        For each, why there is no offer; None where there is one.
+        The reason for each without an offer; None if it has one.
     left_out
-        Hardware without the precision, and what it has.
+        Hardware without the precision, with the reason.
     """
 
     model: ModelDescription
@@ -285,47 +285,47 @@ class Prediction:
 
     @property
     def best(self) -> Offer | None:
-        """The offer to take, as `best_of` chooses it; None if the model fits nowhere."""
+        """The best offer of all hardware, as chosen by `best_of`; None if the model fits nowhere."""
         return best_of(self.offers)
 
     def answer(self) -> str:
-        """Return which GPUs to rent, how long it takes, what it costs, and how sure that is."""
+        """Return a text on which GPUs to rent, the duration, the cost, and their uncertainty."""
         why = {one.rented.name: why for one, why in zip(self.forecasts, self.refusals, strict=True)}
         left_out = {one.name: why for one, why in self.left_out}
         return answer_of(self.model.name, self.best, why | left_out)
 
     def sentences(self) -> list[str]:
-        """Return what is trained, what was assumed, and what the figures rest on."""
+        """Return notes on the training, the assumptions, and the basis of the figures."""
         rests = dict.fromkeys(f"{row['hardware']}: {row['basis']}" for row in self.rows() if row["basis"])
-        there = [offer for offer in self.offers if offer is not None]
-        said = [of_server(offer.server) for offer in there]
-        own = [line for offer in there for line in of_offer(offer)]
+        available = [offer for offer in self.offers if offer is not None]
+        machines = [of_server(offer.server) for offer in available]
+        own = [line for offer in available for line in of_offer(offer)]
         head = of_prediction(self.model, self.forecasts, self.work)
-        return [*head, *self._chosen(), *of_precision(self.forecasts), *rests, *said, *own]
+        return [*head, *self._chosen(), *of_precision(self.forecasts), *rests, *machines, *own]
 
     def _chosen(self) -> list[str]:
         return list(of_choice(self.precision, self.left_out))
 
     def instance(self, kind: str) -> Instance:
-        """Return an instance whose figures carry their intervals (field `uncertainty`).
+        """Return an instance of a kind whose figures have intervals (field `uncertainty`).
 
         Raises
         ------
         OptionError
-            If predictions fill no such kind, a price is missing, or the model fits nowhere.
+            If there are no predictions of this kind, a price is missing, or the model fits nowhere.
         """
         if kind not in FILLS:
             raise OptionError(f"kind {kind!r:.60}: cannot be predicted; there are {', '.join(FILLS)}")
         return FILLS[kind](self.model, self.forecasts, self.work, self._chosen())
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row for each sort of hardware, as plain data; what is left out comes last."""
+        """Return one row for each type of hardware as plain data; hardware that is left out comes last."""
         every = zip(self.forecasts, self.offers, self.refusals, strict=True)
         rows = [row_of(one, offer, refusal) for one, offer, refusal in every]
         return [*rows, *(row_left_out(one, why, rows[0]) for one, why in self.left_out)]
 
     def to_json(self) -> str:
-        """Return all of it as one document: the answer, the best hardware, the rows and the sentences."""
+        """Return the whole prediction as a JSON document: answer, best hardware, rows and notes."""
         data = {
             "model": self.model.name,
             "answer": self.answer(),
@@ -336,17 +336,17 @@ class Prediction:
         return json.dumps(data, ensure_ascii=False, allow_nan=False)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the rows as a table."""
+        """Return the rows as a table of pandas."""
         import pandas as pd
 
         return pd.DataFrame(self.rows())
 
     def shapes_to_time(self) -> list[dict[str, str]]:
-        """Return which operators, timed on a GPU, would tell most about this model."""
+        """Return the operators whose measurement on a GPU would improve the prediction most."""
         return plan_table(self._plan())
 
     def timing_script(self) -> str:
-        """Return a script that times them with PyTorch and writes a table for `measurements`."""
+        """Return a script that times these operators with PyTorch and writes a table for `measurements`."""
         return measurement_script(self._plan())
 
     def _plan(self) -> list[Any]:
@@ -385,7 +385,7 @@ def predict(
     records: str | Path | None = None,
     fused_attention: bool = False,
 ) -> Prediction:
-    """Predict what training a model takes on hardware that one need not have.
+    """Predict time, memory and cost of training a model on hardware that need not be at hand.
 
     Parameters
     ----------
@@ -394,34 +394,34 @@ def predict(
     hardware
         GPUs or machines of the price list; a text has commas between them.
     batch, sequence, precision
-        Samples of one GPU at a time, tokens of a sample, and arithmetic. By default a GPU computes in what
-        people train in: bf16 if it has that, else fp16 if its tensor cores have that, else fp32.
+        Samples of one GPU at a time, tokens of a sample, and arithmetic. By default a GPU uses the usual
+        training precision: bf16 if it has that, else fp16 if its tensor cores have that, else fp32.
     measurements
-        What was timed on the GPU; of several, a file for each name.
+        A file with measurements on the GPU; for several GPUs, a file by name.
     samples, epochs, within_h, microbatches
-        How much is trained, in how many hours, and batches between two exchanges of gradients.
+        Amount of training, deadline in hours, and batches between two exchanges of gradients.
     prices, limits, network_gbit_per_s, catalogue
-        USD an hour of a GPU and how many there are, by name; the network of a GPU; the price list.
+        USD per hour of a GPU and number of GPUs, by name; the network of a GPU; the price list.
     gpus, tensor, pipeline, zero_stage, recompute
-        How many GPUs share the training, and how; what is not given is chosen (see `training.offers`).
+        Number of GPUs and parallelism; what is not given is chosen (see `provisioning.offers`).
     optimiser
         sgd, momentum, adam or adamw.
     global_batch
         Samples of all GPUs between two exchanges of gradients, in place of `microbatches`.
     records
-        A CSV file of trainings at other batch sizes (`batch`, `epochs`, which is empty where the target was
-        not met), from which epochs are predicted.
+        A CSV file of trainings at other batch sizes (`batch`, `epochs`, which is empty if the target was not
+        met), from which epochs are predicted.
     fused_attention
-        Whether attention is one kernel that keeps no scores; of a transformer with one stack.
+        Whether attention is one kernel that keeps no scores; only for a transformer with one stack.
 
     Raises
     ------
     InstanceError
-        If the model or a file is not known or wrong.
+        If the model or a file is unknown or invalid.
     OptionError
-        If a name, a figure or a combination is not possible.
+        If a name, a figure or a combination is impossible.
     RefusedError
-        If no GPU has the precision; one that lacks it is left out where others have it.
+        If no GPU has the precision; a GPU that lacks it is left out if others have it.
     """
     names = hardware.split(",") if isinstance(hardware, str) else hardware
     given = rented(names, load_catalogue(catalogue), prices, limits, network_gbit_per_s)
@@ -455,14 +455,14 @@ def predict(
         for one in given
         if one.name not in lacking
     ]
-    found = _forecasts(described, able, timed, optimiser)
-    groups = _groups(described, able, timed, optimiser, wanted, found)
+    alone = _forecasts(described, able, timed, optimiser)
+    groups = _groups(described, able, timed, optimiser, wanted, alone)
     offers = [best_offer(own, work, wanted, optimiser) for own in groups]
     refusals = [
         why_not(own, work, wanted) if offer is None else None
         for own, offer in zip(groups, offers, strict=True)
     ]
-    return Prediction(described, work, asked, tuple(found), tuple(offers), tuple(refusals), tuple(left_out))
+    return Prediction(described, work, asked, tuple(alone), tuple(offers), tuple(refusals), tuple(left_out))
 
 
 def _forecasts(
@@ -471,13 +471,13 @@ def _forecasts(
     measurements: Mapping[str, Sequence[Measurement]],
     optimiser: str,
 ) -> list[Forecast]:
-    """Return the forecast of each sort of hardware in its own setting."""
-    found = {}
+    """Return the forecast of each type of hardware in its own setting."""
+    by_name = {}
     for setting in dict.fromkeys(setting for _, setting in hardware):
         alike = [one for one, own in hardware if own == setting]
         for each in forecast(model, alike, setting, measurements, optimiser):
-            found[each.rented.name] = each
-    return [found[one.name] for one, _ in hardware]
+            by_name[each.rented.name] = each
+    return [by_name[one.name] for one, _ in hardware]
 
 
 def _groups(
@@ -488,19 +488,19 @@ def _groups(
     wanted: Wanted,
     alone: Sequence[Forecast],
 ) -> list[list[Forecast]]:
-    """Return for each sort of hardware the forecasts of groups of GPUs that share tensors."""
+    """Return for each type of hardware the forecasts of tensor-parallel groups of increasing size."""
     most = max(server.gpus for one, _ in hardware for server in one.servers)
     degrees = [wanted.tensor] if wanted.tensor else [1 << power for power in range(most.bit_length())]
     groups: list[list[Forecast]] = [[] for _ in hardware]
     for degree in degrees:
         try:
             shared = [(one, replace(setting, tensor_parallel=degree)) for one, setting in hardware]
-            found = alone if degree == 1 else _forecasts(model, shared, measurements, optimiser)
+            forecasts = alone if degree == 1 else _forecasts(model, shared, measurements, optimiser)
         except OptionError:
-            # Degrees that do not divide the model's heads or widths are not among those to choose from.
+            # Degrees that do not divide the model's heads or widths are skipped.
             if wanted.tensor:
                 raise
             continue
-        for group, one in zip(groups, found, strict=True):
+        for group, one in zip(groups, forecasts, strict=True):
             group.append(one)
     return groups

@@ -1,7 +1,7 @@
-"""Report of a prediction: assumptions with their intervals, the answer in words, and rows of hardware.
+"""Report of a prediction: assumptions with their intervals, the answer as text, and rows of hardware.
 
-The answer says which GPUs to rent, how long it takes, what it costs, and how sure that is. Rows have each
-sort of hardware and the best way to train on it, as plain data.
+The answer gives the GPUs to rent, the duration, the cost, and their uncertainty. Each row has a type of
+hardware and its best offer, as plain data.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .offers import OF_MEMORY, Offer, Refusal
 
 FULL, HALF = ("fp64", "fp32"), ("bf16", "fp16")
 WORTH_SAYING = 2.0
-"""Peaks that differ by less are not mentioned."""
+"""Least ratio of peaks that is mentioned."""
 
 
 def of_forecasts(forecasts: Sequence[Forecast]) -> Iterator[str]:
-    """Yield where each GPU's times come from, and how sure they are."""
+    """Yield notes on the basis and interval of each GPU's times."""
     for one in forecasts:
         low, high = one.factors
         where = "inside" if one.step.inside else "outside"
@@ -36,12 +36,12 @@ def of_forecasts(forecasts: Sequence[Forecast]) -> Iterator[str]:
 
 
 def of_launches(one: Forecast, memory: DeviceMemory | None = None) -> Iterator[str]:
-    """Yield from which batch a GPU is busy, where it waits for the launch of kernels.
+    """Yield a note on launch-bound batches of a GPU, with the least batch that is not.
 
     Parameters
     ----------
     memory
-        What the GPU holds; None where nobody knows how many share the model.
+        Memory use of the GPU; None if the number of GPUs that share the model is unknown.
     """
     if not one.launch_bound:
         return
@@ -63,7 +63,7 @@ def _busy(one: Forecast, memory: DeviceMemory | None) -> str:
 
 
 def of_choice(precision: str | None, left_out: Sequence[tuple[Rented, Refusal]]) -> Iterator[str]:
-    """Yield what the precision is where none was asked for, and which GPUs do not have the one that was."""
+    """Yield notes on the default precision, and on GPUs that lack the requested one."""
     if precision is None:
         yield (
             "No precision was asked for: it is what people train in, bf16 where a GPU has it, else fp16 on "
@@ -74,7 +74,7 @@ def of_choice(precision: str | None, left_out: Sequence[tuple[Rented, Refusal]])
 
 
 def of_work(work: Work) -> Iterator[str]:
-    """Yield what is to be trained."""
+    """Yield the assumptions on the amount of training and on memory."""
     yield f"Training {work.samples:,.10g} samples {_times(work.epochs)} is a choice."
     yield (
         "A GPU holds parameters, gradients, the optimiser's numbers and activations; the framework keeps "
@@ -87,7 +87,7 @@ def _times(epochs: float) -> str:
 
 
 def of_prediction(model: ModelDescription, forecasts: Sequence[Forecast], work: Work) -> Iterator[str]:
-    """Yield what is trained and how, and what was assumed."""
+    """Yield notes on the training and its setting, and the assumptions."""
     setting = forecasts[0].setting
     sequence = setting.sequence or model.positions
     tokens = "" if sequence is None else f" of {sequence:,} tokens"
@@ -124,19 +124,19 @@ def precisions(forecasts: Sequence[Forecast]) -> str:
 
 
 def of_precision(forecasts: Sequence[Forecast]) -> Iterator[str]:
-    """Yield how much faster GPUs that compute in full precision do so in half precision."""
+    """Yield a note on the speedup of half precision, for GPUs that compute in full precision."""
     full = [(one.rented.gpu, one.setting.precision) for one in forecasts if one.setting.precision in FULL]
     half = next((name for name in HALF if all(name in gpu.peak_tflops for gpu, _ in full)), None)
     if not full or half is None:
         return
     most, name, used = max((gpu.peak(half) / gpu.peak(used), gpu.name, used) for gpu, used in full)
     if most >= WORTH_SAYING:
-        said = f"In {half} the peak of {name} is {most:.3g} times that in {used}"
-        yield f"{said}: --precision {half} says what that saves, if the training stands it."
+        ratio = f"In {half} the peak of {name} is {most:.3g} times that in {used}"
+        yield f"{ratio}: --precision {half} says what that saves, if the training stands it."
 
 
 def of_server(server: Server) -> str:
-    """Return what a machine costs and has."""
+    """Return a note on the GPUs, price and network of a machine."""
     price = server.price_usd_per_hour
     paid = "no price is known" if price is None else f"{price:.6g} USD an hour for each"
     gpus = f"{server.gpus} GPU" + ("s" if server.gpus > 1 else "")
@@ -147,7 +147,7 @@ def of_server(server: Server) -> str:
 
 
 def pointer(name: str) -> str:
-    """Return a name as a part of a JSON pointer."""
+    """Return a name escaped as a part of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
@@ -160,12 +160,12 @@ DAY_H = 24.0
 
 
 def answer_of(model: str, best: Offer | None, refusals: Mapping[str, Refusal | None] = {}) -> str:
-    """Return the answer in two sentences.
+    """Return the answer of a prediction in two sentences.
 
     Parameters
     ----------
     refusals
-        Why there is no offer, by the hardware's name.
+        The reasons why hardware has no offer, by name.
     """
     model = one_line(model)
     if best is None:
@@ -195,7 +195,7 @@ def _nothing(model: str, refusals: Mapping[str, Refusal]) -> str:
 
 
 def rented(offer: Offer) -> str:
-    """Return what is rented, such as ``16 × h100 (2 × p5.48xlarge)``, or ``2 × p5.48xlarge (16 × h100)``."""
+    """Return the rented hardware as text, such as ``16 × h100 (2 × p5.48xlarge)``."""
     server, single = offer.server, offer.server.sold == 1 and offer.server.gpus > 1
     machines, gpus = f"{offer.machines:,} × {server.name}", f"{offer.gpus:,} × {offer.rented.gpu.name}"
     if server.name == offer.rented.name:
@@ -205,7 +205,7 @@ def rented(offer: Offer) -> str:
 
 
 def of_offer(offer: Offer) -> Iterator[str]:
-    """Yield how often an offer goes over the samples, where it waits, and what is paid and not used."""
+    """Yield notes on an offer: launch-bound steps, epochs, and GPUs that are paid for but not used."""
     yield from of_launches(offer.one, offer.step.memory)
     if offer.work.records:
         epochs = offer.epochs
@@ -223,7 +223,7 @@ def _between(one: Estimate, unit: str) -> str:
 
 
 def short(value: float) -> str:
-    """Return a figure with as many digits as a prediction has at best."""
+    """Return a figure as text with three digits, about the accuracy of a prediction."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -263,11 +263,11 @@ OF_OFFERS: Mapping[str, Callable[[Offer], Any]] = {
     "cost_high_usd": lambda offer: None if offer.cost_usd is None else offer.cost_usd.high,
     "in_time": lambda offer: offer.in_time,
 }
-"""Fields that only an offer knows."""
+"""Fields of a row that only an offer has, with functions that return them."""
 
 
 def row_of(one: Forecast, offer: Offer | None, refusal: Refusal | None = None) -> dict[str, Any]:
-    """Return one row; what only an offer knows is None where nothing fits, and `why_not` says why.
+    """Return the row of a type of hardware; without an offer its fields are None, and `why_not` says why.
 
     `batch_s` is one batch on one GPU; `step_s` is a step of all GPUs, with communication and update. With
     `launch_bound` the GPUs of a step wait for the host to launch kernels; from `busy_batch` on they do not.
@@ -293,7 +293,7 @@ def row_of(one: Forecast, offer: Offer | None, refusal: Refusal | None = None) -
 
 
 def row_left_out(one: Rented, refusal: Refusal, fields: Iterable[str]) -> dict[str, Any]:
-    """Return the row of hardware of which there is no forecast, with None in all other fields."""
+    """Return the row of hardware without a forecast, with None in all other fields."""
     return dict.fromkeys(fields) | {
         "hardware": one.name,
         "gpu": one.gpu.name,
