@@ -29,7 +29,8 @@ LEAST: dict[str, dict[str, Any]] = {
 KUBECTL = r"""#!/usr/bin/env bash
 set -u
 all="$*" kind= name= patch= namespace=
-printf '%s\x1f' "$@" >> "$CLUSTER/log"; printf '\n' >> "$CLUSTER/log"
+printf -v line '%s\x1f' "$@"
+printf '%s\n' "$line" >> "$CLUSTER/log"  # in one piece, for another may write at the same moment
 words=("$@")
 for i in "${!words[@]}"; do
   next=${words[i + 1]:-}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -48,9 +49,15 @@ def outcome(instance: dict[str, Any], result: dict[str, Any], most: float = math
     if record.plan is not None:
         values = formulation.evaluate(formulation.parse_plan(result["plan"]))
     steps = Steps(most)
-    with in_python(result["kind"]), steps.counted():
-        bounds = formulation.certified_bounds(record.certificate, values)
-    return {"bounds": list(bounds), "steps": steps.count}
+
+    def bounds() -> list[float | None]:
+        with in_python(result["kind"]), steps.counted():
+            return list(formulation.certified_bounds(record.certificate, values))
+
+    # In a thread of its own: Python 3.11 never ends where a thread is traced that has run greenlets, as the
+    # browser's driver does.
+    with ThreadPoolExecutor(1) as thread:
+        return {"bounds": thread.submit(bounds).result(), "steps": steps.count}
 
 
 class Steps:
