@@ -119,3 +119,15 @@ def test_enumeration_is_left_where_too_many_configurations_survive(monkeypatch: 
     assert proven(5, 3.0, 13.99) == 13.99
     monkeypatch.setattr(bound, "MOST_FREE", 1)
     assert proven(5, 3.0, 13.99) == pytest.approx(11)
+
+
+def test_a_bound_within_the_margin_of_the_dearest_choice_excludes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each job has one configuration, so that prices of 0 prove just what it costs."""
+    monkeypatch.setattr(bound, "MARGIN", 0.1)
+    single = CheckedConfigurations(
+        np.array([0, 1]), np.array([10.0]), np.array([[1.0]]), np.ones(1), ("gpu",), np.ones(1)
+    )
+    found = certified_bound(single, False, {"prices": {"gpu": 0.0}, "cutoff": None})
+    assert found == pytest.approx(10.0)

@@ -134,7 +134,15 @@ def test_a_limit_on_traffic_that_a_plan_keeps_is_not_refuted(must_place: bool) -
     found = clusterplan.solve(instance, "exact", SolveOptions(threads=1))
     values = tuple(record.value for record in found.objectives)
     assert values == ((0.4,) if must_place else (3.0, 0.4))
-    for below, bound in ((0.2, 0.4), (0.3, 0.4), (0.4, 0.0), (0.5, 0.0)):
-        certificate = {**(found.certificate or {})}
-        certificate["traffic"] = {**certificate["traffic"], "below": below}
+    claim = (found.certificate or {})["traffic"]
+    free = {**claim["goal"], "prices": [[0.0] * len(own) for own in claim["goal"]["prices"]]}
+    # Prices of 0 prove that no job is missing at least, which refutes nothing.
+    for goal, below, bound in (
+        (claim["goal"], 0.2, 0.4),
+        (claim["goal"], 0.3, 0.4),
+        (claim["goal"], 0.4, 0.0),
+        (claim["goal"], 0.5, 0.0),
+        (free, 0.2, 0.0),
+    ):
+        certificate = {**(found.certificate or {}), "traffic": {**claim, "goal": goal, "below": below}}
         assert formulation.certified_bounds(certificate, values)[-1] == bound

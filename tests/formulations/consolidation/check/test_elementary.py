@@ -127,3 +127,11 @@ def test_no_plan_needs_fewer_servers(must: float) -> None:
                 assert bound <= value, seed
                 reached += bound == value
     assert reached > 2
+
+
+@pytest.mark.parametrize(("jobs", "like"), [(1, ""), (3, " and 2 jobs like it")])
+def test_jobs_that_never_fit_are_named_once(jobs: int, like: str) -> None:
+    listed = [job(f"j{k}", demand={"gpu": 8}, must_place=True) for k in range(jobs)]
+    found = elementary_infeasibility(ClusterData(placement(["value"], [server(gpu=4)], listed)))
+    assert found is not None
+    assert found.reasons[0].startswith(f"job 'j0'{like} must be placed, but ")

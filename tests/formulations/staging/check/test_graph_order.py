@@ -57,3 +57,10 @@ def test_layers_without_time_that_only_touch_each_other_join_any_stage() -> None
     instance = chain({"x": {"one": 1, "two": 1}, "y": {}, "real": {}}, real=1.0)
     alone = instance.model_copy(update={"edges": instance.edges[:1]})
     assert len(Order(alone).groups) == 1
+
+
+def test_a_layer_keeps_the_tensors_of_those_that_joined_it() -> None:
+    """X joins y, which saves 5 s and costs 3; both then join a, which saves 3 and costs 2, and not b."""
+    seconds = {name: {"one": s, "two": s} for name, s in (("a", 3), ("x", 5), ("y", 2))}
+    order = Order(chain({**seconds, "b": {}}, a=1.0, b=1.0))
+    assert sorted(sorted(group.layers) for group in order.groups.values()) == [[0, 1, 2], [3]]
