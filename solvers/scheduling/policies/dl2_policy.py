@@ -1,6 +1,7 @@
 """The policy of DL²: step after step it gives jobs larger configurations, until the network says stop.
 
-What the network of DL² sees of one interval, and the steps that it may take: its state and its actions.
+What the network of DL² sees of one interval, and the steps that it may take: its state and its actions. And
+the policies that DL² may imitate before it learns.
 
 Peng et al., DL²: A Deep Learning-driven Scheduler for Deep Learning Clusters, TPDS 2021, section 4. There the
 state has for each of a fixed number of jobs what it trains, how long it has run, what is left, its dominant
@@ -12,14 +13,14 @@ the least one; a rigid job has no other. The model is not a part of the state, f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
-from ..round_policy import SLACK, MenuSeen
+from ..round_policy import SLACK, MenuSeen, admit
 from ..seen import Knowledge
 from .optimus import Optimus
 
@@ -282,3 +283,23 @@ class DL2(Optimus):
                 return
             interval.take(action)
             idle = False
+
+
+class ServiceInRounds(Optimus):
+    """SRSF in rounds: as requested, the least time × share of the cluster that is left first."""
+
+    def choose(self, jobs: Ints, free: Floats) -> Ints:
+        """Return the requested rows of those who come first and fit."""
+        seen, rows = self.seen, self.seen.requested[jobs]
+        usage = seen.usage[rows]
+        order = np.argsort(seen.left[jobs] / seen.speed[rows] * self.shares(usage), kind="stable")
+        served = np.zeros(len(jobs), dtype=bool)
+        served[order] = admit(usage[order], free, seen.capacity)
+        return np.where(served, rows, -1)
+
+
+INCUMBENTS: Mapping[str, Callable[[float], Optimus]] = {
+    "optimus": lambda interval_s: Optimus(interval_s, admission="shortest", aim="speeds"),
+    "srsf": ServiceInRounds,
+}
+"""By name, for the length of an interval; `optimus` is the best of its settings."""

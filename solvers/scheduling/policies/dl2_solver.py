@@ -10,8 +10,7 @@ from ...common.base import Clock, MethodOption
 from ...common.options import SolveOptions
 from ..methods import PolicySolver
 from ..round_policy import RoundPolicy
-from .dl2_policy import DL2
-from .dl2_training import INCUMBENTS
+from .dl2_policy import DL2, INCUMBENTS
 from .optimus import Optimus
 
 SHARE = 0.5

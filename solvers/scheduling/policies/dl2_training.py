@@ -3,21 +3,18 @@
 The reward of an interval is Σ_j (work done in it) / (work of j) over the jobs that are there, as in the
 paper. With γ per interval, the advantage of all actions of an interval is r + γ V(next) − V(now). The weights
 that are kept are those with the least mean completion time on traces for validation.
-
-The policies that DL² may imitate before it learns by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ....instances.common.arrays import Flags, Floats, Ints
+from ....instances.common.arrays import Flags, Floats
 from ....instances.scheduling.instance import SchedulingInstance
-from ..round_policy import admit
 from ..rounds import RoundEngine
 from .dl2_network import Actor, Network
 from .dl2_policy import DL2, Chooser, Journal
@@ -219,23 +216,3 @@ class Trainer:
             self.best = weights
         self.curve.episodes.append(episode)
         self.curve.means_s.append(mean)
-
-
-class ServiceInRounds(Optimus):
-    """SRSF in rounds: as requested, the least time × share of the cluster that is left first."""
-
-    def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return the requested rows of those who come first and fit."""
-        seen, rows = self.seen, self.seen.requested[jobs]
-        usage = seen.usage[rows]
-        order = np.argsort(seen.left[jobs] / seen.speed[rows] * self.shares(usage), kind="stable")
-        served = np.zeros(len(jobs), dtype=bool)
-        served[order] = admit(usage[order], free, seen.capacity)
-        return np.where(served, rows, -1)
-
-
-INCUMBENTS: Mapping[str, Callable[[float], Optimus]] = {
-    "optimus": lambda interval_s: Optimus(interval_s, admission="shortest", aim="speeds"),
-    "srsf": ServiceInRounds,
-}
-"""By name, for the length of an interval; `optimus` is the best of its settings."""

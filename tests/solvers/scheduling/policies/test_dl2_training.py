@@ -9,8 +9,15 @@ import pytest
 
 from clusterplan.instances.common.arrays import Flags, Floats
 from clusterplan.solvers.backends.base import one_torch
-from clusterplan.solvers.scheduling.policies.dl2_policy import ACTIONS, DL2, SLOTS, STEPS, STOP, Journal
-from clusterplan.solvers.scheduling.policies.dl2_training import INCUMBENTS
+from clusterplan.solvers.scheduling.policies.dl2_policy import (
+    ACTIONS,
+    DL2,
+    INCUMBENTS,
+    SLOTS,
+    STEPS,
+    STOP,
+    Journal,
+)
 from clusterplan.solvers.scheduling.rounds import RoundEngine
 
 training = pytest.importorskip(
