@@ -9,12 +9,12 @@ import pytest
 from budget import PLACES, Size, nodes, size
 
 MOST: dict[str, tuple[int, int, int]] = {
-    "instances": (136_324, 227, 25),
-    "formulations": (77_979, 115, 13),
-    "solvers": (142_615, 213, 21),
-    "planner": (71_806, 150, 14),
-    "tests": (372_926, 644, 80),
-    "benchmarks": (31_824, 29, 1),
+    "instances": (134_609, 112, 17),
+    "formulations": (77_695, 77, 10),
+    "solvers": (141_568, 132, 14),
+    "planner": (70_696, 74, 9),
+    "tests": (372_928, 452, 57),
+    "benchmarks": (31_811, 29, 1),
     "root": (402, 2, 1),
 }
 """AST nodes, files and folders of each place. A change may lower a number. What raises one has to say why."""
