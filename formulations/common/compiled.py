@@ -93,9 +93,9 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 MOST_ENTRIES = 20_000
 """Entries of the arrays that Python's loops take; those on more are compiled at once."""
-MOST_S = 2.0
-"""Processor time that Python spends in a function before it is compiled, which takes about as long."""
-LOOK_S = 0.25
+MOST_S = 0.5
+"""Processor time that Python spends in a function before it is compiled; later processes gain too."""
+LOOK_S = 0.1
 """Processor time after which numba is imported, and code that is on disk already is used."""
 
 Watcher = Callable[[bool], None]

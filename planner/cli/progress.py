@@ -75,6 +75,8 @@ class Progress:
 
 
 COMPILING = "compiling its loops, once on a machine"
+LONG_S = 2.0
+"""What compiling takes at least for a line about it."""
 
 
 class _Compiling:
@@ -92,7 +94,7 @@ class _Compiling:
 
     def tell(self) -> None:
         """Say it, if it was long: what is kept on disk is there at once."""
-        if self._took > 1.0:
+        if self._took > LONG_S:
             say(f"{COMPILING}: {self._took:.1f} s")
 
 

@@ -9,6 +9,19 @@ from ....instances.common.arrays import Floats
 
 
 @compiled
+def _cell(edges: Floats, at: float) -> int:
+    """Return in which cell a moment is; written out, for the library's search takes long to compile."""
+    low, high = 0, len(edges)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if edges[middle] <= at:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@compiled
 def _rate(price: Floats, demand: Floats) -> float:
     found = 0.0
     for r in range(len(demand)):
@@ -116,7 +129,7 @@ def interrupted(
     rate_of, rates, lengths = np.empty(cells), np.empty(2 * cells + 2), np.empty(2 * cells + 2)
     for j in range(begin, len(arrival), stride):
         w, a = weight[j], demand[j]
-        first = np.searchsorted(edges, arrival[j], side="right") - 1
+        first = _cell(edges, arrival[j])
         g, at, rest, count, cost, moved = first, arrival[j], work[j], 0, 0.0, 0.0
         while True:
             rate = _rate(price[g], a)
@@ -184,7 +197,7 @@ def at_once(
     cells, resources = price.shape
     for j in range(begin, len(arrival), stride):
         w, a, length = weight[j], demand[j], work[j]
-        tail = np.searchsorted(edges, arrival[j], side="right") - 1
+        tail = _cell(edges, arrival[j])
         head, rest, cost = tail, length, 0.0
         rate_tail = rate_head = _rate(price[tail], a)
         ahead = edges[tail + 1] - arrival[j] if tail + 1 < cells else np.inf
