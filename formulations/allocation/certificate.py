@@ -1,15 +1,12 @@
 """Dual prices of an allocation: the form of its certificate, and the marginal value of a resource.
 
-The form of an allocation's certificate: dual prices and a cutoff, and how methods write it.
+The form of an allocation's certificate: dual prices and a cutoff, and how methods write it. What it proves is
+for `check/` to derive; nothing here evaluates anything.
 
-What it proves is for `check/` to derive; nothing here evaluates anything.
-
-The marginal value of a resource: what dual prices say one more unit of it saves.
-
-With V(C) the optimum at capacities C, e_r one unit of r and V the value of the plan,
-0 ≤ V(C) − V(C + e_r) ≤ λ_r + V − L(λ): the dual price, and how far the plan lies above the Lagrangian bound.
-That holds among the configurations that fit in the cluster as it is; larger ones may save more, and where
-there are any, this is said.
+The marginal value of a resource: what dual prices say one more unit of it saves. With V(C) the optimum at
+capacities C, e_r one unit of r and V the value of the plan, 0 ≤ V(C) − V(C + e_r) ≤ λ_r + V − L(λ): the dual
+price, and how far the plan lies above the Lagrangian bound. That holds among the configurations that fit in
+the cluster as it is; larger ones may save more, and where there are any, this is said.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """Grids of clusters for the frontier of cost and completion time, and the proven error of points on them.
 
-The grid of clusters of a trade-off between cost and completion time: a parametric capacity or budget.
-
-A grid is a finite sequence of rising steps. Step x stands for a cluster, or for an hourly cost, and a plan
-of a step keeps the limits of every higher one: F(x) ⊆ F(y) for x ≤ y, also with the tolerance within which a
-limit counts as kept, because a larger limit has a larger tolerance. So the least mean completion time V(x)
-does not rise along the grid, and a bound that is proven for a step holds for all steps below.
+The grid of clusters of a trade-off between cost and completion time: a parametric capacity or budget. A grid
+is a finite sequence of rising steps. Step x stands for a cluster, or for an hourly cost, and a plan of a step
+keeps the limits of every higher one: F(x) ⊆ F(y) for x ≤ y, also with the tolerance within which a limit
+counts as kept, because a larger limit has a larger tolerance. So the least mean completion time V(x) does not
+rise along the grid, and a bound that is proven for a step holds for all steps below.
 
 The two grids of clusters: the instance's cluster scaled, or free amounts of the resources with a price.
-
 `fixed`, `ScaledCluster`: the instance's cluster, scaled. With N_r = C_r, or 10,000 where C_r is not an
 integer, the cluster of scale s has ⌊s·N_r⌋·C_r/N_r of resource r. A step is a scale at which a resource with
 a price gains a unit, so each costs more than the one before; resources without a price scale along. All
@@ -19,13 +17,12 @@ multiple of g, the greatest common divisor of what single tasks cost per hour, s
 multiple of g; the plans of step x are those that cost at most x. Where there would be more than 10⁸ steps,
 g is a multiple of the divisor that is so coarse.
 
-The proven error of a set of points: an ε-approximation of the Pareto front over a whole grid of clusters.
-
-A plan of step y is one of every step above, so the best known value at step x is v(x) = min {v_i : y_i ≤ x}.
-A bound of step z holds for every plan of the steps below, so the best known bound is
-B(x) = max {B_k : z_k ≥ x}. For every step x up to the last one, a plan of x therefore has a mean completion
-time of at least B(x), and there is a point that costs no more than x with v(x). The relative improvement
-that a plan can still have is
+The proven error of a set of points: an ε-approximation of the Pareto front over a whole grid of clusters. A
+plan of step y is one of every step above, so the best known value at step x is v(x) = min {v_i : y_i ≤ x}. A
+bound of step z holds for every plan of the steps below, so the best known bound is B(x) = max {B_k : z_k ≥
+x}. For every step x up to the last one, a plan of x therefore has a mean completion time of at least B(x),
+and there is a point that costs no more than x with v(x). The relative improvement that a plan can still have
+is
 
     ε = max_x 1 − B(x)/v(x) = max_k 1 − B(z_k)/v(the step after z_{k−1}),
 

@@ -1,7 +1,5 @@
 """The compact models of allocation: the multiple-choice knapsack in PuLP, and speeds as sums of monomials.
 
-The multiple-choice knapsack model of allocation in PuLP; symbols as in the formulation.
-
 The speed formulas of allocation as sums of monomials: 1/f(p, w) = Σ c·pᵃ·wᵇ.
 
 ================== ==========================================================

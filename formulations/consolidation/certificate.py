@@ -1,11 +1,10 @@
 """The certificates of a placement as plain data: dual prices of pieces, or of devices by shape of server.
 
-The certificate of a placement: dual prices of pieces for each objective, as plain data that methods write.
-
-A piece is what one job has on one server. Dual prices π of pieces decompose every plan (Lagrangian relaxation
-of the pattern formulation, Gilmore & Gomory 1961): jobs pay for the pieces of their pattern, servers are
-paid for the pieces they hold. For an objective fᵢ to be minimised, with multipliers μ ≥ 0 for the earlier
-ones and the plan's own values F of these,
+The certificate of a placement: dual prices of pieces for each objective, as plain data that methods write. A
+piece is what one job has on one server. Dual prices π of pieces decompose every plan (Lagrangian relaxation
+of the pattern formulation, Gilmore & Gomory 1961): jobs pay for the pieces of their pattern, servers are paid
+for the pieces they hold. For an objective fᵢ to be minimised, with multipliers μ ≥ 0 for the earlier ones and
+the plan's own values F of these,
 
     fᵢ ≥ Σ_j min(0, min over patterns of e·job + π·pattern)
        + Σ_n min(0, min over patterns of e·server − π·pattern) − μ·F
@@ -13,13 +12,12 @@ ones and the plan's own values F of these,
 where e is what fᵢ + μ·f counts for a job or server. A job that must be placed has no 0 to choose. This holds
 for every plan whose earlier objectives are no worse than F, whatever the prices.
 
-The certificate of a placement on single devices, as plain data that methods write.
-
-Two kinds of prices bound an objective. `pooled` is a certificate of the pooled relaxation. `devices` holds
-for each shape of server prices of what tasks take: of each resource, of a whole device, of each share and
-each profile. Whatever the prices (Lagrangian relaxation of the linear programme by shape with patterns of
-devices, Gilmore & Gomory 1961), for an objective f to be minimised, with multipliers μ ≥ 0 for the earlier
-ones and the plan's own values F of these,
+The certificate of a placement on single devices, as plain data that methods write. Two kinds of prices bound
+an objective. `pooled` is a certificate of the pooled relaxation. `devices` holds for each shape of server
+prices of what tasks take: of each resource, of a whole device, of each share and each profile. Whatever the
+prices (Lagrangian relaxation of the linear programme by shape with patterns of devices, Gilmore & Gomory
+1961), for an objective f to be minimised, with multipliers μ ≥ 0 for the earlier ones and the plan's own
+values F of these,
 
     f ≥ Σ_j min(0, e_j + Σ_tasks min over shapes of the price of a task)
       + Σ_n min(0, e_n − Σ_r λ_r·free_r − Σ_devices max over contents of their prices) − μ·F

@@ -1,11 +1,4 @@
-"""Placements on single devices: which devices the tasks of a plan hold, and what such a plan must keep.
-
-Naming devices: from how many tasks stand on each server to which devices each of them holds.
-
-What a plan on named devices must keep: every task holds what it asks for, and nobody else holds that.
-
-Which tasks stay where they are: on their server and, where moves between devices count, on these.
-"""
+"""Placements on single devices: which devices the tasks of a plan hold, and what such a plan must keep."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
 """The pooled relaxation of single devices, and the fewest servers m_j of a job whose tasks ask for devices.
 
-The pooled relaxation: the devices of a server as one amount, of which tasks take parts.
-
-Whatever devices tasks hold, together they hold no more than there is. So the instance in which `gpu` is a
-resource, a share is a fraction of one, and a partition is its part of the slots has all plans of the instance
-with devices, and more. Partitions of one profile are counted as well: no device has more than so many.
-
-m_j of a job whose tasks ask for single devices: the fewest servers that it could ever use.
+The pooled relaxation: the devices of a server as one amount, of which tasks take parts. Whatever devices
+tasks hold, together they hold no more than there is. So the instance in which `gpu` is a resource, a share is
+a fraction of one, and a partition is its part of the slots has all plans of the instance with devices, and
+more. Partitions of one profile are counted as well: no device has more than so many.
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
 """Presolve of running jobs: jobs that stay are fixed, and bounds of the problem in which no job migrates.
 
-Running jobs that stay: they are taken out of the problem, and added to its plans and bounds again.
+Running jobs that stay: they are taken out of the problem, and added to its plans and bounds again. A job that
+stays decides nothing. What is left is an instance without these jobs, whose servers have less free and more
+traffic, and count as used. Its plans, with the jobs that stay added, are the plans of all; each objective
+differs by a constant, so that its bounds and certificates prove those of the whole. Whole plans are judged by
+the formulation of the instance as it was given, which knows nothing of what is left.
 
-A job that stays decides nothing. What is left is an instance without these jobs, whose servers have less
-free and more traffic, and count as used. Its plans, with the jobs that stay added, are the plans of all;
-each objective differs by a constant, so that its bounds and certificates prove those of the whole. Whole
-plans are judged by the formulation of the instance as it was given, which knows nothing of what is left.
-
-Where nothing has to move: bounds from two smaller problems, neither of which says who runs where.
-
-If a plan moves nobody and is the best in all objectives before `migrations`, then no plan that is as good
-moves anybody. So these objectives are bounded as if moves cost nothing, and those after `migrations` as if
-all running jobs stay.
+Where nothing has to move: bounds from two smaller problems, neither of which says who runs where. If a plan
+moves nobody and is the best in all objectives before `migrations`, then no plan that is as good moves
+anybody. So these objectives are bounded as if moves cost nothing, and those after `migrations` as if all
+running jobs stay.
 """
 
 from __future__ import annotations

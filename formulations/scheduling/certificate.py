@@ -1,16 +1,12 @@
 """Prices of time: the form of a certificate of scheduling, its grid, and the marginal value of a resource.
 
-The form of a certificate of scheduling: prices of time, and how methods write it.
+The form of a certificate of scheduling: prices of time, and how methods write it. What the prices prove is
+for `check/` to derive; nothing here evaluates anything.
 
-What the prices prove is for `check/` to derive; nothing here evaluates anything.
-
-Prices of time: what a unit of each resource costs a second, as step functions on a grid of times.
-
-What one more unit of a resource saves at most, by the prices of time that prove the bound.
-
-With C + 1 units of resource r at all times the same prices prove L(λ; C + 1) = L(λ; C) − ∫ λ_r(t) dt, so that
-no schedule on the larger cluster is below that. A plan saves at most its distance from this bound and
-∫ λ_r(t) dt / Σ ω_j more. Malleable jobs have the configurations that fit today: larger ones may save more.
+What one more unit of a resource saves at most, by the prices of time that prove the bound. With C + 1 units
+of resource r at all times the same prices prove L(λ; C + 1) = L(λ; C) − ∫ λ_r(t) dt, so that no schedule on
+the larger cluster is below that. A plan saves at most its distance from this bound and ∫ λ_r(t) dt / Σ ω_j
+more. Malleable jobs have the configurations that fit today: larger ones may save more.
 """
 
 from __future__ import annotations

@@ -1,34 +1,28 @@
 """The order of a graph of layers: classes that share a stage, blocks of classes, ideals, and stage times.
 
-Classes of layers that are in one stage, their order, and the tensors that pass between them.
+Classes of layers that are in one stage, their order, and the tensors that pass between them. Layers of one
+colour make a class. A forward edge between two classes orders them; a class of backward layers alone is
+ordered by the backward edges that touch it, reversed, as if forward layers mirrored them. Classes in a cycle
+of this order are one, for no stage can come between them (Tarnawski et al. 2020, appendix).
 
-Layers of one colour make a class. A forward edge between two classes orders them; a class of backward layers
-alone is ordered by the backward edges that touch it, reversed, as if forward layers mirrored them. Classes
-in a cycle of this order are one, for no stage can come between them (Tarnawski et al. 2020, appendix).
+Blocks: classes that take no time merged into a neighbour, where that makes no plan worse. Moving a class n
+without time and memory into the stage of m changes only transfers. No stage then pays more if each tensor
+that n touches is also one of m, or if the tensors between n and m alone weigh at least as much as those of n
+without m. The order of stages allows it where m is the only class before n, or the only one after it. Where
+stages relay, the same holds of what is cut by the ideals between the two stages, which gain n or lose it.
 
-Blocks: classes that take no time merged into a neighbour, where that makes no plan worse.
-
-Moving a class n without time and memory into the stage of m changes only transfers. No stage then pays more
-if each tensor that n touches is also one of m, or if the tensors between n and m alone weigh at least as much
-as those of n without m. The order of stages allows it where m is the only class before n, or the only one
-after it. Where stages relay, the same holds of what is cut by the ideals between the two stages, which gain n
-or lose it.
-
-The time of one stage of a graph.
-
-The tensor of a layer is cut by a set of classes if it touches a class in the set and one outside. D(S), the
-seconds in which one unit sends and receives, sums the tensors that the stage S cuts, each once. Then
-CT = S + A/k and DT = S' + (A' + D)/k as in a chain, and ET = max(CT, DT) where they overlap, CT + DT where
-they add up.
+The time of one stage of a graph. The tensor of a layer is cut by a set of classes if it touches a class in
+the set and one outside. D(S), the seconds in which one unit sends and receives, sums the tensors that the
+stage S cuts, each once. Then CT = S + A/k and DT = S' + (A' + D)/k as in a chain, and ET = max(CT, DT) where
+they overlap, CT + DT where they add up.
 
 Where stages relay, a tensor passes through all stages between the first and the last that it touches. A stage
 from ideal I to ideal J receives what I cuts while it sends what J cuts: D = max{D(I), D(J)}, and ET is
 max(CT, DT), which is what PipeDream's optimiser computes (Narayanan et al. 2019).
 
-Ideals (down-sets) of the order of blocks: what may have been done when a stage begins.
-
-A stage is the difference of two ideals I ⊂ J. Blocks are numbered in an order of their arcs, so every
-superset of I is reached once by adding blocks in rising order, through ideals alone.
+Ideals (down-sets) of the order of blocks: what may have been done when a stage begins. A stage is the
+difference of two ideals I ⊂ J. Blocks are numbered in an order of their arcs, so every superset of I is
+reached once by adding blocks in rising order, through ideals alone.
 """
 
 from __future__ import annotations

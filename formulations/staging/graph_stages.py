@@ -1,18 +1,16 @@
 """The stages of a graph of layers: every stage between two ideals, and its times on every type.
 
-Every stage between two ideals, one smaller ideal at a time: the inner loop of all methods on graphs.
+Every stage between two ideals, one smaller ideal at a time: the inner loop of all methods on graphs. From an
+ideal I the supersets are reached by adding blocks in rising order, each once. Sums and cut tensors change by
+the block that is added; a count for each tensor says whether a stage touches it in part. What a stage
+receives from I stays cut however it grows, so that computing and receiving bound all larger stages. Where
+stages relay, I and the larger ideal alone say what a stage receives and sends. Pairs are not kept here: a
+graph of 35,000 ideals has hundreds of millions.
 
-From an ideal I the supersets are reached by adding blocks in rising order, each once. Sums and cut tensors
-change by the block that is added; a count for each tensor says whether a stage touches it in part. What a
-stage receives from I stays cut however it grows, so that computing and receiving bound all larger stages.
-Where stages relay, I and the larger ideal alone say what a stage receives and sends.
-Pairs are not kept here: a graph of 35,000 ideals has hundreds of millions.
-
-The stage times of every pair of ideals on every type at once, for the methods.
-
-The ideals take the place of the boundaries between the layers of a chain: a stage from ideal i to ideal j has
-`first` = i and `last` = j - 1, and a plan is a path from ideal 0 to the last one. So the search for chains
-works on graphs too, as long as the pairs can be stored.
+The stage times of every pair of ideals on every type at once, for the methods. The ideals take the place of
+the boundaries between the layers of a chain: a stage from ideal i to ideal j has `first` = i and `last` = j -
+1, and a plan is a path from ideal 0 to the last one. So the search for chains works on graphs too, as long as
+the pairs can be stored.
 """
 
 from __future__ import annotations

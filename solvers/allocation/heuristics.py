@@ -1,15 +1,13 @@
 """Heuristics of allocation: marginal gains (Fox 1966; Optimus), and rounding of dual prices to a plan.
 
-Marginal allocation (Fox 1966): the heuristic of Optimus (EuroSys'18, section 4.2), with a priority queue.
+Marginal allocation (Fox 1966): the heuristic of Optimus (EuroSys'18, section 4.2), with a priority queue. The
+gain of one more task is computed for every configuration before the first task is given: gains are columns
+beside the configuration table, and the queue only picks.
 
-The gain of one more task is computed for every configuration before the first task is given: gains are
-columns beside the configuration table, and the queue only picks.
-
-From dual prices to a plan: raise the prices until the choice keeps the limits, then improve locally.
-
-At the best prices the least-cost items of all jobs together overfill some limits by little, because at most R
-jobs are fractional in a basic solution of the relaxation (Sinha & Zoltners 1979). A small rise of all prices
-mends that; exchanges of single jobs, then of pairs of jobs, use the capacity that it leaves.
+From dual prices to a plan: raise the prices until the choice keeps the limits, then improve locally. At the
+best prices the least-cost items of all jobs together overfill some limits by little, because at most R jobs
+are fractional in a basic solution of the relaxation (Sinha & Zoltners 1979). A small rise of all prices mends
+that; exchanges of single jobs, then of pairs of jobs, use the capacity that it leaves.
 """
 
 from __future__ import annotations

@@ -16,12 +16,11 @@ minimum of the linear pieces seen so far. Two steps make it fast at scale: the p
 locate a box for the best ones, and within a box few items can ever be chosen, so that only the first pass
 reads them all. Wherever the box ends too early, it grows.
 
-Lagrangian bounds that hold in exact arithmetic, as the methods claim them.
-
-For dual prices λ ≥ 0, L(λ) = Σ_j min_k (c_k + λ·a_k) − λ·b bounds every choice from below (Fisher 1981), and
-Σ_j min {λ·a_k : t_k < T} > λ·b shows that no plan ends before T. Sums of floats are rounded; each side is
-moved by more than that, so that a bound is never too high. The check has an implementation of its own, which
-shares nothing with this one; tests compare them.
+Lagrangian bounds that hold in exact arithmetic, as the methods claim them. For dual prices λ ≥ 0, L(λ) = Σ_j
+min_k (c_k + λ·a_k) − λ·b bounds every choice from below (Fisher 1981), and Σ_j min {λ·a_k : t_k < T} > λ·b
+shows that no plan ends before T. Sums of floats are rounded; each side is moved by more than that, so that a
+bound is never too high. The check has an implementation of its own, which shares nothing with this one; tests
+compare them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Meet in the middle (Horowitz & Sahni 1974): partial choices of two halves of the jobs, and their best pair.
 
-Better choices from two lists that meet in the middle (Horowitz & Sahni 1974), guided by dual prices.
-
-At prices λ every item has a reduced cost d ≥ 0, and a choice that leaves s ≥ 0 of the limits costs
+Better choices from two lists that meet in the middle (Horowitz & Sahni 1974), guided by dual prices. At
+prices λ every item has a reduced cost d ≥ 0, and a choice that leaves s ≥ 0 of the limits costs
 
     L(λ) + Σ_j d_j + λ·s.
 
@@ -11,10 +10,6 @@ leaves little of what has a price. The jobs are split at random into two halves.
 choices of least reduced cost are enumerated, and those listed whose use is nearest to a point where both
 halves together fill the limits. Every pair, one of each list, is a choice. A grid holds one list, so that of
 n² pairs only those are read that leave little.
-
-Partial choices of half of the jobs: those of little reduced cost whose use is nearest to a point.
-
-The best pair of two lists of partial choices, found with a grid over what the partners take.
 """
 
 from __future__ import annotations

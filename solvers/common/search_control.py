@@ -1,11 +1,4 @@
-"""Control of running searches: time limits for foreign code, keyboard interrupts, and reports of progress.
-
-Time limits for Python code of others, which does not ask our clock.
-
-What is left of a search that is interrupted from the keyboard: the last answer that it has kept.
-
-What a search has found so far, told while it runs to whoever shows the progress of a solve.
-"""
+"""Control of running searches: time limits for foreign code, keyboard interrupts, and reports of progress."""
 
 from __future__ import annotations
 

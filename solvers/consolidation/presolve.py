@@ -1,10 +1,7 @@
 """Presolve of placements with running jobs: jobs that stay are fixed, and plans in which none migrates.
 
-Methods where running jobs stay: they plan the other jobs, and their bounds are lifted to the whole.
-
-Methods that do not weigh moves get a second plan to choose from, in which all jobs that run stay.
-
-`exact` where nothing has to move: first the plan in which all running jobs stay, which is quick.
+Methods where running jobs stay: they plan the other jobs, and their bounds are lifted to the whole. Methods
+that do not weigh moves get a second plan to choose from, in which all jobs that run stay.
 """
 
 from __future__ import annotations

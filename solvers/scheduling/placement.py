@@ -1,20 +1,16 @@
 """Placement of running jobs on servers: whether chosen jobs find places, and on which servers they run.
 
-Servers under the engine: whether the jobs that a policy chose find places, and where they are.
-
-Jobs are placed in the order in which the policy chose them. One that runs keeps its servers. One that starts
-goes where those that run leave room, or, if the policy stops jobs, where those that come after it are; these
-look for another place at their turn, and one that moves starts again. A job that finds no place waits: to the
+Servers under the engine: whether the jobs that a policy chose find places, and where they are. Jobs are
+placed in the order in which the policy chose them. One that runs keeps its servers. One that starts goes
+where those that run leave room, or, if the policy stops jobs, where those that come after it are; these look
+for another place at their turn, and one that moves starts again. A job that finds no place waits: to the
 policy it looks, for that moment, as if it asked for the whole cluster, and the policy chooses again, blocking
 or skipping it as it would do on a pool.
 
-Servers under the engine of rounds: configurations that a policy chose find places.
-
-Every configuration of every job counts as a job of `Places`, of which at most one runs. One that finds no
-place is replaced by the fastest that takes no more of anything, and finds one. Who finds none at all waits,
-and the policy is asked again about the others, which may use what is left.
-
-Jobs that start at one moment, placed together by the proven method of consolidation.
+Servers under the engine of rounds: configurations that a policy chose find places. Every configuration of
+every job counts as a job of `Places`, of which at most one runs. One that finds no place is replaced by the
+fastest that takes no more of anything, and finds one. Who finds none at all waits, and the policy is asked
+again about the others, which may use what is left.
 """
 
 from __future__ import annotations

@@ -1,3 +1,1 @@
 """Importers of the state of clusters in use, as Kubernetes and Slurm print it, for consolidation."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Importers of layer graphs and layer times that other planners published, as staging instances."""
-
-from __future__ import annotations

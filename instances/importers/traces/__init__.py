@@ -1,3 +1,1 @@
 """Importers of published traces and measurements of clusters, and of the user's own traces."""
-
-from __future__ import annotations

@@ -1,3 +1,1 @@
 """Forecasts of training on rented hardware, offers for a deadline, and instances from them."""
-
-from __future__ import annotations

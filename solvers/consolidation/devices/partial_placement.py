@@ -1,12 +1,7 @@
 """Partial placements on devices: what is left on servers and devices while tasks come and go, and rankings.
 
-What is left on servers and their devices while tasks come and go, in integers.
-
-Plain lists: mostly a few servers are looked at, for which arrays would be slower.
-
-The devices of one name on one server, while tasks come and go.
-
-All servers by how well they suit one more task: only what has changed is looked at again.
+What is left on servers and their devices while tasks come and go, in integers. Plain lists: mostly a few
+servers are looked at, for which arrays would be slower.
 """
 
 from __future__ import annotations

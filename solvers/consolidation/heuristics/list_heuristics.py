@@ -1,30 +1,26 @@
 """List heuristics of vector bin packing: first fit, best fit, fit by a score, and bin-centric packing.
 
-Best fit for vector bin packing: jobs by size, each where it leaves the least residual capacity.
+Best fit for vector bin packing: jobs by size, each where it leaves the least residual capacity. This is the
+placement of Tiresias (Gu et al., NSDI 2019). Of several resources, what is left should also be balanced, for
+a server that has run out of one is of no use for the others; Panigrahy et al. (2011) compare heuristics for
+vector bin packing.
 
-This is the placement of Tiresias (Gu et al., NSDI 2019). Of several resources, what is left should also be
-balanced, for a server that has run out of one is of no use for the others; Panigrahy et al. (2011) compare
-heuristics for vector bin packing.
+First fit decreasing for vector bin packing: the largest jobs first, each on the first servers that fit. How
+several resources make one size is a choice (Panigrahy, Talwar, Uyeda and Wieder 2011, Heuristics for vector
+bin packing): the largest share of what is free of any resource, or the sum of these shares.
 
-First fit decreasing for vector bin packing: the largest jobs first, each on the first servers that fit.
-
-How several resources make one size is a choice (Panigrahy, Talwar, Uyeda and Wieder 2011, Heuristics for
-vector bin packing): the largest share of what is free of any resource, or the sum of these shares.
-
-Best fit by a score: each job on the server that fits it best by a norm or by how demand and room align.
-
-The scores are of Panigrahy, Talwar, Uyeda and Wieder (2011, Heuristics for vector bin packing): the L2 norm
-of what is left, and the dot product, which is the alignment of Tetris (Grandl et al., SIGCOMM 2014) too. The
-dot product over the norms, the cosine, is one of those that Mommessin, Erlebach and Shakhlevich (2025,
+Best fit by a score: each job on the server that fits it best by a norm or by how demand and room align. The
+scores are of Panigrahy, Talwar, Uyeda and Wieder (2011, Heuristics for vector bin packing): the L2 norm of
+what is left, and the dot product, which is the alignment of Tetris (Grandl et al., SIGCOMM 2014) too. The dot
+product over the norms, the cosine, is one of those that Mommessin, Erlebach and Shakhlevich (2025,
 Classification and evaluation of the algorithms for vector bin packing) compare. As in bin packing, a server
 is opened only if no server that is open has room.
 
-Bin-centric packing: one server after the other is filled with the jobs that align best with its room.
-
-The dot product of demand and room has a weight for each resource, the mean demand (Panigrahy, Talwar, Uyeda
-and Wieder 2011, Heuristics for vector bin packing). The largest server comes first. Jobs that no server
-holds whole are placed before, those for which no server has room whole afterwards, both on the servers that
-hold most of them.
+Bin-centric packing: one server after the other is filled with the jobs that align best with its room. The dot
+product of demand and room has a weight for each resource, the mean demand (Panigrahy, Talwar, Uyeda and
+Wieder 2011, Heuristics for vector bin packing). The largest server comes first. Jobs that no server holds
+whole are placed before, those for which no server has room whole afterwards, both on the servers that hold
+most of them.
 """
 
 from __future__ import annotations

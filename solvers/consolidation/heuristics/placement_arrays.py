@@ -1,15 +1,13 @@
 """A placement as arrays: demands, capacities, pieces of jobs, and what each piece adds to the objectives.
 
-A placement as arrays: what jobs ask for, what servers have, and the pieces of jobs on servers.
+A placement as arrays: what jobs ask for, what servers have, and the pieces of jobs on servers. A job with one
+group has as many units as tasks. A job with several groups is one unit, all of it on one server; where a plan
+has it on several servers it stays there, and is part of what is not free.
 
-A job with one group has as many units as tasks. A job with several groups is one unit, all of it on one
-server; where a plan has it on several servers it stays there, and is part of what is not free.
-
-What parts of a placement add to each objective, as far as no other part changes it.
-
-A part is a set of servers with the jobs that are on them alone. Objectives are sums over jobs and servers,
-so a change of a part that makes no objective worse before one that it makes better is an improvement of the
-plan. Only traffic is a largest value: there a part counts what exceeds the largest of the plan before.
+What parts of a placement add to each objective, as far as no other part changes it. A part is a set of
+servers with the jobs that are on them alone. Objectives are sums over jobs and servers, so a change of a part
+that makes no objective worse before one that it makes better is an improvement of the plan. Only traffic is a
+largest value: there a part counts what exceeds the largest of the plan before.
 """
 
 from __future__ import annotations

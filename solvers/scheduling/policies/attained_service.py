@@ -1,13 +1,11 @@
 """Policies by attained service: least attained service (Tiresias), and the Gittins index.
 
-Least attained service first: 2D-LAS of Tiresias, with queues or by lease.
+Least attained service first: 2D-LAS of Tiresias, with queues or by lease. Gu et al., Tiresias: A GPU Cluster
+Manager for Distributed Deep Learning, NSDI'19, section 4.
 
-Gu et al., Tiresias: A GPU Cluster Manager for Distributed Deep Learning, NSDI'19, section 4.
-
-The Gittins index of jobs whose durations are like those of the past (2D-Gittins of Tiresias).
-
-Gu et al., Tiresias, NSDI'19, section 4.2; the index is sup_Δ P(S − a ≤ Δ | S > a) / E[min(S − a, Δ) | S > a],
-where S is the service in GPU-seconds of jobs that have ended, and a is what a job has attained.
+The Gittins index of jobs whose durations are like those of the past (2D-Gittins of Tiresias). Gu et al.,
+Tiresias, NSDI'19, section 4.2; the index is sup_Δ P(S − a ≤ Δ | S > a) / E[min(S − a, Δ) | S > a], where S is
+the service in GPU-seconds of jobs that have ended, and a is what a job has attained.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Fair policies: max-min fairness (Gavel), finish-time fairness (Themis), and shares of tenants.
 
 Max-min fairness of Gavel: shares of time that make the least normalised throughput largest, in rounds.
-
 Narayanan et al., Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads, OSDI'20,
 sections 4.1 and 5. X_jk is the share of time in which job j runs in configuration k. Its normalised
 throughput is
@@ -17,15 +16,12 @@ Shares are computed when jobs arrive or end. In each round the jobs and configur
 had least of what was due to them: the time that is due by the shares until the round's end, over the time
 had. (Gavel resets both from time to time, and carries over what is missing.)
 
-Themis: GPUs for a lease go to those whose finish-time fairness is worst.
-
-Mahajan et al., Themis: Fair and Efficient GPU Cluster Scheduling, NSDI'20. ρ = shared / isolated finish time:
-the time since the arrival and what is left as it was requested, over the work on a 1/n share of the cluster
-for itself, where n jobs are there. What is free when leases end is offered to the worst share 1 − f of the
-jobs, in the order of falling ρ while gangs fit, ties by arrival. What they leave goes to the others, first to
-those that ran, so that it is not idle. This is a simplification: there is no auction, and nobody may lie.
-
-Shares of tenants: dominant resource fairness, and queues with guaranteed shares.
+Themis: GPUs for a lease go to those whose finish-time fairness is worst. Mahajan et al., Themis: Fair and
+Efficient GPU Cluster Scheduling, NSDI'20. ρ = shared / isolated finish time: the time since the arrival and
+what is left as it was requested, over the work on a 1/n share of the cluster for itself, where n jobs are
+there. What is free when leases end is offered to the worst share 1 − f of the jobs, in the order of falling ρ
+while gangs fit, ties by arrival. What they leave goes to the others, first to those that ran, so that it is
+not idle. This is a simplification: there is no auction, and nobody may lie.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Policies with a static order: first come, first served, EASY backfilling, and the shortest job first.
-
-First come, first served, and EASY backfilling.
-
-The shortest job first, by its duration, its remaining time, or its remaining GPU-time.
-"""
+"""Policies with a static order: first come, first served, EASY backfilling, and the shortest job first."""
 
 from __future__ import annotations
 

@@ -1,13 +1,10 @@
 """Policies of equal turns: Gandiva's time slicing, and round robin.
 
-Gandiva's time slicing: where jobs want more than there is, they take turns, those of one width together.
-
-Xiao et al., Gandiva: Introspective Cluster Scheduling for Deep Learning, OSDI'18. Jobs of one width form a
-class, and each class has the share of the cluster that its jobs ask for; within it they take turns.
-On servers, small jobs that run migrate where a job fits in all gaps together and in none of them. Packing
-several jobs on a GPU is outside the model of exclusive GPUs.
-
-Fair shares of time: all jobs in turn, a round each.
+Gandiva's time slicing: where jobs want more than there is, they take turns, those of one width together. Xiao
+et al., Gandiva: Introspective Cluster Scheduling for Deep Learning, OSDI'18. Jobs of one width form a class,
+and each class has the share of the cluster that its jobs ask for; within it they take turns. On servers,
+small jobs that run migrate where a job fits in all gaps together and in none of them. Packing several jobs on
+a GPU is outside the model of exclusive GPUs.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Searches over a type for each layer, HeterPS's baselines: a genetic algorithm, Bayesian optimisation.
 
-Search over a type for each layer, shared by the methods that HeterPS (2023) compares.
-
-A choice of types stands for its maximal segments as stages, with units by one of the ways of provisioning.
-Under `free_cuts` these methods produce maximal segments all the same: two neighbours of one type cost no less
-than one stage of both, but a segment may exceed a unit's memory where its two halves do not.
+Search over a type for each layer, shared by the methods that HeterPS (2023) compares. A choice of types
+stands for its maximal segments as stages, with units by one of the ways of provisioning. Under `free_cuts`
+these methods produce maximal segments all the same: two neighbours of one type cost no less than one stage of
+both, but a segment may exceed a unit's memory where its two halves do not.
 
 A genetic algorithm over a type for each layer (Holland 1975; Goldberg 1989; one of HeterPS's baselines).
-
 Choices of types are bred, not bits: crossover swaps a whole range of layers, so that the segments of both
 parents survive, and mutation moves a boundary between two segments or gives a segment or a random range
 another type.
@@ -17,11 +15,10 @@ With 5,000 evaluations, over 20 synthetic instances of 16 layers on 2 types and 
 which found no plan for one. The default is larger for larger instances: on 30 layers and 4 types, and on 50
 and 8, ten times as many evaluations halve the distance and more.
 
-Bayesian optimisation over a type for each layer, with Optuna's TPE (one of HeterPS's baselines).
-
-The tree-structured Parzen estimator (Bergstra et al. 2011) models the types of good and of other choices as
-two densities over all layers together, and proposes what is likely in the first and unlikely in the second.
-The library is imported only when it is used.
+Bayesian optimisation over a type for each layer, with Optuna's TPE (one of HeterPS's baselines). The tree-
+structured Parzen estimator (Bergstra et al. 2011) models the types of good and of other choices as two
+densities over all layers together, and proposes what is likely in the first and unlikely in the second. The
+library is imported only when it is used.
 
 At its defaults, over 20 synthetic instances of 16 layers on 2 types and `heterps-ctr`, its plans cost 0.3 %
 more than the optimum in the median and 11 % at most with exact units, and it found none for two; 4 % and 11 %
