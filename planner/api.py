@@ -64,7 +64,7 @@ def solve(
 
 
 def instance_of(given: Instance | Builder[Any] | str | Path, call: str) -> Instance:
-    """Return the instance that a call is given as itself, as a builder, or as its file.
+    """Return the instance from an instance, a builder or a file name passed to a library call.
 
     Raises
     ------
