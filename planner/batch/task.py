@@ -135,7 +135,7 @@ class Engine(Protocol):
         """Stop all running tasks."""
 
 
-def execute(task: Task, tell: Callable[[str, Head | None], None]) -> Answer:
+def execute(task: Task, report: Callable[[str, Head | None], None]) -> Answer:
     """Run a task in this process; every exception becomes an answer.
 
     Parameters
@@ -148,7 +148,7 @@ def execute(task: Task, tell: Callable[[str, Head | None], None]) -> Answer:
         with limited_memory(task.memory_gib):
             instance = read(task)
             head = Head(instance.name, instance.kind, instance.sha256())
-            tell("head", head)
+            report("head", head)
             if task.solver is None:
                 return Answer(head)
             if head.sha256 == task.known_sha256:
@@ -157,7 +157,7 @@ def execute(task: Task, tell: Callable[[str, Head | None], None]) -> Answer:
                 return _checked(head, instance, task.check)
             if task.warm_up:
                 warm_up(task.solver, head.kind)
-            tell("solving", None)
+            report("solving", None)
             return Answer(head, _as_json(solve(instance, task.solver, task.options)))
     except ClusterplanError as error:
         return Answer(head, fault=one_line(error), code=code_of_error(error))
