@@ -1,4 +1,4 @@
-"""The central library call: solve an instance by the name of a solver."""
+"""The library call `solve`: solve an instance by the name of a solver."""
 
 from __future__ import annotations
 

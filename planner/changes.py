@@ -283,9 +283,9 @@ def changed(before: Mapping[str, str], after: Mapping[str, str], move: str) -> t
     move
         Action of an entry that runs before and after, but elsewhere.
     """
-    differences = []
+    changes = []
     for name in dict.fromkeys((*before, *after)):
         old, new = before.get(name, ""), after.get(name, "")
         if old != new:
-            differences.append(Change(name, move if old and new else "start" if new else "stop", old, new))
-    return differences, len(before.keys() & after.keys()) - sum(bool(c.before and c.after) for c in differences)
+            changes.append(Change(name, move if old and new else "start" if new else "stop", old, new))
+    return changes, len(before.keys() & after.keys()) - sum(bool(c.before and c.after) for c in changes)

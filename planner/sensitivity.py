@@ -251,7 +251,7 @@ def what_if(
     options: SolveOptions | None = None,
     during: Callable[[str], AbstractContextManager[Any]] = lambda _: nullcontext(),
 ) -> WhatIf:
-    """Solve an instance as it is and with the changes of each scenario.
+    """Solve an instance unchanged and with the changes of each scenario.
 
     Parameters
     ----------

@@ -173,13 +173,13 @@ def read_results(path: Path) -> list[dict[str, Any]]:
             raw = unpacked(raw)
         except PackingError as error:
             raise fail(source, str(error)) from None
-    results = stored_results(raw, source) if raw.startswith(STARTS) else _results(text_of(raw, source), source)
-    if not results:
+    stored = stored_results(raw, source) if raw.startswith(STARTS) else _results(text_of(raw, source), source)
+    if not stored:
         raise fail(source, "holds no result; give what 'clusterplan solve --format json' printed")
-    for data in results:
+    for data in stored:
         if not _is_result(data):
             raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
-    return results
+    return stored
 
 
 def _is_result(data: Any) -> bool:
@@ -212,7 +212,7 @@ def _results(text: str, source: str) -> list[Any]:
 
 
 def parse_result(data: Any, source: str, most: int | None = None) -> Result:
-    """Return a stored result.
+    """Parse and validate a stored result, and its plan entry by entry.
 
     Parameters
     ----------
@@ -326,7 +326,7 @@ def verify_frontier(instance: Instance, frontier: AnyFrontier) -> Verification:
 
 
 def parse_frontier(data: Any, source: str) -> AnyFrontier:
-    """Return a stored frontier.
+    """Parse and validate a stored frontier.
 
     Raises
     ------

@@ -117,14 +117,14 @@ class AllocationFrontierCheck(FrontierCheck):
             return
         self.shared = grid.formulation(last).shared_tables()
         yield from altered("weight", frontier.weight, grid.weight)
-        point_faults = [fault for i, point in enumerate(frontier.points) for fault in self._point(grid, i, point)]
-        point_faults += [fault for i, other in enumerate(frontier.others) for fault in self._other(grid, i, other)]
-        yield from point_faults
+        wrong = [fault for i, point in enumerate(frontier.points) for fault in self._point(grid, i, point)]
+        wrong += [fault for i, other in enumerate(frontier.others) for fault in self._other(grid, i, other)]
+        yield from wrong
         yield from self._current(grid)
         if any(step > last for step in self.values):
             yield "points: there are clusters beyond the dearest one that matters"
         yield from order_faults(frontier)
-        yield from () if point_faults else self._error_faults(grid)
+        yield from () if wrong else self._error_faults(grid)
 
     def _error_faults(self, grid: ClusterGrid) -> Iterator[str]:
         if any(interval.contradicts for interval in intervals(grid, self.values, self.bounds)):

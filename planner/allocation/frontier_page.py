@@ -253,8 +253,8 @@ class AllocationFrontierPage(FrontierPage):
         instance, frontier = self.instance, self.frontier
         sections = [("certified", "What is certified")]
         if self.points:
-            first_sections = [("plot", "Frontier"), ("cluster-of", "Cluster of a point"), ("table", "All points")]
-            sections = [*first_sections, *sections]
+            of_points = [("plot", "Frontier"), ("cluster-of", "Cluster of a point"), ("table", "All points")]
+            sections = [*of_points, *sections]
         prices = [(f"price of {name}", f"{short(usd)} USD/h per unit") for name, usd in self.prices.items()]
         jobs, clusters = ("jobs", f"{len(instance.jobs):,}"), ("clusters", MIX[frontier.mix])
         return {

@@ -151,7 +151,7 @@ def compared(
     versions: dict[str, str] | None = None,
     measures: Mapping[tuple[str, str], Measures] | None = None,
 ) -> Comparison:
-    """Return the comparison of records; those without a result count as faults.
+    """Return the comparison of solvers from records; records without a result are listed as left out.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def _first_difference(plans: Sequence[Sequence[ObjectiveRecord]]) -> int:
 
 
 def _refuted(result: Result, best: Sequence[ObjectiveRecord]) -> str | None:
-    """Return the message that another solver's plan contradicts the bound of this one; None if none does."""
+    """Return a message if another solver's plan refutes this result's bound or infeasibility, else None."""
     if result.status == "infeasible" and best:
         return "says that no plan exists, but another solver found one"
     for own, other in zip(result.objectives, best, strict=False):

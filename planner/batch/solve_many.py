@@ -222,7 +222,7 @@ def _record(line: Line, path: Path) -> Record:
 
 
 def _difference(before: Any, asked: dict[str, Any]) -> str:
-    """Return how the options of the journal differ from those asked for."""
+    """Return a text on how the options of a journal differ from the requested ones."""
     if not isinstance(before, dict):
         return "it does not say what was asked"
     parts = [

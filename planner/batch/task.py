@@ -72,7 +72,7 @@ log = logging.getLogger("clusterplan")
 
 WARM_UP_S = 2.0
 MOST_TEXT = 2000
-"""Characters of a message or an error."""
+"""Most characters kept of a message or an error."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def execute(task: Task, report: Callable[[str, Head | None], None]) -> Answer:
 
     Parameters
     ----------
-    tell
+    report
         Called with `head` once the instance is read, and with `solving` when the solver's time begins.
     """
     head = None

@@ -43,7 +43,7 @@ def prepare(level: int) -> None:
 
 
 def _hide_chatter(level: int) -> None:
-    """Keep the output of solvers off the parent's stdout, and off stderr unless the log shows details.
+    """Redirect the solvers' output away from stdout, and from stderr unless the log shows details.
 
     Python's own stderr, and so the log, stays.
     """
@@ -63,7 +63,7 @@ def available_cores() -> int:
 
 
 def default_memory_gib(jobs: int) -> float | None:
-    """Return the memory that each of several workers may take; None where it cannot be limited."""
+    """Return the default memory limit in GiB of each of several workers; None if it cannot be limited."""
     try:
         import resource  # noqa: F401 - only whether there is one
     except ImportError:

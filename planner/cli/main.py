@@ -124,7 +124,7 @@ class _Loading(UserDict[str, Any]):
 
 
 class Verbs(TyperGroup):
-    """A group that knows the names and the first lines of its commands before they are loaded."""
+    """A command group with names and first lines of its commands, which are loaded on use."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)

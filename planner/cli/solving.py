@@ -88,7 +88,7 @@ def search_options(
 
 
 def batch_options(run: RunOptions) -> BatchOptions:
-    """Return how to run a batch.
+    """Return the options of a batch from those of the command line.
 
     Raises
     ------

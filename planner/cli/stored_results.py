@@ -60,10 +60,10 @@ def solved_instance(
     given = MoveOptions(device_moves=device_moves).changes()
     instance = load(instance_file, allow_outside, given)
     last = stored[-1] if stored else {}
-    stored_options = last.get("instance_options") if last.get("kind") == instance.kind else None
-    if not isinstance(stored_options, dict):
+    solved_with = last.get("instance_options") if last.get("kind") == instance.kind else None
+    if not isinstance(solved_with, dict):
         return instance
-    known = {name: stored_options[name] for name in instance.chosen_with_solve if name in stored_options} | given
+    known = {name: solved_with[name] for name in instance.chosen_with_solve if name in solved_with} | given
     if known.items() <= instance.chosen().items():
         return instance
     return instance.replace(**known)
@@ -138,15 +138,15 @@ def verify(
     own = of_instance(instance, results)
     if len(own) < len(results):
         say(f"{result_file}: {len(results) - len(own)} results of other instances are left out")
-    verifications = [verify_stored(instance, data, str(result_file)) for data in own]
-    for verification in verifications:
+    checks = [verify_stored(instance, data, str(result_file)) for data in own]
+    for verification in checks:
         if format == "json":
             typer.echo(verification.model_dump_json())
             continue
         typer.echo(f"{verification.instance}: {verification.verdict}")
         for line in verification.lines():
             typer.echo(f"  {line}")
-    raise typer.Exit(worst(code_of_verification(verification, accept_claimed) for verification in verifications))
+    raise typer.Exit(worst(code_of_verification(verification, accept_claimed) for verification in checks))
 
 
 def diff(

@@ -244,8 +244,8 @@ def _why_not(entry: JobPlacement, why: str) -> str:
 def _summary(units: Mapping[str, Unit], left: Mapping[str, str]) -> Iterator[str]:
     """Yield lines on what the script does, and on the jobs left to the scheduler."""
     counts = Counter(action_in(e) for unit in _distinct(units.values()) for e in unit.entries)
-    counts_text = ", ".join(f"{counts[action]} to {action}" for action in ("start", "move", "stop", "keep", "wait"))
-    yield f"Jobs: {counts_text}; left to the scheduler: {len(left)}."
+    text = ", ".join(f"{counts[action]} to {action}" for action in ("start", "move", "stop", "keep", "wait"))
+    yield f"Jobs: {text}; left to the scheduler: {len(left)}."
     if any(entry.devices for unit in _distinct(units.values()) for entry in unit.entries):
         yield "Kubernetes chooses single devices itself; those of the plan stand in --format json."
     for job, why in left.items():

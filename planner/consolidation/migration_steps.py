@@ -112,7 +112,7 @@ class _Moment:
             self.put(job.name, tasks_now(job))
 
     def put(self, job: str, tasks: Placement) -> None:
-        """Place a job."""
+        """Place a job's tasks on servers."""
         self.places[job] = tasks
         for group, placed in tasks.items():
             for server, count in placed.items():

@@ -164,7 +164,7 @@ class Servers:
         return parts
 
     def title(self, rack: str, rows: Sequence[Row]) -> str:
-        """Return the heading of a rack."""
+        """Return the heading of a rack, with its servers and their usage."""
         of = sum(row.capacity for row in rows)
         busy = of - sum(row.free for row in rows)
         name = f"{rack}: " if rack.startswith("rack") else f"rack {rack}: " if rack else ""

@@ -189,7 +189,7 @@ def sentence(rows: Sequence[ComparisonRow]) -> str:
 
 
 MOST_PLOTS = 6
-"""Instances whose distributions are drawn; the table and the JSON file have those of all."""
+"""Most instances whose distributions are drawn; the table and the JSON file have those of all."""
 
 
 @dataclass(frozen=True)
@@ -361,8 +361,8 @@ def _lead(comparison: Comparison, failed: int) -> str:
     proven = sum(row.status == "optimal" and not row.only_claimed for row in rows)
     claimed = sum(row.only_claimed for row in rows)
     seconds = sum(row.runtime_s for row in rows)
-    claimed_text = f"{claimed:,} optimal as claimed, " if claimed else ""
-    text = f"{counted(len(rows), 'solve')}: {proven:,} proven optimal, {claimed_text}{failed:,} without an answer, "
+    claims = f"{claimed:,} optimal as claimed, " if claimed else ""
+    text = f"{counted(len(rows), 'solve')}: {proven:,} proven optimal, {claims}{failed:,} without an answer, "
     return text + f"{duration(seconds)} in all."
 
 

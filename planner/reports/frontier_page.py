@@ -117,7 +117,7 @@ def between(rates: Sequence[float], means: Sequence[float], end: float) -> Figur
 
 
 LEAST_BEND = 0.1
-"""A frontier that bends less than this, as a share of its height, has no knee."""
+"""Least distance of a knee from the line, as a share of the frontier's height."""
 MANY = 2.995
 """Ratio from which on a trade-off is written as a multiple, not in per cent."""
 

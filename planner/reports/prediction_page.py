@@ -68,7 +68,10 @@ def _verdict(in_time: str | None, rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _footer(prediction: Prediction) -> Facts:
-    facts = [("made by", "clusterplan predict"), ("model", f"{prediction.model.name}: {prediction.model.source}")]
+    facts = [
+        ("made by", "clusterplan predict"),
+        ("model", f"{prediction.model.name}: {prediction.model.source}"),
+    ]
     sources = {one.rented.gpu.name: one.rented.gpu.source for one in prediction.forecasts}
     return facts + [(f"data sheet of {name}", source) for name, source in sources.items()]
 

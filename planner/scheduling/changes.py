@@ -72,10 +72,10 @@ def _remove(instance: SchedulingInstance, pattern: str) -> dict[str, Any]:
 
 def answer(instance: SchedulingInstance, plan: Sequence[Segment]) -> str:
     """Return a one-sentence summary of a schedule: mean completion time, mean wait and makespan."""
-    metrics = SchedulingFormulation(instance).metrics(plan)
+    stats = SchedulingFormulation(instance).metrics(plan)
     return (
-        f"{counted(len(instance.jobs), 'job')} take {duration(metrics.mean_s)} on average, of which they wait "
-        f"{duration(metrics.mean_queueing_s)}; the last ends after {duration(metrics.makespan_s)}."
+        f"{counted(len(instance.jobs), 'job')} take {duration(stats.mean_s)} on average, of which they wait "
+        f"{duration(stats.mean_queueing_s)}; the last ends after {duration(stats.makespan_s)}."
     )
 
 

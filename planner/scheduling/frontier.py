@@ -119,11 +119,11 @@ class SchedulingFrontierCheck(FrontierCheck):
 
 def columns(frontier: SchedulingFrontier) -> list[TextColumn[SizePoint]]:
     """Return the columns of the text table of points."""
-    found: list[TextColumn[SizePoint]] = [(frontier.resource, True, lambda p: figure(p.size, 6))]
+    size_columns: list[TextColumn[SizePoint]] = [(frontier.resource, True, lambda p: figure(p.size, 6))]
     if frontier.prices_usd_per_hour:
-        found.append(("USD/h", True, lambda p: figure(p.rate_usd_per_hour, 6)))
+        size_columns.append(("USD/h", True, lambda p: figure(p.rate_usd_per_hour, 6)))
     return [
-        *found,
+        *size_columns,
         ("mean completion", True, lambda p: duration(p.mean_completion_s)),
         ("no plan is below", True, lambda p: duration(p.bound_s)),
         ("gap", True, lambda p: percent(gap(p))),
@@ -257,7 +257,7 @@ class SchedulingFrontierPage(FrontierPage):
         }
 
     def columns(self) -> list[CellColumn[SizePoint]]:
-        """Return the columns of the table of all points."""
+        """Return the columns of the table of points: size, cost, mean, bound, gap and solver."""
         size_columns: list[CellColumn[SizePoint]] = [
             (Column(self.frontier.resource, True), lambda p: number(p.size))
         ]

@@ -38,7 +38,9 @@ def columns(entries: Sequence[Segment]) -> list[TextColumn[Segment]]:
     if any(entry.configuration for entry in entries):
         shown_columns.append(("configuration", False, lambda e: e.configuration))
     if any(entry.servers for entry in entries):
-        shown_columns.append(("servers", False, lambda e: ", ".join(f"{n}×{s}" for s, n in e.servers.items())))
+        shown_columns.append(
+            ("servers", False, lambda e: ", ".join(f"{n}×{s}" for s, n in e.servers.items()))
+        )
     return shown_columns
 
 
@@ -74,11 +76,11 @@ def lead(instance: SchedulingInstance, result: Result) -> str:
     unit = unit_of_time(2 * value)  # 1.5 h read better than 90 min
     reached = f"{short(value / unit[0], 4)} {unit[1]}"
     if instance.objective == "makespan":
-        sentence = f"With {result.solver} all jobs are done after {reached}"
+        clause = f"With {result.solver} all jobs are done after {reached}"
     else:
         weighted = "weighted " if len(set(instance.table().weight.tolist())) > 1 else ""
-        sentence = f"With {result.solver} a job is done {reached} after it arrives, on {weighted}average"
-    return f"{sentence}{_limit(result, value, unit)}. Jobs wait {duration(metrics.mean_queueing_s)} on average."
+        clause = f"With {result.solver} a job is done {reached} after it arrives, on {weighted}average"
+    return f"{clause}{_limit(result, value, unit)}. Jobs wait {duration(metrics.mean_queueing_s)} on average."
 
 
 def _limit(result: Result, value: float, unit: tuple[float, str]) -> str:
@@ -142,22 +144,22 @@ class Wait:
 
     def reason(self, resource: str) -> str:
         """Return the reasons of the wait in one line."""
-        reasons = []
+        parts = []
         if self.wanted >= WIDE * self.there:
-            reasons.append(f"wanted {figure(self.wanted, 4)} of {figure(self.there, 4)} {resource}")
+            parts.append(f"wanted {figure(self.wanted, 4)} of {figure(self.there, 4)} {resource}")
         if self.later and self.later_share >= MOST_LATER:
             less = "all" if self.later_less == self.later else f"{self.later_less:,}"
             share = f"{100 * self.later_share:.0f} % of the {resource} in use"
-            reasons.append(
+            parts.append(
                 f"{counted(self.later, 'later job')} took {share} meanwhile, {less} of them with less work"
             )
         elif self.earlier:
             hours = f"{figure(self.earlier_hours, 3)} {resource}-hours left"
-            reasons.append(f"came behind {counted(self.earlier, 'job')} with {hours}")
+            parts.append(f"came behind {counted(self.earlier, 'job')} with {hours}")
         if self.there - self.in_use >= self.wanted > 0:
-            reasons.append(f"{figure(self.there - self.in_use, 3)} {resource} were idle on average")
+            parts.append(f"{figure(self.there - self.in_use, 3)} {resource} were idle on average")
         return (
-            "; ".join(reasons) or f"others used {figure(self.in_use, 4)} of {figure(self.there, 4)} {resource}"
+            "; ".join(parts) or f"others used {figure(self.in_use, 4)} of {figure(self.there, 4)} {resource}"
         )
 
 
@@ -223,8 +225,10 @@ class Waits:
         steps = np.diff(moments)
         steps[1::2] = 0.0
         waited = np.concatenate([[0.0], np.cumsum(steps)])
-        overlap_s: Floats = np.interp(segments.end_s, moments, waited) - np.interp(segments.start_s, moments, waited)
-        return overlap_s
+        waited_s: Floats = np.interp(segments.end_s, moments, waited) - np.interp(
+            segments.start_s, moments, waited
+        )
+        return waited_s
 
     def _later(self, j: int) -> Flags:
         came: Floats = self._arrival_s[self._segments.job]
@@ -254,7 +258,7 @@ TICKS = {
 """Labels of the ticks of a logarithmic time axis, with their seconds."""
 MOST_TICKS = 9
 MOST_JOBS = 50
-"""Jobs in the table of those that waited longest."""
+"""Most jobs in the table of those that waited longest."""
 
 
 def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, Any]:
