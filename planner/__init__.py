@@ -1,1 +1,1 @@
-"""What people call: the library functions and the command line."""
+"""The public interface: library functions and the command line."""

@@ -1,4 +1,4 @@
-"""The central library call: solve an instance by the name of a solver."""
+"""The library call `solve`: solve an instance by the name of a solver."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def solve(
 
 
 def instance_of(given: Instance | Builder[Any] | str | Path, call: str) -> Instance:
-    """Return the instance that a call is given as itself, as a builder, or as its file.
+    """Return the instance from an instance, a builder or a file name passed to a library call.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Changes of instances and plans: scenarios of a what-if question, and the differences between two plans.
 
 A scenario is written `KEY=VALUE,KEY=VALUE`; each kind says which keys it has and applies them to its
-documents. Differences are those between a plan and another plan, or between a plan and what runs now.
+documents. Differences are those between two plans, or between the current state and a plan.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _AMOUNT = re.compile(r"([+-]?)(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)(%?)")
 
 @dataclass(frozen=True)
 class ScenarioChange:
-    """A change that a scenario may make.
+    """A type of change that scenarios may contain, such as draining a server.
 
     Attributes
     ----------
     usage
-        How it is written, such as `drain=SERVER`.
+        Syntax of the change, such as `drain=SERVER`.
     fields
-        Of an instance and the text after the sign: the fields of the document that become different.
+        Returns the changed fields of the document, given an instance and the text after the sign.
     """
 
     usage: str
@@ -40,12 +40,12 @@ class ScenarioChange:
 
 
 def changed_instance(instance: Instance, scenario: str, known: Mapping[str, ScenarioChange]) -> Instance:
-    """Return the instance of a scenario; its changes are made one after the other.
+    """Return the instance with the changes of a scenario applied in order.
 
     Raises
     ------
     OptionError
-        If a change is not known, what it names is missing, or what results is no instance.
+        If a change is unknown, names something that does not exist, or makes the instance invalid.
     """
     if not known:
         raise OptionError(f"--what-if {scenario!r}: there are no scenarios for {instance.kind}")
@@ -65,44 +65,44 @@ def changed_instance(instance: Instance, scenario: str, known: Mapping[str, Scen
 
 
 def rows_of(instance: Instance, field: str) -> list[dict[str, Any]]:
-    """Return the rows of a list of the document as plain data."""
+    """Return the entries of a list field of the instance document as dictionaries."""
     rows = instance.model_dump(mode="json", exclude_none=True, include={field})[field]
     return [dict(row) for row in rows]
 
 
 def matching(pattern: str, names: Iterable[str], what: str) -> set[str]:
-    """Return the names that a pattern such as `gpu-0*` matches; one that is written in full is itself.
+    """Return the name equal to a pattern, else all names that match it, such as `gpu-0*`.
 
     Raises
     ------
     OptionError
         If there is none.
     """
-    there = dict.fromkeys(names)
-    found = {pattern} if pattern in there else set(fnmatch.filter(there, pattern))
-    if not found:
-        raise OptionError(f"there is no {what} {shown(pattern)}; there are: {listed(list(there))}")
-    return found
+    known = dict.fromkeys(names)
+    matches = {pattern} if pattern in known else set(fnmatch.filter(known, pattern))
+    if not matches:
+        raise OptionError(f"there is no {what} {shown(pattern)}; there are: {listed(list(known))}")
+    return matches
 
 
 def times(text: str) -> tuple[int, str]:
-    """Return number and name of `2xh100`; without a number it is 1.
+    """Return the count and the name in a text such as `2xh100`; the count defaults to 1.
 
     Raises
     ------
     OptionError
         If the number is 0.
     """
-    found = _TIMES.fullmatch(text)
-    assert found is not None
-    count = int(found[1] or 1)
+    match = _TIMES.fullmatch(text)
+    assert match is not None
+    count = int(match[1] or 1)
     if not count:
-        raise OptionError(f"{shown(text)} adds nothing; write a number above 0, such as 2x{found[2]}")
-    return count, found[2]
+        raise OptionError(f"{shown(text)} adds nothing; write a number above 0, such as 2x{match[2]}")
+    return count, match[2]
 
 
 def fresh_names(count: int, like: str, taken: Iterable[str]) -> list[str]:
-    """Return names after an existing one that nobody has."""
+    """Return unused names derived from an existing one, such as `gpu-added-1`."""
     known, made, number = set(taken), list[str](), 0
     while len(made) < count:
         number += 1
@@ -112,7 +112,7 @@ def fresh_names(count: int, like: str, taken: Iterable[str]) -> list[str]:
 
 
 def amount(text: str, now: float | None) -> float | None:
-    """Return a new amount: `32`, or `+8`, `-4` and `-20%` from what is now; `none` is no limit.
+    """Return the amount in a text: absolute (`32`), relative to the current one (`+8`, `-20%`), or `none`.
 
     Raises
     ------
@@ -121,10 +121,10 @@ def amount(text: str, now: float | None) -> float | None:
     """
     if text == "none":
         return None
-    found = _AMOUNT.fullmatch(text)
-    if found is None:
+    match = _AMOUNT.fullmatch(text)
+    if match is None:
         raise OptionError(f"{shown(text)} is no amount; write 32, +8, -4, -20% or none")
-    sign, number, of_now = found[1], float(found[2]), bool(found[3])
+    sign, number, of_now = match[1], float(match[2]), bool(match[3])
     if not sign and not of_now:
         return number
     if now is None:
@@ -137,7 +137,7 @@ def amount(text: str, now: float | None) -> float | None:
 
 
 def named_amount(text: str) -> tuple[str, str]:
-    """Return name and amount of `NAME:AMOUNT`.
+    """Return the name and the amount in a text `NAME:AMOUNT`.
 
     Raises
     ------
@@ -152,14 +152,14 @@ def named_amount(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Change:
-    """One job, or stage, that becomes different.
+    """A job or stage that differs between two plans.
 
     Attributes
     ----------
     action
-        What is to be done, such as `start`, `move` or `stop`.
+        Action to take, such as `start`, `move` or `stop`.
     before, after
-        Where or on what it runs; empty if it does not.
+        Where or on what it runs; empty if it does not run.
     """
 
     name: str
@@ -170,7 +170,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Amount:
-    """An amount that is in use before and after, such as GPUs or USD per hour; `total` is what there is."""
+    """An amount in use before and after a change, such as GPUs or USD per hour; `total` is the capacity."""
 
     name: str
     before: float
@@ -179,28 +179,28 @@ class Amount:
 
     @property
     def differs(self) -> bool:
-        """Whether it becomes different by more than rounding."""
+        """Whether the amounts differ by more than the rounding tolerance."""
         return not agree(self.before, self.after)
 
 
 @dataclass(frozen=True)
 class Changes:
-    """All that becomes different.
+    """All differences between two plans.
 
     Attributes
     ----------
     unit
-        What the changes are of, such as `job`.
+        Noun for the entries compared, such as `job`.
     changes
-        The jobs or stages that become different.
+        The jobs or stages that differ.
     stay, wait
-        How many stay as they are, and how many run neither before nor after.
+        Numbers of entries that stay unchanged, and that run neither before nor after.
     amounts
-        Totals, whether they become different or not; the one that matters most first.
+        Totals, changed or not, the most important first.
     places
-        Servers whose use of the leading resource becomes different.
+        Servers whose use of the leading resource changes.
     place
-        What these amounts are of, such as `gpu on server`.
+        Title of these amounts, such as `gpu on server`.
     """
 
     unit: str
@@ -212,35 +212,35 @@ class Changes:
     place: str = ""
 
     def headline(self) -> str:
-        """Return the answer in a sentence."""
+        """Return the numbers of jobs or stages by action, as a sentence."""
         counts = Counter(change.action for change in self.changes) + Counter(stay=self.stay, wait=self.wait)
         first, *others = sorted(counts.items(), key=lambda item: ORDER.index(item[0]))
         parts = [f"{counted(first[1], self.unit)} {_of(*first)}"]
         return ", ".join([*parts, *(f"{count:,} {_of(action, count)}" for action, count in others)])
 
     def sentences(self) -> Iterator[str]:
-        """Yield a line for each total."""
+        """Yield a line of text for each total."""
         for amount in self.amounts:
             of = "" if amount.total is None else f" of {short(amount.total)}"
             before = f"{short(amount.before)} → " if amount.differs else ""
             yield f"{amount.name}: {before}{short(amount.after)}{of}"
 
     def answer(self) -> str:
-        """Return the headline and the first total as a sentence."""
+        """Return the headline and the first total as one sentence."""
         return f"{'; '.join([self.headline(), *itertools.islice(self.sentences(), 1)])}."
 
     def as_data(self) -> dict[str, Any]:
-        """Return all of it as plain data."""
+        """Return the changes as plain data for JSON."""
         return asdict(self)
 
 
 def is_choice(resource: str) -> bool:
-    """Return whether a resource stands for a choice of servers: importers name those in words."""
+    """Return whether a resource models a choice of servers, which importers name with several words."""
     return " " in resource
 
 
 def leading(resources: Iterable[str]) -> str:
-    """Return the resource that matters most: GPUs by any of their names, else the first one."""
+    """Return the leading resource: GPUs under any of their names, else the first resource."""
 
     def rank(name: str) -> tuple[bool, bool, bool]:
         return is_choice(name), "gpu" not in name.lower(), "mig" not in name.lower()
@@ -249,7 +249,7 @@ def leading(resources: Iterable[str]) -> str:
 
 
 ORDER = ("start", "move", "change", "stop", "stay", "wait")
-"""In which a headline counts what jobs do."""
+"""Order of the actions in a headline."""
 CHANGE_COLUMNS: tuple[TextColumn[Change], ...] = (
     ("name", False, lambda change: change.name),
     ("action", False, lambda change: change.action),
@@ -259,7 +259,7 @@ CHANGE_COLUMNS: tuple[TextColumn[Change], ...] = (
 
 
 def place_columns(what: str) -> list[TextColumn[Amount]]:
-    """Return the columns of the table of places."""
+    """Return the columns of the table of amounts by place, such as GPUs in use on each server."""
     return [
         (what, False, lambda amount: amount.name),
         ("before", True, lambda amount: figure(amount.before)),
@@ -269,23 +269,23 @@ def place_columns(what: str) -> list[TextColumn[Amount]]:
 
 
 def _of(action: str, count: int) -> str:
-    """Return what so many do, as a verb."""
+    """Return an action as a verb in the singular or plural, such as `moves` or `move`."""
     return f"{action}s" if count == 1 else action
 
 
 def changed(before: Mapping[str, str], after: Mapping[str, str], move: str) -> tuple[list[Change], int]:
-    """Return the changes of entries that are told by where they run, and how many stay.
+    """Return the changes between two mappings of names to places, and the number of unchanged entries.
 
     Parameters
     ----------
     before, after
-        Name → where it runs, of those that do.
+        Place of each running entry by name.
     move
-        The action of one that runs before and after, but elsewhere.
+        Action of an entry that runs before and after, but elsewhere.
     """
-    found = []
+    changes = []
     for name in dict.fromkeys((*before, *after)):
         old, new = before.get(name, ""), after.get(name, "")
         if old != new:
-            found.append(Change(name, move if old and new else "start" if new else "stop", old, new))
-    return found, len(before.keys() & after.keys()) - sum(bool(c.before and c.after) for c in found)
+            changes.append(Change(name, move if old and new else "start" if new else "stop", old, new))
+    return changes, len(before.keys() & after.keys()) - sum(bool(c.before and c.after) for c in changes)

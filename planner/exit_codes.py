@@ -1,4 +1,4 @@
-"""What the command line's exit codes mean, and which one is the worst."""
+"""Exit codes of the command line, and their order of severity."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ SEVERITY = (
     FAILED,
     INTERRUPTED,
 )
-"""From harmless to grave; several files end with the gravest."""
+"""Exit codes in ascending severity; a run over several files ends with the most severe one."""
 
 
 def worst(codes: Iterable[int]) -> int:
-    """Return the gravest exit code."""
+    """Return the most severe exit code."""
     return max(codes, key=SEVERITY.index, default=SOLVED)
 
 
 def code_of_error(error: ClusterplanError) -> int:
-    """Return the exit code that goes with an error."""
+    """Return the exit code for an error."""
     if isinstance(error, InstanceError):
         return BAD_INSTANCE
     if isinstance(error, RefusedError):
@@ -51,7 +51,7 @@ def code_of_error(error: ClusterplanError) -> int:
 
 
 def code_of_frontier(frontier: AnyFrontier) -> int:
-    """Return the exit code that goes with a frontier."""
+    """Return the exit code for a frontier."""
     if frontier.status == "infeasible":
         return INFEASIBLE
     if frontier.limit == "interrupt":
@@ -62,7 +62,7 @@ def code_of_frontier(frontier: AnyFrontier) -> int:
 
 
 def code_of_result(result: Result) -> int:
-    """Return the exit code that goes with a result."""
+    """Return the exit code for a result."""
     if result.status == "error":
         return FAILED
     if result.status == "infeasible":
@@ -76,7 +76,7 @@ def code_of_result(result: Result) -> int:
 
 
 def code_of_verification(verification: Verification, accept_claimed: bool = False) -> int:
-    """Return the exit code that goes with a verification."""
+    """Return the exit code for a verification."""
     if not verification.ok:
         return NOT_VERIFIED
     return SOLVED if verification.complete or accept_claimed else CLAIMED

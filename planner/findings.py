@@ -1,4 +1,4 @@
-"""Findings of a verification: what was derived again, what is only claimed, and what is false.
+"""Findings of a verification: what was recomputed and agrees, what is only claimed, and what is false.
 
 A verification has three answers. Everything that is claimed was derived again (`complete`); nothing is
 false, but something is only claimed (`ok` alone); or something is false. `FrontierCheck` is the part of
@@ -30,11 +30,11 @@ TITLES = {
     "stated": "stated, not checked",
 }
 HOLDS = "every constraint holds"
-"""How what is confirmed of a plan, or of those of a frontier, begins."""
+"""Beginning of the line that confirms a plan, or the plans of a frontier."""
 
 
 def _first_of(lines: Sequence[str]) -> Sequence[str]:
-    """Return of many faults the first hundred, and how many more there are."""
+    """Return at most the first hundred faults, and a line with the number of the others."""
     more = len(lines) - MOST_FAULTS
     return lines if more <= 1 else (*lines[:MOST_FAULTS], f"… and {more:,} more faults")
 
@@ -73,7 +73,7 @@ class Verification(Model):
 
     @property
     def verdict(self) -> str:
-        """The answer in a few words."""
+        """The outcome of the verification in a few words."""
         if not self.ok:
             return "VERIFICATION FAILED"
         within = f"; {self.within}" if self.within else ""
@@ -85,17 +85,17 @@ class Verification(Model):
         return f"{checked}ONLY CLAIMED: {'; '.join(self.claimed[:2])}{more}{within}"
 
     def lines(self) -> list[str]:
-        """Return the findings, a line each with its title."""
+        """Return the findings as lines of text, each with its category."""
         return [f"{title}: {line}" for name, title in TITLES.items() for line in getattr(self, name)]
 
     def _repr_html_(self) -> str:
-        """Return the summary that a notebook shows."""
+        """Return the HTML summary shown in notebooks."""
         return card(f"{self.instance}: {self.verdict}", (), (), [(line,) for line in self.lines()])
 
 
 @dataclass
 class Findings:
-    """What a check has found so far; see `Verification`."""
+    """Findings collected during a check; see `Verification`."""
 
     faults: list[str] = field(default_factory=list)
     confirmed: list[str] = field(default_factory=list)
@@ -104,9 +104,9 @@ class Findings:
     within: str | None = None
 
     def other_words(self, what: str, versions: Mapping[str, str]) -> None:
-        """Note that sentences of ours are not the ones derived here.
+        """Record that stored text written by this package differs from the text derived here.
 
-        What this very version has written is false then; another version may have had other words.
+        It is a fault if this version wrote the text, and only a claim if another version did.
         """
         wrote, here = (v.get("clusterplan") for v in (versions, library_versions()))
         if wrote == here:
@@ -115,7 +115,7 @@ class Findings:
             self.claimed.append(f"{what}; version {wrote!r} wrote it, and this is {here!r}")
 
     def verification(self, instance: str) -> Verification:
-        """Return the answer; where something is false, nothing else is worth saying."""
+        """Return the verification; if there are faults, it lists nothing else."""
         ok = not self.faults
         return Verification(
             instance=instance,
@@ -130,7 +130,7 @@ class Findings:
 
 
 def head_faults(instance: Instance, stored: Result | AnyFrontier, what: str) -> Iterator[str]:
-    """Check that a result or frontier is of this very instance."""
+    """Yield faults if a stored result or frontier does not match the instance's hash and name."""
     if stored.instance_sha256 != instance.sha256():
         yield f"instance_sha256 does not agree: the {what} is of another instance, or it was changed since"
     if stored.instance != instance.name:
@@ -138,23 +138,23 @@ def head_faults(instance: Instance, stored: Result | AnyFrontier, what: str) -> 
 
 
 def stated_facts(stored: Result | AnyFrontier, facts: Sequence[str], run: str) -> Iterator[str]:
-    """Yield the parts of a result or frontier that are no claim about the instance."""
+    """Yield the parts of a result or frontier that are not claims about the instance."""
     yield ", ".join(name for name in facts if getattr(stored, name, None) not in (None, 0.0, {}, ()))
     if stored.limit != "none":
         yield f"that a {stored.limit} limit ended the {run}"
 
 
 def refused(instance: str, *faults: str) -> Verification:
-    """Return the answer for a result that is not even worth checking."""
+    """Return a failed verification with these faults, without further checks."""
     return Findings(faults=list(faults)).verification(instance)
 
 
 FACTS = ("options", "versions", "runtime_s", "assumptions")
-"""What a frontier says of the run, or in free text."""
+"""Fields of a frontier about the run, or with free text."""
 
 
 def frontier_faults(instance: Instance, frontier: AnyFrontier) -> Iterator[str]:
-    """Check that a frontier is of this very instance, and that its status goes with its points."""
+    """Yield faults if a frontier is of another instance, or its status contradicts its points."""
     yield from head_faults(instance, frontier, "frontier")
     if frontier.status == "complete" and not frontier.points:
         yield "status is stored as complete, without points"
@@ -166,49 +166,49 @@ def frontier_faults(instance: Instance, frontier: AnyFrontier) -> Iterator[str]:
         yield f"diagnosis says why there is no plan; the status is {frontier.status}"
 
 
-def note_extent(found: Findings, frontier: AnyFrontier, most: str, default: float) -> None:
-    """Note an error that is not certified as claimed, and the meaning of `complete` or `infeasible`.
+def note_extent(findings: Findings, frontier: AnyFrontier, most: str, default: float) -> None:
+    """Record an uncertified error as a claim, and what `complete` or `infeasible` means for this frontier.
 
     Parameters
     ----------
     most
-        Words for the dearest plans that were looked for, where that is less than the instance allows.
+        Text for the cost limit of the search, where it is tighter than the instance's; else empty.
     default
-        An error up to this one needs no mention.
+        Largest error that is not mentioned.
     """
     error = frontier.error
     if frontier.status == "infeasible" and most:
-        found.within = f"infeasible means no plan{most} here"
+        findings.within = f"infeasible means no plan{most} here"
     if frontier.status != "complete":
         return
     if frontier.certified_error is None or frontier.certified_error > error:
-        found.claimed.append(f"that no plan{most} beats the points by more than {error:g}")
-    told = [f"an error of at most {error:g}"] if error > default else []
-    told += [f"all plans{most}"] if most else []
-    if told:
-        found.within = f"complete means {' for '.join(told)} here"
+        findings.claimed.append(f"that no plan{most} beats the points by more than {error:g}")
+    conditions = [f"an error of at most {error:g}"] if error > default else []
+    conditions += [f"all plans{most}"] if most else []
+    if conditions:
+        findings.within = f"complete means {' for '.join(conditions)} here"
 
 
 def stated(frontier: AnyFrontier) -> Iterator[str]:
-    """Yield the parts of a frontier that are no claim about the instance."""
+    """Yield the parts of a frontier that are not claims about the instance."""
     yield from stated_facts(frontier, FACTS, "search")
     if frontier.status == "partial":
         yield "that better points may be missing"
 
 
 class FrontierCheck(ABC):
-    """The check of a frontier against its instance: every plan, every figure, and the error that it proves.
+    """Verification of a frontier against its instance: plans, figures and certified error.
 
     Attributes
     ----------
     default_error
-        An error up to this one needs no mention.
+        Largest error that is not mentioned.
     most
-        Words for the dearest plans that were looked for; empty where all were.
+        Text for the range of the search, such as a cost limit; empty if it is unlimited.
     narrower
-        The same words where that is less than the instance allows.
+        The same text if the range is narrower than the instance allows; else empty.
     shared
-        How far the check took tables from the methods, in a sentence; None if not at all.
+        Sentence on the tables that the check shares with the solvers; None if there are none.
     """
 
     default_error: float
@@ -220,41 +220,41 @@ class FrontierCheck(ABC):
 
     @abstractmethod
     def faults(self) -> Iterator[str]:
-        """Yield what is wrong beside the head."""
+        """Yield faults other than those of the instance's hash and name and of the status."""
 
     @abstractmethod
-    def check_infeasible(self, found: Findings) -> None:
-        """Check that no plan exists, and why."""
+    def check_infeasible(self, findings: Findings) -> None:
+        """Check the claim that no plan exists, and its diagnosis."""
 
     def claimed(self) -> Iterator[str]:
-        """Yield the claims that only the solver makes."""
+        """Yield the claims of the solver that the check does not confirm."""
         return iter(())
 
     def given(self) -> Iterator[str]:
-        """Yield what was given beside the instance."""
+        """Yield inputs of the search that are not part of the instance, such as prices."""
         return iter(())
 
     def verification(self) -> Verification:
-        """Return the answer."""
-        found, frontier = Findings(), self.frontier
-        found.faults += [*frontier_faults(self.instance, frontier), *self.faults()]
-        if frontier.status == "infeasible" and not found.faults:
-            self.check_infeasible(found)
-        if found.faults:
-            return found.verification(self.instance.name)
+        """Run all checks and return the verification."""
+        findings, frontier = Findings(), self.frontier
+        findings.faults += [*frontier_faults(self.instance, frontier), *self.faults()]
+        if frontier.status == "infeasible" and not findings.faults:
+            self.check_infeasible(findings)
+        if findings.faults:
+            return findings.verification(self.instance.name)
         error = frontier.certified_error
-        found.confirmed += [f"{HOLDS} for each of {len(frontier.points)} plans"] if frontier.points else []
-        found.confirmed += [] if self.shared is None else [self.shared]
+        findings.confirmed += [f"{HOLDS} for each of {len(frontier.points)} plans"] if frontier.points else []
+        findings.confirmed += [] if self.shared is None else [self.shared]
         if error is not None:
-            found.confirmed.append(f"no plan{self.most} beats the points by more than {error:g}")
-        note_extent(found, frontier, self.narrower, self.default_error)
-        found.claimed += self.claimed()
-        found.stated += [*self.given(), *stated(frontier)]
-        return found.verification(self.instance.name)
+            findings.confirmed.append(f"no plan{self.most} beats the points by more than {error:g}")
+        note_extent(findings, frontier, self.narrower, self.default_error)
+        findings.claimed += self.claimed()
+        findings.stated += [*self.given(), *stated(frontier)]
+        return findings.verification(self.instance.name)
 
 
 def order_faults(frontier: AnyFrontier) -> Iterator[str]:
-    """Check that every point is slower and cheaper than the one before."""
+    """Yield a fault for each point that is not slower and cheaper than the one before."""
     figures = [(getattr(point, frontier.slow), getattr(point, frontier.dear)) for point in frontier.points]
     for index, (a, b) in enumerate(itertools.pairwise(figures)):
         if not (a[0] < b[0] and a[1] > b[1]):
@@ -262,6 +262,6 @@ def order_faults(frontier: AnyFrontier) -> Iterator[str]:
 
 
 def altered(place: str, stored: float, derived: float, words: str = "recomputed it is") -> Iterator[str]:
-    """Compare a stored figure with the derived one."""
+    """Yield a fault if a stored figure differs from the derived one."""
     if not agree(stored, derived):
         yield f"{place} is stored as {stored:.10g}; {words} {derived:.10g}"

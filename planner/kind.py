@@ -1,4 +1,4 @@
-"""The record by which a kind of problem registers how its plans are shown, and its trade-off if any."""
+"""Registration record of a problem kind: output of its plans, and its frontier if it has one."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def _nothing(*_: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class PlanFormat:
-    """A form that a cluster manager reads.
+    """An export format of plans for a cluster manager.
 
     Attributes
     ----------
     lines
-        Of an instance and the entries that are to be carried out.
+        Returns the exported lines, given an instance and the entries to carry out.
     notes
-        What the lines cannot say.
+        Returns notes on what the format cannot express.
     comment
-        How a line begins that is none; None where the form has no place for one.
+        Prefix of comment lines; None if the format has no comments.
     whole
-        Whether it is given every entry of the plan: also who waits, stops, or keeps running.
+        Whether it gets all entries of the plan, including jobs that wait, stop or keep running.
     """
 
     lines: Callable[[Any, Sequence[Any]], Iterator[str]]
@@ -42,16 +42,16 @@ class PlanFormat:
 
 @dataclass(frozen=True)
 class Sentences:
-    """What is said of a frontier below the table of its points.
+    """Footnotes of a frontier's table of points.
 
     Attributes
     ----------
     none
-        That there is no plan.
+        Note that no plan exists.
     uncertified, certified
-        What the certified error means, where there is none and where there is one.
+        Meaning of the certified error, if there is none and if there is one.
     about
-        What else.
+        Further notes.
     """
 
     none: str
@@ -62,22 +62,22 @@ class Sentences:
 
 @dataclass(frozen=True)
 class FrontierKind:
-    """The trade-off of one kind.
+    """The frontier of one problem kind: its search, check, page and table.
 
     Attributes
     ----------
     model
-        What is stored of it.
+        Model of a stored frontier.
     find
-        Of an instance, options, the error, the dearest cost, and settings.
+        Searches the frontier, given an instance, options, error, cost limit and settings.
     check, page
-        The check of a frontier, which knows the default error too; its page, with results of other solvers.
+        Classes of its verification, with the default error, and of its page.
     columns, sentences
-        Of the table for people, and the lines below it.
+        Return the columns of the text table, and its footnotes.
     settings
-        Names of the settings, and what to call one.
+        Names of the settings, each with its noun in messages.
     baselines
-        Names of quick solvers that the page shows beside it; none if it shows none.
+        Names of fast solvers whose plans the page compares with the frontier; may be empty.
     """
 
     model: type[AnyFrontier]
@@ -92,14 +92,14 @@ class FrontierKind:
 
 @dataclass(frozen=True)
 class ComparisonKind:
-    """What a comparison says of the plans of one kind beside their objectives.
+    """Measures and advice of one problem kind in a comparison of solvers.
 
     Attributes
     ----------
     measures
-        Of an instance and a plan that obeys its constraints.
+        Returns the measures of a feasible plan of an instance.
     advice
-        Of the rows of one instance: which solver to use, and why; nothing where that cannot be said.
+        Returns which solver to use, and why, given the rows of one instance; may be empty.
     """
 
     measures: Callable[[Any, Sequence[Any]], Measures]
@@ -108,39 +108,39 @@ class ComparisonKind:
 
 @dataclass(frozen=True)
 class PlannerKind:
-    """How plans of one kind are shown to people and written for programs.
+    """Output, export and comparison of the plans of one problem kind.
 
     Attributes
     ----------
     title
-        What is decided, over every page.
+        Title of the decision problem on every page.
     columns
-        Of the table of these entries of a plan.
+        Returns the columns of the text table of a plan's entries.
     as_data
         The plan as plain data, as `export-plan` writes it.
     page, template
-        Returns the context of the template that makes the page.
+        Function that returns the context of the page, and its template.
     notes
-        What else a plan says, a line each; of a result, and how many rows its table shows.
+        Returns remarks on a plan as lines, given a result and the number of rows shown.
     left_out
-        Jobs that a plan leaves out, with the reason.
+        Returns the jobs that a plan leaves out, with the reasons.
     formats, to_carry_out, actions
-        Forms of cluster managers by name; which entries they hold, all or those that change something; and
-        what has to be done beside them.
+        Export formats by name; selection of the entries to export, all or only changes; and remarks on
+        actions to take besides.
     rows_of_plan, entries_of_row
-        Which list of the document has entries of the plan for each of its rows, and how many at most.
+        List field of the document whose rows have plan entries, and the most entries of a row.
     answer
-        What a plan does, in a sentence; by default what it changes now.
+        Returns a one-sentence summary of a plan; by default of its changes to the current state.
     lead
-        Of an instance and a result with a plan, how its page begins; by default the answer.
+        Returns the first sentences of the page, given an instance and a result; by default the answer.
     changes
-        What becomes different between two plans, or what runs now and a plan; None if nothing says that.
+        Returns the differences between two plans, or from the current state; None if not supported.
     what_if
-        Of an instance, the changes that a scenario may make, by name.
+        Returns the possible scenario changes of an instance, by name.
     frontier
-        Its trade-off, if it has one.
+        The kind's frontier, if it has one.
     comparison
-        What a comparison says of its plans beside their objectives, if anything.
+        The kind's measures and advice in comparisons, if any.
     """
 
     title: str
@@ -163,7 +163,7 @@ class PlannerKind:
     comparison: ComparisonKind | None = None
 
     def answer_of(self, instance: Any, plan: Sequence[Any]) -> str:
-        """Return what a plan does, in a sentence; nothing where that is not known."""
+        """Return a one-sentence summary of a plan; empty if the kind has none."""
         if self.answer is not None:
             return self.answer(instance, plan)
         return self.changes(instance, None, plan).answer() if self.changes is not None else ""

@@ -37,12 +37,12 @@ class VisibleStream:
         self.styled = stream
 
     def write(self, text: str) -> int:
-        """Write text, made visible."""
+        """Write text with unprintable characters escaped."""
         self.styled.write(visible(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write lines, made visible."""
+        """Write lines with unprintable characters escaped."""
         for line in lines:
             self.write(line)
 
@@ -69,20 +69,20 @@ def visible_output() -> Iterator[None]:
 
 
 def below(stream: Any) -> TextIO:
-    """Return the stream below a `VisibleStream`; any other stream as it is."""
-    found: TextIO = stream.styled if isinstance(stream, VisibleStream) else stream
-    return found
+    """Return the stream wrapped by a `VisibleStream`, or the stream itself if it is not wrapped."""
+    unwrapped: TextIO = stream.styled if isinstance(stream, VisibleStream) else stream
+    return unwrapped
 
 
 def say(text: str) -> None:
-    """Print a line for people on stderr."""
+    """Print a line of text on stderr."""
     print(text, file=sys.stderr)
 
 
 def write_all(folder: Path, texts: Mapping[str, str]) -> list[Path]:
-    """Write texts to files of these names in a folder, which is made if it is missing; return their paths.
+    """Write texts to files in a folder, created if missing, and return their paths.
 
-    A name that ends in ``.gz`` is packed.
+    Files whose names end in ``.gz`` are compressed.
 
     Control characters are written as escapes, since files are also shown in terminals; not in pages, whose
     content policy counts every character of their scripts.
@@ -102,7 +102,7 @@ def write_all(folder: Path, texts: Mapping[str, str]) -> list[Path]:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a text as it is to a file, whose folder is made if it is missing.
+    """Write text unchanged to a file, and create its folder if missing.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _write_bytes(path: Path, raw: bytes) -> None:
-    """Write a file, whose folder is made if it is missing.
+    """Write a file, atomically where possible, and create its folder if missing.
 
     Raises
     ------
@@ -143,13 +143,13 @@ def _write_bytes(path: Path, raw: bytes) -> None:
 
 MOST_ROWS = 40
 MOST_NAMED = 20
-"""Lines of one sort that are written out."""
+"""Largest number of similar lines that are printed."""
 
 PointT = TypeVar("PointT")
 
 
 def thinned(points: Sequence[PointT], figures: Callable[[PointT], tuple[float, float]]) -> list[PointT]:
-    """Return at most `MOST_ROWS` points, evenly along the curve as it looks on logarithmic axes.
+    """Return at most `MOST_ROWS` points, spaced evenly along the curve on logarithmic axes.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def thinned(points: Sequence[PointT], figures: Callable[[PointT], tuple[float, f
 
 
 def some_lines(lines: Sequence[str], more: str) -> Iterator[str]:
-    """Yield the first lines, and how many more there are, in words with a place for the number."""
+    """Yield the first `MOST_NAMED` lines, and a line with the number of the others."""
     yield from lines[:MOST_NAMED]
     if len(lines) > MOST_NAMED:
         yield more.format(len(lines) - MOST_NAMED)

@@ -1,4 +1,4 @@
-"""The frontier of an instance: of cost against throughput, or of completion time against hourly cost."""
+"""The library call `pareto`: the Pareto frontier of an instance under two objectives."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pareto(
     least: float | None = None,
     most: float | None = None,
 ) -> AnyFrontier:
-    """Return every plan that no other beats in two aims at once, and prove that none is missing.
+    """Return the Pareto frontier of an instance under two objectives, with its certified error.
 
     Staging: cost against throughput. The instance's floor, limits, memory and budgets hold for every point;
     its objective plays no part. Allocation: mean completion time of the jobs against the hourly cost of the
@@ -50,7 +50,7 @@ def pareto(
         more, and no plan for the cluster has a mean completion time below 1 − ε times the point's. Scheduling
         (0.1): the same of sizes. 0 asks for every breakpoint.
     most_usd
-        Look for nothing dearer, in USD, or for allocation in USD per hour. By default staging stops at the
+        Largest cost considered, in USD, or for allocation in USD per hour. By default staging stops at the
         instance's cost limit; where units are unlimited and there is no budget, at ten times the cost of the
         cheapest plan. Allocation stops where every job is as fast as it can be.
     mix
@@ -59,8 +59,8 @@ def pareto(
     prices
         Allocation, scheduling: USD per hour of one unit, by resource; they go before those of the instance.
     resource, least, most
-        Scheduling: of which resource there shall be more or less, and from how many to how many units; by
-        default from half of what there is to twice as much.
+        Scheduling: the resource whose amount varies, and its smallest and largest amount; by default from
+        half of the current amount to twice as much.
 
     Raises
     ------
@@ -91,14 +91,14 @@ def pareto(
 
 
 def _setting(name: str) -> str:
-    """Say which kinds a setting is for."""
+    """Return a text on which kinds support a setting."""
     able = {kind: traded.settings[name] for kind, traded in TRADED.items() if name in traded.settings}
     (what,) = set(able.values())
     return f"{what} is for {_listed(able)} instances"
 
 
 def shown(frontier: AnyFrontier) -> tuple[Table, list[str]]:
-    """Return the points as a table for people, thinned where they are many, and lines about the whole."""
+    """Return the points as a text table, thinned if there are many, and its footnotes."""
     traded = TRADED[frontier.kind]
     points = thinned(frontier.points, lambda p: (getattr(p, frontier.slow), getattr(p, frontier.dear)))
     return table_of(traded.columns(frontier), points), list(
@@ -106,22 +106,22 @@ def shown(frontier: AnyFrontier) -> tuple[Table, list[str]]:
     )
 
 
-def _lines(frontier: AnyFrontier, shown_points: int, said: Sentences) -> Iterator[str]:
+def _lines(frontier: AnyFrontier, shown_points: int, notes: Sentences) -> Iterator[str]:
     total = len(frontier.points)
     if shown_points < total:
         yield f"{shown_points} of {total} points are shown; --output DIR writes all, with their plans"
     if frontier.status == "infeasible":
-        yield said.none
+        yield notes.none
         if frontier.diagnosis is not None:
             yield from frontier.diagnosis.reasons
             yield from (f"remedy: {remedy}" for remedy in frontier.diagnosis.remedies)
-    yield from said.about
+    yield from notes.about
     if frontier.status == "infeasible":
         return
     if frontier.status == "partial":
         stopped = "" if frontier.limit == "none" else f"stopped by the {frontier.limit} limit; "
         yield f"{stopped}the points are plans, but better ones may be missing"
-    yield said.uncertified if frontier.certified_error is None else said.certified
+    yield notes.uncertified if frontier.certified_error is None else notes.certified
 
 
 def _listed(kinds: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Pages, plots and exported text of verified results and frontiers, as library calls.
+"""Library calls that return pages, plots and exported plans of verified results and frontiers.
 
 Plans are exported as JSON, options of Slurm, node affinity of Kubernetes, or scripts. Only a plan that
 passes `verify` is written. Names come from untrusted documents: they are quoted where the format can
@@ -29,9 +29,9 @@ from .stored_results import is_frontier, of_instance, parse_result, verify_front
 from .verification import verify
 
 NAMED = 6
-"""So many jobs are named that are left out for the same reason."""
+"""Most jobs named that are left out for the same reason."""
 HEAD = ("instance", "kind", "instance_sha256", "plan_sha256", "status")
-"""What stands at the head of a plan as JSON."""
+"""Fields at the head of a plan exported as JSON."""
 
 
 def verified_result(
@@ -44,15 +44,15 @@ def verified_result(
     InstanceError
         If there is not exactly one result of the instance.
     """
-    found = of_instance(instance, stored)
-    if len(found) != 1:
-        raise fail(source, f"has {len(found)} results of the instance; give a file with one")
-    if is_frontier(found[0]):
+    results = of_instance(instance, stored)
+    if len(results) != 1:
+        raise fail(source, f"has {len(results)} results of the instance; give a file with one")
+    if is_frontier(results[0]):
         raise fail(source, "is a frontier, which has many plans; give the result of one solve")
-    verification = verify_stored(instance, found[0], source)
+    verification = verify_stored(instance, results[0], source)
     if not verification.ok:
         return None, verification
-    return parse_result(found[0], source), verification
+    return parse_result(results[0], source), verification
 
 
 def plan_text(
@@ -62,19 +62,18 @@ def plan_text(
     every: bool = False,
     checked: Verification | None = None,
 ) -> str:
-    """Return a verified plan as text.
+    """Return a plan as text in an export format.
 
     Parameters
     ----------
     instance, result
-        What was solved, and its result with a plan.
+        The instance, and its result with a plan.
     format
-        `json`, or one of the forms that the kind has.
+        `json`, or one of the kind's export formats.
     every
-        Where jobs run already, other forms than `json` hold those to start and to move; with this every job
-        that is placed.
+        Whether formats other than `json` contain every placed job, not only those to start or to move.
     checked
-        What the check of the result found; what is only claimed is said where the form has a place for it.
+        Verification of the result; its unconfirmed claims are written where the format allows it.
 
     Raises
     ------
@@ -115,7 +114,7 @@ def _claims(checked: Verification | None) -> dict[str, Any]:
 
 
 def notes(instance: Instance, result: Result, format: str, every: bool = False) -> Iterator[str]:
-    """Yield notes beside the text of a plan: jobs that run on, stop, move, are left out or do not fit."""
+    """Yield notes on an exported plan: jobs that keep running, stop, move or are left out."""
     kind, plan = KINDS[instance.kind], result.plan or ()
     yield from kind.actions(instance, plan)
     written = kind.formats.get(format)
@@ -129,7 +128,7 @@ def notes(instance: Instance, result: Result, format: str, every: bool = False) 
 
 
 def _jobs(names: list[str]) -> str:
-    """Return a few names, with their number where there are several."""
+    """Return the names of a few jobs, with the number of jobs if there are several."""
     return names[0] if len(names) == 1 else f"{len(names):,} jobs ({listed(names, NAMED)})"
 
 
@@ -137,19 +136,19 @@ _TOKEN = re.compile(r"@([a-z0-9]+)(?:/([0-9.]+))?")
 
 
 def report(instance: Instance, found: Result | AnyFrontier, path: str | Path | None = None) -> str:
-    """Return the page of a result or frontier, one HTML file that opens without a network.
+    """Return the report of a result or frontier as one HTML page without external files.
 
     Parameters
     ----------
     instance, found
-        What was solved, and the answer; it is verified first.
+        The instance, and its result or frontier, which is verified first.
     path
         Where to write the page as well.
 
     Raises
     ------
     OptionError
-        If the answer is of another instance, does not pass the check, or the file cannot be written.
+        If it is of another instance, does not pass the check, or the file cannot be written.
     """
     if isinstance(found, Result):
         check_same(instance, found.instance_sha256, "the result")
@@ -177,12 +176,12 @@ def plot(instance: Instance, found: Result | AnyFrontier) -> dict[str, Figure]:
     Parameters
     ----------
     instance, found
-        What was solved, and the answer. A plan without a plot of its own has none here.
+        The instance, and its result or frontier; some plans have no plots.
 
     Raises
     ------
     OptionError
-        If the answer is of another instance.
+        If it is of another instance.
     """
     check_same(instance, found.instance_sha256, "the result")
     if isinstance(found, Result):
@@ -202,7 +201,7 @@ def _light_theme() -> dict[str, str]:
 
 
 def _coloured(value: Any, key: str, colours: dict[str, str]) -> Any:
-    """Return plain data with colours in place of their names; other texts may be names in an instance."""
+    """Return plot data with colour names replaced by colour values; other strings stay unchanged."""
     if isinstance(value, dict):
         return {name: _coloured(item, name, colours) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -218,17 +217,16 @@ def _coloured(value: Any, key: str, colours: dict[str, str]) -> Any:
 
 
 def export_plan(instance: Instance, result: Result, format: str = "json", every: bool = False) -> str:
-    """Return a plan as text for those who carry it out; it is verified first.
+    """Verify a plan and return it as text in an export format.
 
     Parameters
     ----------
     instance, result
-        What was solved, and its result with a plan.
+        The instance, and its result with a plan.
     format
-        `json`, or one of the forms that the kind has, as the command `export-plan` lists them.
+        `json`, or one of the kind's export formats, as the command `export-plan` lists them.
     every
-        Where jobs run already, other forms than `json` hold those to start and to move; with this every job
-        that is placed.
+        Whether formats other than `json` contain every placed job, not only those to start or to move.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How each kind of problem is told; a new kind is a folder and one line here."""
+"""Registry of the problem kinds' output; a new kind is a folder and one line here."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ KINDS: dict[str, PlannerKind] = {
     "scheduling": SCHEDULING,
 }
 TRADED = {name: kind.frontier for name, kind in KINDS.items() if kind.frontier is not None}
-"""The trade-offs of the kinds that have one."""
+"""The frontiers of the kinds that have one."""
 
 
 def formats() -> list[str]:
-    """Return the forms of all kinds in which plans are exported."""
+    """Return the names of the export formats of all kinds."""
     return ["json", *dict.fromkeys(name for kind in KINDS.values() for name in kind.formats)]

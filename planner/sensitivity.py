@@ -1,4 +1,4 @@
-"""Sensitivity analysis: an instance solved under scenarios, and at the ends of its uncertainty intervals.
+"""Sensitivity analysis by scenarios, and regret analysis at the ends of uncertainty intervals.
 
 Every scenario of a what-if question is solved and verified like any other instance.
 
@@ -40,14 +40,14 @@ ValueT = TypeVar("ValueT")
 
 @dataclass(frozen=True)
 class Scenario:
-    """One scenario; the one in which nothing changes is called `as it is`."""
+    """A solved scenario; the unchanged instance is the scenario `as it is`."""
 
     name: str
     instance: Instance
     result: Result
 
     def answer(self) -> str:
-        """Return what the plan does, in a sentence; why there is none, where there is none."""
+        """Return a one-sentence summary of the plan, or why there is no plan."""
         if self.result.plan is None:
             why = self.result.diagnosis.reasons[:1] if self.result.diagnosis else [self.result.message or ""]
             return ": ".join(filter(None, ["no plan", status_words(self.result.status, "none"), *why])) + "."
@@ -55,28 +55,28 @@ class Scenario:
 
     @property
     def first(self) -> ObjectiveRecord | None:
-        """What is known about the first objective."""
+        """The record of the first objective, if there is one."""
         return next(iter(self.result.objectives), None)
 
     def left_out(self) -> dict[str, str]:
-        """Return the jobs that the plan leaves out, with the reason."""
+        """Return the jobs that the plan leaves out, each with the reason."""
         return dict(KINDS[self.instance.kind].left_out(self.result.plan or ()))
 
     def rows(self) -> set[str]:
-        """Return the names of what plans have an entry for, such as jobs."""
+        """Return the names of the items that plans have entries for, such as jobs."""
         return {row.name for row in getattr(self.instance, KINDS[self.instance.kind].rows_of_plan)}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One objective of one scenario beside the same objective as it is.
+    """One objective of a scenario, compared with the same objective of the unchanged instance.
 
     Attributes
     ----------
     difference
-        Of the values of both plans; None where either has none.
+        Difference of the values of the two plans; None if either is unknown.
     least, most
-        Between which the difference of the best possible values is proven to lie; of the first objective.
+        Proven bounds on the difference of the optimal values; only for the first objective.
     """
 
     scenario: Scenario
@@ -87,7 +87,7 @@ class Row:
 
     @property
     def proven(self) -> str:
-        """Return the proven difference as text: a number, or two with what lies between."""
+        """Return the proven interval of the difference as text."""
         if self.least is None or self.most is None:
             return "–"
         low, high = signed(self.least), signed(self.most)
@@ -96,12 +96,12 @@ class Row:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """The scenarios that were solved, beside the instance as it is.
+    """The solved scenarios, and the unchanged instance as the baseline.
 
     Attributes
     ----------
     asked
-        How many scenarios were asked for; an interruption leaves some out.
+        Number of requested scenarios; an interruption leaves some out.
     """
 
     baseline: Scenario
@@ -131,9 +131,9 @@ class WhatIf:
             yield Row(scenario, record, known, least, most)
 
     def headline(self) -> str:
-        """Return the answer: the best scenario beside what there is.
+        """Return a sentence that compares the best scenario with the baseline.
 
-        Sums over other jobs do not compare: scenarios that have the same ones come first.
+        Scenarios with the baseline's jobs are preferred, since sums over other jobs are not comparable.
         """
         now, plans = self.baseline.first, [each for each in self.scenarios if _has_value(each.first)]
         if now is None or now.value is None:
@@ -146,19 +146,19 @@ class WhatIf:
         same = [each for each in plans if each.rows() == self.baseline.rows()]
         sign = 1 if now.sense == "max" else -1
         best = max(same or plans, key=lambda each: sign * _value(each))
-        told = f"{best.name}: {_beside(now, _value(best))}"
+        summary = f"{best.name}: {_beside(now, _value(best))}"
         rows = KINDS[self.baseline.instance.kind].rows_of_plan
         if not same:
-            return f"{told}; but its {rows} are others."
+            return f"{summary}; but its {rows} are others."
         if len(self.scenarios) == 1:
-            return f"{told}."
+            return f"{summary}."
         with_same = "" if len(same) == len(plans) else f" with the same {rows}"
         if not agree(_value(best), now.value) and sign * (_value(best) - now.value) > 0:
-            return f"The best scenario{with_same} is {told}."
-        return f"No scenario{with_same} is better than what there is; the best is {told}."
+            return f"The best scenario{with_same} is {summary}."
+        return f"No scenario{with_same} is better than what there is; the best is {summary}."
 
     def sentences(self) -> Iterator[str]:
-        """Yield what each scenario's plan does, and which jobs wait only there, or no more."""
+        """Yield lines on each scenario: its plan, and jobs left out only there or no longer."""
         before, known = self.baseline.left_out(), self.baseline.rows()
         for scenario in self.all():
             yield f"{scenario.name}: {scenario.answer()}"
@@ -178,11 +178,11 @@ class WhatIf:
             yield f"interrupted: {len(self.scenarios)} of {self.asked} scenarios were solved"
 
     def as_data(self) -> dict[str, Any]:
-        """Return all of it as plain data, with the results."""
-        found = []
+        """Return the results and the derived figures as plain data for JSON."""
+        scenarios = []
         for scenario in self.all():
             rows = [row for row in self._rows_of(scenario) if row.objective is not None]
-            found.append(
+            scenarios.append(
                 {
                     "scenario": scenario.name,
                     "answer": scenario.answer(),
@@ -199,14 +199,14 @@ class WhatIf:
                 }
             )
         head = {"instance": self.baseline.instance.name, "kind": self.baseline.instance.kind}
-        return {**head, "headline": self.headline(), "asked": self.asked, "scenarios": found}
+        return {**head, "headline": self.headline(), "asked": self.asked, "scenarios": scenarios}
 
     def to_json(self) -> str:
-        """Return all of it as one line of JSON."""
+        """Return the analysis as one line of JSON."""
         return json.dumps(self.as_data(), ensure_ascii=False, allow_nan=False)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each objective of each scenario."""
+        """Return a data frame with one row for each objective of each scenario."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -226,7 +226,7 @@ class WhatIf:
         )
 
     def __str__(self) -> str:
-        """Return the answer, and what each scenario does."""
+        """Return the headline and the lines on each scenario."""
         return "\n".join([self.headline(), *self.sentences()])
 
 
@@ -241,7 +241,7 @@ SCENARIO_COLUMNS: tuple[TextColumn[Row], ...] = (
     ("gap", True, lambda row: percent(row.objective.gap if row.objective else None)),
     ("certified bound", True, lambda row: figure(row.objective.certified_bound if row.objective else None)),
 )
-"""Of the table of a comparison of scenarios."""
+"""Columns of the table that compares scenarios."""
 
 
 def what_if(
@@ -251,25 +251,25 @@ def what_if(
     options: SolveOptions | None = None,
     during: Callable[[str], AbstractContextManager[Any]] = lambda _: nullcontext(),
 ) -> WhatIf:
-    """Solve an instance as it is and with the changes of each scenario.
+    """Solve an instance unchanged and with the changes of each scenario.
 
     Parameters
     ----------
     instance
         As for `solve`.
     scenarios
-        Such as `drain=gpu-003` or `drain=gpu-003,add=2xh100`; the kind of the instance says what there is.
+        Such as `drain=gpu-003` or `drain=gpu-003,add=2xh100`; the possible changes depend on the kind.
     solver, options
         As for `solve`; limits hold for each solve.
     during
-        Of the name of a scenario, what is to be entered while it is solved.
+        Returns a context manager that is entered while the named scenario is solved.
 
     Raises
     ------
     InstanceError
         If the file is missing or wrong.
     OptionError
-        If a scenario cannot be made; nothing is solved then.
+        If a scenario is invalid; nothing is solved then.
     """
     instance = instance_of(instance, "what_if")
     if isinstance(scenarios, str):
@@ -277,17 +277,17 @@ def what_if(
     known = KINDS[instance.kind].what_if(instance)
     made = {AS_IT_IS: instance}
     made |= {scenario: changed_instance(instance, scenario, known) for scenario in scenarios}
-    found: list[Scenario] = []
+    solved: list[Scenario] = []
     for name, changed in made.items():
         with during(name):
-            found.append(Scenario(name, changed, solve(changed, solver, options)))
-        if found[-1].result.limit == "interrupt":
+            solved.append(Scenario(name, changed, solve(changed, solver, options)))
+        if solved[-1].result.limit == "interrupt":
             break
-    return WhatIf(found[0], tuple(found[1:]), len(made) - 1)
+    return WhatIf(solved[0], tuple(solved[1:]), len(made) - 1)
 
 
 def _proven_difference(before: ObjectiveRecord, after: ObjectiveRecord) -> tuple[float | None, float | None]:
-    """Return between which numbers the difference of two optima lies; each is between value and bound."""
+    """Return bounds on the difference of two optimal values, each of which lies between value and bound."""
     figures = (before.value, before.bound, after.value, after.bound)
     if None in figures:
         return None, None
@@ -301,7 +301,7 @@ def signed(value: float | None) -> str:
 
 
 def _beside(now: ObjectiveRecord, value: float) -> str:
-    """Return a value beside what it is now, in words."""
+    """Return text that compares a value with the current one."""
     before, unit = _of(now.value), "" if now.unit == now.name else f" {now.unit}"
     if agree(value, before):
         return f"{now.name} {figure(value)}{unit}, as it is"
@@ -324,14 +324,14 @@ def _has_value(record: ObjectiveRecord | None) -> bool:
 
 
 def _of(value: ValueT | None) -> ValueT:
-    """Return what is known to be there."""
+    """Return a value that is known not to be None."""
     assert value is not None
     return value
 
 
 @dataclass(frozen=True)
 class End:
-    """The instance with all uncertain figures at one end, and its best plan."""
+    """An extreme scenario: all uncertain figures at one end of their intervals, and the best plan found."""
 
     name: str
     instance: Instance
@@ -339,11 +339,11 @@ class End:
 
     @property
     def first(self) -> ObjectiveRecord | None:
-        """What is known about the first objective."""
+        """The record of the first objective, if there is one."""
         return next(iter(self.result.objectives), None)
 
     def answer(self) -> str:
-        """Return what the plan of this end does, or that there is none."""
+        """Return a one-sentence summary of the plan, or the status if there is none."""
         if self.result.plan is None:
             return f"no plan: {status_words(self.result.status, 'none')}."
         return KINDS[self.instance.kind].answer_of(self.instance, self.result.plan)
@@ -351,20 +351,20 @@ class End:
 
 @dataclass(frozen=True)
 class Regret:
-    """A plan at an end.
+    """The regret of one plan in one extreme scenario.
 
     Attributes
     ----------
     plan, end
-        The end for which the plan was made, and the one at which it is valued.
+        The end for which the plan was made, and the end at which it is evaluated.
     value
-        The first objective there; None where the plan is not allowed.
+        First objective of the plan there; None if the plan is infeasible.
     broken
-        Why it is not allowed there.
+        The constraint that the plan violates there.
     least, most
-        Between which its regret is proven to lie, 0 or more; None where that is not known.
+        Proven bounds on the regret, at least 0; None if unknown.
     share
-        The most, of the value of the plan that was found for that end.
+        Upper bound on the regret, relative to the value of that end's own plan.
     """
 
     plan: str
@@ -377,7 +377,7 @@ class Regret:
 
     @property
     def proven(self) -> str:
-        """Return the regret as text: a number, or two with what lies between."""
+        """Return the proven interval of the regret as text."""
         if self.least is None or self.most is None:
             return "not allowed" if self.broken else "–"
         low, high = figure(self.least), figure(self.most)
@@ -386,12 +386,12 @@ class Regret:
 
 @dataclass(frozen=True)
 class Robust:
-    """The plans of all ends and their regrets.
+    """The plans of all extreme scenarios, and the regret of each plan in each scenario.
 
     Attributes
     ----------
     asked
-        How many ends there are; an interruption leaves some out.
+        Number of extreme scenarios; an interruption leaves some out.
     """
 
     instance: Instance
@@ -400,18 +400,18 @@ class Robust:
     asked: int = 3
 
     def worst(self, plan: str) -> float | None:
-        """Return the largest share that a plan may lose at any end; None where it is not allowed at one."""
+        """Return the largest relative regret of a plan at any end; None if it is infeasible at one."""
         shares = [one.share for one in self.regrets if one.plan == plan]
         known = [share for share in shares if share is not None]
         return max(known) if known and len(known) == len(shares) else None
 
     def best(self) -> str | None:
-        """Return the end whose plan loses least where it loses most; None if none is allowed everywhere."""
+        """Return the end whose plan has the least maximum regret; None if no plan is feasible everywhere."""
         known = {one.name: worst for one in self.ends if (worst := self.worst(one.name)) is not None}
         return min(known, key=lambda name: (known[name], name != "middle")) if known else None
 
     def headline(self) -> str:
-        """Return the answer in a sentence."""
+        """Return a sentence on the plan with the least maximum regret."""
         if len(self.ends) < self.asked:
             return f"Interrupted: {len(self.ends)} of {self.asked} ends were solved."
         plans = [end for end in self.ends if end.result.plan is not None]
@@ -428,7 +428,7 @@ class Robust:
         return f"{safest} It says: {answer}" if answer else safest
 
     def sentences(self) -> list[str]:
-        """Return what the plan of each end does, what is not allowed, and what lies outside measurements."""
+        """Return lines on each end's plan, infeasible plans, and intervals outside the measured range."""
         lines = [f"{end.name}: {end.answer()}" for end in self.ends]
         lines += [
             f"the plan of the {one.plan} end is not allowed at the {one.end} end: {one.broken}"
@@ -440,7 +440,7 @@ class Robust:
         return [*lines, f"{len(given)} intervals, {outside} of them outside what was measured"]
 
     def as_data(self) -> dict[str, Any]:
-        """Return all of it as plain data, with the results."""
+        """Return the results and the derived figures as plain data for JSON."""
         regrets = [
             {"plan": r.plan, "end": r.end, "value": r.value, "broken": r.broken}
             | {"regret_least": r.least, "regret_most": r.most, "share": r.share}
@@ -451,7 +451,7 @@ class Robust:
         return {**head, "safest": self.best(), "regrets": regrets, "ends": ends}
 
     def to_json(self) -> str:
-        """Return all of it as one line of JSON."""
+        """Return the analysis as one line of JSON."""
         return json.dumps(self.as_data(), ensure_ascii=False, allow_nan=False)
 
 
@@ -462,7 +462,7 @@ REGRET_COLUMNS: tuple[TextColumn[Regret], ...] = (
     ("regret", True, lambda one: one.proven),
     ("at most", True, lambda one: percent(one.share)),
 )
-"""Of the table of regrets."""
+"""Columns of the table of regrets."""
 
 
 def robust(
@@ -471,36 +471,36 @@ def robust(
     options: SolveOptions | None = None,
     during: Callable[[str], AbstractContextManager[Any]] = lambda _: nullcontext(),
 ) -> Robust:
-    """Solve an instance at the ends of its intervals, and value each plan at each end.
+    """Solve an instance at the ends of its uncertainty intervals, and compute each plan's regret at each end.
 
     Parameters
     ----------
     solver, options
         As for `solve`; limits hold for each solve.
     during
-        Of the name of an end, what is to be entered while it is solved.
+        Returns a context manager that is entered while the named end is solved.
 
     Raises
     ------
     OptionError
-        If the instance says nothing of intervals.
+        If the instance has no uncertainty intervals.
     InstanceError
-        If what it says is wrong.
+        If the intervals are invalid.
     """
-    found: list[End] = []
+    ends: list[End] = []
     made = instance.at_ends()
     for name, changed in made.items():
         with during(name):
-            found.append(End(name, changed, solve(changed, solver, options)))
-        if found[-1].result.limit == "interrupt":
+            ends.append(End(name, changed, solve(changed, solver, options)))
+        if ends[-1].result.limit == "interrupt":
             break
-    plans = [end for end in found if end.result.plan is not None]
-    regrets = [_regret(end.name, end.result.plan or (), other) for end in plans for other in found]
-    return Robust(instance, tuple(found), tuple(regrets), len(made))
+    plans = [end for end in ends if end.result.plan is not None]
+    regrets = [_regret(end.name, end.result.plan or (), other) for end in plans for other in ends]
+    return Robust(instance, tuple(ends), tuple(regrets), len(made))
 
 
 def _regret(plan: str, entries: Sequence[Any], end: End) -> Regret:
-    """Return a plan at an end; its value is derived there by the check, not by a solver."""
+    """Return the regret of a plan at an end, with its value recomputed there by the formulation."""
     formulation = formulate(end.instance)
     entries = formulation.choices(entries)
     broken = formulation.violations(entries)

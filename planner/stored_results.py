@@ -1,8 +1,8 @@
-"""Stored results and frontiers: read from JSON and from the lines of a journal, and verified as they stand.
+"""Reading and verification of stored results and frontiers, from JSON files and batch journals.
 
-The lines of a journal are JSON objects, each of which ends with a checksum of all that stands before it.
-The checksum finds what a faulty disk or an editor has altered. It is no signature: whoever writes a new
-one beside what was altered is found out only by `verify`, which derives every figure again.
+The lines of a journal are JSON objects, each ending with a checksum of the text before it. The checksum
+detects disk faults and edits. It is no signature: a deliberate change with a new checksum is found only by
+`verify`, which derives every figure again.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from .verification import verify
 log = logging.getLogger("clusterplan")
 
 STARTS = b'{"journal":', b'{"source":'
-"""How a journal, or some lines of one, begin, and no other file of results."""
+"""First bytes of a journal, or of an excerpt of one; other files of results begin differently."""
 MOST_SHOWN = 100
-"""Characters shown of a name that nobody vouches for, and lines of a journal that are listed."""
+"""Most characters shown of an untrusted name, and most altered lines listed."""
 
 
 class Line(NamedTuple):
@@ -52,13 +52,13 @@ class Line(NamedTuple):
     Attributes
     ----------
     number
-        The first is 1, the head, which says what was asked.
+        Line number; line 1 is the head with the options of the batch.
     offset
-        Bytes before it.
+        Number of bytes before the line.
     text
         Its bytes, with the end of the line.
     data
-        What it says; None if it is no JSON object.
+        The JSON object; None if the line is not one.
     intact
         Whether its checksum matches.
     """
@@ -71,12 +71,12 @@ class Line(NamedTuple):
 
     @property
     def pair(self) -> tuple[str, str]:
-        """Return the source and the solver that it is about."""
+        """Return the source and the solver of the line."""
         source, solver = ((self.data or {}).get(key) for key in ("source", "solver"))
         return source if isinstance(source, str) else "?", solver if isinstance(solver, str) else "?"
 
     def shown(self) -> str:
-        """Return its number, source and solver for a message; names, which are untrusted, are cut."""
+        """Return the line's number, source and solver for messages, with untrusted names shortened."""
         if self.data is None:
             return f"line {self.number} (which cannot be read)"
         source, solver = (name[:MOST_SHOWN] for name in self.pair)
@@ -84,7 +84,7 @@ class Line(NamedTuple):
 
 
 def sealed(text: str) -> bytes:
-    """Return a JSON object as a line that ends with its checksum."""
+    """Return a JSON object as a journal line with a checksum at its end."""
     return _sealed(text.removesuffix("}").encode("utf-8", "backslashreplace"))
 
 
@@ -96,7 +96,7 @@ _SEAL = len(_sealed(b""))
 
 
 def lines(file: Iterable[bytes]) -> Iterator[Line]:
-    """Yield the complete lines; a last line that a stop cut off is not one."""
+    """Yield the complete lines of a journal file, without an incomplete last line."""
     offset = 0
     for number, text in enumerate(file, 1):
         if not text.endswith(b"\n"):
@@ -114,12 +114,12 @@ def _decoded(text: bytes) -> dict[str, Any] | None:
 
 
 def not_of_a_journal(place: str, why: str = "") -> InstanceError:
-    """Return the error about a line that is true to its checksum, or the first one, and still is none."""
+    """Return the error for a line that does not belong to a journal."""
     return fail(place, f"is not of a journal{why and f': {why}'}; give another --output")
 
 
 def stored_results(raw: bytes, source: str) -> list[Any]:
-    """Return the results in a journal, oldest first, and warn of lines that were altered.
+    """Return the results in a journal, oldest first, and warn of altered lines.
 
     An altered line is left out where a later intact one is of the same source and solver, which were
     solved again.
@@ -129,9 +129,9 @@ def stored_results(raw: bytes, source: str) -> list[Any]:
     raw
         The journal.
     source
-        What to call it.
+        Name of the file in messages.
     """
-    found: list[Any] = []
+    results: list[Any] = []
     altered: list[str] = []
     known: set[tuple[str, str]] = set()
     # From the end, so that an altered line already knows whether a later one replaces it.
@@ -143,21 +143,21 @@ def stored_results(raw: bytes, source: str) -> list[Any]:
         else:
             altered.append(str(line.number))
         if line.data is not None and "result" in line.data:
-            found.append(line.data["result"])
+            results.append(line.data["result"])
     if altered:
         more = f" and {len(altered) - MOST_SHOWN} more" if len(altered) > MOST_SHOWN else ""
         what = "altered since they were written, or of an older version: their checksums do not match"
         log.warning("%s: these lines are %s: %s%s", source, what, ", ".join(altered[::-1][:MOST_SHOWN]), more)
     if not raw.endswith(b"\n"):
         log.warning("%s: the last line was cut off, and is left out", source)
-    return found[::-1]
+    return results[::-1]
 
 
 _INK = re.compile(r"\S")
 
 
 def read_results(path: Path) -> list[dict[str, Any]]:
-    """Return the results of a file as plain data: one JSON object, one a line, or a batch's journal.
+    """Return the results in a file (JSON object, JSON lines or batch journal) as plain data.
 
     A file that ends in ``.gz`` is unpacked.
 
@@ -173,13 +173,13 @@ def read_results(path: Path) -> list[dict[str, Any]]:
             raw = unpacked(raw)
         except PackingError as error:
             raise fail(source, str(error)) from None
-    found = stored_results(raw, source) if raw.startswith(STARTS) else _results(text_of(raw, source), source)
-    if not found:
+    stored = stored_results(raw, source) if raw.startswith(STARTS) else _results(text_of(raw, source), source)
+    if not stored:
         raise fail(source, "holds no result; give what 'clusterplan solve --format json' printed")
-    for data in found:
+    for data in stored:
         if not _is_result(data):
             raise fail(source, "is not a result; give what 'clusterplan solve --format json' printed")
-    return found
+    return stored
 
 
 def _is_result(data: Any) -> bool:
@@ -187,19 +187,19 @@ def _is_result(data: Any) -> bool:
 
 
 def _results(text: str, source: str) -> list[Any]:
-    """Return the JSON documents in a text; of a journal's line, its result."""
+    """Return the JSON documents in a text, or for journal lines the results in them."""
     try:
         check_size(text)
     except TooMuchError as error:
         raise fail(source, str(error)) from None
     decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
-    found: list[Any] = []
+    results: list[Any] = []
     at = _INK.search(text)
     while at is not None:
         try:
             data, position = decoder.raw_decode(text, at.start())
         except (ValueError, RecursionError) as error:
-            where = f"line {text.count(chr(10), 0, at.start()) + 1}: " if found else ""
+            where = f"line {text.count(chr(10), 0, at.start()) + 1}: " if results else ""
             raise fail(source, f"{where}is not JSON: {error}") from None
         at = _INK.search(text, position)
         # A journal that somebody formatted again is no longer one by its first bytes.
@@ -207,17 +207,17 @@ def _results(text: str, source: str) -> list[Any]:
             if "result" not in data:
                 continue  # the head of a batch's journal, or a file that could not be read
             data = data["result"]
-        found.append(data)
-    return found
+        results.append(data)
+    return results
 
 
 def parse_result(data: Any, source: str, most: int | None = None) -> Result:
-    """Return a stored result.
+    """Parse and validate a stored result, and its plan entry by entry.
 
     Parameters
     ----------
     most
-        Entries that a plan of its instance may have; None: any number.
+        Most entries that a plan of its instance may have; None for any number.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def parse_result(data: Any, source: str, most: int | None = None) -> Result:
 
 
 def _refuse_other_types(given: Any, read: Any, source: str) -> None:
-    """Refuse text that was read as a number, and the like: another reader need not take it for one.
+    """Raise an error for values that were converted to another type, such as text read as a number.
 
     Raises
     ------
@@ -262,7 +262,7 @@ def _refuse_other_types(given: Any, read: Any, source: str) -> None:
 
 
 def _other_types(given: Any, read: Any, path: str) -> Iterator[tuple[str, Any, str]]:
-    """Yield path and value of what was given as one type and read as another, and what it was read as."""
+    """Yield the path, value and new type of each value that was converted when it was parsed."""
     if given is read:
         return
     if isinstance(read, BaseModel):
@@ -285,7 +285,7 @@ def _type(value: Any) -> str:
 
 
 def kind_of(data: Any, source: str) -> str:
-    """Return the kind of a stored result.
+    """Return the problem kind of a stored result.
 
     Raises
     ------
@@ -303,7 +303,7 @@ def kind_of(data: Any, source: str) -> str:
 
 
 def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
-    """Check a result as it was read from a file; a field that is not allowed is a fault like any other."""
+    """Verify a result or frontier read from a file; invalid fields are faults."""
     try:
         kind = kind_of(data, source)
         if kind != instance.kind:
@@ -321,12 +321,12 @@ def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
 
 
 def verify_frontier(instance: Instance, frontier: AnyFrontier) -> Verification:
-    """Check a frontier of the instance's kind: every plan, every figure, and the error that it proves."""
+    """Verify a frontier of the instance: every plan, every figure and the certified error."""
     return TRADED[instance.kind].check(instance, frontier).verification()
 
 
 def parse_frontier(data: Any, source: str) -> AnyFrontier:
-    """Return a stored frontier.
+    """Parse and validate a stored frontier.
 
     Raises
     ------
@@ -347,6 +347,6 @@ def is_frontier(data: Mapping[str, Any]) -> bool:
 
 
 def of_instance(instance: Instance, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the results of this instance; all of them if none is, so that each says why."""
+    """Return the stored results of this instance, or all if none match, so that each gets a fault."""
     digest = instance.sha256()
     return [data for data in results if data["instance_sha256"] == digest] or results

@@ -26,115 +26,115 @@ from .findings import HOLDS, Findings, Verification, head_faults, refused, state
 from .output import some_lines
 
 PATIENCE_S = 3.0
-"""Seconds in which the quick methods may refute the claim, and as many for a diagnosis."""
+"""Time limit in seconds of heuristics that try to refute infeasibility, and of a diagnosis."""
 
 
 def check_infeasible(
-    found: Findings,
+    findings: Findings,
     formulation: Formulation[Any, Any],
     proven: str | None,
     diagnosis: Diagnosis | None,
     versions: Mapping[str, str],
     counts: Callable[[Sequence[Any]], bool] = lambda _: True,
 ) -> None:
-    """Check that no plan exists, by counting, by the certificate, or by searching for one; and the diagnosis.
+    """Check a claim of infeasibility by counting, by the certificate and by heuristics, and its diagnosis.
 
     Parameters
     ----------
     proven
-        What the certificate proves, in words; None if it does not prove the claim.
+        What the certificate proves, as text; None if it does not prove the claim.
     diagnosis, versions
-        What is said of why there is none, and by which version of this package.
+        The stored diagnosis, and the versions of the packages that wrote it.
     counts
-        Whether a feasible plan is one of those that are said not to exist.
+        Returns whether a feasible plan refutes the claim, such as one within the cost limit.
     """
     known = formulation.elementary_infeasibility()
     if known is not None:
-        found.confirmed.append("infeasible: " + "; ".join(known.reasons))
+        findings.confirmed.append("infeasible: " + "; ".join(known.reasons))
     elif proven is not None:
-        found.confirmed.append(f"infeasible: {proven}")
+        findings.confirmed.append(f"infeasible: {proven}")
     elif (quick := find_plan(formulation, PATIENCE_S)) is not None and counts(quick.plan):
         value, objective = formulation.evaluate(quick.plan)[0], formulation.objectives[0]
-        found.faults.append(
+        findings.faults.append(
             f"status is stored as infeasible; {quick.method} finds a plan, with {objective.name} {value:.10g}"
         )
     else:
-        found.claimed.append("that no plan exists")
-    if found.confirmed and diagnosis is not None and diagnosis != PLAIN:
-        _check_diagnosis(found, formulation, known, diagnosis, versions)
+        findings.claimed.append("that no plan exists")
+    if findings.confirmed and diagnosis is not None and diagnosis != PLAIN:
+        _check_diagnosis(findings, formulation, known, diagnosis, versions)
 
 
 def _check_diagnosis(
-    found: Findings,
+    findings: Findings,
     formulation: Formulation[Any, Any],
     known: Diagnosis | None,
     diagnosis: Diagnosis,
     versions: Mapping[str, str],
 ) -> None:
-    """Derive again why there is no plan.
+    """Compare the stored diagnosis with a newly derived one.
 
-    What counting alone shows has to be there, word for word. Beyond that a diagnosis rests on a search, which
-    may end elsewhere on another machine: what a search of a few seconds does not say again is only claimed.
+    The parts that follow from counting must agree word for word. The others rest on a search, which may end
+    differently on another machine: what a search of a few seconds does not reproduce is only claimed.
     """
     stored = [*diagnosis.reasons, *diagnosis.remedies]
     counted = [] if known is None else [*known.reasons, *known.remedies]
     if missing := [line for line in counted if line not in stored]:
-        found.other_words(f"diagnosis does not say what counting shows: {missing[0]}", versions)
+        findings.other_words(f"diagnosis does not say what counting shows: {missing[0]}", versions)
         return
     clock = Clock(PATIENCE_S)
     derived = diagnose(formulation, known, PATIENCE_S)
     if _lines(diagnosis) == _lines(derived):
-        found.confirmed.append("the diagnosis, word for word")
+        findings.confirmed.append("the diagnosis, word for word")
     elif derived is known and not clock.expired:
-        found.other_words("diagnosis says more than what counting shows", versions)
+        findings.other_words("diagnosis says more than what counting shows", versions)
     else:
-        found.claimed.append("the diagnosis, which a search of a few seconds does not say again")
+        findings.claimed.append("the diagnosis, which a search of a few seconds does not say again")
 
 
 def _lines(diagnosis: Diagnosis) -> tuple[list[str], list[str]]:
-    """Return reasons and remedies, each sorted: their order may depend on that of keys in a document."""
+    """Return the reasons and the remedies, each sorted: their order may depend on that of document keys."""
     return sorted(diagnosis.reasons), sorted(diagnosis.remedies)
 
 
 MORE = "plan: {} more entries like these"
 FIGURES = ("value", "bound", "gap", "certified_bound", "certified_gap")
-"""Of the record of an objective; the head of a result repeats those of the deciding one."""
+"""Numeric fields of an objective's record; a result repeats those of the deciding objective."""
 FACTS = ("solver", "backend", "options", "seed", "versions", "runtime_s", "build_s", "trace", "message")
-"""What a result says of the run and not of the instance."""
+"""Fields of a result about the run, not about the instance."""
 
 
 def verify(instance: Instance, result: Result) -> Verification:
-    """Check a result against its instance.
+    """Verify a result against its instance.
 
     Returns
     -------
     verification
         `ok` if nothing is false: every constraint holds, and everything stored agrees with what is derived
-        here. `complete` if moreover nothing is left that only the solver vouches for.
+        here. `complete` if moreover no claim rests on the solver alone.
     """
     if result.kind != instance.kind:
         return refused(
             instance.name, f"the result is of kind {result.kind}; the instance is of kind {instance.kind}"
         )
-    found, formulation = Findings(), formulate(instance)
-    found.faults += _identity_faults(instance, result)
+    findings, formulation = Findings(), formulate(instance)
+    findings.faults += _identity_faults(instance, result)
     malformed = None if result.certificate is None else formulation.certificate_fault(result.certificate)
     if malformed is not None:
-        found.faults.append(f"certificate: {malformed}")
+        findings.faults.append(f"certificate: {malformed}")
     if result.plan is None:
-        _check_without_plan(found, formulation, result)
+        _check_without_plan(findings, formulation, result)
     else:
-        _check_plan(found, formulation, result, result.plan)
-    found.faults += _headline_faults(result)
-    if not found.faults:
-        _note_bounds(found, result)
-        _check_prices(found, formulation, result)
-        found.stated += _stated(result)
-    return found.verification(instance.name)
+        _check_plan(findings, formulation, result, result.plan)
+    findings.faults += _headline_faults(result)
+    if not findings.faults:
+        _note_bounds(findings, result)
+        _check_prices(findings, formulation, result)
+        findings.stated += _stated(result)
+    return findings.verification(instance.name)
 
 
 def _differs(stored: float | None, derived: float | None, gap: bool = False) -> bool:
-    """Say whether two figures disagree; gaps may differ by as much as values and bounds that agree."""
+    """Return whether two figures disagree; the tolerance of gaps is that of values and bounds that agree."""
     if stored is None or derived is None:
         return stored is not derived
     return not (agree(1.0 + stored, 1.0 + derived) if gap else agree(stored, derived))
@@ -145,7 +145,7 @@ def _shown(value: float | None) -> str:
 
 
 def _identity_faults(instance: Instance, result: Result) -> Iterator[str]:
-    """Yield faults of the head: hash and name of the instance, the gap, and the seed, stored twice."""
+    """Yield faults of the instance's hash and name, the gap, the instance options and the seed."""
     yield from head_faults(instance, result, "result")
     if not 0 <= result.options.gap < 1:  # a result that was not read from a file may hold anything
         yield f"options.gap is {result.options.gap:g}; it must be at least 0 and below 1"
@@ -156,11 +156,11 @@ def _identity_faults(instance: Instance, result: Result) -> Iterator[str]:
 
 
 def _record_faults(stored: ObjectiveRecord, derived: ObjectiveRecord, place: str) -> Iterator[str]:
-    """Compare a stored record with the one derived from the plan, the stored bound being taken as given."""
+    """Yield differences between the stored and the derived record of an objective, for the same bound."""
     for field in ("name", "sense", "unit", "proven"):
-        said, right = getattr(stored, field), getattr(derived, field)
-        if said != right:
-            yield f"{place}.{field} is stored as {said!r}; it is {right!r}"
+        recorded, right = getattr(stored, field), getattr(derived, field)
+        if recorded != right:
+            yield f"{place}.{field} is stored as {recorded!r}; it is {right!r}"
     for field in FIGURES:
         old, new = getattr(stored, field), getattr(derived, field)
         if _differs(old, new, "gap" in field):
@@ -168,7 +168,7 @@ def _record_faults(stored: ObjectiveRecord, derived: ObjectiveRecord, place: str
 
 
 def _headline_faults(result: Result) -> Iterator[str]:
-    """Check that the top level repeats the deciding record, and that the status says no more."""
+    """Yield differences between the result's own figures and status and its objective records."""
     record = result.deciding
     for source in FIGURES:
         field = "objective" if source == "value" else source
@@ -185,33 +185,33 @@ def _headline_faults(result: Result) -> Iterator[str]:
 
 
 def _check_plan(
-    found: Findings, formulation: Formulation[Any, Any], result: Result, plan: Sequence[Any]
+    findings: Findings, formulation: Formulation[Any, Any], result: Result, plan: Sequence[Any]
 ) -> None:
-    """Check constraints, then everything that depends on the plan."""
+    """Check a plan's constraints, then its objectives, derived fields and hash."""
     broken = formulation.violations(plan)
-    found.faults += [f"broken constraint: {violation}" for violation in broken]
+    findings.faults += [f"broken constraint: {violation}" for violation in broken]
     if not broken:
-        found.confirmed.append(HOLDS)
-        _check_records(found, formulation, result, formulation.evaluate(plan))
-        _check_entries(found, result, plan, formulation.finish(plan))
+        findings.confirmed.append(HOLDS)
+        _check_records(findings, formulation, result, formulation.evaluate(plan))
+        _check_entries(findings, result, plan, formulation.finish(plan))
     if result.plan_sha256 != plan_hash(plan):
         what = "the plan was altered after it was solved"
-        found.faults.append(f"plan_sha256 does not agree with the plan: {what}")
+        findings.faults.append(f"plan_sha256 does not agree with the plan: {what}")
 
 
-def _check_without_plan(found: Findings, formulation: Formulation[Any, Any], result: Result) -> None:
-    """Check a result without a plan: the claim that none exists, or the bounds."""
+def _check_without_plan(findings: Findings, formulation: Formulation[Any, Any], result: Result) -> None:
+    """Check a result without a plan: the claim of infeasibility, or the bounds."""
     if result.plan_sha256 is not None:
-        found.faults.append("plan_sha256 is given, without a plan")
+        findings.faults.append("plan_sha256 is given, without a plan")
     if result.status != "infeasible":
         if result.objectives:
-            _check_records(found, formulation, result, None)
+            _check_records(findings, formulation, result, None)
         return
     if result.objectives:
-        found.faults.append("objectives are given, although no plan exists")
+        findings.faults.append("objectives are given, although no plan exists")
     proven = _proves_infeasible(formulation, result.certificate)
     words = "the prices of the certificate prove that there is no plan" if proven else None
-    check_infeasible(found, formulation, words, result.diagnosis, result.versions)
+    check_infeasible(findings, formulation, words, result.diagnosis, result.versions)
 
 
 def _proves_infeasible(formulation: Formulation[Any, Any], certificate: Any) -> bool:
@@ -219,57 +219,57 @@ def _proves_infeasible(formulation: Formulation[Any, Any], certificate: Any) -> 
 
 
 def _check_records(
-    found: Findings, formulation: Formulation[Any, Any], result: Result, values: tuple[float, ...] | None
+    findings: Findings, formulation: Formulation[Any, Any], result: Result, values: tuple[float, ...] | None
 ) -> None:
-    """Derive the record of each objective again, and compare; bounds better than ours are claims."""
+    """Compare the stored record of each objective with a newly derived one."""
     certified = formulation.certified_bounds(result.certificate, values)
     if note := formulation.shared_tables():
-        found.confirmed.append(note)
+        findings.confirmed.append(note)
     if refuted := contradiction(formulation, certified, values):
-        found.faults.append(f"certificate: it would prove {refuted}")
+        findings.faults.append(f"certificate: it would prove {refuted}")
         certified = formulation.elementary_bounds()
     elif values is None and any(bound is not None and math.isinf(bound) for bound in certified):
-        found.faults.append(f"status is stored as {result.status}; the certificate proves infeasible")
+        findings.faults.append(f"status is stored as {result.status}; the certificate proves infeasible")
         return
     # A solve under a time limit may have certified less than this check, which has time, derives now.
     certified = _as_far_as_stored(formulation, certified, result)
     bounds = [record.bound for record in result.objectives]
     derived = objective_records(formulation, values, bounds, certified, result.options.gap)
     if len(result.objectives) != len(derived):
-        found.faults.append(f"objectives has {len(result.objectives)} records; there are {len(derived)}")
+        findings.faults.append(f"objectives has {len(result.objectives)} records; there are {len(derived)}")
     for index, (old, new) in enumerate(zip(result.objectives, derived, strict=False)):
         place = f"objectives[{index}] ({new.name})"
-        found.faults += _record_faults(old, new, place)
+        findings.faults += _record_faults(old, new, place)
         objective = formulation.objectives[index]
         if new.value is not None and old.bound is not None and objective.better(new.value, old.bound):
-            found.faults.append(f"{place}: the plan is better than the stored bound")
+            findings.faults.append(f"{place}: the plan is better than the stored bound")
 
 
 def _as_far_as_stored(
     formulation: Formulation[Any, Any], derived: Sequence[float | None], result: Result
 ) -> tuple[float | None, ...]:
-    """Return the certified bounds; those that counting gives where the solve had no time to check more.
+    """Return the certified bounds, weakened to the stored ones where the solve certified less.
 
-    An older version knew no better than 0 where counting gives more by now.
-    A solve without a plan may not even have had the time to count.
+    A solve may have had time for combinatorial bounds only, or without a plan for none; an older version
+    may have used 0.
     """
-    found = list(derived)
+    bounds = list(derived)
     elementary = formulation.elementary_bounds()
     for index, (record, least) in enumerate(zip(result.objectives, elementary, strict=False)):
         if record.certified_bound is None and result.plan is None:
-            found[index] = None
+            bounds[index] = None
         elif record.certified_bound is not None and not _differs(record.certified_bound, least):
-            found[index] = least
+            bounds[index] = least
         elif record.certified_bound == 0 and record.sense == "min" and (least or 0.0) >= 0:
-            found[index] = 0.0
-    return tuple(found)
+            bounds[index] = 0.0
+    return tuple(bounds)
 
 
-def _check_entries(found: Findings, result: Result, plan: Sequence[Any], finished: Sequence[Any]) -> None:
-    """Compare the derived fields of entries: actions, reasons and times."""
+def _check_entries(findings: Findings, result: Result, plan: Sequence[Any], finished: Sequence[Any]) -> None:
+    """Compare the derived fields of plan entries: actions, reasons and times."""
     jobs = [[getattr(entry, "job", None) for entry in entries] for entries in (plan, finished)]
     if jobs[0] != jobs[1]:
-        found.faults.append("plan: the jobs are not in the order of the instance")
+        findings.faults.append("plan: the jobs are not in the order of the instance")
         return
     wrong = [
         (field, f"plan[{index}].{field} is stored as {old!r}; it is {new!r}")
@@ -281,47 +281,47 @@ def _check_entries(found: Findings, result: Result, plan: Sequence[Any], finishe
     # Reasons are sentences, which another version of this package may have worded differently.
     words = [what for field, what in wrong if field == "reason"]
     others = [what for field, what in wrong if field != "reason"]
-    found.faults += some_lines(others, MORE)
+    findings.faults += some_lines(others, MORE)
     for what in some_lines(words, MORE):
-        found.other_words(what, result.versions)
+        findings.other_words(what, result.versions)
 
 
-def _note_bounds(found: Findings, result: Result) -> None:
-    """Note value and certified bound of each objective; better bounds, and what rests on them, are claims."""
+def _note_bounds(findings: Findings, result: Result) -> None:
+    """Record the value and certified bound of each objective; stronger stored bounds are only claimed."""
     for record in result.objectives:
         unit = "" if record.unit == record.name else f" {record.unit}"
         plan = f"{record.name} = {_shown(record.value)}{unit}"
         certified = f"certified bound {_shown(record.certified_bound)}"
-        found.confirmed.append(f"{plan}, {certified}" if result.plan else f"{record.name}: {certified}")
+        findings.confirmed.append(f"{plan}, {certified}" if result.plan else f"{record.name}: {certified}")
         if _differs(record.bound, record.certified_bound):
-            found.claimed.append(f"the bound {_shown(record.bound)} on {record.name}")
+            findings.claimed.append(f"the bound {_shown(record.bound)} on {record.name}")
     gap = result.options.gap
     if result.status != "optimal":
         return
     if not result.only_claimed:
-        found.confirmed.append("optimal, by the certified bounds alone")
+        findings.confirmed.append("optimal, by the certified bounds alone")
     else:
-        found.claimed.insert(0, "that the plan is optimal")  # the verdict names the first two claims
+        findings.claimed.insert(0, "that the plan is optimal")  # the verdict names the first two claims
     if gap > DEFAULT_GAP:
         worst = max(record.gap or 0.0 for record in result.objectives)
-        found.within = f"optimal means a gap of at most {gap:g} here, and it is {worst:.3g}"
+        findings.within = f"optimal means a gap of at most {gap:g} here, and it is {worst:.3g}"
 
 
-def _check_prices(found: Findings, formulation: Formulation[Any, Any], result: Result) -> None:
-    """Derive the dual prices from the certificate again, and the advice on what to buy next from them.
+def _check_prices(findings: Findings, formulation: Formulation[Any, Any], result: Result) -> None:
+    """Check the dual prices against the certificate, and the purchasing advice against the prices.
 
-    Prices that the certificate does not give are a claim like a bound: money is spent by them.
+    Prices that the certificate does not give are only claimed, since purchases depend on them.
     """
     if result.prices is None:
         return
     if not _same_prices(result.prices, formulation.prices(result.certificate, result.plan or ())):
-        found.claimed.append("the prices")
+        findings.claimed.append("the prices")
         return
-    found.confirmed.append("the prices")
+    findings.confirmed.append("the prices")
     value = result.objectives[0].value if result.objectives else None
     advice = None if value is None else formulation.advice(result.prices, value)
     if advice is not None and advice not in (result.message or ""):
-        found.other_words(f"message does not say what follows from the prices: {advice}", result.versions)
+        findings.other_words(f"message does not say what follows from the prices: {advice}", result.versions)
 
 
 def _same_prices(stored: Mapping[str, float], derived: Mapping[str, float] | None) -> bool:
@@ -331,7 +331,7 @@ def _same_prices(stored: Mapping[str, float], derived: Mapping[str, float] | Non
 
 
 def _stated(result: Result) -> Iterator[str]:
-    """Yield the parts of a result that are no claim about the instance."""
+    """Yield the parts of a result that are not claims about the instance."""
     yield from stated_facts(result, FACTS, "solve")
     if result.status == "unknown":
         yield "that no plan was found; a plan may exist or not"

@@ -1,1 +1,1 @@
-"""How plans and frontiers of allocation look, and what is checked of them."""
+"""Output and verification of allocation plans and frontiers."""

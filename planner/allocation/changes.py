@@ -1,6 +1,6 @@
-"""Changes of an allocation: of resources, budget and jobs by a scenario, and between two plans.
+"""Changes of an allocation: scenario changes of its data, and differences between two plans.
 
-Between plans, jobs change, and what is in use of each resource and of the budget.
+Plans differ in the configurations of jobs, and in the use of resources and budget.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .plan import Usage
 
 
 def what_if(instance: AllocationInstance) -> dict[str, ScenarioChange]:
-    """Return the changes that a scenario may make; each resource is one."""
+    """Return the possible scenario changes by key; each resource is a key."""
     of_resources = {name: ScenarioChange(f"{name}=AMOUNT", _resource(name)) for name in instance.resources}
     return {
         **of_resources,
@@ -56,7 +56,7 @@ def _remove(instance: AllocationInstance, pattern: str) -> dict[str, Any]:
 
 
 def _add(instance: AllocationInstance, text: str) -> dict[str, Any]:
-    """Add jobs like one that is there; they run nowhere yet."""
+    """Add copies of an existing job, which do not run yet."""
     count, like = times(text)
     rows = {row["name"]: row for row in rows_of(instance, "jobs")}
     (name, *_) = sorted(matching(like, rows, "job"))
@@ -79,7 +79,7 @@ def _jobs(instance: AllocationInstance, pattern: str) -> set[str]:
 
 
 def runs_now_as_plan(instance: AllocationInstance) -> list[JobAllocation]:
-    """Return the current configurations, in the form of a plan."""
+    """Return the current configurations of running jobs as a plan."""
     return [
         JobAllocation(
             job=job.name,
@@ -95,14 +95,14 @@ def runs_now_as_plan(instance: AllocationInstance) -> list[JobAllocation]:
 def changes(
     instance: AllocationInstance, before: Sequence[JobAllocation] | None, after: Sequence[JobAllocation]
 ) -> Changes:
-    """Return what becomes different; without a plan before, to the current configurations."""
+    """Return the differences between two plans, or from the current configurations without `before`."""
     plans = runs_now_as_plan(instance) if before is None else before, after
     several = {job.name for job in instance.jobs if len(job.variants) > 1}
     old, new = (
         {entry.job: _configuration(entry, entry.job in several) for entry in plan if entry.placed}
         for plan in plans
     )
-    found, stay = changed(old, new, "change")
+    changed_jobs, stay = changed(old, new, "change")
     usage = Usage(instance)
     used = [usage.of(plan) for plan in plans]
     amounts = [
@@ -117,7 +117,7 @@ def changes(
     if any(prices.values()):
         now, then = (sum(price * each[name] for name, price in prices.items()) for each in used)
         amounts.append(Amount("USD per hour", now, then, instance.budget_usd_per_hour))
-    return Changes("job", found, stay, len(instance.jobs) - len(old.keys() | new.keys()), amounts)
+    return Changes("job", changed_jobs, stay, len(instance.jobs) - len(old.keys() | new.keys()), amounts)
 
 
 def _configuration(entry: JobAllocation, several: bool) -> str:

@@ -1,4 +1,4 @@
-"""The frontier of an allocation, mean completion time against hourly cost: found, verified, in tables."""
+"""The frontier of an allocation (mean completion time against hourly cost): search, verification, table."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def find(
     mix: Mix = "fixed",
     prices: Mapping[str, float] | None = None,
 ) -> AllocationFrontier:
-    """Return the frontier; see `pareto`.
+    """Return the frontier of an allocation; see `pareto`.
 
     Raises
     ------
@@ -75,23 +75,23 @@ HOUR = 3600.0
 
 
 def at_most(frontier: AllocationFrontier) -> str:
-    """Return words for the dearest clusters that were looked at."""
+    """Return text for the cost limit of the clusters searched; empty without a limit."""
     most = frontier.most_usd_per_hour
     return "" if most is None else f" of at most {figure(most)} USD/h"
 
 
 class AllocationFrontierCheck(FrontierCheck):
-    """The check of an allocation's frontier: every plan, figure and bound, and the error that they prove.
+    """Verification of an allocation frontier: plans, figures, bounds and the certified error.
 
     The clusters are derived from the instance and the stored prices, the bounds from the certificates, and
-    the error from both, by code that trusts no solver.
+    the error from both, independently of the solver.
 
     Attributes
     ----------
     values, bounds
-        Σ ω t of the plan of each step that is a point, and the certified bound of each step that has one.
+        Σ ω t of the plan, and certified bound, by step of the cluster grid.
     unproven
-        How many clusters are said to have no plan, and are not proven to have none.
+        Number of clusters that are claimed to have no plan without proof.
     """
 
     # Each point is a plan for all jobs, and a curve that falls to a tenth takes 230 points for 1 %.
@@ -108,7 +108,7 @@ class AllocationFrontierCheck(FrontierCheck):
         self.unproven = 0
 
     def faults(self) -> Iterator[str]:
-        """Yield what is wrong beside the head."""
+        """Yield faults other than those of the instance's hash and name and of the status."""
         frontier = self.frontier
         unknown = sorted(set(frontier.prices_usd_per_hour) - set(self.instance.resources))
         if unknown or not any(frontier.prices_usd_per_hour.values()):
@@ -123,14 +123,14 @@ class AllocationFrontierCheck(FrontierCheck):
             return
         self.shared = grid.formulation(last).shared_tables()
         yield from altered("weight", frontier.weight, grid.weight)
-        found = [fault for i, point in enumerate(frontier.points) for fault in self._point(grid, i, point)]
-        found += [fault for i, other in enumerate(frontier.others) for fault in self._other(grid, i, other)]
-        yield from found
+        wrong = [fault for i, point in enumerate(frontier.points) for fault in self._point(grid, i, point)]
+        wrong += [fault for i, other in enumerate(frontier.others) for fault in self._other(grid, i, other)]
+        yield from wrong
         yield from self._current(grid)
         if any(step > last for step in self.values):
             yield "points: there are clusters beyond the dearest one that matters"
         yield from order_faults(frontier)
-        yield from () if found else self._error_faults(grid)
+        yield from () if wrong else self._error_faults(grid)
 
     def _error_faults(self, grid: ClusterGrid) -> Iterator[str]:
         if any(interval.contradicts for interval in intervals(grid, self.values, self.bounds)):
@@ -189,16 +189,16 @@ class AllocationFrontierCheck(FrontierCheck):
             yield from altered("current.rate_usd_per_hour", rate, grid.own_rate(), "it costs")
         yield from _plan_faults(grid, grid.own(), "current", point)
 
-    def check_infeasible(self, found: Findings) -> None:
-        """Check that not even the dearest cluster has a plan, and why."""
+    def check_infeasible(self, findings: Findings) -> None:
+        """Check the claim that even the most expensive cluster has no plan, and its diagnosis."""
         assert self.grid is not None
         last, frontier = self.grid.last, self.frontier
         proven = any(math.isinf(bound) for step, bound in self.bounds.items() if step >= last)
         words = f"not even the dearest cluster{self.most} has a plan" if proven else None
-        check_infeasible(found, self.grid.formulation(last), words, frontier.diagnosis, frontier.versions)
+        check_infeasible(findings, self.grid.formulation(last), words, frontier.diagnosis, frontier.versions)
 
     def claimed(self) -> Iterator[str]:
-        """Yield the claims that only the solver makes."""
+        """Yield the claims of the solver that the check does not confirm."""
         if self.unproven:
             yield f"that {self.unproven} clusters have no plan"
         frontier = self.frontier
@@ -209,7 +209,7 @@ class AllocationFrontierCheck(FrontierCheck):
             yield f"the bounds bound_s of {beyond} clusters, which are higher than the certified ones"
 
     def given(self) -> Iterator[str]:
-        """Yield the prices that were given beside those of the instance."""
+        """Yield the prices of the search that differ from the instance's."""
         priced = self.instance.prices_usd_per_hour
         for name, price in self.frontier.prices_usd_per_hour.items():
             if price != priced.get(name, 0.0):
@@ -223,7 +223,7 @@ def _same(a: float | None, b: float | None) -> bool:
 def _plan_faults(
     grid: ClusterGrid, formulation: AllocationFormulation, place: str, point: AllocationPoint
 ) -> Iterator[str]:
-    """Check the plan of a cluster, then every figure that depends on it."""
+    """Yield faults of a cluster's plan, then of the figures that depend on it."""
     broken = formulation.violations(point.plan)
     yield from (f"{place}: broken constraint: {violation}" for violation in broken)
     if broken:
@@ -250,7 +250,7 @@ def _certificate_faults(
 
 
 def _certified(formulation: AllocationFormulation, record: AllocationPoint | ClusterBound) -> float:
-    """Return the bound on Σ ω t that the certificate proves; infinite where there is no plan."""
+    """Return the certified bound on Σ ω t; infinite where there is no plan."""
     if formulation.elementary_infeasibility() is not None:
         return math.inf
     return formulation.certified_bounds(record.certificate)[0] or 0.0
@@ -259,7 +259,7 @@ def _certified(formulation: AllocationFormulation, record: AllocationPoint | Clu
 def _bound_faults(
     place: str, record: AllocationPoint | ClusterBound, bound: float, value: float, weight: float
 ) -> Iterator[str]:
-    """Compare the stored bounds with the derived one, and with the value that they must not exceed."""
+    """Yield faults of the stored bounds, against the derived bound and the plan's value."""
     stored, certified = record.bound_s, record.certified_bound_s
     if certified is not None:
         yield from altered(f"{place}.certified_bound_s", certified, bound / weight)
@@ -270,7 +270,7 @@ def _bound_faults(
 
 
 def columns(frontier: AllocationFrontier) -> list[TextColumn[AllocationPoint]]:
-    """Return the columns of the table for people."""
+    """Return the columns of the text table of points."""
     unit, scale = _unit(frontier)
 
     def saved(point: AllocationPoint) -> str:
@@ -287,16 +287,16 @@ def columns(frontier: AllocationFrontier) -> list[TextColumn[AllocationPoint]]:
 
 
 def _unit(frontier: AllocationFrontier) -> tuple[str, float]:
-    """Return the unit of the mean completion times, and its seconds."""
+    """Return the unit of the mean completion times, and its length in seconds."""
     long = frontier.points and frontier.points[0].mean_completion_s >= HOUR
     return ("h", HOUR) if long else ("s", 1.0)
 
 
 def _worth(point: AllocationPoint, frontier: AllocationFrontier) -> tuple[float | None, str]:
-    """Return by how much one more USD/h lowers the mean by the dual prices, and the scarcest resource.
+    """Return the reduction of the mean by one more USD/h, from dual prices, and the scarcest resource.
 
-    The mix `fixed` spends it on the whole cluster; what it saves is Σ_r λ_r C_r for twice the cluster, and
-    so much less for what one USD/h is of its cost.
+    The mix `fixed` scales the whole cluster: doubling it saves Σ_r λ_r C_r, and one USD/h more saves the
+    part of this that it is of the cluster's cost.
     """
     if not point.prices:
         return None, "–"
@@ -317,7 +317,7 @@ def _cluster(point: AllocationPoint) -> str:
 
 
 def sentences(frontier: AllocationFrontier) -> Sentences:
-    """Return what the lines below the table say."""
+    """Return the table's footnotes."""
     most = at_most(frontier)
     return Sentences(
         none=f"no plan exists{most}",
@@ -329,7 +329,7 @@ def sentences(frontier: AllocationFrontier) -> Sentences:
 
 
 def as_fast(frontier: AllocationFrontier, now: AllocationPoint) -> float | None:
-    """Return the hourly cost of the cheapest point that is as fast, if it costs less than today's cluster."""
+    """Return the hourly cost of the cheapest point as fast as the current cluster, if it is cheaper."""
     slowest = now.mean_completion_s * (1 + 1e-9)
     rates = [point.rate_usd_per_hour for point in frontier.points if point.mean_completion_s <= slowest]
     cheapest = min(rates, default=math.inf)
@@ -337,7 +337,7 @@ def as_fast(frontier: AllocationFrontier, now: AllocationPoint) -> float | None:
 
 
 def _about_current(frontier: AllocationFrontier) -> Iterator[str]:
-    """Yield where the instance's own cluster lies, and a cheaper cluster that is as fast."""
+    """Yield a line on the current cluster, and on a cheaper one that is as fast."""
     now = frontier.current
     if now is None:
         return

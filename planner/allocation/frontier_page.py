@@ -1,4 +1,4 @@
-"""The page of an allocation's frontier: its plot, the clusters, and the best plan for each."""
+"""HTML page of an allocation frontier: its plot, the clusters, and the best plan for each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Corners = list[tuple[float, float]]
 
 
 def lower_steps(instance: AllocationInstance, frontier: AllocationFrontier) -> Corners:
-    """Return the lower envelope of bounds: hourly costs from which on no plan has a lower mean.
+    """Return the step function of lower bounds on the mean completion time over the hourly cost.
 
     The bound of a cluster holds for all cheaper ones down to the next one with a bound. Left of the first
     corner it is proven that there is no plan, or nothing is known.
@@ -49,7 +49,7 @@ def lower_steps(instance: AllocationInstance, frontier: AllocationFrontier) -> C
 
 
 def _known_bounds(frontier: AllocationFrontier) -> list[tuple[float, Mapping[str, float], float]]:
-    """Return rate, capacities and bound of each cluster that has one, in the order of the rates."""
+    """Return the hourly cost, capacities and bound of each cluster, in ascending order of cost."""
     known: list[tuple[float, Mapping[str, float], float]] = []
     records: tuple[AllocationPoint | ClusterBound, ...] = (*frontier.points, *frontier.others)
     for record in records:
@@ -62,18 +62,18 @@ def _known_bounds(frontier: AllocationFrontier) -> list[tuple[float, Mapping[str
 
 
 def _next_rate(grid: ClusterGrid, rate: float, capacities: Mapping[str, float]) -> float:
-    """Return the hourly cost of the next dearer cluster."""
+    """Return the hourly cost of the next more expensive cluster on the grid."""
     step = grid.step_of(rate, capacities)
     return rate if step is None else max(rate, grid.rate(grid.next(step)))
 
 
 def cluster_words(point: AllocationPoint) -> str:
-    """Return what is in a cluster."""
+    """Return the resources of a cluster as text."""
     return ", ".join(f"{short(amount, 5)} {name}" for name, amount in point.capacities.items())
 
 
 def drawing_of(unit: float) -> Drawing[AllocationPoint]:
-    """Return how clusters are drawn, with mean completion times in a unit of so many seconds."""
+    """Return the drawing of clusters as points, with mean completion times in a unit of `unit` seconds."""
 
     def hover(point: AllocationPoint) -> list[str]:
         mean = f"mean completion {duration(point.mean_completion_s)}"
@@ -86,7 +86,7 @@ def drawing_of(unit: float) -> Drawing[AllocationPoint]:
 def allocation_frontier_figure(
     instance: AllocationInstance, frontier: AllocationFrontier, points: Sequence[AllocationPoint], start: int
 ) -> tuple[Figure, dict[str, int]]:
-    """Return the plot, and which of its traces are the frontier, the current cluster and the ring."""
+    """Return the plot, and the indices of its traces of frontier, current cluster and selected point."""
     unit, name = unit_of_time(points[-1].mean_completion_s)
     drawing, lower = drawing_of(unit), lower_steps(instance, frontier)
     places = [drawing.place(p) for p in sorted(points, key=lambda point: point.rate_usd_per_hour)]
@@ -108,9 +108,9 @@ def allocation_frontier_figure(
 
 
 MOST_ENTRIES = 2_000_000
-"""Of all plans that are shown; it takes some seconds to add them up."""
+"""Most entries of all plans shown together; summing them up takes some seconds."""
 NOTHING = 0.995
-"""A mean that is said to be at most so much shorter may as well be zero: that proves nothing."""
+"""Certified error from which on the certificate is shown as proving nothing."""
 MIX = {
     "fixed": "the cluster as it is, scaled",
     "any": "any amounts of the resources that have a price",
@@ -149,11 +149,11 @@ class AllocationFrontierPage(FrontierPage):
             self.drawing = drawing_of(unit_of_time(self.points[-1].mean_completion_s)[0])
 
     def most_points(self) -> int:
-        """Return how many points are shown at most."""
+        """Return the largest number of points shown."""
         return max(50, min(MOST_POINTS, MOST_ENTRIES // len(self.instance.jobs)))
 
     def first_chosen(self) -> int:
-        """Return the point that is best for today's money, or else the cheapest."""
+        """Return the index of the best point within the current cluster's cost, else of the cheapest."""
         now, last = self.frontier.current, max(0, len(self.points) - 1)
         if now is None:
             return last
@@ -161,16 +161,16 @@ class AllocationFrontierPage(FrontierPage):
         return next((i for i, point in enumerate(self.points) if point.rate_usd_per_hour <= rate), last)
 
     def figures(self, point: AllocationPoint) -> str:
-        """Return mean completion time and cost."""
+        """Return the mean completion time and the cost of a point as text."""
         mean = duration(point.mean_completion_s)
         return f"mean completion {mean} for {short(point.rate_usd_per_hour, 5)} USD/h"
 
     def trade(self, point: AllocationPoint) -> tuple[float, float]:
-        """Return mean completions an hour, and cost."""
+        """Return the speed (inverse mean completion time) and the cost of a point."""
         return 1 / point.mean_completion_s, point.rate_usd_per_hour
 
     def proven(self) -> tuple[str, str, str, str]:
-        """Return what is said of the proof; see the base class."""
+        """Return the sentences about the proof; see the base class."""
         frontier = self.frontier
         limit = frontier.most_usd_per_hour
         most = "" if limit is None else f" of at most {short(limit)} USD/h"
@@ -190,7 +190,7 @@ class AllocationFrontierPage(FrontierPage):
         )
 
     def compared(self) -> Iterator[str]:
-        """Yield how today's cluster compares."""
+        """Yield a sentence that compares the current cluster with the frontier."""
         now = self.frontier.current
         if now is not None:
             cheaper = as_fast(self.frontier, now)
@@ -202,11 +202,11 @@ class AllocationFrontierPage(FrontierPage):
         return allocation_frontier_figure(self.instance, self.frontier, self.points, self.start)
 
     def data(self) -> dict[str, Any]:
-        """Return which column has the bars of what is in use."""
+        """Return the index of the column with usage bars, for the script."""
         return {"used": 3}
 
     def choice(self, point: AllocationPoint) -> dict[str, Any]:
-        """Return the figures of a point by the id of their place, and its resources."""
+        """Return a point's figures by element id, and its resource rows, for the script."""
         placed = sum(entry.placed for entry in point.plan)
         figures = {
             "is-rate": f"{short(point.rate_usd_per_hour)} USD/h",
@@ -238,7 +238,7 @@ class AllocationFrontierPage(FrontierPage):
         return rows
 
     def columns(self) -> list[CellColumn[AllocationPoint]]:
-        """Return figures and cluster."""
+        """Return the columns of the table of points: figures and cluster."""
         return [
             (Column("USD/h", True), lambda p: number(p.rate_usd_per_hour)),
             (Column("mean completion", True), lambda p: seconds(p.mean_completion_s)),
@@ -248,12 +248,12 @@ class AllocationFrontierPage(FrontierPage):
         ]
 
     def context(self) -> dict[str, Any]:
-        """Return what the template shows of the cluster and the instance."""
+        """Return the template's variables: sections, prices and facts of the instance."""
         instance, frontier = self.instance, self.frontier
         sections = [("certified", "What is certified")]
         if self.points:
-            shown = [("plot", "Frontier"), ("cluster-of", "Cluster of a point"), ("table", "All points")]
-            sections = [*shown, *sections]
+            of_points = [("plot", "Frontier"), ("cluster-of", "Cluster of a point"), ("table", "All points")]
+            sections = [*of_points, *sections]
         prices = [(f"price of {name}", f"{short(usd)} USD/h per unit") for name, usd in self.prices.items()]
         jobs, clusters = ("jobs", f"{len(instance.jobs):,}"), ("clusters", MIX[frontier.mix])
         return {
@@ -271,7 +271,7 @@ def _gap(point: AllocationPoint) -> float | None:
 
 
 def _saves(frontier: AllocationFrontier, point: AllocationPoint, name: str) -> str:
-    """Return by how much one more unit lowers the mean: the dual price, and the distance to the bound."""
+    """Return, as text, the saving by one more unit: its dual price, and the distance to the bound."""
     if point.prices is None:
         return "–"
     price = point.prices.get(name, 0.0) / frontier.weight

@@ -1,4 +1,4 @@
-"""The registered views of allocation: tables, pages and its frontier."""
+"""Registration of allocation: tables, pages, scenarios and the frontier."""
 
 from ...solvers.allocation.frontier_result import AllocationFrontier
 from ..kind import FrontierKind, PlannerKind

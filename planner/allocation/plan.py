@@ -1,4 +1,4 @@
-"""An allocation plan as table, plain data and page: resources, dual prices, completion times, jobs."""
+"""Output of allocation plans: text table, plain data and HTML page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Usage:
     Attributes
     ----------
     amounts
-        What there is of each resource, and of the budget where there is one.
+        Capacity of each resource, and of the budget if there is one.
     """
 
     def __init__(self, instance: AllocationInstance) -> None:
@@ -35,7 +35,7 @@ class Usage:
         self._demands = task_demands(instance, self.table)
 
     def of(self, plan: Sequence[JobAllocation]) -> dict[str, float]:
-        """Return what the plan takes of each resource, and of the budget where there is one."""
+        """Return a plan's usage of each resource, and of the budget if there is one."""
         entries = read_entries(self.table, self._index, plan)
         placed = entries.variant >= 0
         variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
@@ -45,11 +45,11 @@ class Usage:
 
 
 LONG_S = 1000.0
-"""From so many seconds on, completion times have one decimal."""
+"""Completion times from this many seconds on are shown with one decimal."""
 
 
 def columns(entries: Sequence[JobAllocation]) -> list[TextColumn[JobAllocation]]:
-    """Return the columns of the table."""
+    """Return the columns of the text table of a plan."""
     digits = 1 if max(entry.completion_s or 0.0 for entry in entries) >= LONG_S else 3
     return [
         ("job", False, lambda e: e.job),
@@ -62,23 +62,23 @@ def columns(entries: Sequence[JobAllocation]) -> list[TextColumn[JobAllocation]]
 
 
 def as_data(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> dict[str, Any]:
-    """Return the jobs that are placed, and why the others are not."""
+    """Return the placed jobs, and the reasons of the others, as plain data."""
     del instance
     jobs = {entry.job: entry.model_dump(exclude={"job", "placed"}) for entry in plan if entry.placed}
     return {"jobs": jobs, "unplaced": dict(left_out(plan))}
 
 
 def left_out(plan: Sequence[JobAllocation]) -> Iterator[tuple[str, str]]:
-    """Yield the jobs that are not placed; a plan does not say why."""
+    """Yield the jobs that are not placed, without a specific reason."""
     return ((entry.job, "no reason is given") for entry in plan if not entry.placed)
 
 
 MOST_JOBS = 3000
 MOST_NAMED = 40
-"""More bars than these have no room for their names."""
+"""Most jobs drawn as bars with names; more of them are drawn as points."""
 LONGEST_NAME = 32
 MOST_ADVISED = 20_000
-"""Dual prices of instances with more jobs give no advice, which needs every configuration."""
+"""Most jobs of an instance for which purchasing advice is derived from all configurations."""
 HOUR = 3600.0
 NAMES = {BUDGET: "hourly budget [USD]"}
 
@@ -110,7 +110,7 @@ def allocation_parts(instance: AllocationInstance, result: Result) -> dict[str, 
 
 
 def shown_rows(plan: Sequence[JobAllocation]) -> list[JobAllocation]:
-    """Return all entries of a plan, or of a long one the slowest and evenly chosen others."""
+    """Return all entries of a plan, or if it is long, the slowest and an even sample of the others."""
     if len(plan) <= MOST_JOBS:
         return list(plan)
     slowest = sorted(range(len(plan)), key=lambda j: -(plan[j].completion_s or 0.0))[: MOST_JOBS // 2]
@@ -145,7 +145,7 @@ def _summary(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Fac
 
 
 def leading_first(amounts: Mapping[str, float]) -> dict[str, float]:
-    """Return amounts with those of GPUs before the others."""
+    """Return the amounts with the leading resource first."""
     first = leading(amounts)
     return {first: amounts[first], **amounts}
 
@@ -153,7 +153,7 @@ def leading_first(amounts: Mapping[str, float]) -> dict[str, float]:
 def usage_bars(
     amounts: Mapping[str, float], used: Mapping[str, float] | None
 ) -> list[tuple[str, float, str]]:
-    """Return a bar for each resource: its name, the share in use, and both amounts in words."""
+    """Return a bar for each resource: its name, the share in use, and both amounts as text."""
     return [
         (
             NAMES.get(name, name),
@@ -193,7 +193,7 @@ def _resources_table(
 
 
 def _advice(instance: AllocationInstance, result: Result) -> str | None:
-    """Return what to buy next, unless the solver's message says it."""
+    """Return advice on the resource to buy next, unless the solver's message contains it."""
     if not result.prices or result.objective is None or len(instance.jobs) > MOST_ADVISED:
         return None
     if instance.objective != "total_completion_time":
@@ -235,7 +235,7 @@ def _jobs_table(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> 
 
 
 def times_figure(plan: Sequence[JobAllocation]) -> Figure:
-    """Return completion times in ascending order, a trace for each variant and one for waiting jobs.
+    """Return the plot of completion times in ascending order, with a trace for each variant.
 
     Jobs are bars with their names, as long as these can be read; more of them are points.
     """
@@ -275,8 +275,8 @@ def _times_trace(
     return {
         **draw(ranks, times, words, index),
         "customdata": [
-            [shown(entry.job), told, duration(entry.completion_s)]
-            for (_, entry), told in zip(own, words, strict=True)
+            [shown(entry.job), configuration, duration(entry.completion_s)]
+            for (_, entry), configuration in zip(own, words, strict=True)
         ],
         "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{customdata[2]}<extra></extra>",
         "meta": {"key": -1 if index is None else index},
@@ -284,7 +284,7 @@ def _times_trace(
 
 
 def _bars(ranks: list[int], times: list[float], words: list[str], index: int | None) -> Figure:
-    """Return a bar for each job, with its configuration in it where there is room."""
+    """Return a trace of bars, one for each job, labelled with its configuration."""
     waits = index is None
     return {
         "type": "bar",
@@ -303,7 +303,7 @@ def _bars(ranks: list[int], times: list[float], words: list[str], index: int | N
 
 
 def _points(ranks: list[int], times: list[float], words: list[str], index: int | None) -> Figure:
-    """Return a point for each job."""
+    """Return a trace of points, one for each job."""
     del words
     return {
         "type": "scatter",
@@ -319,7 +319,7 @@ def _points(ranks: list[int], times: list[float], words: list[str], index: int |
 
 
 def _cut_name(name: str) -> str:
-    """Return a name that leaves room for the bars."""
+    """Return a name shortened to leave room for the bars."""
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 

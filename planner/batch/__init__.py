@@ -1,1 +1,1 @@
-"""Where solves run: worker processes on this machine, or Dask workers on many."""
+"""Execution of many solves in worker processes on this machine or on a Dask cluster."""

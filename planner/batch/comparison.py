@@ -64,7 +64,7 @@ class Comparison(Model):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is not in the rows, and why."""
+        """The messages on sources and pairs that are not in the rows."""
         return (*self.unread, *self.left_out)
 
     @property
@@ -78,19 +78,19 @@ class Comparison(Model):
         return tuple(dict.fromkeys(row.solver for row in self.rows))
 
     def by_objective(self) -> dict[str, tuple[ComparisonRow, ...]]:
-        """Return the rows by the objective of their instances, with its unit."""
+        """Return the rows grouped by the objective of their instances, with its unit."""
         of = {row.instance: row.objective_title for row in reversed(self.rows) if row.objective_title}
-        found: dict[str, list[ComparisonRow]] = defaultdict(list)
+        grouped: dict[str, list[ComparisonRow]] = defaultdict(list)
         for row in self.rows:
-            found[of.get(row.instance, "no objective")].append(row)
-        return {title: tuple(rows) for title, rows in found.items()}
+            grouped[of.get(row.instance, "no objective")].append(row)
+        return {title: tuple(rows) for title, rows in grouped.items()}
 
     def to_json(self) -> str:
         """Return the comparison as one line of JSON."""
         return self.model_dump_json()
 
     def _repr_html_(self) -> str:
-        """Return the summary that a notebook shows."""
+        """Return the HTML summary shown in notebooks."""
         rows = [
             (
                 summary.solver,
@@ -106,7 +106,7 @@ class Comparison(Model):
         return card(title, self.faults[:3], titles, rows)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each solver on each instance."""
+        """Return a data frame with one row for each solver on each instance."""
         import pandas as pd
 
         titles, rows = self.as_table()
@@ -128,7 +128,7 @@ class Comparison(Model):
         return fields + titles, rows
 
     def summary(self) -> tuple[SolverSummary, ...]:
-        """Return how each solver did over all instances."""
+        """Return a summary of each solver over all instances."""
         return summarise(self.rows, self.options.time_limit_s)
 
     def profile(self, within: float = 1e-3) -> Profile:
@@ -151,12 +151,12 @@ def compared(
     versions: dict[str, str] | None = None,
     measures: Mapping[tuple[str, str], Measures] | None = None,
 ) -> Comparison:
-    """Return the comparison of records; those without a result count as faults.
+    """Return the comparison of solvers from records; records without a result are listed as left out.
 
     Parameters
     ----------
     measures
-        Of plans, by source and solver.
+        Measures of plans, by source and solver.
     """
     by_instance: dict[str, list[Record]] = defaultdict(list)
     missing = list(left_out)
@@ -180,14 +180,14 @@ def compared(
 
 
 def _advice(grouped: Sequence[Sequence[ComparisonRow]]) -> tuple[str, ...]:
-    """Return what the kinds advise; where there are several instances, each text says of which it is."""
-    said = []
+    """Return the advice of the kinds, with the name of the instance if there are several."""
+    texts = []
     for rows in grouped:
         declared = KINDS[rows[0].kind].comparison
         text = "" if declared is None else declared.advice(rows)
         if text:
-            said.append(f"{rows[0].instance}: {text}" if len(grouped) > 1 else text)
-    return tuple(said)
+            texts.append(f"{rows[0].instance}: {text}" if len(grouped) > 1 else text)
+    return tuple(texts)
 
 
 def _names(by_instance: dict[str, list[Record]]) -> dict[str, str]:
@@ -206,7 +206,7 @@ def _objective(record: ObjectiveRecord) -> Objective:
 
 
 def _precedes(a: Sequence[ObjectiveRecord], b: Sequence[ObjectiveRecord]) -> bool:
-    """Return whether the plan of `a` is better than that of `b`."""
+    """Return whether plan `a` is better than plan `b` in the lexicographic order of the objectives."""
     for x, y in zip(a, b, strict=True):
         assert x.value is not None
         assert y.value is not None
@@ -219,7 +219,7 @@ def _precedes(a: Sequence[ObjectiveRecord], b: Sequence[ObjectiveRecord]) -> boo
 def _rows(
     group: Sequence[Record], name: str, measures: Mapping[tuple[str, str], Measures]
 ) -> list[ComparisonRow]:
-    """Return the rows of one instance."""
+    """Return the comparison rows of one instance."""
     results = [record.result for record in group if record.result is not None]
     plans = [result.objectives for result in results if result.plan is not None]
     best = plans[0] if plans else ()
@@ -248,7 +248,7 @@ def _first_difference(plans: Sequence[Sequence[ObjectiveRecord]]) -> int:
 
 
 def _refuted(result: Result, best: Sequence[ObjectiveRecord]) -> str | None:
-    """Return the message that another solver's plan contradicts the bound of this one; None if none does."""
+    """Return a message if another solver's plan refutes this result's bound or infeasibility, else None."""
     if result.status == "infeasible" and best:
         return "says that no plan exists, but another solver found one"
     for own, other in zip(result.objectives, best, strict=False):
@@ -334,7 +334,7 @@ def _gap(own: Sequence[ObjectiveRecord], reference: Sequence[float | None], clos
 
 
 class Measurer:
-    """Takes the measures of plans of those kinds that declare some.
+    """Computes the measures of plans, for the kinds that define some.
 
     Parameters
     ----------
@@ -346,9 +346,9 @@ class Measurer:
     Attributes
     ----------
     taken
-        The measures by source and solver.
+        The measures of plans by source and solver.
     faults
-        Why some could not be taken, each in a sentence.
+        Messages on measures that could not be computed.
     """
 
     def __init__(self, named: Mapping[str, str | Instance], allow_outside: bool) -> None:
@@ -358,7 +358,7 @@ class Measurer:
         self.faults: list[str] = []
 
     def take(self, record: Record) -> None:
-        """Take the measures of a record's plan, if its kind has any."""
+        """Compute the measures of a record's plan, if its kind defines any."""
         result = record.result
         if result is None or not result.plan:
             return
@@ -378,7 +378,7 @@ class Measurer:
             self.taken[record.source, record.solver] = declared.measures(instance, result.plan)
 
     def _instance(self, source: str) -> Instance:
-        """Return the instance of a label; the last one is kept, since its solves follow each other."""
+        """Return the instance of a label, with the last one cached, since its solves follow each other."""
         given = self._named[source]
         if isinstance(given, Instance):
             return given
@@ -387,13 +387,13 @@ class Measurer:
         return self._read[1]
 
     def _fault(self, record: Record, why: str) -> None:
-        said = f"{record.source}: {why}; its plans have no measures"
-        if said not in self.faults:
-            self.faults.append(said)
+        fault = f"{record.source}: {why}; its plans have no measures"
+        if fault not in self.faults:
+            self.faults.append(fault)
 
 
 ANOTHER_NAME = ("auto",)
-"""Solvers that do what another one does; they are compared only if they are asked for."""
+"""Aliases of other solvers, which are compared only if they are named."""
 
 
 def compare(
@@ -405,7 +405,7 @@ def compare(
     on_start: Callable[[int, int], None] | None = None,
     on_record: Callable[[Record], None] | None = None,
 ) -> Comparison:
-    """Solve every instance with every solver, and measure each against the best that all of them know.
+    """Solve every instance with every solver, and compare the plans with the best plan and bounds.
 
     A solver that crashes, eats memory, does not stop or returns a wrong plan is a row that says so. An
     interrupt from the keyboard ends it early, with the rows that are finished.
@@ -464,13 +464,13 @@ def _left_in_journal(
     batch: BatchOptions, heads: Mapping[str, Head], missing: set[tuple[str, str]], measurer: Measurer
 ) -> dict[tuple[str, str], Record]:
     """Return the journal's records of pairs that the interrupted run had not reached yet."""
-    found = {}
+    records = {}
     for record in read_journal(batch.output) if batch.output is not None else ():
         pair, result = (record.source, record.solver), record.result
         if pair in missing and result and result.instance_sha256 == heads[record.source].sha256:
             measurer.take(record)
-            found[pair] = record.light()
-    return found
+            records[pair] = record.light()
+    return records
 
 
 def _read_heads(
@@ -481,15 +481,15 @@ def _read_heads(
     unread: list[str],
     left_out: list[str],
 ) -> dict[str, Head]:
-    """Return the head of each source; note those that cannot be read, or are the same instance again."""
+    """Return the name, kind and hash of each source, and note unreadable and duplicate ones."""
     tasks = deque(task_of(label, source, None, options, batch) for label, source in named.items())
     heads: dict[str, Head] = {}
     for task, answer, _ in engine.run(tasks):
         if answer.head is not None:
             heads[task.label] = answer.head
         else:
-            said = answer.fault or answer.ended or ""
-            unread.append(said if task.label in said else f"{task.label}: {said}")
+            reason = answer.fault or answer.ended or ""
+            unread.append(reason if task.label in reason else f"{task.label}: {reason}")
     first: dict[str, str] = {}
     for label in [label for label in named if label in heads]:
         same = first.setdefault(heads[label].sha256, label)
@@ -501,7 +501,7 @@ def _read_heads(
 def _pairs(
     heads: Mapping[str, Head], solvers: Sequence[str] | None, left_out: list[str]
 ) -> list[tuple[str, str]]:
-    """Return the pairs of source and solver; note solvers that are not for the kind of an instance."""
+    """Return the pairs of source and solver, and note solvers that do not solve an instance's kind."""
     pairs = []
     for label, head in heads.items():
         known = [solver.name for solver in solvers_for(head.kind)]

@@ -108,14 +108,14 @@ class ComparisonRow(Model):
 
     @property
     def status_text(self) -> str:
-        """The status in words, as the result itself says it."""
+        """The status as text, as in the result itself."""
         return status_text(self.status, self.limit, self.only_claimed)
 
 
 FAILED = ("error", "unknown")
-"""How a solve ended that gave no answer."""
+"""Statuses of solves that gave no answer."""
 LEAST_S = 1e-3
-"""Runtimes below a millisecond count as one: they tell more of the clock than of the solver."""
+"""Runtimes below a millisecond count as one, since they are inaccurate."""
 
 
 class SolverSummary(Model):
@@ -197,12 +197,12 @@ def _seconds(row: ComparisonRow) -> float:
 
 
 def summarise(rows: Sequence[ComparisonRow], time_limit_s: float | None) -> tuple[SolverSummary, ...]:
-    """Return how each solver did over all instances.
+    """Return a summary of each solver over all instances.
 
     Parameters
     ----------
     time_limit_s
-        What an instance counts for a solver that failed on it, at least; crashing early is not speed.
+        Least seconds that a failed solve counts, so that early crashes do not look fast.
     """
     return tuple(_summary(solver, own, time_limit_s) for solver, own in _by_solver(rows).items())
 
@@ -241,7 +241,7 @@ def _summary(solver: str, rows: Sequence[ComparisonRow], time_limit_s: float | N
 
 
 def performance_profile(rows: Sequence[ComparisonRow], within: float) -> Profile:
-    """Return for each solver the share of instances it has done against the ratio to the fastest."""
+    """Return the performance profile of each solver: share of instances solved by ratio to the fastest."""
     done: dict[str, dict[str, float]] = defaultdict(dict)
     for row in rows:
         close = row.gap_to_best_plan is not None and row.gap_to_best_plan <= within

@@ -1,4 +1,4 @@
-"""The Dask engine: tasks are done by the workers of a Dask cluster, on other machines.
+"""Engine that runs tasks on the workers of a Dask cluster.
 
 Dask moves the tasks of a lost worker to another one. On each worker a solve has a process to itself, as on
 this machine, so that a crash or an endless solve costs one row and no worker.
@@ -28,14 +28,14 @@ _of_thread = threading.local()
 
 
 class DaskEngine:
-    """A client of a Dask scheduler.
+    """Engine that runs tasks through a Dask scheduler.
 
     Instances are read here and sent, so that the workers need no common file system.
 
     Parameters
     ----------
     address
-        Of the scheduler, such as ``tcp://10.0.0.1:8786``.
+        Address of the scheduler, such as ``tcp://10.0.0.1:8786``.
     jobs
         Most solves at a time; None: as many as the cluster has threads.
 
@@ -61,7 +61,7 @@ class DaskEngine:
         self._sent: dict[Any, tuple[Task, Head]] = {}
 
     def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
-        """Take tasks until there are none, and yield each with its answer and its seconds as it ends."""
+        """Run tasks until there are none left, and yield each with its answer and its seconds as it ends."""
         from distributed import as_completed
 
         ended = as_completed(loop=self._client.loop)
@@ -77,11 +77,11 @@ class DaskEngine:
                 yield task, replace(answer, head=head), seconds
 
     def _room(self) -> int:
-        """Return how many tasks may be under way, however many workers there are by now."""
+        """Return the largest number of tasks in progress, given the current number of workers."""
         return self.jobs or AHEAD * max(1, sum(self._client.nthreads().values()))
 
     def _send(self, task: Task, ended: Any) -> tuple[Task, Answer, float] | None:
-        """Read the instance and send it; return the answer if that ends the task already."""
+        """Submit a task with its instance to Dask; return its answer if it needs no solve."""
         clock = Clock()
         try:
             instance = read(task)
@@ -100,14 +100,14 @@ class DaskEngine:
         return None
 
     def close(self) -> None:
-        """Stop at once, whatever is running."""
+        """Cancel all tasks and close the connection."""
         if self._client.status == "running":
             self._client.cancel(list(self._sent), force=True)
         self._client.close()
 
 
 def _answer(future: Any) -> tuple[Answer, float]:
-    """Return the answer of a task, or a failure where Dask gave it up because its workers die repeatedly."""
+    """Return the answer and the seconds of a task, or a failure if Dask gave the task up."""
     try:
         answer: tuple[Answer, float] = future.result()
     except (Exception, CancelledError) as error:  # noqa: BLE001 - of Dask, whose errors are many
@@ -117,7 +117,7 @@ def _answer(future: Any) -> tuple[Answer, float]:
 
 
 def execute_guarded(task: Task) -> tuple[Answer, float]:
-    """Do a task on a Dask worker in a separate process; return its answer and its seconds."""
+    """Run a task on a Dask worker in a separate process; return its answer and its seconds."""
     engine = getattr(_of_thread, "engine", None)
     if engine is None:
         engine = _of_thread.engine = LocalEngine(1)

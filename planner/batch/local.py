@@ -1,4 +1,4 @@
-"""The local engine: tasks are done on this machine, in workers under a supervisor."""
+"""Engine that runs tasks on this machine, in worker processes under a supervisor."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def start_early() -> None:
 
 
 class LocalEngine:
-    """Does tasks under one supervisor, and starts another if that is killed.
+    """Engine that runs tasks under one supervisor, and starts another if that is killed.
 
     Parameters
     ----------
@@ -70,21 +70,21 @@ class LocalEngine:
         self._supervisor: Supervisor | None = None
 
     def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
-        """Take tasks until there are none, and yield each with its answer and its seconds as it ends."""
+        """Run tasks until there are none left, and yield each with its answer and its seconds as it ends."""
         sent: dict[int, Task] = {}
         while tasks or sent:
             self._send(tasks, sent)
-            told = self._running_supervisor().told.get()  # blocks until a task has ended
-            if told is None:
+            message = self._running_supervisor().answers.get()  # blocks until a task has ended
+            if message is None:
                 yield from self._lost(sent)
                 continue
-            done, answer, seconds = told
+            done, answer, seconds = message
             task = sent.pop(done)
             self._send(tasks, sent)  # no process shall wait until the caller has dealt with this answer
             yield task, answer, seconds
 
     def _send(self, tasks: deque[Task], sent: dict[int, Task]) -> None:
-        """Give out tasks until as many are at work as are wanted."""
+        """Send tasks to the supervisor until `jobs` of them are in progress."""
         while tasks and len(sent) < self.jobs:
             number = next(self._numbers)
             sent[number] = tasks.popleft()
@@ -96,7 +96,7 @@ class LocalEngine:
         return self._supervisor
 
     def _lost(self, sent: dict[int, Task]) -> Iterator[tuple[Task, Answer, float]]:
-        """Answer the tasks of a supervisor that has ended; no task can end it, so they are not repeated."""
+        """Yield a failure for each task of a supervisor that has ended; the tasks are not repeated."""
         code = self._running_supervisor().end()
         self._supervisor = None
         ended = f"the process that watched it was ended from outside, with exit code {code}"
@@ -105,7 +105,7 @@ class LocalEngine:
             yield task, Answer(ended=ended, code=FAILED), 0.0
 
     def close(self) -> None:
-        """Stop at once, whatever is running."""
+        """Stop the supervisor and all running tasks."""
         if self._supervisor is not None:
             self._supervisor.end()
             self._supervisor = None
@@ -116,42 +116,42 @@ class Supervisor:
 
     Attributes
     ----------
-    told
+    answers
         Number, answer and seconds of each task that has ended; None once the process has.
     """
 
     def __init__(self) -> None:
-        self._link, there = multiprocessing.Pipe()
-        self.told: queue.SimpleQueue[tuple[int, Answer, float] | None] = queue.SimpleQueue()
-        arguments = [json.dumps(sys.path), str(there.fileno()), str(log.getEffectiveLevel())]
+        self._link, other_end = multiprocessing.Pipe()
+        self.answers: queue.SimpleQueue[tuple[int, Answer, float] | None] = queue.SimpleQueue()
+        arguments = [json.dumps(sys.path), str(other_end.fileno()), str(log.getEffectiveLevel())]
         self.process = subprocess.Popen(  # noqa: S603 - this interpreter, and what stands above
             [sys.executable, "-c", START, *arguments],
             stdin=subprocess.DEVNULL,
-            pass_fds=[there.fileno()],
+            pass_fds=[other_end.fileno()],
             start_new_session=True,  # so that Ctrl-C, which reaches all processes of a terminal, does not
         )
-        there.close()
+        other_end.close()
         # Both sides may have much to say at the same time, and would wait for each other for ever.
-        threading.Thread(target=_listen, args=(self._link, self.told), daemon=True).start()
+        threading.Thread(target=_listen, args=(self._link, self.answers), daemon=True).start()
         self._finalize = weakref.finalize(self, _end, self.process, self._link)
 
     def give(self, number: int, task: Task) -> None:
-        """Send a task; if the process has ended, the next word from it is None."""
+        """Send a task; if the process has ended, the next answer is None."""
         with suppress(OSError):
             self._link.send((number, task))
 
     def end(self) -> int:
-        """Close the link, so that it kills its workers and ends; return its exit code."""
+        """Close the link, so that the process kills its workers and ends; return its exit code."""
         self._finalize()
         return self.process.returncode
 
 
-def _listen(link: Connection, told: queue.SimpleQueue[tuple[int, Answer, float] | None]) -> None:
-    """Put the answers of a supervisor into the queue, and None once its link is closed."""
+def _listen(link: Connection, answers: queue.SimpleQueue[tuple[int, Answer, float] | None]) -> None:
+    """Put the answers of a supervisor into a queue, and None once its link is closed."""
     with suppress(EOFError, OSError):
         while True:
-            told.put(link.recv())
-    told.put(None)
+            answers.put(link.recv())
+    answers.put(None)
 
 
 def _end(process: subprocess.Popen[bytes], link: Connection) -> None:

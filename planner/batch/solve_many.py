@@ -1,9 +1,8 @@
-"""Many solves in worker processes with hard limits, remembered in a journal and continued after any stop.
+"""Batches of solves in worker processes with hard limits, which a journal lets continue after any stop.
 
-The journal has one line of JSON for each solve that ended. A line is complete and unaltered, or
-worthless: what `kill -9` cut off at the end is dropped when the journal is opened again, and a line whose
-checksum does not match does not count. The first line says what was asked, so that nobody continues
-another batch.
+The journal has one line of JSON for each finished solve. An incomplete last line is dropped when the journal
+is opened again, and a line whose checksum does not match is ignored. The first line holds the options of the
+batch, so that no other batch continues its journal.
 """
 
 from __future__ import annotations
@@ -33,39 +32,38 @@ log = logging.getLogger("clusterplan")
 
 NAME = "journal.jsonl"
 VERSION = 2
-"""Of the format; 1 had no checksums."""
+"""Version of the journal's format; version 1 had no checksums."""
 
 
 class _Place(NamedTuple):
-    """Where in a journal a finished solve stands, and of which instance it is."""
+    """The position of a finished solve in a journal, and the hash of its instance."""
 
     offset: int
     instance_sha256: str
 
 
 class Journal:
-    """An open journal, which nobody else can open at the same time.
+    """An open journal of a batch, locked against other processes.
 
     Parameters
     ----------
     folder
-        Where it lies; made if it is missing.
+        Its folder; created if missing.
     asked
-        What the batch was asked for, plain data.
+        Options of the batch as plain data.
     resume
-        Whether to continue the journal that is there.
+        Whether to continue an existing journal.
 
     Attributes
     ----------
     finished
-        What an earlier run left, by source and solver; errors are not results, and are left out, as are
-        altered lines.
+        Finished solves of earlier runs, by source and solver, without errors and altered lines.
 
     Raises
     ------
     OptionError
-        If there is a journal and it is not to be continued, or it is one of something else, or another
-        process writes it, or the folder cannot be written.
+        If there is a journal and it is not to be continued, or it is of another batch, or another process
+        writes it, or the folder cannot be written.
     InstanceError
         If it does not begin as a journal does, or its first line was altered.
     """
@@ -130,7 +128,7 @@ class Journal:
                 log.warning("%s: %s %s; what is missing is solved again", self.path, line.shown(), what)
 
     def _take(self, line: Line) -> None:
-        """Note the place of a finished solve; a later one, or an error, replaces an earlier one."""
+        """Register the line of a finished solve; a later line, or an error, replaces an earlier one."""
         if line.data is None or "journal" in line.data:
             raise not_of_a_journal(f"{self.path}: line {line.number}")
         result = line.data.get("result")
@@ -140,7 +138,7 @@ class Journal:
             self.finished.pop(line.pair, None)
 
     def read(self, pair: tuple[str, str]) -> Record:
-        """Return a record that an earlier run left."""
+        """Return the record of a solve that an earlier run finished."""
         with self.path.open("rb") as file:
             file.seek(self.finished[pair].offset)
             line = next(lines(file), None)
@@ -149,12 +147,12 @@ class Journal:
         return _record(line, self.path)
 
     def append(self, record: Record, result: str | None) -> None:
-        """Write a record; when this returns, it is on the disk.
+        """Write a record to the journal, and flush it to the disk.
 
         Parameters
         ----------
         result
-            Of the record, as JSON, if somebody has it already.
+            The record's result as JSON, if it is available.
         """
         head: dict[str, Any] = {"source": record.source, "solver": record.solver, "seconds": record.seconds}
         if record.result is None:
@@ -172,17 +170,17 @@ class Journal:
             raise self._fault(error) from None
 
     def close(self) -> None:
-        """Close it, and let others in."""
+        """Close the journal and release its lock."""
         self._file.close()
 
 
 def read_journal(folder: Path) -> Iterator[Record]:
-    """Yield the records of a folder's journal from its intact lines, oldest first; of a pair the last holds.
+    """Yield the records of a folder's journal from its intact lines, oldest first; the last of a pair counts.
 
     Raises
     ------
     InstanceError
-        If it is none.
+        If the file is not a journal.
     """
     path = folder / NAME
     if not path.exists():
@@ -199,7 +197,7 @@ def _head(line: Line, path: Path) -> dict[str, Any]:
     Raises
     ------
     InstanceError
-        If it is not of a journal, or nobody can say any more what was asked.
+        If the line is not of a journal, or was altered.
     """
     if line.data is None or "journal" not in line.data:
         raise not_of_a_journal(f"{path}: line 1")
@@ -224,7 +222,7 @@ def _record(line: Line, path: Path) -> Record:
 
 
 def _difference(before: Any, asked: dict[str, Any]) -> str:
-    """Return how the options of the journal differ from those asked for."""
+    """Return a text on how the options of a journal differ from the requested ones."""
     if not isinstance(before, dict):
         return "it does not say what was asked"
     parts = [
@@ -237,12 +235,12 @@ def _difference(before: Any, asked: dict[str, Any]) -> str:
 
 PATIENCE = 2.0
 GRACE_S = 10.0
-"""A solver is killed after so many times its time limit and so many seconds more."""
+"""A solver is killed after its time limit times `PATIENCE`, plus this many seconds."""
 
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """How a batch is run.
+    """Options of a batch of solves.
 
     Attributes
     ----------
@@ -251,14 +249,14 @@ class BatchOptions:
     output
         Folder of the journal; None: nothing is written.
     resume
-        Continue the journal that is there: what has a plan, a proof that there is none, or met a limit is
-        kept; errors are tried again.
+        Continue an existing journal: plans, proofs of infeasibility and solves that met a limit are kept;
+        errors are tried again.
     kill_after_s
         Seconds after which a solve is killed. By default twice the time limit and 10; 0 for never.
     memory_limit_gib
         Most memory of each worker process. By default an equal share of 80 % of the machine's.
     scheduler
-        Address of a Dask scheduler, whose workers do the work; None: processes on this machine.
+        Address of a Dask scheduler, whose workers run the tasks; None: processes on this machine.
     allow_outside
         Whether files that an instance names may lie outside its own folder.
     changes
@@ -287,7 +285,7 @@ class BatchOptions:
                 raise OptionError(f"{name} is {value:g}; it must be a number from {least:g} on")
 
     def kill_after(self, time_limit_s: float | None) -> float | None:
-        """Return the hard time limit that goes with a time limit."""
+        """Return the seconds after which a solve with this time limit is killed; None for never."""
         if self.kill_after_s is not None:
             return self.kill_after_s or None  # 0 is for never
         return None if time_limit_s is None else PATIENCE * time_limit_s + GRACE_S
@@ -299,7 +297,7 @@ class BatchOptions:
         return default_memory_gib(self.jobs or 1)
 
     def with_threads(self, options: SolveOptions) -> SolveOptions:
-        """Return options whose threads, where none are given, share the cores; warn if they cannot."""
+        """Return options with a share of the cores as threads, if none are given; warn if too many are."""
         # The cores of a cluster's workers are not known here.
         if self.scheduler is not None:
             return options if options.threads else options.model_copy(update={"threads": 1})
@@ -335,7 +333,7 @@ def solve_many(
     Parameters
     ----------
     sources
-        Files, ``example:NAME``, or instances; one that stands twice is solved once.
+        Files, ``example:NAME``, or instances; duplicates are solved once.
 
     Raises
     ------
@@ -350,7 +348,7 @@ def solve_many(
 
 
 def labelled(sources: Sequence[Source]) -> dict[str, str | Instance]:
-    """Return the sources by label: the file, or the instance's name; with a number where two are alike."""
+    """Return the sources by unique label: the file name or the instance's name, with a number if needed."""
     named: dict[str, str | Instance] = {}
     for source in sources:
         given: str | Instance = source if isinstance(source, Instance) else str(source)
@@ -367,18 +365,18 @@ def labelled(sources: Sequence[Source]) -> dict[str, str | Instance]:
 
 
 def check_solvers(names: Sequence[str]) -> None:
-    """Refuse names that no kind of instance has a solver of.
+    """Raise an error for names that no solver of any kind has.
 
     Raises
     ------
     OptionError
-        Naming what there is.
+        With the names of the solvers.
     """
     known = [solver.name for solver in all_solvers()] + ["milp"]
     for name in names:
         if name not in known:
-            there = ", ".join(dict.fromkeys(known))
-            raise OptionError(f"no solver {name!r}; {guess(name, known)}there are: {there}")
+            available = ", ".join(dict.fromkeys(known))
+            raise OptionError(f"no solver {name!r}; {guess(name, known)}there are: {available}")
 
 
 def run(
@@ -390,16 +388,16 @@ def run(
     engine: Engine | None = None,
     apart: bool = False,
 ) -> Iterator[Record]:
-    """Solve pairs of source and solver, and yield a record of each as it ends; see `solve_many`.
+    """Solve pairs of source and solver, and yield the record of each as it ends; see `solve_many`.
 
     Parameters
     ----------
     sources
-        What the labels in `pairs` stand for.
+        The sources of the labels in `pairs`.
     on_start
-        Called with the number of pairs that are finished already, and of all.
+        Called with the number of pairs that are already finished, and of all pairs.
     engine
-        Where to do it, if there is one already; it is left open.
+        An existing engine, which is left open; by default a new one.
     apart
         Whether every solve has a process that does nothing else, warmed up, so that seconds can be compared.
         Solves of plug-ins have such a process anyway.
@@ -430,7 +428,7 @@ def run(
 
 
 def _with_checks(engine: Engine, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
-    """Do tasks, and verify results of plug-ins in another process than the one that ran the plug-in."""
+    """Run tasks, and verify results of plug-ins in another process than the plug-in's."""
     solving_s: dict[tuple[str, str | None], float] = {}
     for task, answer, seconds in engine.run(tasks):
         pair = task.label, task.solver
@@ -447,7 +445,7 @@ def _is_foreign(solver: str | None) -> bool:
 
 
 def make_engine(batch: BatchOptions) -> Engine:
-    """Return where the tasks of a batch are to be done."""
+    """Return the engine that runs a batch's tasks: Dask or local processes."""
     if batch.scheduler is not None:
         from .dask import DaskEngine
 
@@ -458,7 +456,7 @@ def make_engine(batch: BatchOptions) -> Engine:
 
 
 def _asked(options: SolveOptions) -> dict[str, Any]:
-    """Return the options that have to agree for a journal to be continued; threads and memory may differ."""
+    """Return the options that must agree to continue a journal; threads and memory may differ."""
     return options.model_dump(mode="json", exclude={"threads", "memory_limit_gib"})
 
 

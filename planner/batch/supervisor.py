@@ -1,11 +1,11 @@
-"""The supervisor of worker processes: it forks workers, hands them tasks, and survives whatever they do.
+"""Supervisor of worker processes: it forks workers, gives them tasks, and survives their failures.
 
-A task may crash, eat memory, go on for ever, or leave threads, processes and a changed environment
-behind. So a worker does it: a process forked from the supervisor, which has loaded what all tasks need
-and never runs a solver itself. Each worker does one task at a time. A solver of another package, and a
-task that is to be timed, has a worker that is used once. The supervisor waits for answers, for the death
-of workers, for the end of their time, for the growth of their memory, and for the end of the process that
-gave the tasks; then it kills the workers and all they started.
+A task may crash, use up memory, never end, or leave threads, processes and a changed environment behind.
+So it runs in a worker: a process forked from the supervisor, which has loaded what all tasks need and never
+runs a solver itself. Each worker runs one task at a time. A solver of another package, and a task that is to
+be timed, has a worker that is used once. The supervisor waits for answers, for the death of workers, for the
+end of their time, for the growth of their memory, and for the end of the process that sent the tasks; then
+it kills the workers and their child processes.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 
 MOST_TASKS, MOST_GIB = 100, 0.5
-"""A worker does not work again after so many tasks, or if it has grown by so much memory since its fork."""
+"""A worker is not used again after so many tasks, or after so much growth of its memory."""
 PR_SET_PDEATHSIG = 1
 
 
 class Workers:
-    """The pool of workers: a spare one, forked while others work, and idle ones that may work again.
+    """Pool of workers: a spare one, forked while others work, and idle ones that may be used again.
 
-    A worker that answered for one of this package's own solvers may do more tasks, which saves a fork. A task
-    that is to be alone gets a worker that has done nothing before and does nothing after it.
+    A worker that answered for one of this package's own solvers may run more tasks, which saves a fork. A
+    task that requires a single-use worker gets a new one, which runs no other task.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Workers:
         self._dead: list[Worker] = []
 
     def for_task(self, task: Task) -> Worker:
-        """Give a task to a worker."""
+        """Give a task to a worker, and return the worker."""
         used = bool(self._again) and not task.alone
         worker = self._again.pop() if used else self._spare
         worker.give(task)
@@ -69,7 +69,7 @@ class Workers:
         return worker
 
     def release(self, worker: Worker, task: Task, again: bool) -> None:
-        """Let a worker wait for another task, or kill it with all that it has started."""
+        """Return a worker to the pool, or kill it with its child processes."""
         self._working.remove(worker)
         if again and not task.alone and worker.tasks < MOST_TASKS and worker.grown_gib() < MOST_GIB:
             self._again.append(worker)
@@ -78,7 +78,7 @@ class Workers:
             self._dead.append(worker)
 
     def kill(self) -> None:
-        """Kill every worker, and wait for their end."""
+        """Kill every worker, and wait until all have ended."""
         everyone = [self._spare, *self._again, *self._working]
         for worker in everyone:
             worker.kill()
@@ -87,7 +87,7 @@ class Workers:
 
 
 class Worker:
-    """A process that waits for a task and does it.
+    """A worker process, which waits for tasks and runs them.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Worker:
     Attributes
     ----------
     tasks
-        How many it was given.
+        Number of tasks that it was given.
     """
 
     def __init__(self, link_fd: int) -> None:
@@ -118,33 +118,33 @@ class Worker:
         return self.process.pid
 
     def give(self, task: Task) -> None:
-        """Give it a task; if it has died, that shows when it is waited for."""
+        """Send a task to the worker; if it is dead, waiting for its answer will show it."""
         self.tasks += 1
         with suppress(OSError):
             self.link.send(task)
 
     def resident_gib(self) -> float:
-        """Return its resident memory, shared memory included; 0 where the system does not tell."""
+        """Return the worker's resident memory, shared memory included; 0 if the system does not report it."""
         return resident_gib(self.pid)
 
     def grown_gib(self) -> float:
-        """Return by how much its resident memory exceeds that of the process which forked it."""
+        """Return the growth of the worker's resident memory over that of its parent at the fork."""
         return self.resident_gib() - self._forked_gib
 
     def kill(self) -> None:
-        """Kill it with all that it has started, if it is still there."""
+        """Kill the worker with its child processes, if they still run."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self.process.kill()  # it may have died before it had a group of its own
 
     def join(self) -> None:
-        """Wait for its end, once it is killed."""
+        """Wait until the killed worker has ended, and close its link."""
         self.process.join()
         self.link.close()
 
 
 def _do(link: Connection, inherited_fd: int) -> None:
-    """Do tasks until one is to be alone or the link closes, then leave at once."""
+    """Run tasks until one requires a single-use worker or the link closes, then exit at once."""
     os.setsid()  # a group of its own, so that the supervisor can kill all that the task starts
     if sys.platform == "linux":
         os.close(inherited_fd)
@@ -157,13 +157,13 @@ def _do(link: Connection, inherited_fd: int) -> None:
             task = link.recv()
         except EOFError:
             break
-        link.send(("answer", execute(task, lambda what, told: link.send((what, told)))))
+        link.send(("answer", execute(task, lambda what, content: link.send((what, content)))))
         alone = task.alone
     os._exit(0)  # clean-up of a plug-in or a library may hang, and nothing here is worth it
 
 
 def resident_gib(pid: int) -> float:
-    """Return the resident memory of a process, shared memory included; 0 where the system does not tell."""
+    """Return the resident memory of a process, shared memory included; 0 if the system does not report it."""
     try:
         with open(f"/proc/{pid}/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / GIB
@@ -172,7 +172,7 @@ def resident_gib(pid: int) -> float:
 
 
 def cause_of_death(code: int | None, task: Task) -> str:
-    """Say why a process died, as far as its exit code tells."""
+    """Return why a process died as text, as far as its exit code tells."""
     if code is None or code >= 0:
         return "" if code is None else f" with exit code {code}"
     try:
@@ -186,11 +186,11 @@ def cause_of_death(code: int | None, task: Task) -> str:
 
 
 PRELOADED = ("numpy.ma", "numpy.random", "highspy", "importlib.resources.readers")
-"""What most tasks would load. Libraries that start threads when they are loaded do not belong here, nor large
-ones: what this process holds, each fork and its end have to deal with.
+"""Modules that most tasks would load. Libraries that start threads when they are loaded do not belong here,
+nor large ones: they make each fork, and its end, slower.
 """
 LOOK_S = 0.2
-"""How often the memory of a task is looked at."""
+"""Seconds between two checks of a task's memory."""
 
 
 def main(link_fd: int, level: int) -> None:
@@ -221,12 +221,12 @@ def main(link_fd: int, level: int) -> None:
 
 
 def _supervise(link: Connection, workers: Workers) -> NoReturn:
-    """Hand out tasks and send back answers for ever.
+    """Give tasks to workers and send back their answers until the link closes.
 
     Raises
     ------
     EOFError, ConnectionError
-        Once the process that gives them has gone, even while an answer is on its way.
+        Once the process that sends tasks has ended, even while an answer is on its way.
     """
     attempts: dict[int, Attempt] = {}
     while True:
@@ -257,7 +257,7 @@ class Attempt:
     Attributes
     ----------
     given
-        Runs since it was given; the solver's own time, to which the hard limit applies, begins later.
+        Clock since the task was given; a new clock for the hard limit starts with the solver.
     """
 
     def __init__(self, task: Task, worker: Worker) -> None:
@@ -276,13 +276,13 @@ class Attempt:
         return answer.ended is not None and self.task.warm_up and reached
 
     def pause(self) -> float | None:
-        """Return how long to wait, so that neither the end of the time nor the memory is missed."""
+        """Return the seconds until the time limit or the next check of memory; None if there is no limit."""
         if self.task.memory_gib is None:
             return self._clock.remaining_s
         return self._clock.at_most(LOOK_S).limit_s
 
     def look(self, ready: list[Any]) -> Answer | None:
-        """Return the answer, or how the worker ended; None if it is still at work."""
+        """Return the answer, or how the worker ended; None if it is still running."""
         answer = self._look(ready)
         return None if answer is None else replace(answer, head=answer.head or self._head)
 
@@ -300,16 +300,16 @@ class Attempt:
         return None
 
     def _hear(self) -> Answer | None:
-        """Receive one message of the worker; return it if it is the answer."""
+        """Receive one message of the worker, and return it if it is the answer."""
         try:
-            what, told = self.worker.link.recv()
+            what, content = self.worker.link.recv()
         except Exception:  # noqa: BLE001 - it died while it spoke, or what it said makes no sense
             return self._dead()
         if what == "answer":
-            answer: Answer = told
+            answer: Answer = content
             return answer
         if what == "head":
-            self._head = told
+            self._head = content
         else:  # its libraries are loaded; from here on it is the solver's time
             self._solving, self._clock = True, Clock(self.task.kill_after_s)
         return None

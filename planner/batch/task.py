@@ -1,4 +1,4 @@
-"""A task of a batch: an instance is read and solved with one solver; the outcome is kept as a record.
+"""Tasks of a batch, each one instance and one solver; their execution, and records of their outcomes.
 
 The supervisor loads this module once, before it forks workers, so that they share what every task needs.
 """
@@ -28,21 +28,21 @@ from .worker_process import Answer, Head, limited_memory
 
 @dataclass(frozen=True)
 class Record:
-    """One line of a batch: the result, or why there is none.
+    """The outcome of one solve of a batch: the result, or why there is none.
 
     Attributes
     ----------
     source
         File, `example:NAME`, or the name of an instance that was given as such.
     solver
-        The name that was asked for.
+        The requested name.
     result
         None if the instance could not be read or the solver could not be run at all; a solve that
         crashed or was killed has a result that says so.
     fault
         Why there is no result.
     code
-        The exit code that goes with it.
+        The exit code of the outcome.
     seconds
         From start to end, with reading and checking.
     """
@@ -72,17 +72,17 @@ log = logging.getLogger("clusterplan")
 
 WARM_UP_S = 2.0
 MOST_TEXT = 2000
-"""Characters of a message or an error."""
+"""Most characters kept of a message or an error."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One unit of work for a worker.
+    """One unit of work for a worker: an instance, and the solver to run on it.
 
     Attributes
     ----------
     label
-        What the source is called.
+        Name of the source in records.
     source
         A file, `example:NAME`, or the instance itself.
     solver
@@ -123,24 +123,24 @@ class Task:
 
 
 class Engine(Protocol):
-    """Where tasks are done."""
+    """Interface of the engines that run tasks."""
 
     def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
-        """Take tasks until there are none, and yield each with its answer and its seconds as it ends.
+        """Run tasks until there are none left, and yield each with its answer and its seconds as it ends.
 
         More tasks may be added while it runs.
         """
 
     def close(self) -> None:
-        """Stop at once, whatever is running."""
+        """Stop all running tasks."""
 
 
-def execute(task: Task, tell: Callable[[str, Head | None], None]) -> Answer:
-    """Do a task in this process; every failure that Python can catch becomes an answer.
+def execute(task: Task, report: Callable[[str, Head | None], None]) -> Answer:
+    """Run a task in this process; every exception becomes an answer.
 
     Parameters
     ----------
-    tell
+    report
         Called with `head` once the instance is read, and with `solving` when the solver's time begins.
     """
     head = None
@@ -148,7 +148,7 @@ def execute(task: Task, tell: Callable[[str, Head | None], None]) -> Answer:
         with limited_memory(task.memory_gib):
             instance = read(task)
             head = Head(instance.name, instance.kind, instance.sha256())
-            tell("head", head)
+            report("head", head)
             if task.solver is None:
                 return Answer(head)
             if head.sha256 == task.known_sha256:
@@ -157,7 +157,7 @@ def execute(task: Task, tell: Callable[[str, Head | None], None]) -> Answer:
                 return _checked(head, instance, task.check)
             if task.warm_up:
                 warm_up(task.solver, head.kind)
-            tell("solving", None)
+            report("solving", None)
             return Answer(head, _as_json(solve(instance, task.solver, task.options)))
     except ClusterplanError as error:
         return Answer(head, fault=one_line(error), code=code_of_error(error))
@@ -183,15 +183,15 @@ def read(task: Task) -> Instance:
 
 
 def _checked(head: Head, instance: Instance, text: str) -> Answer:
-    """Return the answer that a result is if it holds, and the first of its faults if it does not."""
-    found = verify(instance, Result.model_validate_json(text))
-    if found.ok:
+    """Return a result as the answer if it passes verification, else its first fault."""
+    verification = verify(instance, Result.model_validate_json(text))
+    if verification.ok:
         return Answer(head, text)
-    return Answer(head, fault=f"its result fails verification: {found.faults[0]}", code=FAILED)
+    return Answer(head, fault=f"its result fails verification: {verification.faults[0]}", code=FAILED)
 
 
 def _as_json(result: Result) -> str:
-    """Return a result as JSON from which it can be read again, its message not longer than people read.
+    """Return a result as JSON that can be parsed again, with a long message shortened.
 
     Raises
     ------
@@ -206,7 +206,7 @@ def _as_json(result: Result) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the text of an error in one line; those of other people's code may have none, or fail at it."""
+    """Return the text of an error in one line, even if its conversion to text fails."""
     try:
         return " ".join(str(error).split())[:MOST_TEXT]
     except Exception:  # noqa: BLE001 - see above
@@ -214,7 +214,7 @@ def one_line(error: BaseException) -> str:
 
 
 def warm_up(solver: str, kind: ProblemKind) -> None:
-    """Solve something tiny with a solver, so that its libraries are loaded."""
+    """Solve a tiny instance with a solver, so that its libraries are loaded."""
     try:
         solve(KINDS[kind].tiny(), solver, SolveOptions(time_limit_s=WARM_UP_S, threads=1))
     except Exception as error:  # noqa: BLE001 - whatever is wrong will show in the solve that is timed
@@ -222,20 +222,20 @@ def warm_up(solver: str, kind: ProblemKind) -> None:
 
 
 def record_of(task: Task, answer: Answer, seconds: float) -> Record:
-    """Return the record of a solve; once the instance was read, even a crash has a result that says so."""
+    """Return the record of an answer; a crash after the instance was read is a result with an error."""
     solver = task.solver or ""
     if answer.result is not None:
         return Record.of(task.label, solver, Result.model_validate_json(answer.result), seconds)
-    said = answer.ended or " ".join((answer.fault or "").split())
+    reason = answer.ended or " ".join((answer.fault or "").split())
     if answer.head is None:
-        return Record(task.label, solver, None, said, answer.code or FAILED, seconds)
+        return Record(task.label, solver, None, reason, answer.code or FAILED, seconds)
     return Record(
-        task.label, solver, _failure(answer.head, task, answer, seconds), said, answer.code, seconds
+        task.label, solver, _failure(answer.head, task, answer, seconds), reason, answer.code, seconds
     )
 
 
 def _failure(head: Head, task: Task, answer: Answer, seconds: float) -> Result:
-    """Return the result that stands for a solve that gave none."""
+    """Return the result with an error for a solve that gave none."""
     status: Status = "error" if answer.limit == "none" else "unknown"
     return Result(
         instance=head.instance,

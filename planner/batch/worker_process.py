@@ -1,4 +1,4 @@
-"""A worker process as others see it: its threads, memory and log, and the answer that it sends back.
+"""Settings of a worker process (threads, memory and log), and the answer that it sends back.
 
 Nothing heavy is imported here: numerical libraries read their number of threads when they are loaded, and
 the command line loads this module before anything else.
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 GIB = 2**30
 SHARE = 0.8
-"""Of the machine's memory, that all workers together may take where nothing else is said."""
+"""Share of the machine's memory that all workers together may take by default."""
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 def prepare(level: int) -> None:
-    """Make a process quiet, and its numerical libraries single-threaded unless the environment says more.
+    """Set up a process's log and output, and make its numerical libraries single-threaded by default.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def prepare(level: int) -> None:
 
 
 def _hide_chatter(level: int) -> None:
-    """Keep the output of solvers off the parent's stdout, and off stderr unless the log shows details.
+    """Redirect the solvers' output away from stdout, and from stderr unless the log shows details.
 
     Python's own stderr, and so the log, stays.
     """
@@ -58,12 +58,12 @@ def _hide_chatter(level: int) -> None:
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def default_memory_gib(jobs: int) -> float | None:
-    """Return the memory that each of several workers may take; None where it cannot be limited."""
+    """Return the default memory limit in GiB of each of several workers; None if it cannot be limited."""
     try:
         import resource  # noqa: F401 - only whether there is one
     except ImportError:
@@ -73,7 +73,7 @@ def default_memory_gib(jobs: int) -> float | None:
 
 @contextmanager
 def limited_memory(gib: float | None) -> Iterator[None]:
-    """Let this process take no more than so much memory; beyond it, Python raises MemoryError.
+    """Limit the memory of this process within the block; beyond the limit, Python raises MemoryError.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def limited_memory(gib: float | None) -> Iterator[None]:
 
 
 class Head(NamedTuple):
-    """What is known of an instance once it is read."""
+    """Name, kind and hash of an instance that was read."""
 
     instance: str
     kind: ProblemKind
@@ -107,12 +107,12 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """What comes back of a task, whether or not its worker survived it.
+    """The outcome of a task, whether or not its worker survived it.
 
     Attributes
     ----------
     head
-        Of the instance, if it was read.
+        Name, kind and hash of the instance, if it was read.
     result
         The result as JSON; a string, because a journal takes it as it is.
     fault, code

@@ -1,1 +1,1 @@
-"""The command line: a file for each verb."""
+"""The command line: modules of the commands and of their shared options."""

@@ -1,6 +1,6 @@
-"""The work of `compare`: solvers run on instances, and their comparison printed and written.
+"""Implementation of the command `compare`: solvers run on instances; the comparison printed and written.
 
-The options stand in `solve`, since they are read before anything heavy is loaded.
+The options are defined in `solve`, since they are read before anything heavy is loaded.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from .solving import batch_options, search_options
 
 
 def compare_and_show(run: RunOptions) -> int:
-    """Compare solvers, print and write what was found, and return the exit code."""
+    """Compare solvers, print and write the comparison, and return the exit code."""
     named, options = search_options(run)
     batch = batch_options(run)
     solvers = None if named is None else [name.strip() for name in named.split(",") if name.strip()]
     with Progress(run.quiet) as progress:
-        found = compare(
+        comparison = compare(
             run.files, solvers, options, batch, on_start=progress.begin, on_record=progress.advance
         )
     if batch.output is None:
-        _print(found, run.format)
+        _print(comparison, run.format)
     else:
-        for line in failures(found):
+        for line in failures(comparison):
             say(line)
-    for fault in found.faults:
+    for fault in comparison.faults:
         say(fault)
-    if batch.output is not None and (found.rows or not found.interrupted):
-        for path in write(found, batch.output):
+    if batch.output is not None and (comparison.rows or not comparison.interrupted):
+        for path in write(comparison, batch.output):
             if not run.quiet:
                 say(f"written: {path}")
-    if found.interrupted:
+    if comparison.interrupted:
         say("interrupted; what is shown is complete" + ("; --resume continues it" if batch.output else ""))
         return INTERRUPTED
-    return BAD_INSTANCE if found.unread else SOLVED
+    return BAD_INSTANCE if comparison.unread else SOLVED
 
 
 def _print(comparison: Comparison, format: Format) -> None:
@@ -74,13 +74,13 @@ def _print(comparison: Comparison, format: Format) -> None:
         titles = [(column.title, column.numeric) for column in measures.columns]
         out.print()
         out.print(table(titles, [[cell.text for cell in row] for row in measures.rows]))
-    for said in comparison.advice:
+    for advice in comparison.advice:
         out.print()
-        out.print(said, markup=False)
+        out.print(advice, markup=False)
 
 
 def rows_table(objective: str, rows: Sequence[ComparisonRow]) -> Table:
-    """Return the table of rows with one objective; the name of an instance stands only in its first."""
+    """Return the table of rows with one objective; an instance's name is only in its first row."""
     titles = [("instance", False), ("solver", False), ("status", False), (objective, True), ("bound", True)]
     titles += [("to best bound", True), ("to best plan", True), ("seconds", True)]
     cells, before = [], None
@@ -101,7 +101,7 @@ def failures(comparison: Comparison) -> Iterator[str]:
 
 
 def summary_table(comparison: Comparison) -> Table:
-    """Return how each solver did over all instances."""
+    """Return the summary table, with a row for each solver."""
     columns: list[TextColumn[SolverSummary]] = [
         ("solver", False, lambda one: one.solver),
         ("instances", True, lambda one: str(one.instances)),

@@ -1,4 +1,4 @@
-"""The command line: the program and its list of commands, each loaded only when it is asked for.
+"""The command line: the program and its list of commands, each loaded only when it is used.
 
 `--help` loads no command. stdout is data, stderr is log and progress; no traceback reaches a user.
 """
@@ -26,7 +26,7 @@ from ..exit_codes import FAILED, INTERRUPTED, SOLVED, code_of_error
 from ..output import say, visible_output
 
 USAGE_ERROR: Any = typer.BadParameter.__base__
-"""What a wrong command line raises: Click's, or in newer versions of Typer that of its own copy of Click."""
+"""The error of a wrong command line: Click's, or that of the copy of Click in newer versions of Typer."""
 WAS_INTERRUPTED = "interrupted; what was printed before is complete"
 GROUPS = {
     "Make an instance": ("import", "predict", "generate", "fit", "validate", "schema"),
@@ -34,7 +34,7 @@ GROUPS = {
     "Look at a plan and carry it out": ("report", "diff", "verify", "export-plan"),
     "Solvers": ("solvers", "doctor", "export-model"),
 }
-"""The commands by what they are for, as `--help` shows them."""
+"""The commands grouped by purpose, as `--help` shows them."""
 VERBS = {
     "import": "Turn somebody else's data into an instance.",
     "predict": "Predict time, memory and cost of training a model, or make an instance of it.",
@@ -83,7 +83,7 @@ EXAMPLES = {
     "doctor": ("clusterplan doctor",),
     "export-model": ("clusterplan export-model example:heterps-ctr --format mps --output model.mps",),
 }
-"""What stands below the options in the help of a command."""
+"""Examples below the options in the help of a command."""
 ELSEWHERE = {
     "compare": ("solve", "compare"),
     "diff": ("stored_results", "diff"),
@@ -98,7 +98,7 @@ ELSEWHERE = {
     "generate": ("instances.generate", "generators"),
     "fit": ("instances.fit", "fits"),
 }
-"""Module and name of the commands whose module is called otherwise than they."""
+"""Module and function of the commands whose module has another name."""
 
 
 def load(name: str) -> Any:
@@ -113,25 +113,25 @@ class _Loading(UserDict[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self.data:
             raise KeyError(name)
-        found = load(name)
-        if isinstance(found, typer.Typer):
-            group = typer.main.get_group(found)
+        command = load(name)
+        if isinstance(command, typer.Typer):
+            group = typer.main.get_group(command)
             group.name, group.help, group.epilog = name, VERBS[name], _examples(name)
             return group
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-        alone.command(name, epilog=_examples(name))(found)
+        alone.command(name, epilog=_examples(name))(command)
         return typer.main.get_command(alone)
 
 
 class Verbs(TyperGroup):
-    """A group that knows the names and the first lines of its commands before they are loaded."""
+    """A command group with names and first lines of its commands, which are loaded on use."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = _Loading(VERBS)  # typer looks a command up here only when it is run
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; what is wrong on the command line is told with what was given and is allowed."""
+        """Run the command; messages on usage errors get the given value, or the allowed ones."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:  # Typer would end without a word
@@ -142,12 +142,12 @@ class Verbs(TyperGroup):
             raise
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names."""
+        """Return the names of the commands."""
         del ctx
         return list(VERBS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the names and first lines, by what the commands are for."""
+        """Write the names and first lines of the commands, grouped by purpose."""
         del ctx
         longest = max(map(len, VERBS))
         most = formatter.width - 6 - longest
@@ -157,7 +157,7 @@ class Verbs(TyperGroup):
                 formatter.write_dl(rows)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Return the names that go on like this; a shell waits for them, so that no command is loaded."""
+        """Return the completions of a command's name, without loading any command."""
         self.commands = {name: TyperCommand(name, help=line) for name, line in VERBS.items()}
         return super().shell_complete(ctx, incomplete)
 
@@ -174,7 +174,7 @@ def _examples(name: str) -> str:
 
 
 def _tell(error: Any) -> None:
-    """Add to an error of the command line the value that was given, or the commands that there are."""
+    """Add the given value, or the list of commands, to the message of a usage error."""
     group = getattr(error.ctx, "command", None) if hasattr(error, "ctx") else None
     if error.message.startswith("No such command") and isinstance(group, TyperGroup):
         error.message += f" There are: {', '.join(group.list_commands(error.ctx))}."
@@ -185,7 +185,7 @@ def _tell(error: Any) -> None:
 
 
 def _given(options: Sequence[str]) -> str | None:
-    """Return what was typed after one of these options; None if that is not known."""
+    """Return the value given for one of these options on the command line; None if unknown."""
     for word, following in pairwise([*sys.argv[1:], ""]):
         option, sign, value = word.partition("=")
         if option in options and option.startswith("-"):
@@ -194,7 +194,7 @@ def _given(options: Sequence[str]) -> str | None:
 
 
 def _shortened(line: str, most: int) -> str:
-    """Return the first words of a line."""
+    """Return a line cut to a number of characters."""
     return line if len(line) <= most else textwrap.shorten(line, most, placeholder="...")
 
 
@@ -238,14 +238,14 @@ def _interrupt(*_: object) -> None:
 
 
 def _loaded(module: str) -> Any:
-    """Return a module of this package that is loaded already; None if it is not."""
+    """Return a module of this package if it is already loaded, else None."""
     return sys.modules.get(f"{__package__.removesuffix('.planner.cli')}.{module}")
 
 
 def program() -> None:
-    """Run the command line as a process, which ends without freeing its objects one by one.
+    """Run the command line as a process, and exit without freeing its objects one by one.
 
-    With models of millions of objects that would take seconds.
+    With models of millions of objects, freeing them would take seconds.
     """
     code = FAILED
 
@@ -305,7 +305,7 @@ def _run() -> None:
 
 
 def _words(error: Exception) -> str:
-    """Return what is said of an error that no command expects."""
+    """Return the message for an error that no command expects."""
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         where = error.filename or "the output"
         return f"{where}: cannot be written: {error.strerror}; what was printed before may be incomplete"
@@ -318,5 +318,5 @@ def _words(error: Exception) -> str:
 
 
 def _write_no_more() -> None:
-    """Let what is still to be printed vanish; nothing more can be written, not even at exit."""
+    """Discard all further output, since nothing more can be written, not even at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

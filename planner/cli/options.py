@@ -1,7 +1,7 @@
 """Options and arguments that several commands share; nothing heavy is imported here.
 
-`RunOptions` has those of `solve` and `compare`. `MoveOptions` has those for jobs that run already: they
-set fields of the instance, which alone says what is solved.
+`RunOptions` has those of `solve` and `compare`. `MoveOptions` has those for running jobs: they set fields of
+the instance.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...instances.common.errors import OptionError, some
 
 PANEL = "Consolidation"
 NAMED = 5
-"""So many jobs are named."""
+"""Most jobs named in a message."""
 DeviceMoves = Annotated[
     bool,
     typer.Option(
@@ -35,7 +35,7 @@ DeviceMoves = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class MoveOptions:
-    """What may happen to jobs that run now; `changes` says it in the instance's fields."""
+    """Options on moves of running jobs; `changes` returns them as fields of the instance."""
 
     running: Annotated[
         Literal["stay", "move"] | None,
@@ -65,7 +65,7 @@ class MoveOptions:
     device_moves: DeviceMoves = False
 
     def check_pins(self, instance: Any) -> None:
-        """Refuse patterns that match no job of an instance: a slip in one would let jobs move.
+        """Raise an error for a pattern that matches no job: a typing error would let jobs move.
 
         Raises
         ------
@@ -80,15 +80,15 @@ class MoveOptions:
                 raise OptionError(f"--pin {pattern!r} matches no job; there are: {some(names, NAMED)}")
 
     def changes(self) -> dict[str, Any]:
-        """Return what the options change in the documents of instances."""
-        said = {
+        """Return the fields of instance documents that the options set."""
+        fields = {
             "running": self.running,
             "pinned": self.pin or None,
             "max_moves": self.max_moves,
             "restart_cost_h": self.restart_cost,
             "device_moves": self.device_moves or None,
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 Format = Literal["table", "json", "csv"]
@@ -229,27 +229,27 @@ def write_text(path: Path, text: str, append: bool = False) -> None:
 
 
 def start_logging(verbose: int, quiet: bool) -> None:
-    """Send the log to stderr, as much of it as was asked for."""
+    """Send the log to stderr, at the level of the options."""
     level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(message)s")
 
 
 def pairs(text: str, option: str, kind: type) -> dict[str, Any]:
-    """Return the numbers of NAME=NUMBER,NAME=NUMBER.
+    """Return the numbers by name in a text NAME=NUMBER,NAME=NUMBER.
 
     Parameters
     ----------
     option
-        What faults call it.
+        Name of the option in messages.
     kind
         int or float.
 
     Raises
     ------
     OptionError
-        If a part is no pair, or a name stands twice.
+        If a part is no pair, or a name appears twice.
     """
-    found = {}
+    numbers = {}
     for part in text.split(","):
         name, sign, number = part.strip().partition("=")
         try:
@@ -260,7 +260,7 @@ def pairs(text: str, option: str, kind: type) -> dict[str, Any]:
             raise OptionError(
                 f"{option} {part.strip()!r}: write NAME=NUMBER, several separated by commas"
             ) from None
-        if name in found:
+        if name in numbers:
             raise OptionError(f"{option} {part.strip()!r}: {name} stands twice; each name may stand once")
-        found[name] = value
-    return found
+        numbers[name] = value
+    return numbers

@@ -1,4 +1,4 @@
-"""The command `pareto`: the whole trade-off of cost or size against speed."""
+"""The command `pareto`: the Pareto frontier of cost or cluster size against speed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .progress import working
 from .solving import merged_options
 
 BASELINE_S = 10.0
-"""What each baseline may take."""
+"""Time limit in seconds of each baseline solver."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ def pareto(run: FrontierOptions) -> None:
 
 
 def _baseline_names(instance: Instance, given: str | None, output: Path | None) -> list[str]:
-    """Return which solvers the page shows beside the frontier.
+    """Return the names of the solvers that the page compares with the frontier.
 
     Raises
     ------
@@ -151,14 +151,14 @@ def _baseline_names(instance: Instance, given: str | None, output: Path | None) 
 
 
 def _baselines(instance: Instance, names: Sequence[str], options: SolveOptions) -> list[Result]:
-    """Solve an instance with solvers that are fast, for comparison; those that find no plan are left out."""
+    """Solve an instance with fast solvers for comparison, and return the results that have a plan."""
     asked = options.model_copy(update={"time_limit_s": BASELINE_S})
     results = [solve(instance, name, asked) for name in names]
     return [result for result in results if result.plan is not None]
 
 
 def read_prices(given: Sequence[str]) -> dict[str, float]:
-    """Read NAME=USD; a name may hold an equals sign, a number cannot."""
+    """Return the prices in texts NAME=USD; a name may contain an equals sign, a number cannot."""
     prices: dict[str, float] = {}
     for text in given:
         name, sign, number = text.rpartition("=")

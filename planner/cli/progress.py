@@ -55,7 +55,7 @@ class Progress:
             self._bar.stop()
 
     def begin(self, finished: int, total: int) -> None:
-        """Set the number of solves, and say how many an earlier run has finished."""
+        """Set the number of solves, and print how many an earlier run has finished."""
         self._total = total
         if finished and not self._quiet:
             say(f"resuming: {finished:,} of {total:,} are finished")
@@ -80,27 +80,27 @@ LONG_S = 2.0
 
 
 class _Compiling:
-    """How long compiling took."""
+    """Timer of the compilation of loops."""
 
     def __init__(self) -> None:
         self._begun = self._took = 0.0
 
     def __call__(self, now: bool) -> None:
-        """Begin or end."""
+        """Start the timer, or stop it and add its time."""
         if now:
             self._begun = time.perf_counter()
         else:
             self._took += time.perf_counter() - self._begun
 
     def tell(self) -> None:
-        """Say it, if it was long: what is kept on disk is there at once."""
+        """Print the time if it was long; compiled loops that are cached on disk load at once."""
         if self._took > LONG_S:
             say(f"{COMPILING}: {self._took:.1f} s")
 
 
 @contextmanager
 def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
-    """Show on a terminal for how long one solve has been running, how long it may, and what it has found."""
+    """Show the elapsed time, the time limit and the incumbent of a solve on a terminal while it runs."""
     if quiet:
         yield
         return
@@ -121,22 +121,22 @@ def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
     with Bar(*columns, console=console(stderr=True), transient=True) as shown:
         task = shown.add_task(what, total=None, found=nothing)
 
-        told = nothing
+        status = nothing
 
         def show(objective: Objective, value: float | None, bound: float | None) -> None:
-            nonlocal told
-            told = limit + _found(objective, value, bound)
-            shown.update(task, found=told)
+            nonlocal status
+            status = limit + _found(objective, value, bound)
+            shown.update(task, found=status)
 
         def compiles(now: bool) -> None:
-            shown.update(task, found=f"{limit}{COMPILING}" if now else told)
+            shown.update(task, found=f"{limit}{COMPILING}" if now else status)
 
         with heard_by(show), watched_by(compiles):
             yield
 
 
 def _found(objective: Objective, value: float | None, bound: float | None) -> str:
-    """Return in words what a search has found so far."""
+    """Return the incumbent, the bound and the gap of a search as text."""
     if value is None:
         return f"{objective.name}: no plan yet, bound {figure(bound)}"
     gap = objective.gap(value, bound)
@@ -144,7 +144,7 @@ def _found(objective: Objective, value: float | None, bound: float | None) -> st
 
 
 def _line(record: Record) -> str:
-    """Return one line about a record."""
+    """Return the outcome of a record in one line."""
     head = f"{record.source}: {record.solver}"
     result = record.result
     if result is None:

@@ -1,4 +1,4 @@
-"""Sensitivity analysis on the command line: the work of `solve --what-if` and of `solve --robust`.
+"""Implementation of `solve --what-if` and `solve --robust`: sensitivity analysis on the command line.
 
 `--what-if` solves one instance as it is, and with the changes of each scenario; `--robust` solves it at
 the ends of its uncertainty intervals.
@@ -25,7 +25,7 @@ SCENARIO_ENDINGS: dict[str, Callable[[WhatIf], str]] = {
     ".html": what_if_page,
     ".json": lambda found: found.to_json() + "\n",
 }
-"""What is written to a file of this ending."""
+"""Functions that return the text of an output file, by its ending."""
 
 
 def compare_scenarios(run: RunOptions, as_batch: bool, solver: str, options: SolveOptions) -> int:
@@ -36,7 +36,7 @@ def compare_scenarios(run: RunOptions, as_batch: bool, solver: str, options: Sol
     if ending not in SCENARIO_ENDINGS:
         raise OptionError(f"{run.output}: with --what-if a page (.html) or everything (.json) is written")
     instance = load(run.files[0], run.allow_outside, run.changes())
-    found = what_if(
+    analysis = what_if(
         instance,
         run.what_if or (),
         solver,
@@ -44,26 +44,26 @@ def compare_scenarios(run: RunOptions, as_batch: bool, solver: str, options: Sol
         lambda name: working(f"{instance.name}, {name}: {solver}", options, run.quiet),
     )
     if run.output is None:
-        _print_scenarios(found, run.format)
+        _print_scenarios(analysis, run.format)
     else:
-        write_text(run.output, SCENARIO_ENDINGS[ending](found))
+        write_text(run.output, SCENARIO_ENDINGS[ending](analysis))
         if not run.quiet:
-            say(f"{found.headline()} Written: {run.output}")
-    return worst(code_of_result(scenario.result) for scenario in found.all())
+            say(f"{analysis.headline()} Written: {run.output}")
+    return worst(code_of_result(scenario.result) for scenario in analysis.all())
 
 
-def _print_scenarios(found: WhatIf, format: str) -> None:
+def _print_scenarios(analysis: WhatIf, format: str) -> None:
     if format == "json":
-        typer.echo(found.to_json())
+        typer.echo(analysis.to_json())
     elif format == "csv":
         titles = [title for title, _, _ in SCENARIO_COLUMNS]
-        typer.echo(csv_text(titles, cells_of(SCENARIO_COLUMNS, found.rows())), nl=False)
+        typer.echo(csv_text(titles, cells_of(SCENARIO_COLUMNS, analysis.rows())), nl=False)
     else:
         out = console()
-        out.print(found.headline(), markup=False)
+        out.print(analysis.headline(), markup=False)
         out.print("")
-        out.print(table_of(SCENARIO_COLUMNS, found.rows()))
-        for line in found.sentences():
+        out.print(table_of(SCENARIO_COLUMNS, analysis.rows()))
+        for line in analysis.sentences():
             out.print(line, markup=False)
 
 
@@ -71,7 +71,7 @@ REGRET_ENDINGS: dict[str, Callable[[Robust], str]] = {
     ".html": robust_page,
     ".json": lambda found: found.to_json() + "\n",
 }
-"""What is written to a file of this ending."""
+"""Functions that return the text of an output file, by its ending."""
 
 
 def plan_at_ends(run: RunOptions, as_batch: bool, solver: str, options: SolveOptions) -> int:
@@ -82,31 +82,31 @@ def plan_at_ends(run: RunOptions, as_batch: bool, solver: str, options: SolveOpt
     if ending not in REGRET_ENDINGS:
         raise OptionError(f"{run.output}: with --robust a page (.html) or everything (.json) is written")
     instance = load(run.files[0], run.allow_outside, run.changes())
-    found = robust(
+    analysis = robust(
         instance,
         solver,
         options,
         lambda name: working(f"{instance.name}, {name} end: {solver}", options, run.quiet),
     )
     if run.output is None:
-        _print_regret(found, run.format)
+        _print_regret(analysis, run.format)
     else:
-        write_text(run.output, REGRET_ENDINGS[ending](found))
+        write_text(run.output, REGRET_ENDINGS[ending](analysis))
         if not run.quiet:
-            say(f"{found.headline()} Written: {run.output}")
-    return worst(code_of_result(end.result) for end in found.ends)
+            say(f"{analysis.headline()} Written: {run.output}")
+    return worst(code_of_result(end.result) for end in analysis.ends)
 
 
-def _print_regret(found: Robust, format: str) -> None:
+def _print_regret(analysis: Robust, format: str) -> None:
     if format == "json":
-        typer.echo(found.to_json())
+        typer.echo(analysis.to_json())
     elif format == "csv":
         titles = [title for title, _, _ in REGRET_COLUMNS]
-        typer.echo(csv_text(titles, cells_of(REGRET_COLUMNS, found.regrets)), nl=False)
+        typer.echo(csv_text(titles, cells_of(REGRET_COLUMNS, analysis.regrets)), nl=False)
     else:
         out = console()
-        out.print(found.headline(), markup=False)
+        out.print(analysis.headline(), markup=False)
         out.print("")
-        out.print(table_of(REGRET_COLUMNS, found.regrets))
-        for line in found.sentences():
+        out.print(table_of(REGRET_COLUMNS, analysis.regrets))
+        for line in analysis.sentences():
             out.print(line, markup=False)

@@ -35,7 +35,7 @@ def solve(run: RunOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions(RunOptions):
-    """The options of `solve`, three of which have another meaning here."""
+    """The options of `compare`: those of `solve`, three of them with another meaning."""
 
     solver: Annotated[
         str | None,

@@ -1,6 +1,6 @@
 """The commands about solvers: `solvers` lists, `doctor` tests, `export-model` writes a model for others.
 
-`doctor` checks that everything that is needed is here, that it loads together, and that it answers right.
+`doctor` checks that the required libraries are installed, load together, and give right answers.
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ def solvers(name: NameOfOne = None, format: HowToPrint = "table") -> None:
 
 
 def _named(name: str) -> Sequence[Solver[Any]]:
-    """Return the solvers of this name; there may be one for each kind."""
-    found = [solver for solver in all_solvers() if solver.name == name]
-    if not found:
+    """Return the solvers of this name, at most one for each kind."""
+    matches = [solver for solver in all_solvers() if solver.name == name]
+    if not matches:
         names = sorted({solver.name for solver in all_solvers()})
         raise OptionError(f"no solver {name!r}; {guess(name, names)}there are: {', '.join(names)}")
-    return found
+    return matches
 
 
 def _print_options(listed: Sequence[Solver[Any]]) -> None:
-    """Print the options of solvers, each with what may be given."""
+    """Print the options of solvers, with their defaults and allowed values."""
     titles = [(title, False) for title in ("--set", "default", "allowed", "what it does")]
     for solver in listed:
         kinds = " ".join(solver.kinds)
@@ -109,7 +109,7 @@ LIBRARIES = {
 OPTIONAL = ("pyscipopt",)
 
 LIMIT_S = 120.0
-"""Of a solve: seconds for the tiny instance, but the first solve on a machine may have loops to compile."""
+"""Time limit of a solve: the tiny instance takes seconds, but loops may have to be compiled first."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Finding:
 
 
 def _allowed() -> dict[str, SpecifierSet]:
-    """Return the versions that this package asks for, by library."""
+    """Return the versions that this package requires, by library."""
     try:
         asked = [Requirement(line) for line in metadata.requires("clusterplan") or ()]
     except metadata.PackageNotFoundError:
@@ -149,7 +149,7 @@ def _library(name: str, allowed: SpecifierSet) -> Finding:
 
 
 def _answers(kind: str, name: str) -> Finding:
-    """Solve a tiny instance whose optimum brute force knows."""
+    """Compare a solver's result on a tiny instance with the optimum by brute force."""
     instance = KINDS[kind].tiny()
     expected = [record.value for record in solve(instance, "brute-force").objectives]
     result = solve(instance, name, SolveOptions(time_limit_s=LIMIT_S))
@@ -165,7 +165,7 @@ def _answers(kind: str, name: str) -> Finding:
 
 
 def examine() -> list[Finding]:
-    """Return the findings: libraries, in the order in which loading them would clash, then solvers."""
+    """Return the findings on the libraries, in the order in which loading may clash, and on the solvers."""
     allowed = _allowed()
     findings = [_library(name, allowed.get(name, SpecifierSet())) for name in LIBRARIES]
     for solver in all_solvers():

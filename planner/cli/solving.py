@@ -1,4 +1,4 @@
-"""The work of `solve`: its settings merged, instances solved in turn or as a batch, and results printed.
+"""Implementation of `solve`: options merged, instances solved in turn or as a batch, results printed.
 
 Settings come from the command line, a configuration file and the defaults, in that order. Results are
 shown as tables for people and as lines of JSON or CSV for programs; a batch shows its progress, and ends
@@ -44,7 +44,7 @@ DEFAULT_TIME_LIMIT_S = 60.0
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """Read KEY=VALUE; a value that looks like a number or truth value is one."""
+    """Return the key and the value of KEY=VALUE; numbers and truth values are parsed."""
     key, sign, value = text.partition("=")
     if not sign or not key:
         raise OptionError(f"--set {text!r}: write KEY=VALUE")
@@ -58,7 +58,7 @@ def _setting(text: str) -> tuple[str, Any]:
 def merged_options(
     config: Path | None, given: dict[str, Any], settings: list[str]
 ) -> tuple[str | None, SolveOptions]:
-    """Merge the configuration file with the options given on the command line, which win."""
+    """Merge the configuration file with the options of the command line, which take precedence."""
     merged: dict[str, Any] = {"time_limit_s": DEFAULT_TIME_LIMIT_S}
     solver = None
     if config is not None:
@@ -81,19 +81,19 @@ def merged_options(
 def search_options(
     run: RunOptions, settings: Sequence[str] = (), **more: Any
 ) -> tuple[str | None, SolveOptions]:
-    """Return the solver that is named, if any, and the options of every solve."""
+    """Return the requested solver, if any, and the options of every solve."""
     given = {"time_limit_s": run.time_limit, "gap": run.gap, "threads": run.threads, "seed": run.seed}
     configured, options = merged_options(run.config, {**given, **more}, [*(run.settings or ()), *settings])
     return run.solver or configured, options
 
 
 def batch_options(run: RunOptions) -> BatchOptions:
-    """Return how to run a batch.
+    """Return the options of a batch from those of the command line.
 
     Raises
     ------
     OptionError
-        If options do not belong together.
+        If options exclude each other.
     """
     if (run.engine == "dask") != (run.scheduler is not None):
         raise OptionError("--engine dask and --scheduler ADDRESS belong together; give both or neither")
@@ -128,7 +128,7 @@ COLUMNS = (
 
 FIGURES = (("objective", False), ("value", True), ("bound", True), ("gap", True), ("certified bound", True))
 NARROW = 130
-"""Below this width a result gets a line of its own above its figures."""
+"""Terminal width below which each result is a line and a small table instead of a row."""
 
 
 def _figures(record: ObjectiveRecord | None) -> list[str]:
@@ -205,7 +205,7 @@ def notes(result: Result) -> list[str]:
 
 
 def csv_row(result: Result) -> list[Any]:
-    """Return the figures of `COLUMNS`."""
+    """Return the cells of a result in the order of `COLUMNS`."""
     name = result.deciding.name if result.deciding else None
     values = "; ".join(f"{r.name}={r.value:.10g}" for r in result.objectives if r.value is not None)
     own = {"objective_name": name, "objectives": values}
@@ -217,7 +217,7 @@ TITLES = ("source", *COLUMNS, "message", "seconds", "exit_code")
 
 
 def solve_batch(run: RunOptions, solver: str, options: SolveOptions, batch: BatchOptions) -> int:
-    """Solve files as a batch, show how it goes, and return the exit code."""
+    """Solve files as a batch, show the progress, and return the exit code."""
     named = labelled(run.files)
     check_solvers([solver])
     if len(named) < len(run.files):
@@ -269,7 +269,7 @@ def _solve_all(
 
 
 def print_result(result: Result, format: Format, *head: Any) -> None:
-    """Print a result at once, for programs; tables have to wait for the last one."""
+    """Print a result as JSON or CSV at once; tables are printed after the last solve."""
     if format == "json":
         typer.echo(result.to_json())
     elif format == "csv":
@@ -277,7 +277,7 @@ def print_result(result: Result, format: Format, *head: Any) -> None:
 
 
 def write_summary(records: Sequence[Record], folder: Path) -> Path:
-    """Write one line for each record to `summary.csv`; an older one is replaced as a whole.
+    """Write one line for each record to `summary.csv`, and replace an older file.
 
     Raises
     ------
@@ -295,7 +295,7 @@ def write_summary(records: Sequence[Record], folder: Path) -> Path:
 
 
 def _show(records: Sequence[Record], folder: Path | None) -> None:
-    """Print a line for each, and how many ended how; beside a folder only, on stderr, what went wrong."""
+    """Print a table of records, or beside an output folder of failures only, and the counts by status."""
     out = console(stderr=folder is not None)
     wrong = [record for record in records if record.result is None or record.result.plan is None]
     shown = wrong[:MOST_ROWS] if folder is not None else records
@@ -311,7 +311,7 @@ def _show(records: Sequence[Record], folder: Path | None) -> None:
 
 
 def _table(records: Sequence[Record]) -> Table:
-    """Return the table of a batch: one line each, however many objectives there are."""
+    """Return the table of a batch, with one row for each record."""
     titles = [("source", False), ("status", False), ("objective", False)]
     titles += [("value", True), ("gap", True), ("certified gap", True), ("seconds", True)]
     cells = []
@@ -385,7 +385,7 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
 
 
 def show_results(results: list[Result], alone: bool) -> None:
-    """Print tables of results, and the plan too of one that was asked for alone."""
+    """Print the tables of results, and with `alone` the plan of the only result."""
     out = console()
     for part in summary(results, out.width):
         out.print(part, markup=False)
@@ -400,14 +400,14 @@ def show_results(results: list[Result], alone: bool) -> None:
 def solve_imported(
     instance: Instance, solver: str, time_limit_s: float | None, report: Path | None, steps: Steps
 ) -> int:
-    """Solve what was imported, print its table, write its page, and return the exit code.
+    """Solve an imported instance, print its table, write its page, and return the exit code.
 
     Parameters
     ----------
     time_limit_s
         0 is none; by default that of `solve`.
     report
-        Where the page goes, if one is asked for.
+        File of the page, if one is requested.
     """
     _, options = merged_options(None, {"time_limit_s": time_limit_s}, [])
     begun = time.perf_counter()

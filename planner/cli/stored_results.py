@@ -1,6 +1,6 @@
 """The commands on stored results: `report`, `verify`, `diff` and `export-plan`.
 
-Each reads the instance again, with the options that it was solved with, and verifies what is stored.
+Each reads the instance with the options of the solve, and verifies the stored results.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from .options import (
 def solved_instance(
     instance_file: str, allow_outside: bool, device_moves: bool, stored: list[dict[str, Any]]
 ) -> Instance:
-    """Load an instance as the last of the stored results says that it was solved.
+    """Load an instance with the instance options of the last stored result.
 
-    The result only says which question it answers: everything else is derived from the instance.
+    Only these options are taken from the result: everything else is derived from the instance.
 
     Raises
     ------
@@ -60,10 +60,10 @@ def solved_instance(
     given = MoveOptions(device_moves=device_moves).changes()
     instance = load(instance_file, allow_outside, given)
     last = stored[-1] if stored else {}
-    said = last.get("instance_options") if last.get("kind") == instance.kind else None
-    if not isinstance(said, dict):
+    solved_with = last.get("instance_options") if last.get("kind") == instance.kind else None
+    if not isinstance(solved_with, dict):
         return instance
-    known = {name: said[name] for name in instance.chosen_with_solve if name in said} | given
+    known = {name: solved_with[name] for name in instance.chosen_with_solve if name in solved_with} | given
     if known.items() <= instance.chosen().items():
         return instance
     return instance.replace(**known)
@@ -96,7 +96,7 @@ def report(
 
 
 def page_of(instance: Instance, stored: list[dict[str, Any]], source: str) -> tuple[str, Verification]:
-    """Return the page of an instance's last result or frontier of those stored, and its verification.
+    """Return the page of an instance's last stored result or frontier, and its verification.
 
     Raises
     ------
@@ -138,15 +138,15 @@ def verify(
     own = of_instance(instance, results)
     if len(own) < len(results):
         say(f"{result_file}: {len(results) - len(own)} results of other instances are left out")
-    found = [verify_stored(instance, data, str(result_file)) for data in own]
-    for verification in found:
+    checks = [verify_stored(instance, data, str(result_file)) for data in own]
+    for verification in checks:
         if format == "json":
             typer.echo(verification.model_dump_json())
             continue
         typer.echo(f"{verification.instance}: {verification.verdict}")
         for line in verification.lines():
             typer.echo(f"  {line}")
-    raise typer.Exit(worst(code_of_verification(verification, accept_claimed) for verification in found))
+    raise typer.Exit(worst(code_of_verification(verification, accept_claimed) for verification in checks))
 
 
 def diff(
@@ -178,7 +178,7 @@ def diff(
 
 
 def _verified(instance: Instance, stored: list[dict[str, Any]], file: Path) -> Result:
-    """Return a result with a plan; leave where it has none, or is wrong."""
+    """Return the verified result with a plan; exit if there is no plan or the verification fails."""
     result, checked = verified_result(instance, stored, str(file))
     if result is None:
         say(f"{file}: verification failed, so its plan is not compared")
@@ -191,23 +191,23 @@ def _verified(instance: Instance, stored: list[dict[str, Any]], file: Path) -> R
     return result
 
 
-def _print(found: Changes, format: Format) -> None:
-    titles = [found.unit, *(title for title, _, _ in CHANGE_COLUMNS[1:])]
+def _print(changes: Changes, format: Format) -> None:
+    titles = [changes.unit, *(title for title, _, _ in CHANGE_COLUMNS[1:])]
     if format == "json":
-        typer.echo(json.dumps({"headline": found.headline(), **found.as_data()}, ensure_ascii=False))
+        typer.echo(json.dumps({"headline": changes.headline(), **changes.as_data()}, ensure_ascii=False))
     elif format == "csv":
-        typer.echo(csv_text(titles, cells_of(CHANGE_COLUMNS, found.changes)), nl=False)
+        typer.echo(csv_text(titles, cells_of(CHANGE_COLUMNS, changes.changes)), nl=False)
     else:
         out = console()
-        for line in (found.headline(), *found.sentences()):
+        for line in (changes.headline(), *changes.sentences()):
             out.print(line, markup=False)
         columns = [(title, *column[1:]) for title, column in zip(titles, CHANGE_COLUMNS, strict=True)]
-        if found.changes:
+        if changes.changes:
             out.print("")
-            out.print(first_rows(columns, found.changes))
-        if found.places:
+            out.print(first_rows(columns, changes.changes))
+        if changes.places:
             out.print("")
-            out.print(first_rows(place_columns(found.place), found.places))
+            out.print(first_rows(place_columns(changes.place), changes.places))
 
 
 def export_plan(

@@ -1,1 +1,1 @@
-"""How plans of consolidation look, and the forms in which they are carried out."""
+"""Output of consolidation plans: tables, pages, and scripts for Slurm and Kubernetes."""

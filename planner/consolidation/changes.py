@@ -1,4 +1,4 @@
-"""Changes of a consolidation: of servers, jobs and values by a scenario, and between two plans."""
+"""Changes of a consolidation: scenario changes of its data, and differences between two plans."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Rows = list[dict[str, Any]]
 
 
 def what_if(instance: ConsolidationInstance) -> dict[str, ScenarioChange]:
-    """Return the changes that a scenario may make."""
+    """Return the possible scenario changes by key."""
     del instance
     return {
         "drain": ScenarioChange("drain=SERVER", _drain),
@@ -42,21 +42,21 @@ def what_if(instance: ConsolidationInstance) -> dict[str, ScenarioChange]:
 
 
 def _drain(instance: ConsolidationInstance, pattern: str) -> dict[str, Rows]:
-    """Leave servers with nothing free, so that what runs there moves or stops."""
+    """Set the free capacity of servers to 0, so that their jobs move or stop."""
     rows, names = rows_of(instance, "servers"), [server.name for server in instance.expanded_servers]
     given = {row["name"]: row for row in rows if "count" in row}
     wanted = matching(pattern, [*names, *given], "server")
-    found, single = [], iter(names)
+    changed_rows, single = [], iter(names)
     for row in rows:
         of_row = [next(single) for _ in range(row.get("count", 1))]
         empty = set(of_row) if row["name"] in wanted else wanted.intersection(of_row)
         if not empty:
-            found.append(row)
+            changed_rows.append(row)
             continue
         # Servers of one row that are no longer alike get rows of their own.
         plain = {key: value for key, value in row.items() if key != "count"}
-        found += [{**(_drained(plain) if name in empty else plain), "name": name} for name in of_row]
-    return {"servers": found}
+        changed_rows += [{**(_drained(plain) if name in empty else plain), "name": name} for name in of_row]
+    return {"servers": changed_rows}
 
 
 def _drained(server: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _drained(server: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add(instance: ConsolidationInstance, text: str) -> dict[str, Rows]:
-    """Add empty servers like one that is named, or like the commonest of a GPU model."""
+    """Add empty servers like a named one, or like the most common one with a GPU model."""
     count, like = times(text)
     servers = instance.expanded_servers
     rows = {row["name"]: row for row in rows_of(instance, "servers")}
@@ -76,8 +76,8 @@ def _add(instance: ConsolidationInstance, text: str) -> dict[str, Rows]:
     if like in rows:
         model = rows[like]
     elif like in single or first_of_row in single:
-        found = single.get(like) or single[first_of_row]
-        model = found.model_dump(mode="json", exclude_none=True)
+        server_like = single.get(like) or single[first_of_row]
+        model = server_like.model_dump(mode="json", exclude_none=True)
     else:
         model = _commonest(instance, like)
         like = model["name"]
@@ -89,7 +89,7 @@ def _add(instance: ConsolidationInstance, text: str) -> dict[str, Rows]:
 
 
 def _commonest(instance: ConsolidationInstance, model: str) -> dict[str, Any]:
-    """Return the row of the most servers with a GPU model, whichever way its letters are written."""
+    """Return the row of the most common shape of servers with a GPU model, ignoring case."""
     shapes: Counter[str] = Counter()
     first: dict[str, dict[str, Any]] = {}
     for row in rows_of(instance, "servers"):
@@ -132,25 +132,25 @@ def _jobs(instance: ConsolidationInstance, pattern: str) -> set[str]:
 
 
 def runs_now_as_plan(instance: ConsolidationInstance) -> list[JobPlacement]:
-    """Return where jobs run now, in the form of a plan; of a job that runs in part, that part."""
-    found = []
+    """Return the current placement as a plan; jobs that run in part have only their running tasks."""
+    entries = []
     for job in instance.jobs:
         entry = entry_of(job, {group.name: dict(group.current) for group in job.task_groups})
-        held = {g.name: g.current_devices for g in job.task_groups if g.current_devices}
-        found.append(entry.model_copy(update={"devices": held}) if held else entry)
-    return found
+        devices = {g.name: g.current_devices for g in job.task_groups if g.current_devices}
+        entries.append(entry.model_copy(update={"devices": devices}) if devices else entry)
+    return entries
 
 
 def changes(
     instance: ConsolidationInstance, before: Sequence[JobPlacement] | None, after: Sequence[JobPlacement]
 ) -> Changes:
-    """Return what becomes different; without a plan before, to what runs now."""
+    """Return the differences between two plans, or from the current placement without `before`."""
     plans = runs_now_as_plan(instance) if before is None else before, after
     old, new = ({entry.job: where(entry) for entry in plan if entry.placed} for plan in plans)
     if before is None:
         # What keeps running need not say on which devices.
         new |= {entry.job: old[entry.job] for entry in after if entry.action == "keep"}
-    found, stay = changed(old, new, "move")
+    changed_jobs, stay = changed(old, new, "move")
     drawn = [Servers(instance, plan) for plan in plans]
     resource, rows = drawn[0].resource, drawn[1].rows
     places = [
@@ -168,7 +168,7 @@ def changes(
     totals += _money(*drawn)
     return Changes(
         "job",
-        found,
+        changed_jobs,
         stay,
         len(instance.jobs) - len(old.keys() | new.keys()),
         totals,
@@ -178,7 +178,7 @@ def changes(
 
 
 def _money(before: Servers, after: Servers) -> list[Amount]:
-    """Return what the servers in use cost by the hour, and of how many that is not known."""
+    """Return the hourly cost of the servers in use, and how many servers have no price."""
     prices = {name: row.server.price_usd_per_hour for name, row in after.rows.items()}
     if not any(price is not None for price in prices.values()):
         return []

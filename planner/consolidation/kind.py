@@ -1,4 +1,4 @@
-"""What consolidation consists of on this floor."""
+"""Registration of consolidation: tables, pages, scenarios and export formats."""
 
 from ..kind import PlanFormat, PlannerKind
 from .changes import changes, what_if

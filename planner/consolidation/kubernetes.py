@@ -1,8 +1,7 @@
-"""Plans of consolidation for Kubernetes: a script of kubectl commands, or node affinity for pod templates.
+"""Export of consolidation plans to Kubernetes: a script of kubectl commands, or affinity patches.
 
-There is a script where jobs say which object they are. The functions that it calls stand in
-kubernetes.sh. Names of objects and servers are of Kubernetes' own alphabets, which a shell takes as they
-are; all other text is quoted.
+A script needs jobs that name their Kubernetes objects; the functions that it calls are in kubernetes.sh.
+Names of objects and servers consist of characters that a shell takes literally; all other text is quoted.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ REPLICAS = {
     "tfjobs.kubeflow.org": "tfReplicaSpecs",
     "xgboostjobs.kubeflow.org": "xgbReplicaSpecs",
 }
-"""Operators' jobs → where these have the templates of their pods."""
+"""Field with the pod templates, by resource of the training operators."""
 SCALED = ("deployments.apps", "statefulsets.apps")
 PATHS = {"jobs.batch": TEMPLATE, "pods": "spec", **dict.fromkeys(SCALED, TEMPLATE)}
 JOB_SET = "jobsets.jobset.x-k8s.io"
 NEVER = "never fits"
-"""So begins the reason of a job that no server can hold."""
+"""Beginning of the reason of a job that fits on no server."""
 HOW = {
     "pods": "it is deleted, and made again with another affinity",
     **dict.fromkeys(SCALED, "it is scaled to 0, gets another affinity, and is scaled back"),
 }
-"""What it takes to start pods elsewhere; all other objects are suspended, changed, and resumed."""
+"""How pods of these objects are started elsewhere; all others are suspended, changed, and resumed."""
 USAGE = """
 #   bash {name} check   changes nothing: is all as the plan supposes, would the server take each change?
 #   bash {name} print   changes nothing: writes every command
@@ -63,12 +62,12 @@ USAGE = """
 
 @dataclass
 class Unit:
-    """An object, and the jobs that are its pods: one, but for what is scaled as a whole.
+    """A Kubernetes object and the jobs that are its pods: one job, or several if it is scaled as a whole.
 
     Attributes
     ----------
     done
-        How many of the jobs are placed or released.
+        Number of its jobs that are placed or released.
     held
         Whether the steps stop it, or keep it from starting.
     """
@@ -81,12 +80,12 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """The object as functions of the script take it."""
+        """The arguments that name the object in calls of the script's functions."""
         return f"{self.workload.resource} {self.workload.namespace} {self.workload.name}"
 
     @property
     def actions(self) -> set[str]:
-        """What becomes of the jobs."""
+        """The actions of its jobs."""
         return {action_in(entry) for entry in self.entries}
 
     @property
@@ -99,31 +98,31 @@ class Unit:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all its pods do the same, so that it can be stopped and placed as a whole."""
+        """Whether the actions of its jobs agree, so that it can be stopped and placed as a whole."""
         return self.actions <= {"start", "move"} or len(self.actions) == 1
 
     def path(self, group: str) -> str:
-        """Return where the object has the specification of the pods of a group."""
+        """Return the path of a group's pod specification in the object."""
         resource = self.workload.resource
         if resource in REPLICAS:
             return f"spec.{REPLICAS[resource]}.{self.workload.parts[group]}.template.spec"
         return self.workload.parts[group] if resource == JOB_SET else PATHS[resource]
 
     def paths(self) -> list[str]:
-        """Return all of these, each once."""
+        """Return the distinct paths of the object's pod specifications."""
         return sorted({self.path(group.name) for job in self.jobs for group in job.task_groups})
 
     def limits(self, placements: Iterable[Mapping[str, Mapping[str, int]]]) -> list[str]:
-        """Return for each path the servers that its pods may use, as words."""
-        found: dict[str, set[str]] = defaultdict(set)
+        """Return the allowed servers of each pod specification, as `path=server,server`."""
+        allowed: dict[str, set[str]] = defaultdict(set)
         for tasks in placements:
             for group, servers in tasks.items():
-                found[self.path(group)].update(servers)
-        return [f"{path}={','.join(sorted(servers))}" for path, servers in sorted(found.items())]
+                allowed[self.path(group)].update(servers)
+        return [f"{path}={','.join(sorted(servers))}" for path, servers in sorted(allowed.items())]
 
 
 def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
-    """Return the script that carries out a plan.
+    """Yield the lines of the script that carries out a plan.
 
     Parameters
     ----------
@@ -133,7 +132,7 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     Raises
     ------
     InstanceError
-        If a server's name cannot be a node's, or a job is to move or to stop that no script can.
+        If a server's name is no valid node name, or a script cannot move or stop a job of the plan.
     """
     jobs = {job.name: job for job in instance.jobs}
     entries = [_without_restart(jobs[entry.job], entry) for entry in entries]
@@ -156,7 +155,7 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
 
 
 def _without_restart(job: PlacementJob, entry: JobPlacement) -> JobPlacement:
-    """Return a plan's entry as one to keep where only pods are to start beside those that run."""
+    """Return an entry with the action `keep` if all its running tasks stay and others only start."""
     planned = {name: Counter(servers) for name, servers in entry.tasks.items()}
     stays = all(Counter(group.current) <= planned.get(group.name, Counter()) for group in job.task_groups)
     if entry.action != "move" or not stays or entry.devices:
@@ -191,16 +190,16 @@ def _function(name: str, lines: Iterable[str]) -> Iterator[str]:
 def _units(
     instance: ConsolidationInstance, entries: Sequence[JobPlacement]
 ) -> tuple[dict[str, Unit], dict[str, str]]:
-    """Return job → its object, of those that the plan changes; and who is left to the scheduler, and why.
+    """Return the object of each job that the script handles, and why other jobs are left to the scheduler.
 
     Raises
     ------
     InstanceError
-        If one of the latter is to move or to stop.
+        If one of the other jobs is to move or to stop.
     """
     jobs = {job.name: job for job in instance.jobs}
     now = runs_now(instance)
-    found: dict[str, Unit] = {}
+    known_units: dict[str, Unit] = {}
     left = {}
     for entry in entries:
         workload = jobs[entry.job].workload
@@ -208,7 +207,7 @@ def _units(
             continue  # no place will be free for it, so it need not be held
         if workload is not None:
             key = f"{workload.resource} {workload.namespace} {workload.name}"
-            unit = found.setdefault(key, Unit(workload))
+            unit = known_units.setdefault(key, Unit(workload))
             unit.jobs.append(jobs[entry.job])
             unit.entries.append(entry)
         elif action_in(entry) != "keep":
@@ -216,7 +215,7 @@ def _units(
         if entry.action == "keep" and total(entry.tasks) != total(now[entry.job]):
             left[entry.job] = "it runs in part, and its other pods start where there is room"
     chosen = {}
-    for unit in found.values():
+    for unit in known_units.values():
         others = f"other pods of {unit.workload.resource} {unit.workload.name}"
         if not unit.is_known:
             why = f"nothing is known of how {unit.workload.resource} are stopped and placed"
@@ -243,10 +242,10 @@ def _why_not(entry: JobPlacement, why: str) -> str:
 
 
 def _summary(units: Mapping[str, Unit], left: Mapping[str, str]) -> Iterator[str]:
-    """Say what the script does, by object, and what it does not."""
+    """Yield lines on what the script does, and on the jobs left to the scheduler."""
     counts = Counter(action_in(e) for unit in _distinct(units.values()) for e in unit.entries)
-    said = ", ".join(f"{counts[action]} to {action}" for action in ("start", "move", "stop", "keep", "wait"))
-    yield f"Jobs: {said}; left to the scheduler: {len(left)}."
+    text = ", ".join(f"{counts[action]} to {action}" for action in ("start", "move", "stop", "keep", "wait"))
+    yield f"Jobs: {text}; left to the scheduler: {len(left)}."
     if any(entry.devices for unit in _distinct(units.values()) for entry in unit.entries):
         yield "Kubernetes chooses single devices itself; those of the plan stand in --format json."
     for job, why in left.items():
@@ -292,7 +291,7 @@ def _call(unit: Unit, step: Step) -> str:
 
 
 def _said(unit: Unit, step: Step) -> str:
-    """Say what a step does."""
+    """Return the description of a step."""
     name = one_line(unit.workload.name if len(unit.jobs) > 1 else step.job)
     how = f"; {HOW[unit.workload.resource]}" if unit.workload.resource in HOW else ""
     if step.do == "hold":
@@ -306,7 +305,7 @@ def _said(unit: Unit, step: Step) -> str:
 
 
 def _counted(placements: Iterable[Mapping[str, Mapping[str, int]]]) -> str:
-    """Return servers, each with how many pods are on it, as one word."""
+    """Return the number of pods by server as one word of a shell."""
     servers = sum((total(tasks) for tasks in placements), Counter[str]())
     return shlex.quote(",".join(f"{server} {count}" for server, count in sorted(servers.items())))
 
@@ -325,7 +324,7 @@ def _checks(instance: ConsolidationInstance, units: Iterable[Unit]) -> Iterator[
 
 
 def _back(instance: ConsolidationInstance, units: Iterable[Unit]) -> Iterator[str]:
-    """Yield the calls that put everything back: all is held, what ran is placed, what waited is released."""
+    """Yield the calls that undo the plan: all objects are held, then placed as before or released."""
     now = runs_now(instance)
     changed = list(reversed(_changed(units)))
     ran = [unit for unit in changed if any(total(now[job.name]) for job in unit.jobs)]
@@ -342,22 +341,22 @@ LONGEST_LABEL = 63
 
 
 def kubernetes_plan(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
-    """Return a script that carries a plan out; where no job says which object it is, patches of templates."""
+    """Return the lines of a script, or if no job names its Kubernetes object, of affinity patches."""
     if any(job.workload is not None for job in instance.jobs):
         return script_lines(instance, entries)
     return kubernetes_lines(instance, to_carry_out(entries, every=False))
 
 
 def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement]) -> Iterator[str]:
-    """Return a YAML document for each group of pods: a patch of what has the pods' template.
+    """Yield the lines of a YAML patch of the pod template for each group of pods.
 
-    Text from outside stands in double quotes, as in JSON, which YAML reads alike. Kubernetes takes one name
-    of a node a condition, and a node need meet only one of several terms.
+    External text is in double quotes, as in JSON, which YAML reads alike. Each term names one node, and a
+    node need match only one of the terms.
 
     Raises
     ------
     InstanceError
-        If a server's name cannot be a node's.
+        If a server's name is no valid node name.
     """
     jobs = {job.name: {group.name: group.asks for group in job.task_groups} for job in instance.jobs}
     taken: set[str] = set()
@@ -372,8 +371,8 @@ def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacem
             yield "---"
             yield f"# Pods per node: {counts}. Affinity alone does not hold them to these numbers."
             for server, tasks in (entry.devices or {}).get(group, {}).items():
-                held = in_words(tasks, jobs[entry.job][group])
-                yield f"# Devices on {server}: {held}. Affinity does not choose devices."
+                devices = in_words(tasks, jobs[entry.job][group])
+                yield f"# Devices on {server}: {devices}. Affinity does not choose devices."
             yield "metadata:"
             yield f"  name: {_quoted(name)}"
             yield "  annotations:"
@@ -397,7 +396,7 @@ def _quoted(text: str) -> str:
 
 
 def _object_name(text: str, taken: set[str]) -> str:
-    """Return the DNS label nearest to a text; with a digest of it where that is another's, or too long."""
+    """Return a DNS label similar to a text, with a digest if it is already taken or too long."""
     plain = name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     digest = text
     while not name or len(name) > LONGEST_LABEL or name in taken:

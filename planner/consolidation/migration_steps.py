@@ -1,9 +1,9 @@
-"""Migration steps from what runs now to a plan, in an order in which no server holds more than it has.
+"""Migration steps from the current placement to a plan, ordered so that no server is overloaded.
 
 A job is stopped and placed as a whole. Each job to be moved is stopped only when its new place is free
 beside what then still runs; where jobs wait for each other's places, the smallest is stopped first. The
-order knows no cluster manager; the functions of the shell that the scripts of both managers call are read
-here too.
+steps are independent of the cluster manager. The shell functions that the scripts of both managers call
+are read here too.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from ...instances.consolidation.job import PlacementJob
 
 @dataclass(frozen=True)
 class Step:
-    """One step.
+    """One migration step of a job.
 
     Parameters
     ----------
     do
-        `hold`: a job that waits must not start by itself; `stop`: a job that runs leaves its servers and is
-        held; `place`: a job that is held starts on these servers; `release`: a job that is held may start
-        wherever there is room.
+        `hold`: a waiting job is kept from starting; `stop`: a running job leaves its servers and is held;
+        `place`: a held job starts on these servers; `release`: a held job may start wherever there is
+        room.
     tasks
-        Group → server → tasks: which ones a job leaves, or is placed on.
+        Tasks by group and server that the job leaves, or that are placed.
     early
-        A job that is stopped although its new place is not free yet, because others wait for its old one.
+        Whether the job is stopped before its new place is free, because others wait for its old one.
     """
 
     do: Literal["hold", "stop", "place", "release"]
@@ -47,22 +47,22 @@ class Step:
 
     @property
     def servers(self) -> list[str]:
-        """The servers that the tasks are on, each once."""
+        """The distinct servers of the tasks."""
         return list(dict.fromkeys(server for placed in self.tasks.values() for server in placed))
 
 
 def action_in(entry: JobPlacement) -> Action:
-    """Return what becomes of a job; where no job runs, it starts or waits."""
+    """Return the action of a plan entry; `start` or `wait` if none is set."""
     return entry.action or ("start" if entry.placed else "wait")
 
 
 def tasks_now(job: PlacementJob) -> Placement:
-    """Return group → server → tasks that run."""
+    """Return the running tasks of a job by group and server."""
     return {group.name: dict(group.current) for group in job.task_groups if group.current}
 
 
 def steps(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> list[Step]:
-    """Return the steps to a plan; none if it changes nothing.
+    """Return the migration steps to a plan; none if it changes nothing.
 
     Parameters
     ----------
@@ -82,23 +82,23 @@ def steps(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> l
         return []
     order = _Order(instance, entries)
     # Who is to wait must not take a place on which the plan counts either.
-    found = [Step("hold", entry.job) for entry in entries if action_in(entry) in ("start", "wait")]
-    found += [order.stop(entry.job) for entry in stopped]
-    found += order.placing()
-    return found + [Step("release", entry.job) for entry in (*stopped, *waiting)]
+    ordered = [Step("hold", entry.job) for entry in entries if action_in(entry) in ("start", "wait")]
+    ordered += [order.stop(entry.job) for entry in stopped]
+    ordered += order.placing()
+    return ordered + [Step("release", entry.job) for entry in (*stopped, *waiting)]
 
 
 class _Moment:
-    """What the servers hold at one moment.
+    """The placement of jobs on servers at one point of the migration.
 
     Attributes
     ----------
     places
-        Job → where it is.
+        Placement of each job.
     moved
-        Jobs that have been stopped: on which devices they are is no longer known.
+        Jobs that have been stopped, so that their devices are no longer known.
     unsettled
-        Jobs that run, and are to be stopped.
+        Running jobs that are to be stopped.
     """
 
     def __init__(self, instance: ConsolidationInstance) -> None:
@@ -112,14 +112,14 @@ class _Moment:
             self.put(job.name, tasks_now(job))
 
     def put(self, job: str, tasks: Placement) -> None:
-        """Place a job."""
+        """Place a job's tasks on servers."""
         self.places[job] = tasks
         for group, placed in tasks.items():
             for server, count in placed.items():
                 self._held[server][job, group] = count
 
     def take(self, job: str) -> Placement:
-        """Remove a job, and return where it was."""
+        """Remove a job and return its placement."""
         tasks = self.places.pop(job, {})
         for group, placed in tasks.items():
             for server in placed:
@@ -127,24 +127,24 @@ class _Moment:
         return tasks
 
     def in_the_way(self, servers: Iterable[str]) -> set[str]:
-        """Return who has tasks on these servers that are to leave them."""
+        """Return the jobs with tasks on these servers that are to be stopped."""
         return {job for server in servers for job, _ in self._held[server] if job in self.unsettled}
 
     def without_room(self, job: str, tasks: Placement) -> str | None:
-        """Return a server that has no room for these tasks instead of those that the job has now."""
+        """Return a server without room for a job's new tasks in place of its current ones, else None."""
         was_moved, now = job in self.moved, self.take(job)
         self.moved.add(job)
         self.put(job, tasks)
         touched = dict.fromkeys(server for placed in tasks.values() for server in placed)
-        found = next((server for server in touched if not self._holds(self.servers[server])), None)
+        full_server = next((server for server in touched if not self._holds(self.servers[server])), None)
         self.take(job)
         self.put(job, now)
         if not was_moved:
             self.moved.discard(job)
-        return found
+        return full_server
 
     def _holds(self, server: Server) -> bool:
-        """Return whether a server has what is on it; of tasks on unknown devices, whether any have room."""
+        """Return whether a server has room for its tasks; for tasks on unknown devices, on any devices."""
         used: dict[str, list[float]] = defaultdict(list)
         asked: dict[str, list[tuple[Ask, Held | None]]] = defaultdict(list)
         for (job, name), count in self._held[server.name].items():
@@ -166,7 +166,7 @@ class _Moment:
 
 
 def _packs(server: Server, name: str, tasks: Sequence[tuple[Ask, Held | None]]) -> bool:
-    """Return whether the devices of one name have room for tasks, of which some hold known ones."""
+    """Return whether the devices of one name have room for tasks, some of which hold given devices."""
     devices = (server.devices or {}).get(name)
     if devices is None:
         return False
@@ -181,7 +181,7 @@ def _packs(server: Server, name: str, tasks: Sequence[tuple[Ask, Held | None]]) 
 
 
 class _Order:
-    """Finds the order of stops and places."""
+    """Computes the order in which jobs are stopped and placed."""
 
     def __init__(self, instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> None:
         self.now = _Moment(instance)
@@ -196,17 +196,17 @@ class _Order:
     def _has_other_devices(self, entry: JobPlacement) -> bool:
         groups = self.now.jobs[entry.job].task_groups
         known = {group.name: group.current_devices for group in groups if group.current_devices}
-        return any((entry.devices or {}).get(name) != held for name, held in known.items())
+        return any((entry.devices or {}).get(name) != devices for name, devices in known.items())
 
     def stop(self, job: str, early: bool = False) -> Step:
-        """Stop a job."""
+        """Return the step that stops a job, and remove the job from its servers."""
         self.leaving.discard(job)
         self.now.unsettled.discard(job)
         self.now.moved.add(job)
         return Step("stop", job, self.now.take(job), early)
 
     def placing(self) -> Iterator[Step]:
-        """Yield stops and places until every job is where it is to be.
+        """Yield stop and place steps until every job has its planned placement.
 
         Raises
         ------
@@ -240,12 +240,12 @@ class _Order:
                     heapq.heappush(ready, self._turn(name))
 
     def _turn(self, job: str) -> tuple[int, int, str]:
-        """Return when a job comes: first who is stopped, then who leaves a place to others, then the rest."""
+        """Return the rank of a job: stopped jobs first, then jobs that leave a place, then the others."""
         first = 0 if job in self.now.moved else 1 if job in self.leaving else 2
         return first, self.rank[job], job
 
     def _to_stop(self, blocked: Iterable[str]) -> str:
-        """Return whom to stop on servers that others wait for: the fewest GPUs, and who is kept at last."""
+        """Return the job to stop on full servers: the one with the fewest GPUs, jobs to be kept last."""
         able = self.now.in_the_way(blocked)
         if not able:
             raise ValueError(f"the servers do not hold what the plan places: {', '.join(blocked)}")
@@ -261,7 +261,7 @@ HERE = Path(__file__).parent
 
 
 def functions(manager: str) -> Iterator[str]:
-    """Return the lines of what both managers share, then of one of them: `slurm` or `kubernetes`."""
+    """Yield the lines of the shell functions of both managers, then of `slurm` or `kubernetes`."""
     for name in ("steps", manager):
         yield from (HERE / f"{name}.sh").read_text(encoding="utf-8").rstrip("\n").split("\n")
         yield ""

@@ -1,6 +1,6 @@
-"""The page of a consolidation plan: a map of servers as rows of slots, bars of usage, and tables of jobs.
+"""HTML page of a consolidation plan: a map of the servers, bars of usage, and tables of jobs.
 
-A row shows what each job takes of a server, what others hold, and what is free.
+A row of the map shows the part of a server that each job uses, that others hold, and that is free.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .plan import ACTIONS, available_of, capacity_of, demand_of, where
 MOST_SERVERS = 320
 MOST_STATES = 40
 LEAST = 1e-9
-"""Shares of a server below this are rounding."""
+"""Shares of a server below this are rounding errors."""
 LONGEST, BEGINNING = 18, 7
-"""Letters of a server's name beside its bar, and those that stand before what is left out."""
+"""Most characters of a server's label beside its bar, and of the part before the ellipsis."""
 
 
 @dataclass
 class Row:
-    """One server; amounts are of the resource that is drawn.
+    """The usage of one server; amounts are of the resource drawn.
 
     Attributes
     ----------
@@ -47,29 +47,29 @@ class Row:
 
     @property
     def used(self) -> float:
-        """What the plan takes."""
+        """Amount used by the plan."""
         return sum(amount for _, amount, _ in self.held)
 
     @property
     def free(self) -> float:
-        """What is left."""
+        """Amount that is free."""
         left = self.capacity - self.taken - self.used
         return left if left > LEAST * self.capacity else 0.0
 
     @property
     def busy(self) -> float:
-        """The share of the server that is in use by anybody."""
+        """Share of the server that is in use, by the plan or by others."""
         return 1.0 - self.free / self.capacity if self.capacity else 0.0
 
     @property
     def state(self) -> tuple[str, float, float, float]:
-        """What servers that look alike have in common: model, capacity, used, held by others."""
+        """Key of equal servers: model, capacity, amount used by the plan, amount held by others."""
         return (self.server.gpu_model or "–", self.capacity, round(self.used, 6), round(self.taken, 6))
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a server's bar: `job` is None for what others hold, `colour` for what nobody does."""
+    """A part of a server's bar: a job with its `colour`, free capacity, or what others hold (`taken`)."""
 
     share: float
     words: str
@@ -79,20 +79,20 @@ class Segment:
 
 
 class Servers:
-    """All servers of an instance under a plan."""
+    """The usage of all servers of an instance under a plan."""
 
     def __init__(self, instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> None:
         names = dict.fromkeys(name for server in instance.servers for name in capacity_of(server))
         groups = [group for job in instance.jobs for group in job.task_groups]
-        asked = {name for group in groups for name, amount in group.demand.items() if amount}
-        asked |= {name for group in groups for name in group.asks}
+        demanded = {name for group in groups for name, amount in group.demand.items() if amount}
+        demanded |= {name for group in groups for name in group.asks}
         # GPUs that nobody asks for are not what the plan is about.
-        self.resource = leading([name for name in names if name in asked] or names)
+        self.resource = leading([name for name in names if name in demanded] or names)
         self.rows: dict[str, Row] = {}
         for server in instance.expanded_servers:
             capacity = capacity_of(server).get(self.resource, 0.0)
-            there = available_of(server).get(self.resource, 0.0)
-            self.rows[server.name] = Row(server, capacity, capacity - there)
+            available = available_of(server).get(self.resource, 0.0)
+            self.rows[server.name] = Row(server, capacity, capacity - available)
         self.total: dict[str, list[float]] = self._total(instance, names)
         self._place(instance, plan)
         order = (job for row in self.rows.values() for job, _, _ in row.held)
@@ -100,13 +100,13 @@ class Servers:
 
     @staticmethod
     def _total(instance: ConsolidationInstance, names: Iterable[str]) -> dict[str, list[float]]:
-        """Return capacity, what others hold, and what the plan takes, of each resource."""
+        """Return for each resource its capacity, the amount held by others, and 0 for the plan's usage."""
         total = {name: [0.0, 0.0, 0.0] for name in names}
         for server in instance.servers:
-            count, there = server.count or 1, available_of(server)
+            count, available = server.count or 1, available_of(server)
             for name, amount in capacity_of(server).items():
                 total[name][0] += count * amount
-                total[name][1] += count * (amount - there.get(name, 0.0))
+                total[name][1] += count * (amount - available.get(name, 0.0))
         return total
 
     def _place(self, instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> None:
@@ -124,27 +124,27 @@ class Servers:
                 self.rows[server].held.append((entry.job, amount, int(tasks)))
 
     def racks(self) -> dict[str, list[Row]]:
-        """Return the servers that are shown, by rack: whole racks in their order, while there is room."""
+        """Return the servers shown one by one, by rack: at most `MOST_SERVERS`, whole racks if possible."""
         by_rack: dict[str, list[Row]] = defaultdict(list)
         for row in self.rows.values():
             by_rack["" if row.server.rack is None else row.server.rack].append(row)
-        shown: dict[str, list[Row]] = {}
+        detailed: dict[str, list[Row]] = {}
         room = MOST_SERVERS
         for name, rows in by_rack.items():
             if room <= 0:
                 break
-            shown[name] = rows[:room]
+            detailed[name] = rows[:room]
             room -= len(rows)
-        return shown
+        return detailed
 
     @cached_property
     def _domain(self) -> str:
-        """What follows the first dot of all names, such as `.us-east-2.compute.internal`."""
+        """Domain that all names share, such as `.us-east-2.compute.internal`."""
         domains = {name.partition(".")[2] for name in self.rows}
         return f".{domains.pop()}" if len(domains) == 1 and len(self.rows) > 1 else ""
 
     def label(self, name: str) -> str:
-        """Return a server's name, or its beginning and its end, in which servers of a cloud differ."""
+        """Return a server's name without the shared domain, with its middle cut out if it is long."""
         own = name.removesuffix(self._domain)
         return own if len(own) <= LONGEST else f"{own[:BEGINNING]}…{own[-(LONGEST - BEGINNING - 1) :]}"
 
@@ -164,14 +164,14 @@ class Servers:
         return parts
 
     def title(self, rack: str, rows: Sequence[Row]) -> str:
-        """Return the heading of a rack."""
+        """Return the heading of a rack, with its servers and their usage."""
         of = sum(row.capacity for row in rows)
         busy = of - sum(row.free for row in rows)
         name = f"{rack}: " if rack.startswith("rack") else f"rack {rack}: " if rack else ""
         return f"{name}{counted(len(rows), 'server')}, {short(busy)} of {short(of)} {self.resource} in use"
 
     def states_table(self, rest: Iterable[Row]) -> Table:
-        """Return the servers that are not shown one by one, counted by what they hold."""
+        """Return the table of the servers not shown one by one, counted by their usage."""
         counts = Counter(row.state for row in rest)
         unit = self.resource
         columns = [
@@ -203,9 +203,9 @@ class Servers:
 MOST_JOBS = 3000
 MOST_REASONS = 30
 MOST_CELLS = 5_000
-"""Servers of a map; each is an element of the page."""
+"""Most servers drawn in a map; each is an element of the page."""
 MAP_WIDTH, MAP_HEIGHT = 860, 290
-"""Pixels that cells stand on."""
+"""Size in pixels of the area in which cells are drawn."""
 ACTION_MARK = {"start": "good", "keep": "good", "move": "fair", "stop": "bad", "wait": "fair"}
 
 
@@ -276,7 +276,7 @@ def _summary(plan: Sequence[JobPlacement], servers: Servers) -> Facts:
 
 
 def _bars(servers: Servers) -> list[tuple[str, float, str]]:
-    """Return a bar for each resource that there is."""
+    """Return a usage bar for each resource: its name, the share of the free amount used, and a text."""
     rows = []
     for name, (capacity, taken, used) in servers.total.items():
         if not capacity:
@@ -288,12 +288,12 @@ def _bars(servers: Servers) -> list[tuple[str, float, str]]:
 
 
 def _slots(capacity: float) -> int:
-    """Return how many slots a bar is ruled into; 1 where they would be too narrow, or no integer."""
+    """Return the number of slots a bar is divided into; 1 if they would be too narrow, or no integer."""
     return int(capacity) if capacity == int(capacity) and 1 <= capacity <= 16 else 1
 
 
 def _map(servers: Servers) -> Figure:
-    """Return every server as one cell, coloured by the share of it that is in use."""
+    """Return the plot of all servers as cells, coloured by the share in use."""
     rows = list(servers.rows.values())
     wide = math.ceil(math.sqrt(2.5 * len(rows)))
 
@@ -344,7 +344,7 @@ def _reasons_table(waiting: Sequence[JobPlacement]) -> Table:
 
 
 def _listed_jobs(plan: Sequence[JobPlacement]) -> list[JobPlacement]:
-    """Return the entries that are listed: those that wait or change first, where there are too many."""
+    """Return the entries listed: all, or if there are too many, those that wait or change first."""
     if len(plan) <= MOST_JOBS:
         return list(plan)
     order = sorted(range(len(plan)), key=lambda j: (plan[j].placed, plan[j].action == "keep", j))

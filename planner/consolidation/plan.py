@@ -1,4 +1,4 @@
-"""A consolidation plan as table and plain data: placements, single devices, and actions on running jobs."""
+"""Output of consolidation plans: text table, plain data, devices, and actions on running jobs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ KUBERNETES_NODE = (
     re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"),
     "a Kubernetes node: a-z, 0-9, '-', and '.' between them",
 )
-"""Names that nodes can have, and what these are."""
+"""Pattern of valid node names, and its description."""
 
 
 def to_carry_out(entries: Sequence[JobPlacement], every: bool) -> list[JobPlacement]:
-    """Return the entries that change something, or with `every` all that are placed."""
+    """Return the entries that start or move jobs, or with `every` all placed entries."""
     return [e for e in entries if e.placed and (every or e.action in (None, "start", "move"))]
 
 
 def actions(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
-    """Say which jobs run on, which are to be stopped, and which move."""
+    """Yield lines on the jobs that keep running, are to be stopped, or move."""
     keep = sum(entry.action == "keep" for entry in entries)
     if keep:
         yield "1 job keeps running where it is" if keep == 1 else f"{keep:,} jobs keep running where they are"
@@ -41,7 +41,7 @@ def actions(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) ->
 
 
 def check_nodes(job: str, servers: Iterable[str], allowed: re.Pattern[str], what: str) -> None:
-    """Refuse servers whose names the form of a cluster manager cannot hold.
+    """Raise an error for server names that are not valid node names of a cluster manager.
 
     Raises
     ------
@@ -54,19 +54,19 @@ def check_nodes(job: str, servers: Iterable[str], allowed: re.Pattern[str], what
 
 
 def runs_now(instance: ConsolidationInstance) -> dict[str, dict[str, Counter[str]]]:
-    """Return job → group → server → tasks there now."""
+    """Return the number of running tasks by job, group and server."""
     return {
         job.name: {group.name: Counter(group.current) for group in job.task_groups} for job in instance.jobs
     }
 
 
 def total(groups: Mapping[str, Mapping[str, int]]) -> Counter[str]:
-    """Return server → tasks of all groups."""
+    """Return the number of tasks by server, summed over all groups."""
     return sum(map(Counter, groups.values()), Counter[str]())
 
 
 def _move(now: dict[str, Counter[str]], entry: JobPlacement) -> str:
-    """Say which tasks leave which servers for which."""
+    """Return a text on which tasks move from which servers to which."""
     planned = {group: Counter(servers) for group, servers in entry.tasks.items()}
     leaving = total({group: counts - planned.get(group, Counter()) for group, counts in now.items()})
     coming = total({group: counts - now.get(group, Counter()) for group, counts in planned.items()})
@@ -80,29 +80,29 @@ def _counts(servers: Counter[str]) -> str:
 
 
 MOST_TASKS = 4
-"""Tasks on one server whose devices are listed."""
+"""Most tasks on one server whose devices are listed."""
 
 
 def in_words(tasks: Sequence[TaskDevices], asks: Mapping[str, Ask] | None = None) -> str:
-    """Return the devices that tasks on one server hold, such as ``gpu 0+1; gpu 2 slot 4``.
+    """Return the devices held by tasks on one server as text, such as ``gpu 0+1; gpu 2 slot 4``.
 
     Parameters
     ----------
     asks
-        What each task asks for, where shares and profiles are to be said too, as in ``gpu 0 (46 %)``.
+        Demand of each task by device name, to add shares and profiles, as in ``gpu 0 (46 %)``.
     """
     known = asks or {}
     parts = [
-        ", ".join(_held(name, held) + _part(known.get(name)) for name, held in task.items())
+        ", ".join(_held(name, placement) + _part(known.get(name)) for name, placement in task.items())
         for task in tasks[:MOST_TASKS]
     ]
     return "; ".join(parts) + (f"; {len(tasks) - MOST_TASKS} more" if len(tasks) > MOST_TASKS else "")
 
 
-def _held(name: str, held: tuple[int, ...] | DeviceSlot) -> str:
-    if isinstance(held, DeviceSlot):
-        return f"{name} {held.device} slot {held.slot}"
-    return f"{name} {'+'.join(map(str, held))}"
+def _held(name: str, placement: tuple[int, ...] | DeviceSlot) -> str:
+    if isinstance(placement, DeviceSlot):
+        return f"{name} {placement.device} slot {placement.slot}"
+    return f"{name} {'+'.join(map(str, placement))}"
 
 
 def _part(ask: Ask | None) -> str:
@@ -112,29 +112,29 @@ def _part(ask: Ask | None) -> str:
 
 
 def partitions(entries: Iterable[JobPlacement], jobs: Mapping[str, PlacementJob]) -> dict[str, Counter[str]]:
-    """Return server → how many partitions of each profile these entries of a plan hold there."""
-    found: dict[str, Counter[str]] = {}
+    """Return the number of partitions of each profile that these plan entries use, by server."""
+    counts: dict[str, Counter[str]] = {}
     for entry in entries:
         for group in jobs[entry.job].task_groups:
             profiles = [ask.profile for ask in group.asks.values() if ask.profile]
             for server, count in entry.tasks.get(group.name, {}).items() if profiles else ():
-                found.setdefault(server, Counter()).update(dict.fromkeys(profiles, count))
-    return found
+                counts.setdefault(server, Counter()).update(dict.fromkeys(profiles, count))
+    return counts
 
 
 def beside(devices: Mapping[str, Mapping[str, Sequence[TaskDevices]]] | None, group: str, server: str) -> str:
-    """Return the devices of a group's tasks on a server in brackets; nothing where there are none."""
+    """Return the devices of a group's tasks on a server in brackets, or an empty text."""
     tasks = (devices or {}).get(group, {}).get(server)
     return f" ({in_words(tasks)})" if tasks else ""
 
 
 def capacity_of(server: Server) -> dict[str, float]:
-    """Return what a server has, devices by their number."""
+    """Return the capacity of a server by resource, with devices as their number."""
     return {**server.capacity, **{name: float(of.count) for name, of in (server.devices or {}).items()}}
 
 
 def available_of(server: Server) -> dict[str, float]:
-    """Return what a plan may use of a server; of a device that others share, what they leave."""
+    """Return the free capacity of a server by resource; of shared devices, the free fraction."""
     left = {
         name: sum(_left(state, of) for state in server.device_states[name])
         for name, of in (server.devices or {}).items()
@@ -149,7 +149,7 @@ def _left(state: Device, of: Devices) -> float:
 
 
 def demand_of(group: Group, server: Server) -> dict[str, float]:
-    """Return what a task takes on a server; of devices their number, or its part of one."""
+    """Return a task's demand on a server by resource, with devices as a number or a fraction of one."""
     if not group.asks:
         return group.demand
     return {**group.demand, **{name: _size(ask, name, server) for name, ask in group.asks.items()}}
@@ -167,7 +167,7 @@ MOST_REASONS = 5
 
 
 def columns(entries: Sequence[JobPlacement]) -> list[TextColumn[JobPlacement]]:
-    """Return the columns of the table."""
+    """Return the columns of the text table of a plan."""
     acts = any(entry.action for entry in entries)
     return [
         ("job", False, lambda e: e.job),
@@ -177,17 +177,17 @@ def columns(entries: Sequence[JobPlacement]) -> list[TextColumn[JobPlacement]]:
 
 
 def where(entry: JobPlacement, listed: Callable[[list[str]], str] = ", ".join) -> str:
-    """Return how many tasks run on which servers, by group if there are several."""
+    """Return the placement of a job as text: tasks by server, and by group if there are several."""
     parts = []
     for group, placed in entry.tasks.items():
         name = f"{group}: " if entry.groups is not None else ""
-        there = [f"{n}×{server}{beside(entry.devices, group, server)}" for server, n in placed.items()]
-        parts.append(name + listed(there))
+        counts = [f"{n}×{server}{beside(entry.devices, group, server)}" for server, n in placed.items()]
+        parts.append(name + listed(counts))
     return "; ".join(parts)
 
 
 def notes(result: Result, shown: int) -> Iterator[str]:
-    """Yield how many jobs do what on a running cluster; and who waits, if the table shows not all."""
+    """Yield the number of jobs by action, and the jobs left out if the table is incomplete."""
     entries = [entry for entry in result.plan or () if isinstance(entry, JobPlacement)]
     counts = Counter(entry.action for entry in entries)
     parts = [f"{counts[action]:,} to {action}" for action in ACTIONS if counts[action]]
@@ -198,7 +198,7 @@ def notes(result: Result, shown: int) -> Iterator[str]:
 
 
 def _who_waits(entries: Sequence[JobPlacement]) -> list[str]:
-    """Return how many jobs a plan leaves out, and the commonest reasons."""
+    """Return lines with the number of jobs left out, and the most common reasons."""
     reasons = Counter(entry.reason or "no reason given" for entry in entries if not entry.placed)
     if not reasons:
         return [f"all {len(entries):,} jobs are placed"]
@@ -209,7 +209,7 @@ def _who_waits(entries: Sequence[JobPlacement]) -> list[str]:
 
 
 def as_data(instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> dict[str, Any]:
-    """Return where the jobs that are placed run, what becomes of those that run now, and who waits."""
+    """Return the placements, actions on running jobs, and jobs left out, as plain data."""
     placed = [entry for entry in plan if entry.placed]
     groups = {entry.job: entry.groups for entry in placed if entry.groups is not None}
     acts = {entry.job: entry.action for entry in plan if entry.action is not None}

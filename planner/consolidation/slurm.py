@@ -1,8 +1,8 @@
-"""Plans of consolidation for Slurm: options of sbatch and srun for each job, or a script for scontrol.
+"""Export of consolidation plans to Slurm: options of sbatch and srun, or a script for scontrol.
 
-There is a script for jobs that were imported from Slurm. The functions that it calls stand in slurm.sh.
-Numbers of jobs and names of nodes are of alphabets that a shell takes as they are; all other text stands
-in comments of one line, or is quoted.
+A script needs jobs that were imported from Slurm; the functions that it calls are in slurm.sh. Job ids and
+node names consist of characters that a shell takes literally; all other text is in one-line comments or
+quoted.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from .migration_steps import Step, action_in, functions, steps, tasks_now
 from .plan import check_nodes, partitions
 
 GPU = "gpu"
-"""The resource that is a GPU in every instance."""
+"""Name of the GPU resource in every instance."""
 
 NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 NODE_IS = "a Slurm node: letters, digits, '.', '_', '-'"
-"""Names that nodes can have."""
+"""Description of valid node names."""
 _GPU_TYPE = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def slurm_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement]) -> Iterator[str]:
-    """Return for each job its name and the options, as words of a shell.
+    """Yield a line for each job with its name and its options, quoted for a shell.
 
-    Several groups of tasks are the parts of a heterogeneous job, with a colon between them. Jobs that come
-    from Slurm and ask for GPUs are planned in shares that are not its tasks: they keep their own --ntasks.
+    Several groups of tasks are the parts of a heterogeneous job, separated by colons. Jobs imported from
+    Slurm with GPUs are planned in shares that are not their tasks: they keep their own --ntasks.
 
     Raises
     ------
     InstanceError
-        If a server's name cannot be a node's.
+        If a server's name is no valid node name.
     """
     shares = are_shares(instance)
     jobs = {job.name: job for job in instance.jobs}
@@ -61,7 +61,7 @@ def slurm_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
 
 
 def slurm_notes(instance: ConsolidationInstance, placed: Sequence[JobPlacement]) -> Iterator[str]:
-    """Say what the lines of these jobs cannot."""
+    """Yield notes on what the option lines cannot express."""
     shares = are_shares(instance)
     jobs = {job.name: job for job in instance.jobs}
     own_tasks = False
@@ -84,7 +84,7 @@ def slurm_notes(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
 
 
 def _about_devices(placed: Sequence[JobPlacement], jobs: Mapping[str, PlacementJob]) -> Iterator[str]:
-    """Say what Slurm does with single devices, and which partitions it has to have."""
+    """Yield notes on how Slurm handles single devices, and on the partitions that it needs."""
     if any(entry.devices for entry in placed):
         yield "Slurm chooses devices itself: no option names those of the plan, which --format json has"
     shared = sum(any(_asks(jobs[entry.job], group).share for group in entry.tasks) for entry in placed)
@@ -104,14 +104,14 @@ def _about_devices(placed: Sequence[JobPlacement], jobs: Mapping[str, PlacementJ
 
 
 def are_shares(instance: ConsolidationInstance) -> bool:
-    """Return whether the tasks of jobs with GPUs are shares that the importer from Slurm has made."""
+    """Return whether the tasks of jobs with GPUs are shares made by the importer from Slurm."""
     from ...instances.importers.clusters.slurm_jobs import SHARES  # this loads all importers
 
     return any(sentence.startswith(SHARES) for sentence in instance.assumptions)
 
 
 class _Asks(NamedTuple):
-    """What each task of a group asks for of GPUs: a number of them or of partitions, or a share."""
+    """GPU demand of each task of a group: a number of GPUs or partitions, or a share."""
 
     number: float
     share: int
@@ -125,19 +125,19 @@ def _asks(job: PlacementJob, name: str) -> _Asks:
 
 
 def _gpus_by_node(asks: _Asks, servers: Mapping[str, int]) -> dict[str, float]:
-    """Return node → GPUs of a group of tasks; empty if they ask for none."""
+    """Return the number of GPUs of a group of tasks by node; empty if it needs none."""
     return {server: count * asks.number for server, count in servers.items()} if asks.number else {}
 
 
 def _the_same(gpus: Mapping[str, float]) -> int | None:
-    """Return the integer that all nodes share, if there is one."""
+    """Return the number of GPUs by node if it is the same integer on all nodes, else None."""
     numbers = {round(count, 6) for count in gpus.values()}
     number = numbers.pop() if len(numbers) == 1 else 0.5
     return int(number) if number == int(number) else None
 
 
 def _type(job: PlacementJob, asks: _Asks) -> str:
-    """Return the type of GPU, or of partition, that a job asks for, with a colon; nothing if it has none."""
+    """Return the GPU or partition type that a job requests, with a colon; empty if there is none."""
     model = job.gpu_model
     # Slurm takes one type; of several, the nodes that are named have one.
     known = model if isinstance(model, str) and _GPU_TYPE.fullmatch(model) else ""
@@ -151,7 +151,7 @@ def _nodes(servers: Mapping[str, int]) -> list[str]:
 
 
 def _nodes_and_tasks(servers: Mapping[str, int]) -> list[str]:
-    """Return the options that put these numbers of tasks on these nodes."""
+    """Return the options that place these numbers of tasks on these nodes."""
     tasks = f"--ntasks={sum(servers.values())}"
     counts = set(servers.values())
     if len(counts) == 1:
@@ -162,7 +162,7 @@ def _nodes_and_tasks(servers: Mapping[str, int]) -> list[str]:
 
 
 NAMED = 20
-"""So many jobs that stay are named."""
+"""Most jobs named that stay where they run."""
 USAGE = """
 #   bash {name} check   changes nothing: are the jobs and nodes as the plan supposes?
 #   bash {name} print   changes nothing: writes every command
@@ -183,7 +183,7 @@ _ID = re.compile(r"([0-9]+(?:_[0-9]+)?)(?: .*)?", re.DOTALL)
 
 
 def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
-    """Return the script that carries out a plan.
+    """Yield the lines of the script that carries out a plan.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     Raises
     ------
     InstanceError
-        If a job has no number of Slurm, or a server's name cannot be a node's.
+        If a job has no Slurm job id, or a server's name is no valid node name.
     """
     ids = _ids(instance)
     jobs = {job.name: job for job in instance.jobs}
@@ -252,14 +252,14 @@ def _function(name: str, lines: Iterator[str]) -> Iterator[str]:
 
 
 def _ids(instance: ConsolidationInstance) -> dict[str, str]:
-    """Return name → number in Slurm, with which the importer begins names.
+    """Return the Slurm job id of each job, with which the importer begins its name.
 
     Raises
     ------
     InstanceError
         If a job has none, or two have the same.
     """
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     taken: dict[str, str] = {}
     for job in instance.jobs:
         match = _ID.fullmatch(job.name)
@@ -268,24 +268,24 @@ def _ids(instance: ConsolidationInstance) -> dict[str, str]:
             raise fail("plan", what, f"job {job.name!r}")
         if match[1] in taken:
             raise fail("plan", f"has the number of {taken[match[1]]!r}", f"job {job.name!r}")
-        found[job.name] = match[1]
+        ids[job.name] = match[1]
         taken[match[1]] = job.name
-    return found
+    return ids
 
 
 def _node_list(tasks: Placement) -> str:
-    """Return the nodes of a job in the order in which the script compares them."""
+    """Return the sorted nodes of a job's tasks as a comma-separated list."""
     return ",".join(sorted({server for placed in tasks.values() for server in placed}))
 
 
 def _checks(taken: Sequence[Step], ids: Mapping[str, str], now: Mapping[str, Placement]) -> Iterator[str]:
-    """Yield what has to hold before the first step."""
+    """Yield the commands that check the state of the cluster before the first step."""
     nodes = dict.fromkeys(server for step in taken if step.do == "place" for server in step.servers)
     yield "step=0"
     yield from (f"check_node {node}" for node in nodes)
     for name in dict.fromkeys(step.job for step in taken):
-        there = _node_list(now[name])
-        yield f"check {ids[name]} {shlex.quote(f'RUNNING {there}' if there else 'PENDING')}"
+        current_nodes = _node_list(now[name])
+        yield f"check {ids[name]} {shlex.quote(f'RUNNING {current_nodes}' if current_nodes else 'PENDING')}"
     yield from (f"check_requeue {ids[step.job]}" for step in taken if step.do == "stop")
     yield '[ "$wrong" = 0 ] || fail "the cluster is not as the plan supposes: nothing was changed; plan anew"'
 
@@ -315,7 +315,7 @@ def _back(
     entries: Sequence[JobPlacement],
     now: Mapping[str, Placement],
 ) -> Iterator[str]:
-    """Yield the way back: all that was placed leaves, then what ran returns, then what waited is released."""
+    """Yield the commands that undo the plan: placed jobs leave, stopped jobs return, others wait again."""
     placed = {step.job: step for step in taken if step.do == "place"}
     stopped = dict.fromkeys(step.job for step in taken if step.do == "stop")
     yield from (f"leave {ids[name]} {_node_list(step.tasks)}" for name, step in reversed(placed.items()))

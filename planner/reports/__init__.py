@@ -1,1 +1,1 @@
-"""Pages for people: one self-contained HTML file each, which opens without a network."""
+"""Reports as self-contained HTML pages, which need no network, and as text tables."""

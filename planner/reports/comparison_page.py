@@ -1,4 +1,4 @@
-"""The page of a comparison and its files: which solver is how good, how fast, and where it fails.
+"""HTML page and output files of a comparison of solvers: quality of plans, runtimes and failures.
 
 Plots show the gap against seconds, performance profiles, and distributions of the measures that kinds
 define, overlaid. Beside the page there are a table in Markdown, one in CSV, and all data as JSON.
@@ -34,7 +34,7 @@ from .plot_style import MANY, Figure, axis, colour, dash, layout, line_at, log_a
 from .text import counted, csv_text, duration, escaped, percent, short, table_lines, unit_of_time
 
 LEAST_GAP = 1e-9
-"""Gaps below this are drawn as 0: they tell of rounding."""
+"""Gaps below this are rounding errors, and are drawn as 0."""
 LEAST_S = 1e-3
 HOVER = (
     "<b>%{customdata[0]}</b><br>%{customdata[1]}, %{customdata[2]}<br>%{customdata[3]}<br>"
@@ -44,7 +44,7 @@ HOVER = (
 
 @dataclass(frozen=True)
 class GapScale:
-    """The logarithmic axis of gaps: whole powers of ten, with a rail below for 0 and one above for unknown.
+    """Logarithmic axis of gaps, with separate lines ("rails") below for 0 and above for unknown gaps.
 
     Attributes
     ----------
@@ -60,20 +60,20 @@ class GapScale:
 
     @classmethod
     def of(cls, gaps: Sequence[float | None]) -> GapScale:
-        """Return the scale of these gaps; of none that is known and not 0 a usual one."""
+        """Return the scale that covers these gaps, or a default one if no gap is known and above 0."""
         drawn = [gap for gap in gaps if gap is not None and gap > LEAST_GAP]
         low = math.floor(math.log10(min(drawn, default=1e-4)))
         high = math.ceil(math.log10(max(drawn, default=1.0)))
         return cls(low, max(high, low + 1), None in gaps)
 
     def height(self, gap: float | None) -> float:
-        """Return where a gap is drawn."""
+        """Return the coordinate at which a gap is drawn."""
         if gap is None:
             return 10.0 ** (self.high + 1)
         return gap if gap > LEAST_GAP else 10.0 ** (self.low - 1)
 
     def axis(self) -> Figure:
-        """Return the axis, with at most some ten ticks and the names of the rails."""
+        """Return the axis, with at most about ten ticks and the labels of the rails."""
         powers = range(self.low, self.high + 1)
         ticks = {10.0**power: _tick(power) for power in powers[:: max(1, len(powers) // 8)]}
         ticks[self.height(0.0)] = "0"
@@ -90,13 +90,13 @@ class GapScale:
         )
 
     def borders(self) -> list[Figure]:
-        """Return the lines that part the rails from the gaps."""
+        """Return the lines that separate the rails from the other gaps."""
         places = [self.low - 0.5, *([self.high + 0.5] if self.unknown else [])]
         return [line_at("y", 10.0**place, "solid") for place in places]
 
 
 def gap_figure(comparison: Comparison) -> Figure:
-    """Return gap against seconds, one trace for each solver; gaps of 0, and unknown ones, have rails."""
+    """Return the plot of gap against seconds, with a trace for each solver and rails for 0 and unknown."""
     rows = [row for row in comparison.rows if row.objective is not None]
     scale = GapScale.of([row.gap_to_best_bound for row in rows])
     traces = [
@@ -118,7 +118,7 @@ def gap_figure(comparison: Comparison) -> Figure:
 
 
 def _marker(index: int, points: int) -> Figure:
-    """Return the look of a solver's points; where there are many they are small and clear."""
+    """Return the marker style of a solver's points, smaller and more transparent if there are many."""
     many = points >= MANY
     return {
         "color": colour(index, 0.55 if many else 0.85),
@@ -147,7 +147,7 @@ def _hover(row: ComparisonRow) -> list[str]:
 
 
 def profile_figure(comparison: Comparison, within: float) -> Figure:
-    """Return the share of instances done against the ratio to the fastest solver's seconds."""
+    """Return the plot of the performance profile: share of instances solved by ratio to the fastest."""
     curves = comparison.profile(within).curves
     last = max((curve.ratio[-1] for curve in curves if curve.ratio), default=1.0)
     end = max(10.0, last * 1.5)
@@ -177,7 +177,7 @@ def profile_figure(comparison: Comparison, within: float) -> Figure:
 
 
 def sentence(rows: Sequence[ComparisonRow]) -> str:
-    """Return a caption: how many plans the plot of gaps shows, and how many solves it leaves out."""
+    """Return the caption of the plot of gaps: numbers of plans shown, and of solves without a plan."""
     plans = [row for row in rows if row.objective is not None]
     exact = sum(row.gap_to_best_bound is not None and row.gap_to_best_bound <= LEAST_GAP for row in plans)
     unknown = sum(row.gap_to_best_bound is None for row in plans)
@@ -189,19 +189,19 @@ def sentence(rows: Sequence[ComparisonRow]) -> str:
 
 
 MOST_PLOTS = 6
-"""Instances whose distributions are drawn; the table and the JSON file have those of all."""
+"""Most instances whose distributions are drawn; the table and the JSON file have those of all."""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """Distributions of the plans of one instance.
+    """A plot of the distributions of one instance's plans.
 
     Attributes
     ----------
     id
-        Of the figure on the page.
+        Id of the figure on the page.
     title, sentence
-        Over the plot and below it.
+        Texts over the plot and below it.
     """
 
     id: str
@@ -211,7 +211,7 @@ class Plot:
 
 
 def measures_table(comparison: Comparison) -> Table | None:
-    """Return one row for each plan that has figures; None if there is none."""
+    """Return the table of measures, with a row for each plan that has any; None if there is none."""
     rows = [row for row in comparison.rows if row.measures and row.measures.figures]
     if not rows:
         return None
@@ -238,7 +238,7 @@ def _named(row: ComparisonRow, name: str) -> Measure | None:
 
 
 def measure_cell(measure: Measure | None) -> Cell:
-    """Return the cell of a figure in its unit; a dash where there is none."""
+    """Return the cell of a measure in its unit, with a dash for a missing one."""
     if measure is None or measure.value is None:
         return Cell("–")
     if measure.unit == "s":
@@ -270,7 +270,7 @@ def distribution_plots(comparison: Comparison) -> list[Plot]:
 
 
 def _overlaid(spread: Sequence[tuple[str, Distribution]], solvers: Sequence[str]) -> Figure:
-    """Return the distributions as steps over the logarithm of time."""
+    """Return the plot of distributions as step functions on a logarithmic time axis."""
     every = [value for _, one in spread for value in one.seconds if value > 0]
     # The median and not the largest, so that minutes are not told in days.
     unit, word = unit_of_time(sorted(every)[len(every) // 2]) if every else (1.0, "s")
@@ -302,7 +302,7 @@ MOST_FAULTS = 4
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """Return the page of a comparison."""
+    """Return the HTML page of a comparison."""
     rows = comparison.rows
     failed = [row for row in rows if row.status in ("error", "unknown")]
     figures = {}
@@ -351,7 +351,7 @@ def comparison_page(comparison: Comparison) -> str:
 
 
 def title(comparison: Comparison) -> str:
-    """Return how many solvers and instances there are."""
+    """Return the title of a comparison: its numbers of solvers and instances."""
     solvers, instances = len(comparison.solvers), len(comparison.instances)
     return f"{counted(solvers, 'solver')} on {counted(instances, 'instance')}"
 
@@ -361,8 +361,8 @@ def _lead(comparison: Comparison, failed: int) -> str:
     proven = sum(row.status == "optimal" and not row.only_claimed for row in rows)
     claimed = sum(row.only_claimed for row in rows)
     seconds = sum(row.runtime_s for row in rows)
-    said = f"{claimed:,} optimal as claimed, " if claimed else ""
-    text = f"{counted(len(rows), 'solve')}: {proven:,} proven optimal, {said}{failed:,} without an answer, "
+    claims = f"{claimed:,} optimal as claimed, " if claimed else ""
+    text = f"{counted(len(rows), 'solve')}: {proven:,} proven optimal, {claims}{failed:,} without an answer, "
     return text + f"{duration(seconds)} in all."
 
 
@@ -372,7 +372,7 @@ def _footer(comparison: Comparison) -> Facts:
 
 
 def summary_table(comparison: Comparison) -> Table:
-    """Return one row for each solver."""
+    """Return the summary table, with a row for each solver."""
     colours = _colours(comparison)
     columns: list[CellColumn[SolverSummary]] = [
         (Column("solver"), lambda one: Cell(one.solver, swatch=colours[one.solver])),
@@ -404,9 +404,9 @@ SECONDS: CellColumn[ComparisonRow] = (
 
 
 def results_tables(comparison: Comparison) -> list[Table]:
-    """Return one row for each solver on each instance, in a table for each objective."""
-    found = comparison.by_objective().items()
-    return [_results(comparison, place, title, rows) for place, (title, rows) in enumerate(found)]
+    """Return the tables of all results, one for each objective."""
+    groups = comparison.by_objective().items()
+    return [_results(comparison, place, title, rows) for place, (title, rows) in enumerate(groups)]
 
 
 def _results(comparison: Comparison, place: int, title: str, rows: Sequence[ComparisonRow]) -> Table:
@@ -447,11 +447,11 @@ def _failures(rows: list[ComparisonRow]) -> Table:
 
 
 def comparison_markdown(comparison: Comparison) -> str:
-    """Return the summary and the table of a comparison."""
+    """Return the Markdown report of a comparison: advice, summary, measures and all results."""
     parts = [f"# {title(comparison)}"]
     if comparison.interrupted:
         parts.append("**Interrupted: some pairs are missing.**")
-    parts += [escaped(said) for said in comparison.advice]
+    parts += [escaped(advice) for advice in comparison.advice]
     measures = measures_table(comparison)
     tables = [summary_table(comparison), *([measures] if measures else []), *results_tables(comparison)]
     parts += [_table(table) for table in tables]
@@ -467,12 +467,12 @@ def _table(table: Table) -> str:
 
 
 def to_csv(comparison: Comparison) -> str:
-    """Return one line for each row."""
+    """Return the rows of a comparison as CSV."""
     return csv_text(*comparison.as_table())
 
 
 def write(comparison: Comparison, folder: Path) -> list[Path]:
-    """Write `comparison.html`, `.md`, `.csv` and `.json` into a folder, which is made if it is missing.
+    """Write `comparison.html`, `.md`, `.csv` and `.json` into a folder, created if missing.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The page of a Pareto frontier: the plot, its knee, the plan of each point, and all points as a table.
+"""HTML page of a Pareto frontier: its plot, its knee, the plan of each point, and a table of all points.
 
 The knee is the point after which more speed costs much more.
 """
@@ -22,14 +22,14 @@ PointT = TypeVar("PointT")
 
 @dataclass(frozen=True)
 class Drawing(Generic[PointT]):
-    """How points are drawn.
+    """How points of a frontier are drawn.
 
     Attributes
     ----------
     place
-        Where a point lies.
+        Returns the coordinates of a point.
     hover
-        The lines of its hover text below the title.
+        Returns the lines of a point's hover text below the title.
     step
         How the line goes from a point to the next: first along (`hv`) or first up or down (`vh`).
     """
@@ -39,7 +39,7 @@ class Drawing(Generic[PointT]):
     step: Literal["hv", "vh"]
 
     def marks(self, points: Sequence[PointT], titles: Sequence[str]) -> Figure:
-        """Return points with their hover texts; titles are HTML."""
+        """Return a trace of points with hover texts; titles are HTML."""
         hover = [[title, *self.hover(point)] for point, title in zip(points, titles, strict=True)]
         lines = [f"<br>%{{customdata[{line}]}}" for line in range(1, len(hover[0]))]
         return {
@@ -52,7 +52,7 @@ class Drawing(Generic[PointT]):
         }
 
     def line(self, points: Sequence[PointT]) -> Figure:
-        """Return the frontier, a step at each point."""
+        """Return the trace of the frontier as a step function."""
         return {
             **self.marks(points, [f"point {index + 1}" for index in range(len(points))]),
             "mode": "lines+markers",
@@ -65,11 +65,11 @@ class Drawing(Generic[PointT]):
         }
 
     def star(self, point: PointT, title: str) -> Figure:
-        """Return the mark of the point of today."""
+        """Return the trace that marks the current or preferred point."""
         return {**self.marks([point], [title]), "marker": marker("star", "@accent", 17)}
 
     def ring(self, point: PointT) -> Figure:
-        """Return the mark of the point that is chosen, which a script moves."""
+        """Return the trace that marks the selected point, which a script moves."""
         x, y = self.place(point)
         return {
             "type": "scatter",
@@ -82,7 +82,7 @@ class Drawing(Generic[PointT]):
 
 
 def nothing_below(lower: Sequence[tuple[float, float]], end: float, unit: float) -> Figure:
-    """Return the area that is proven to hold no plan; corners are costs with bounds in seconds."""
+    """Return the trace of the area proven to hold no plan; `lower` has pairs of cost and bound in seconds."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -103,7 +103,7 @@ def nothing_below(lower: Sequence[tuple[float, float]], end: float, unit: float)
 
 
 def between(rates: Sequence[float], means: Sequence[float], end: float) -> Figure:
-    """Return the invisible upper edge of what is still open."""
+    """Return the trace that fills the area between bounds and points, where better plans may exist."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -117,13 +117,13 @@ def between(rates: Sequence[float], means: Sequence[float], end: float) -> Figur
 
 
 LEAST_BEND = 0.1
-"""A frontier that bends less than this, as a share of its height, has no knee."""
+"""Least distance of a knee from the line, as a share of the frontier's height."""
 MANY = 2.995
-"""From here on a ratio is told as a multiple."""
+"""Ratio from which on a trade-off is written as a multiple, not in per cent."""
 
 
 def knee(trades: Sequence[tuple[float, float]]) -> int | None:
-    """Return which point lies farthest below the line from the cheapest to the fastest one.
+    """Return the index of the knee: the point farthest below the line from the cheapest to the fastest one.
 
     This is the knee of Satopää, Albrecht, Irwin and Raghavan (2011), for few points and no noise. Speeds and
     costs are compared as ratios, so that the line is straight where each per cent of speed costs the same.
@@ -148,7 +148,7 @@ def knee(trades: Sequence[tuple[float, float]]) -> int | None:
 
 
 def knee_words(speed: float, cost: float) -> str:
-    """Return a trade in words; speed and cost are ratios to those of the cheapest point."""
+    """Return a trade-off as text; speed and cost are ratios to those of the cheapest point."""
     faster = f"{_added(speed)} faster" if speed < MANY else f"{speed:.1f} times as fast"
     dearer = f"{_added(cost)} more" if cost < MANY else f"{cost:.1f} times the cost"
     return f"{faster} for {dearer}"
@@ -159,11 +159,11 @@ def _added(ratio: float) -> str:
 
 
 MOST_POINTS = 1500
-"""A page shows at most so many points of a frontier."""
+"""Most points of a frontier that a page shows."""
 
 
 def evenly(points: Sequence[PointT], most: int) -> list[PointT]:
-    """Return at most so many points, evenly from the first to the last."""
+    """Return at most `most` points, evenly spaced from the first to the last."""
     if len(points) <= most:
         return list(points)
     step = (len(points) - 1) / (most - 1)
@@ -171,20 +171,20 @@ def evenly(points: Sequence[PointT], most: int) -> list[PointT]:
 
 
 class FrontierPage(ABC):
-    """The page of one frontier.
+    """Base class of the HTML pages of frontiers.
 
     Attributes
     ----------
     template, script
         Names of the packaged template, and of the script that draws the chosen point.
     kicker, noun, order
-        What is traded; what a point is; and from which to which the points go.
+        Texts: the objectives traded off; the noun for a point; and the order of the points.
     points
-        Those that are shown, evenly from the first to the last.
+        The points shown, evenly spaced from the first to the last.
     start
-        Which of them is chosen at first.
+        Index of the point selected at first.
     drawing
-        How points are drawn.
+        How points of a frontier are drawn.
     """
 
     template: ClassVar[str]
@@ -200,56 +200,56 @@ class FrontierPage(ABC):
         self.start = self.first_chosen()
 
     def most_points(self) -> int:
-        """Return how many points are shown at most."""
+        """Return the largest number of points shown."""
         return MOST_POINTS
 
     @abstractmethod
     def first_chosen(self) -> int:
-        """Return which point is chosen at first."""
+        """Return the index of the point selected at first."""
 
     @abstractmethod
     def figures(self, point: Any) -> str:
-        """Return the two figures of a point in words."""
+        """Return the two objectives of a point as text."""
 
     @abstractmethod
     def trade(self, point: Any) -> tuple[float, float]:
-        """Return speed and cost of a point."""
+        """Return the speed and the cost of a point."""
 
     @abstractmethod
     def proven(self) -> tuple[str, str, str, str]:
-        """Return sentences: no plan exists; the error is certified, or not; and the search was complete."""
+        """Return four sentences: no plan exists; error certified; error not certified; search complete."""
 
     def compared(self) -> Iterator[str]:
-        """Yield what else is said of the frontier."""
+        """Yield further sentences about the frontier."""
         return iter(())
 
     @abstractmethod
     def figure(self) -> tuple[Figure, dict[str, int]]:
-        """Return the plot, and which of its traces the script changes."""
+        """Return the plot, and the indices of the traces that the script changes."""
 
     @abstractmethod
     def data(self) -> dict[str, Any]:
-        """Return what the script reads beside the points."""
+        """Return the data for the script, other than the points."""
 
     @abstractmethod
     def choice(self, point: Any) -> dict[str, Any]:
-        """Return the figures and the plan of a point, as the script shows them."""
+        """Return the figures and the plan of a point, for the script."""
 
     @abstractmethod
     def columns(self) -> list[CellColumn[Any]]:
-        """Return the columns of the table of all points, but its number."""
+        """Return the columns of the table of points, without the point's number."""
 
     @abstractmethod
     def context(self) -> dict[str, Any]:
-        """Return what else the template shows."""
+        """Return further variables of the template."""
 
     def html(self, checked: Verification | None) -> str:
-        """Return the page.
+        """Return the HTML page.
 
         Parameters
         ----------
         checked
-            What the check of a stored frontier found; the page shows what is only claimed.
+            Verification of a stored frontier; the page lists its unconfirmed claims.
         """
         frontier = self.frontier
         context = {"assumptions": self.instance.assumptions, **self.context()}
@@ -283,17 +283,17 @@ class FrontierPage(ABC):
         return f"{best}{counted(len(points), self.noun)}, {ends}."
 
     def _knee(self) -> Any | None:
-        """Return the point that is the knee of what is shown; None where there is none to speak of."""
-        found = knee([self.trade(point) for point in self.points])
-        return None if found is None else self.points[found]
+        """Return the knee of the points shown; None if there is no clear one."""
+        index = knee([self.trade(point) for point in self.points])
+        return None if index is None else self.points[index]
 
     def _beside_cheapest(self, point: Any) -> str:
-        """Return what a point has more than the cheapest one; a knee has no figure that is zero."""
+        """Return a text that compares a point with the cheapest one; a knee has no figure that is zero."""
         (speed, cost), (slowest, least) = self.trade(point), self.trade(self.points[-1])
         return f"{knee_words(speed / slowest, cost / least)}, beside the cheapest"
 
     def _certified(self) -> Iterator[str]:
-        """Yield what is proven, a sentence each."""
+        """Yield sentences on what is proven."""
         frontier, (none, certified, uncertified, complete) = self.frontier, self.proven()
         if frontier.status == "infeasible":
             yield none
@@ -335,7 +335,7 @@ class FrontierPage(ABC):
         layout["annotations"] = [*layout.get("annotations", ()), {**place, **arrow, **words}]
 
     def _choices(self) -> list[dict[str, Any]]:
-        """Return each point as the script shows it."""
+        """Return the data of all points for the script."""
         choices = []
         for index, point in enumerate(self.points):
             x, y = self.drawing.place(point)

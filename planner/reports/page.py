@@ -1,7 +1,7 @@
-"""The HTML page that every report is made from: its template, its tables, its head and foot.
+"""Elements shared by all HTML reports: rendering, tables, headline, facts and footer.
 
-A page is one file that needs nothing else, and no network. Head and foot tell status, objectives, claims,
-options and versions. Cells of tables carry the value by which they are sorted.
+A page is one self-contained file that needs no network. Header and footer show status, objectives,
+claims, options and versions. Table cells carry the values by which they are sorted.
 
 Names in instances are untrusted. The templates escape all text; data for scripts is JSON in which no
 character can end the script; and a content policy lets only the scripts run that the page was made with.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """A column; one of numbers is aligned to the right and sorted by value.
+    """A table column; numeric columns are right-aligned and sorted by value.
 
     Attributes
     ----------
@@ -51,12 +51,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a cell shows.
+    """The content of a table cell.
 
     Attributes
     ----------
     value
-        What it is sorted by in a column of numbers; None is unknown, and comes last.
+        Sort key in a numeric column; None is unknown, and comes last.
     mark
         Class of the cell's style, such as `good` or `bad`.
     swatch
@@ -81,7 +81,7 @@ class Table:
     id
         Unique on the page.
     filter
-        What may be typed to see only some rows; None where there is nothing to filter.
+        Placeholder of the filter field; None if the rows cannot be filtered.
     """
 
     id: str
@@ -95,7 +95,7 @@ class Table:
 
 ItemT = TypeVar("ItemT")
 CellColumn = tuple[Column, Callable[[ItemT], Cell]]
-"""A column, and its cell in the row of an item."""
+"""A column, and the function that returns its cell for an item."""
 
 
 def table_of(
@@ -118,7 +118,7 @@ def number(value: float | None, digits: int = 6) -> Cell:
 
 
 def share(value: float | None) -> Cell:
-    """Return the cell of a gap, in per cent."""
+    """Return the cell of a share or gap in per cent."""
     return Cell(percent(value), value)
 
 
@@ -128,7 +128,7 @@ def seconds(value: float | None) -> Cell:
 
 
 def text(value: str | None, mark: str = "") -> Cell:
-    """Return the cell of a text; none is a dash."""
+    """Return the cell of a text, with a dash for a missing one."""
     return Cell(value or "–", mark=mark)
 
 
@@ -143,7 +143,7 @@ def render(
     data: Mapping[str, Any],
     **context: Any,
 ) -> str:
-    """Return a page.
+    """Return an HTML page rendered from a template.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def render(
     scripts
         Packaged scripts that follow Plotly and `page.js`.
     data
-        What the scripts read: `figures` by the id of their element, and whatever else a script wants.
+        Data for the scripts: `figures` by the id of their element, and other data that scripts need.
     context
         What the template shows.
     """
@@ -168,12 +168,12 @@ PLOTLY = "plotly-basic.min.js"
 
 
 def to_json(data: Any) -> str:
-    """Return JSON that can stand inside a script element."""
+    """Return JSON escaped for use inside a script element."""
     return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(IN_SCRIPTS)
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    """Return a content policy that forbids the network, and every script but these."""
+    """Return a content security policy that allows only these scripts, and no network access."""
     digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
@@ -201,11 +201,11 @@ def _environment() -> jinja2.Environment:
 
 
 Facts = list[tuple[str, str]]
-"""Pairs of what it is and what it says."""
+"""Pairs of a name and a text."""
 
 
 def check_same(instance: Instance, sha256: str, what: str) -> None:
-    """Refuse a result or frontier of another instance.
+    """Raise an error if a result or frontier is of another instance.
 
     Raises
     ------
@@ -217,13 +217,13 @@ def check_same(instance: Instance, sha256: str, what: str) -> None:
 
 
 def result_cell(result: Result | ComparisonRow) -> Cell:
-    """Return the cell of the status of a result, which says what is only claimed."""
+    """Return the cell of a result's status, with a mark if optimality is only claimed."""
     mark = "fair" if result.only_claimed else MARK.get(result.status, "fair")
     return Cell(result.status_text, mark=mark)
 
 
 def provenance(made: Result | AnyFrontier, solver: str | None = None, backend: str | None = None) -> Facts:
-    """Return the lines of a footer."""
+    """Return the facts in a footer: solver, time, options, versions and hash of the instance."""
     facts = [("solver", solver)] if solver else []
     facts += [("library", backend)] if backend else []
     facts.append(("time to solve", duration(made.runtime_s)))
@@ -234,7 +234,7 @@ def provenance(made: Result | AnyFrontier, solver: str | None = None, backend: s
 
 
 def options_text(options: SolveOptions) -> str:
-    """Return the options that are set."""
+    """Return the options that are set, as text."""
     given = options.model_dump(exclude_none=True, exclude={"warm_start"})
     given["warm_start"] = "a given plan" if options.warm_start is not None else None
     parts = [f"{name} {_plain(value)}" for name, value in given.items() if value not in (None, {})]
@@ -248,12 +248,12 @@ def _plain(value: object) -> str:
 
 
 def versions_text(versions: Mapping[str, str]) -> str:
-    """Return names and versions of libraries."""
+    """Return names and versions of libraries as text."""
     return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def objectives_table(result: Result) -> Table:
-    """Return how good the plan is in each objective."""
+    """Return the table of value, bound and gap of each objective."""
     columns: list[CellColumn[ObjectiveRecord]] = [
         (Column("objective"), lambda o: Cell(o.name if o.unit == o.name else f"{o.name} [{o.unit}]")),
         (Column("better is"), lambda o: Cell("less" if o.sense == "min" else "more")),
@@ -283,12 +283,12 @@ def instance_facts(instance: Instance) -> Facts:
 
 
 def headline(status: str, limit: str, checked: Verification | None = None) -> tuple[str, str]:
-    """Return a status in words, and the class of its style.
+    """Return a status as text, and the CSS class of its style.
 
     Parameters
     ----------
     checked
-        What the check of a stored result found; none where it was just solved.
+        Verification of a stored result; None if it was just solved.
     """
     if checked is not None and not checked.complete:
         return f"{status}: not all of it is proven here", "fair"
@@ -298,5 +298,5 @@ def headline(status: str, limit: str, checked: Verification | None = None) -> tu
 
 
 def usd(value: float | None, digits: int = 6) -> str:
-    """Return an amount of money; none is a dash."""
+    """Return an amount in USD as text, with a dash for an unknown one."""
     return "–" if value is None else f"{short(value, digits)} USD"

@@ -1,4 +1,4 @@
-"""Plots as Plotly's plain data.
+"""Functions and colours that build plots as plain data for Plotly.
 
 Colours are the names of custom properties of the page's style, such as `@s0` or `@ink/0.3`, which `page.js`
 replaces by the colours of the light or the dark theme. Plotly reads all text as HTML of its own, so
@@ -18,39 +18,39 @@ DASHES = ("solid", "dash", "dot", "dashdot")
 LONGEST = 60
 MANY = 1000
 WIDE = 12.0
-"""Axes are logarithmic where the largest value is so many times the least."""
+"""Ratio of the largest to the least value from which on axes are logarithmic."""
 
 Figure = dict[str, Any]
 
 
 def shown(name: str) -> str:
-    """Return a name as Plotly shows it literally, cut where it is long."""
+    """Return a name escaped for Plotly, and shortened if it is long."""
     return html.escape(name if len(name) <= LONGEST else name[: LONGEST - 1] + "…")
 
 
 def colour(index: int, alpha: float | None = None) -> str:
-    """Return the colour of the type, solver or job of this number."""
+    """Return the name of the colour with this index, such as that of a type, solver or job."""
     return f"@s{index % COLOURS}" + ("" if alpha is None else f"/{alpha:g}")
 
 
 def symbol(index: int) -> str:
-    """Return the marker of this number; with the colours it repeats only after 56."""
+    """Return the marker symbol with this index; pairs of symbol and colour repeat only after 56."""
     return SYMBOLS[index % len(SYMBOLS)]
 
 
 def size(index: int, points: int) -> int:
-    """Return the size of marker `index` in a plot of `points` points; triangles look smaller."""
+    """Return the size of marker `index` in a plot of `points` points; triangles get a larger size."""
     larger = symbol(index).startswith("triangle")
     return (9 if points < MANY else 6) + (2 if larger else 0)
 
 
 def dash(index: int) -> str:
-    """Return the line of this number."""
+    """Return the dash style of the line with this index."""
     return DASHES[index // COLOURS % len(DASHES)]
 
 
 def axis(title: str, **more: Any) -> Figure:
-    """Return an axis."""
+    """Return an axis in the common style."""
     return {
         "title": {"text": title, "standoff": 8},
         "gridcolor": "@grid",
@@ -63,7 +63,7 @@ def axis(title: str, **more: Any) -> Figure:
 
 
 def log_axis(title: str, values: Sequence[float], **more: Any) -> Figure:
-    """Return a logarithmic axis over these values, with ticks that people write."""
+    """Return a logarithmic axis over these values, with ticks at round numbers."""
     given = [value for value in values if value > 0]
     low, high = (min(given), max(given)) if given else (1.0, 10.0)
     span = math.log10(high / low)
@@ -80,7 +80,7 @@ def log_axis(title: str, values: Sequence[float], **more: Any) -> Figure:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Return some three to ten round values between two."""
+    """Return at most nine round tick values between two limits."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     # From the finest steps to the coarsest, until no more than nine ticks are left.
     for digits in ((1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 4, 5, 7), (1, 2, 5), (1,)):
@@ -100,7 +100,7 @@ def _tick(value: float) -> str:
 
 
 def layout(xaxis: Figure, yaxis: Figure, height: int = 420, **more: Any) -> Figure:
-    """Return the layout of a plot."""
+    """Return the layout of a plot in the common style."""
     return {
         "height": height,
         "margin": {"l": 56, "r": 16, "t": 16, "b": 48},
@@ -139,7 +139,7 @@ def line_at(axis_name: str, value: float, dash_style: str = "dash") -> Figure:
 
 
 def spread_axis(title: str, values: Sequence[float]) -> Figure:
-    """Return an axis over these values, logarithmic where they span much."""
+    """Return an axis over these values, logarithmic if their range is wide."""
     if min(values) > 0 and max(values) > WIDE * min(values):
         return log_axis(title, values)
     low, high = min(values), max(values)
@@ -150,12 +150,12 @@ def spread_axis(title: str, values: Sequence[float]) -> Figure:
 
 
 def place_on(axis_: Figure, value: float) -> float:
-    """Return where an annotation stands: on a logarithmic axis Plotly wants the logarithm."""
+    """Return the coordinate of an annotation: on a logarithmic axis, the logarithm of the value."""
     return math.log10(value) if axis_.get("type") == "log" else value
 
 
 def note(text: str, **where: object) -> Figure:
-    """Return words inside the plot."""
+    """Return a text annotation inside the plot."""
     return {
         "text": shown(text),
         "showarrow": False,
@@ -166,7 +166,7 @@ def note(text: str, **where: object) -> Figure:
 
 
 def marker(form: str, fill: str, size: int, width: float = 1) -> Figure:
-    """Return the look of a point."""
+    """Return the marker style of a point."""
     return {
         "symbol": form,
         "color": fill,

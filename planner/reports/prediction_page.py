@@ -1,4 +1,4 @@
-"""The page of a prediction: which GPUs to rent, how long it takes, what it costs, and how sure that is."""
+"""HTML page of a prediction: GPUs to rent, training time, cost, and their uncertainty."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .plot_style import Figure, axis, colour, layout, line_at, shown
 
 Row = dict[str, Any]
 IN_TIME = {"surely": "good", "probably": "fair", "late": "bad"}
-"""Whether it is in time → the class of its style."""
+"""CSS class of each answer to whether the deadline is met."""
 PARTS = (("compute_s", "computation"), ("waiting_s", "waiting"), ("communication_s", "communication"))
 STEP_PARTS = (*PARTS, ("update_s", "update"))
 MEMORY_PARTS = (
@@ -26,34 +26,34 @@ MEMORY_PARTS = (
 PERCENT = 100
 
 
-def prediction_page(found: Prediction) -> str:
-    """Return the page of a prediction."""
-    rows = found.rows()
-    there = [row for row in rows if row["fits"]]
-    figures = _figures(there, found.work.within_h)
-    best = found.best
+def prediction_page(prediction: Prediction) -> str:
+    """Return the HTML page of a prediction."""
+    rows = prediction.rows()
+    feasible = [row for row in rows if row["fits"]]
+    figures = _figures(feasible, prediction.work.within_h)
+    best = prediction.best
     return render(
         "prediction.html.j2",
         scripts=(),
         data={"figures": figures},
-        title=f"{found.model.name}: which GPUs?",
+        title=f"{prediction.model.name}: which GPUs?",
         kicker="Prediction: time, memory and cost of training a model",
         verdict=_verdict(None if best is None else best.in_time, rows),
         claimed=(),
-        lead=found.answer(),
+        lead=prediction.answer(),
         sections=[
             ("rent", "What to rent"),
-            *([("step", "A step")] if there else []),
+            *([("step", "A step")] if feasible else []),
             ("memory", "Memory of a GPU"),
             ("about", "What it rests on"),
         ],
         heights={name: figure["layout"]["height"] for name, figure in figures.items()},
         rent=_rent(rows, None if best is None else best.rented.name),
         measured=_measured(rows),
-        step=_step(there),
+        step=_step(feasible),
         memory=_memory(rows),
-        sentences=found.sentences(),
-        footer=_footer(found),
+        sentences=prediction.sentences(),
+        footer=_footer(prediction),
     )
 
 
@@ -67,9 +67,12 @@ def _verdict(in_time: str | None, rows: Sequence[Row]) -> tuple[str, str]:
     return words[in_time], IN_TIME[in_time]
 
 
-def _footer(found: Prediction) -> Facts:
-    facts = [("made by", "clusterplan predict"), ("model", f"{found.model.name}: {found.model.source}")]
-    sources = {one.rented.gpu.name: one.rented.gpu.source for one in found.forecasts}
+def _footer(prediction: Prediction) -> Facts:
+    facts = [
+        ("made by", "clusterplan predict"),
+        ("model", f"{prediction.model.name}: {prediction.model.source}"),
+    ]
+    sources = {one.rented.gpu.name: one.rented.gpu.source for one in prediction.forecasts}
     return facts + [(f"data sheet of {name}", source) for name, source in sources.items()]
 
 
@@ -78,7 +81,7 @@ def _rough(value: float | None) -> Cell:
 
 
 def _between(row: Row, value: str, low: str, high: str) -> Cell:
-    """Return a figure with its interval, sorted by the figure."""
+    """Return the cell of a figure with its interval, sorted by the figure."""
     if row[value] is None:
         return text(None)
     return Cell(f"{roughly(row[value])} ({roughly(row[low])} – {roughly(row[high])})", row[value])
@@ -113,7 +116,7 @@ def _rent(rows: Sequence[Row], best: str | None) -> Table:
 
 
 def _gpus(row: Row) -> str:
-    """Return the GPUs that are paid."""
+    """Return the rented GPUs as text."""
     return row["hardware"] if row["gpus"] is None else f"{row['gpus']:,} × {row['gpu']}"
 
 
@@ -169,14 +172,14 @@ def _figures(rows: Sequence[Row], within_h: float | None) -> dict[str, Figure]:
     if not rows:
         return {}
     names = [shown(row["hardware"]) for row in rows]
-    found = {"hours": _ends(names, rows, ("hours", "hours_low", "hours_high"), "hours", 0)}
+    figures = {"hours": _ends(names, rows, ("hours", "hours_low", "hours_high"), "hours", 0)}
     if within_h is not None:
-        found["hours"]["layout"]["shapes"] = [line_at("x", within_h)]
+        figures["hours"]["layout"]["shapes"] = [line_at("x", within_h)]
     if all(row["cost_usd"] is not None for row in rows):
-        found["cost"] = _ends(names, rows, ("cost_usd", "cost_low_usd", "cost_high_usd"), "USD", 1)
-    found["parts"] = _stacked(names, rows, STEP_PARTS, "seconds of a step")
-    found["bytes-figure"] = _stacked(names, rows, MEMORY_PARTS, "GB on the fullest GPU")
-    return found
+        figures["cost"] = _ends(names, rows, ("cost_usd", "cost_low_usd", "cost_high_usd"), "USD", 1)
+    figures["parts"] = _stacked(names, rows, STEP_PARTS, "seconds of a step")
+    figures["bytes-figure"] = _stacked(names, rows, MEMORY_PARTS, "GB on the fullest GPU")
+    return figures
 
 
 def _height(rows: Sequence[Row]) -> int:
@@ -190,7 +193,7 @@ def _category() -> Figure:
 def _ends(
     names: list[str], rows: Sequence[Row], keys: tuple[str, str, str], title: str, index: int
 ) -> Figure:
-    """Return a bar for each row with the ends of its interval."""
+    """Return the plot of a figure with a bar for each row, and its interval."""
     value, low, high = keys
     trace = {
         "type": "bar",

@@ -1,4 +1,4 @@
-"""The page of a result or frontier of any kind, and the files of a frontier: page, Markdown, CSV and JSON.
+"""HTML page of a result or frontier, and the files of a frontier: HTML, Markdown, CSV and JSON.
 
 The page of a plan shows objectives and bounds, the plan itself and advice; or why there is no plan.
 """
@@ -21,12 +21,12 @@ from .text import csv_text, duration, escaped, figure, table_lines
 
 
 def plan_page(instance: Instance, result: Result, checked: Verification | None = None) -> str:
-    """Return the page of a result, with a plan or without one.
+    """Return the HTML page of a result, with a plan or without one.
 
     Parameters
     ----------
     checked
-        What the check of a stored result found; the page shows what is only claimed.
+        Verification of a stored result; the page lists its unconfirmed claims.
 
     Raises
     ------
@@ -59,14 +59,14 @@ def plan_page(instance: Instance, result: Result, checked: Verification | None =
 
 
 def _verdict(result: Result, checked: Verification | None) -> tuple[str, str]:
-    """Return the status in words; nobody reads `proven` where the solver alone says so."""
+    """Return the status as text, which tells if only the solver claims optimality, and its CSS class."""
     if checked is None and result.only_claimed:
         return "optimal, as the solver says; not all is certified", "fair"
     return headline(result.status, result.limit, checked)
 
 
 def _answer(kind: PlannerKind, instance: Instance, result: Result) -> str:
-    """Return what the plan does, with a blank after it; nothing where that is not known."""
+    """Return a summary of the plan with a blank after it; empty if there is none."""
     if result.plan is None:
         return ""
     answer = kind.lead(instance, result) if kind.lead else kind.answer_of(instance, result.plan)
@@ -88,7 +88,7 @@ def _seed(result: Result) -> Facts:
 
 
 def frontier_markdown(frontier: AnyFrontier) -> str:
-    """Return the points, thinned where they are many, and the proven error."""
+    """Return the Markdown report of a frontier: its points, thinned if there are many, and its error."""
     table, notes = shown(frontier)
     columns = [(str(column.header), column.justify == "right") for column in table.columns]
     rows = list(zip(*([str(cell) for cell in column.cells] for column in table.columns), strict=True))
@@ -101,11 +101,11 @@ def frontier_markdown(frontier: AnyFrontier) -> str:
 
 
 MOST_PLAIN = 2_000_000
-"""Characters of a document that is not packed."""
+"""Most characters of a document that is written uncompressed."""
 
 
 def to_csv(frontier: AnyFrontier) -> str:
-    """Return the points as CSV."""
+    """Return the points of a frontier as CSV."""
     frame = frontier.to_frame()
     return csv_text(list(frame.columns), frame.astype(object).to_numpy().tolist())
 
@@ -116,14 +116,14 @@ def frontier_page(
     baselines: Sequence[Result] = (),
     checked: Verification | None = None,
 ) -> str:
-    """Return the page of a frontier.
+    """Return the HTML page of a frontier.
 
     Parameters
     ----------
     baselines
-        Results of solvers on the same instance, to be seen beside the frontier.
+        Results of solvers on the same instance, to be compared with the frontier.
     checked
-        What the check of a stored frontier found; the page shows what is only claimed.
+        Verification of a stored frontier; the page lists its unconfirmed claims.
 
     Raises
     ------
@@ -139,14 +139,14 @@ def frontier_page(
 def write(
     instance: Instance, frontier: AnyFrontier, folder: Path, baselines: Sequence[Result] = ()
 ) -> list[Path]:
-    """Write `frontier.html`, `.md`, `.csv` and `.json` into a folder, which is made if it is missing.
+    """Write `frontier.html`, `.md`, `.csv` and `.json` into a folder, created if missing.
 
     A large document of thousands of plans is `frontier.json.gz` instead, which is read like the plain one.
 
     Parameters
     ----------
     baselines
-        Results of solvers on the same staging instance, to be seen beside the frontier.
+        Results of solvers on the same staging instance, to be compared with the frontier.
 
     Raises
     ------

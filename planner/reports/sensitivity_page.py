@@ -1,4 +1,4 @@
-"""The pages of a sensitivity analysis: scenarios side by side, and plans at the ends of intervals.
+"""HTML pages of a sensitivity analysis: comparison of scenarios, and regrets of plans.
 
 The page of scenarios has the answer, bars of the first objective, all objectives, and which jobs wait.
 The page of intervals has the answer, the regret of each plan at each end, and the intervals.
@@ -29,11 +29,11 @@ from .plot_style import Figure, axis, colour, layout, line_at, shown
 from .text import percent, short
 
 
-def what_if_page(found: WhatIf) -> str:
-    """Return the page of a comparison of scenarios."""
-    instance, result = found.baseline.instance, found.baseline.result
-    proven = all(scenario.result.status in ("optimal", "infeasible") for scenario in found.all())
-    figure = _scenario_figure(found)
+def what_if_page(analysis: WhatIf) -> str:
+    """Return the HTML page of a comparison of scenarios."""
+    instance, result = analysis.baseline.instance, analysis.baseline.result
+    proven = all(scenario.result.status in ("optimal", "infeasible") for scenario in analysis.all())
+    figure = _scenario_figure(analysis)
     return render(
         "what_if.html.j2",
         scripts=(),
@@ -42,20 +42,20 @@ def what_if_page(found: WhatIf) -> str:
         kicker=KINDS[instance.kind].title,
         verdict=("all proven", "good") if proven else ("not all is proven", "fair"),
         claimed=(),
-        lead=found.headline(),
+        lead=analysis.headline(),
         sections=[("scenarios", "Scenarios"), ("objectives", "All objectives"), ("about", "The instance")],
         height=figure["layout"]["height"] if figure else 0,
-        answers=_answers(found),
-        objectives=_objectives(found),
+        answers=_answers(analysis),
+        objectives=_objectives(analysis),
         about=instance_facts(instance),
         assumptions=instance.assumptions,
         footer=provenance(result, result.solver, result.backend),
     )
 
 
-def _answers(found: WhatIf) -> Table:
-    """Return what the plan of each scenario does, and whom it leaves out."""
-    before = found.baseline.left_out()
+def _answers(analysis: WhatIf) -> Table:
+    """Return the table of the scenarios' plans, and of the jobs that they leave out."""
+    before = analysis.baseline.left_out()
 
     def waits(scenario: Scenario) -> Cell:
         left_out = scenario.left_out()
@@ -67,13 +67,13 @@ def _answers(found: WhatIf) -> Table:
         (Column("status"), lambda each: result_cell(each.result)),
         (Column("what the plan does", wide=True), lambda each: Cell(each.answer())),
     ]
-    if any(scenario.left_out() for scenario in found.all()):
+    if any(scenario.left_out() for scenario in analysis.all()):
         columns.append((Column("left out", wide=True), waits))
     columns.append((Column("time to solve", True), lambda each: seconds(each.result.runtime_s)))
-    return table_of("answers", "What is done in each scenario", found.all(), columns, sortable=False)
+    return table_of("answers", "What is done in each scenario", analysis.all(), columns, sortable=False)
 
 
-def _objectives(found: WhatIf) -> Table:
+def _objectives(analysis: WhatIf) -> Table:
     columns: list[CellColumn[Row]] = [
         (Column("scenario"), lambda row: Cell(row.scenario.name)),
         (Column("objective"), lambda row: text(row.objective.name if row.objective else None)),
@@ -90,14 +90,14 @@ def _objectives(found: WhatIf) -> Table:
             lambda row: number(row.objective.certified_bound if row.objective else None, 8),
         ),
     ]
-    return table_of("goals", "Each objective beside what it is now", found.rows(), columns, sortable=False)
+    return table_of("goals", "Each objective beside what it is now", analysis.rows(), columns, sortable=False)
 
 
-def _scenario_figure(found: WhatIf) -> Figure | None:
-    """Return a bar for each scenario's first objective, with a line where it is now."""
-    known = [(each.name, each.first) for each in found.all()]
+def _scenario_figure(analysis: WhatIf) -> Figure | None:
+    """Return the plot of the first objective of each scenario, with a line at the baseline."""
+    known = [(each.name, each.first) for each in analysis.all()]
     first = [(name, record.value) for name, record in known if record and record.value is not None]
-    now = found.baseline.first
+    now = analysis.baseline.first
     if now is None or now.value is None or len(first) < 2:
         return None
     names, values = [shown(name) for name, _ in first], [value for _, value in first]
@@ -118,20 +118,20 @@ def _scenario_figure(found: WhatIf) -> Figure | None:
 FACTOR_DIGITS = 3
 
 
-def robust_page(found: Robust) -> str:
-    """Return the page of plans at the ends of intervals."""
-    proven = all(end.result.status in ("optimal", "infeasible") for end in found.ends)
-    complete = proven and len(found.ends) == found.asked
-    figure = _regret_figure(found)
+def robust_page(analysis: Robust) -> str:
+    """Return the HTML page of plans and their regrets at the ends of intervals."""
+    proven = all(end.result.status in ("optimal", "infeasible") for end in analysis.ends)
+    complete = proven and len(analysis.ends) == analysis.asked
+    figure = _regret_figure(analysis)
     return render(
         "robust.html.j2",
         scripts=(),
         data={"figures": {"ends": figure} if figure else {}},
-        title=f"{found.instance.name}: how sure is the plan?",
-        kicker=KINDS[found.instance.kind].title,
+        title=f"{analysis.instance.name}: how sure is the plan?",
+        kicker=KINDS[analysis.instance.kind].title,
         verdict=("all proven", "good") if complete else ("not all is proven", "fair"),
         claimed=(),
-        lead=found.headline(),
+        lead=analysis.headline(),
         sections=[
             ("regrets", "Regrets"),
             ("plans", "Plans"),
@@ -139,49 +139,49 @@ def robust_page(found: Robust) -> str:
             ("about", "The instance"),
         ],
         height=figure["layout"]["height"] if figure else 0,
-        regrets=_regrets(found),
+        regrets=_regrets(analysis),
         broken=[
             f"The plan of the {one.plan} end is not allowed at the {one.end} end: {one.broken}"
-            for one in found.regrets
+            for one in analysis.regrets
             if one.broken
         ],
-        plans=_plans(found),
-        intervals=_intervals(found),
-        about=instance_facts(found.instance),
-        assumptions=found.instance.assumptions,
-        footer=_footer(found),
+        plans=_plans(analysis),
+        intervals=_intervals(analysis),
+        about=instance_facts(analysis.instance),
+        assumptions=analysis.instance.assumptions,
+        footer=_footer(analysis),
     )
 
 
-def _footer(found: Robust) -> Facts:
-    if not found.ends:
+def _footer(analysis: Robust) -> Facts:
+    if not analysis.ends:
         return []
-    result = found.ends[len(found.ends) // 2].result
+    result = analysis.ends[len(analysis.ends) // 2].result
     return provenance(result, result.solver, result.backend)
 
 
-def _regrets(found: Robust) -> Table:
-    """Return a row for each plan, and for each end what it loses there."""
-    known = {(one.plan, one.end): one for one in found.regrets}
-    planned = [end for end in found.ends if end.result.plan is not None]
+def _regrets(analysis: Robust) -> Table:
+    """Return the table of regrets, with a row for each plan and a column for each end."""
+    known = {(one.plan, one.end): one for one in analysis.regrets}
+    planned = [end for end in analysis.ends if end.result.plan is not None]
 
     def lost(end: End) -> CellColumn[End]:
         return Column(f"loses at the {end.name} end", True), lambda row: _lost(known[row.name, end.name])
 
-    best = found.best()
+    best = analysis.best()
     columns: list[CellColumn[End]] = [
         (Column("plan of"), lambda row: Cell(row.name, mark="good" if row.name == best else "")),
-        *(lost(end) for end in found.ends),
-        (Column("at most"), lambda row: _worst(found, row)),
+        *(lost(end) for end in analysis.ends),
+        (Column("at most"), lambda row: _worst(analysis, row)),
     ]
     caption = "What each plan loses against the best plan of each end"
     return table_of("regret", caption, planned, columns, sortable=False)
 
 
-def _worst(found: Robust, end: End) -> Cell:
-    if any(one.broken for one in found.regrets if one.plan == end.name):
+def _worst(analysis: Robust, end: End) -> Cell:
+    if any(one.broken for one in analysis.regrets if one.plan == end.name):
         return Cell("not allowed everywhere", mark="bad")
-    worst = found.worst(end.name)
+    worst = analysis.worst(end.name)
     return text(None) if worst is None else Cell(percent(worst), mark="good" if worst == 0 else "fair")
 
 
@@ -195,32 +195,32 @@ def _lost(one: Regret) -> Cell:
     )
 
 
-def _plans(found: Robust) -> Table:
-    """Return what the plan of each end does, and its value there."""
+def _plans(analysis: Robust) -> Table:
+    """Return the table of each end's plan, and of its value there."""
     columns: list[CellColumn[End]] = [
         (Column("end"), lambda end: Cell(end.name)),
         (Column("status"), lambda end: result_cell(end.result)),
         (Column("what its plan does", wide=True), lambda end: Cell(end.answer())),
         (
-            Column(_objective(found), True, "there"),
+            Column(_objective(analysis), True, "there"),
             lambda end: number(end.first.value if end.first else None, 8),
         ),
         (Column("bound", True), lambda end: number(end.first.bound if end.first else None, 8)),
         (Column("time to solve", True), lambda end: seconds(end.result.runtime_s)),
     ]
-    return table_of("ends-table", "The best plan of each end", found.ends, columns, sortable=False)
+    return table_of("ends-table", "The best plan of each end", analysis.ends, columns, sortable=False)
 
 
-def _objective(found: Robust) -> str:
-    first = next((end.first for end in found.ends if end.first is not None), None)
+def _objective(analysis: Robust) -> str:
+    first = next((end.first for end in analysis.ends if end.first is not None), None)
     if first is None:
         return "value"
     return first.name if first.unit == first.name else f"{first.name} [{first.unit}]"
 
 
-def _intervals(found: Robust) -> Table:
-    """Return the intervals that the instance says."""
-    given = found.instance.uncertainty or ()
+def _intervals(analysis: Robust) -> Table:
+    """Return the table of the instance's uncertainty intervals."""
+    given = analysis.instance.uncertainty or ()
     columns: list[CellColumn[Uncertain]] = [
         (Column("figure", wide=True), lambda one: Cell(one.figure)),
         (Column("low end", True, "times the figure"), lambda one: number(one.low, FACTOR_DIGITS)),
@@ -234,14 +234,14 @@ def _intervals(found: Robust) -> Table:
     return table_of("given", "All figures go to the same end together", given, columns, sortable=False)
 
 
-def _regret_figure(found: Robust) -> Figure | None:
-    """Return the value of each plan at each end as groups of bars; one that is not allowed has no bar."""
-    planned = [end.name for end in found.ends if end.result.plan is not None]
-    if not planned or not any(one.value is not None for one in found.regrets):
+def _regret_figure(analysis: Robust) -> Figure | None:
+    """Return the plot of the value of each plan at each end, without bars for infeasible plans."""
+    planned = [end.name for end in analysis.ends if end.result.plan is not None]
+    if not planned or not any(one.value is not None for one in analysis.regrets):
         return None
     traces = []
     for index, name in enumerate(planned):
-        own = [one for one in found.regrets if one.plan == name]
+        own = [one for one in analysis.regrets if one.plan == name]
         traces.append(
             {
                 "type": "bar",
@@ -253,7 +253,7 @@ def _regret_figure(found: Robust) -> Figure | None:
                 "hovertemplate": f"plan of the {name} end at the %{{x}}: %{{y:,.6~g}}<extra></extra>",
             }
         )
-    y = axis(_objective(found), rangemode="tozero", separatethousands=True)
+    y = axis(_objective(analysis), rangemode="tozero", separatethousands=True)
     legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
     drawn = layout(axis("", type="category"), y, 360, barmode="group", legend=legend)
     return {"data": traces, "layout": {**drawn, "showlegend": True}}

@@ -23,7 +23,7 @@ MOST_ROWS = 60
 
 ItemT = TypeVar("ItemT")
 TextColumn = tuple[str, bool, Callable[[ItemT], str]]
-"""Title of a column, whether it holds numbers, and the cell of an item."""
+"""Title of a column, whether it is numeric, and the function that returns its cell for an item."""
 
 
 class VisibleConsole(Console):
@@ -44,7 +44,7 @@ def console(stderr: bool = False) -> VisibleConsole:
 
 
 def figure(value: float | None, digits: int = 7) -> str:
-    """Return a number for people; an unknown one is a dash."""
+    """Return a number as text, with a dash for an unknown one."""
     if value is None:
         return "–"
     if value == int(value) and abs(value) < 1e12:
@@ -55,7 +55,7 @@ def figure(value: float | None, digits: int = 7) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Return a gap in per cent; a proven one is 0."""
+    """Return a share or gap in per cent as text, with a dash for an unknown one."""
     if value is None:
         return "–"
     if value == 0:
@@ -74,7 +74,7 @@ def table(columns: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) ->
 
 
 def cells_of(columns: Sequence[TextColumn[ItemT]], items: Iterable[ItemT]) -> list[list[str]]:
-    """Return the cells of each item."""
+    """Return the text cells of each item, one list for each."""
     return [[cell(item) for _, _, cell in columns] for item in items]
 
 
@@ -84,7 +84,7 @@ def table_of(columns: Sequence[TextColumn[ItemT]], items: Iterable[ItemT]) -> Ta
 
 
 def first_rows(columns: Sequence[TextColumn[ItemT]], items: Sequence[ItemT]) -> Table:
-    """Return a table of the first `MOST_ROWS` items, which says how many more there are."""
+    """Return a table of the first `MOST_ROWS` items, with a caption on how many more there are."""
     made = table_of(columns, items[:MOST_ROWS])
     if len(items) > MOST_ROWS:
         made.caption = f"{len(items) - MOST_ROWS} more; see --format json"
@@ -92,14 +92,14 @@ def first_rows(columns: Sequence[TextColumn[ItemT]], items: Sequence[ItemT]) -> 
 
 
 def safe_cell(value: Any) -> Any:
-    """Return a CSV cell that no spreadsheet takes for a formula, and no terminal for a command."""
+    """Return a CSV cell escaped against spreadsheet formulas and control characters."""
     if not isinstance(value, str):
         return value
     return visible(f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value)
 
 
 def csv_line(cells: Sequence[Any]) -> str:
-    """Return one line of CSV without its end."""
+    """Return one line of CSV without its line ending."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerow(cells)  # cells with either character are quoted
     return text.getvalue().removesuffix("\r\n")
@@ -125,7 +125,7 @@ MARK = {"optimal": "good", "complete": "good", "infeasible": "bad", "error": "ba
 
 
 def short(value: float | None, digits: int = 6) -> str:
-    """Return a number without zeros at its end; an unknown one is a dash."""
+    """Return a number as text without trailing zeros, with a dash for an unknown one."""
     if value is not None and 0 < abs(value) < 1:
         return f"{value:.{digits}g}"
     written = figure(value, digits)
@@ -133,7 +133,7 @@ def short(value: float | None, digits: int = 6) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a time in the unit that suits it."""
+    """Return a duration as text in a suitable unit, with a dash for an unknown one."""
     if seconds is None:
         return "–"
     if 0 < seconds < 0.1:
@@ -145,7 +145,7 @@ def duration(seconds: float | None) -> str:
 
 
 def unit_of_time(seconds: float) -> tuple[float, str]:
-    """Return the unit, in seconds, in which a time reads best, with its short name."""
+    """Return a suitable unit for a duration: its length in seconds, and its short name."""
     if seconds < 2 * MINUTE:
         return 1.0, "s"
     if seconds < 2 * HOUR:
@@ -154,17 +154,17 @@ def unit_of_time(seconds: float) -> tuple[float, str]:
 
 
 def status_words(status: str, limit: str) -> str:
-    """Return a status in words, with the limit that was hit."""
+    """Return a status as text, with the limit that was hit."""
     return with_limit(STATUS[status], status, limit)
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun."""
+    """Return a count with its noun in the singular or plural."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def listed(names: list[str], most: int = 8) -> str:
-    """Return names in a row, cut where there are many."""
+    """Return names separated by commas, with only a number of the last ones if there are many."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
@@ -173,13 +173,13 @@ SPECIAL = re.compile(r"([\\`*_\[\]#|~$]|^[-+=]|(?<=^\d)[.)])")
 
 
 def escaped(text: str) -> str:
-    """Return text that Markdown shows literally, in one line."""
+    """Return text escaped for Markdown, in one line."""
     plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return SPECIAL.sub(r"\\\1", plain)
 
 
 def table_lines(columns: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table; a column is (title, whether it holds numbers)."""
+    """Yield the lines of a Markdown table; a column is (title, whether it holds numbers)."""
     yield _line(escaped(title) for title, _ in columns)
     yield _line("---:" if numeric else "---" for _, numeric in columns)
     for row in rows:

@@ -1,1 +1,1 @@
-"""How schedules are shown: segments, figures, and the queue over time."""
+"""Output of schedules: tables of segments, metrics, and plots of the queue over time."""

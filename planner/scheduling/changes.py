@@ -1,4 +1,4 @@
-"""Changes of a schedule: of the cluster's size and the jobs by a scenario, and between two schedules."""
+"""Changes of a schedule: scenario changes of its data, and differences between two schedules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..reports.text import counted, duration, figure
 
 
 def what_if(instance: SchedulingInstance) -> dict[str, ScenarioChange]:
-    """Return the changes that a scenario may make; each resource of a pool is one."""
+    """Return the possible scenario changes by key; each resource of a pool is a key."""
     jobs = {"remove": ScenarioChange("remove=JOB", _remove)}
     if instance.servers:
         return {
@@ -37,7 +37,7 @@ def _resource(name: str) -> Callable[[SchedulingInstance, str], dict[str, Any]]:
 
 
 def _add(instance: SchedulingInstance, text: str) -> dict[str, Any]:
-    """Add servers like one row that is there."""
+    """Add servers like those of an existing row."""
     count, like = times(text)
     rows = {row["name"]: row for row in rows_of(instance, "servers")}
     (name, *_) = sorted(matching(like, rows, "server"))
@@ -46,22 +46,22 @@ def _add(instance: SchedulingInstance, text: str) -> dict[str, Any]:
 
 
 def _drain(instance: SchedulingInstance, pattern: str) -> dict[str, Any]:
-    """Take away rows of servers, or single ones of them."""
+    """Remove rows of servers, or single servers of a row."""
     rows = {row["name"]: row for row in rows_of(instance, "servers")}
     names = [name for server in instance.servers for name in server.names]
     gone = matching(pattern, [*rows, *names], "server")
-    found = []
+    remaining = []
     for server, (row_name, row) in zip(instance.servers, rows.items(), strict=True):
         left = [] if row_name in gone else [name for name in server.names if name not in gone]
         if len(left) == server.count:
-            found.append(row)
+            remaining.append(row)
         else:
             # The others keep their names, by which events may call them.
             alone = {key: value for key, value in row.items() if key != "count"}
-            found += [{**alone, "name": name} for name in left]
-    if not found:
+            remaining += [{**alone, "name": name} for name in left]
+    if not remaining:
         raise OptionError("leaves no server; jobs need one at least")
-    return {"servers": found}
+    return {"servers": remaining}
 
 
 def _remove(instance: SchedulingInstance, pattern: str) -> dict[str, Any]:
@@ -71,28 +71,28 @@ def _remove(instance: SchedulingInstance, pattern: str) -> dict[str, Any]:
 
 
 def answer(instance: SchedulingInstance, plan: Sequence[Segment]) -> str:
-    """Return how long jobs take and wait, in a sentence."""
-    found = SchedulingFormulation(instance).metrics(plan)
+    """Return a one-sentence summary of a schedule: mean completion time, mean wait and makespan."""
+    stats = SchedulingFormulation(instance).metrics(plan)
     return (
-        f"{counted(len(instance.jobs), 'job')} take {duration(found.mean_s)} on average, of which they wait "
-        f"{duration(found.mean_queueing_s)}; the last ends after {duration(found.makespan_s)}."
+        f"{counted(len(instance.jobs), 'job')} take {duration(stats.mean_s)} on average, of which they wait "
+        f"{duration(stats.mean_queueing_s)}; the last ends after {duration(stats.makespan_s)}."
     )
 
 
 def changes(
     instance: SchedulingInstance, before: Sequence[Segment] | None, after: Sequence[Segment]
 ) -> Changes:
-    """Return which jobs end at another time, and how the figures differ.
+    """Return the jobs that run at other times in the second schedule, and the changes of the metrics.
 
     Raises
     ------
     OptionError
-        Without a plan before: an instance of scheduling does not say what runs now.
+        If `before` is None: scheduling instances do not describe a running plan.
     """
     if before is None:
         raise OptionError("an instance of scheduling does not say what runs now; give two results to compare")
     formulation = SchedulingFormulation(instance)
-    found, stay = changed(_told(before), _told(after), "move")
+    changed_jobs, stay = changed(_told(before), _told(after), "move")
     old, new = formulation.metrics(before), formulation.metrics(after)
     amounts = [
         Amount("mean completion time [s]", old.mean_s, new.mean_s),
@@ -100,16 +100,16 @@ def changes(
         Amount("makespan [s]", old.makespan_s, new.makespan_s),
         Amount("preemptions", old.preemptions, new.preemptions),
     ]
-    return Changes("job", found, stay, 0, amounts)
+    return Changes("job", changed_jobs, stay, 0, amounts)
 
 
 def _told(plan: Sequence[Segment]) -> dict[str, str]:
-    """Return when each job runs, in words."""
-    times: dict[str, list[Segment]] = defaultdict(list)
+    """Return the start and end times of each job as text."""
+    segments: dict[str, list[Segment]] = defaultdict(list)
     for entry in plan:
-        times[entry.job].append(entry)
+        segments[entry.job].append(entry)
     return {
         job: f"{figure(min(e.start_s for e in entries))}–{figure(max(e.end_s for e in entries))} s"
         + (f" in {len(entries)} parts" if len(entries) > 1 else "")
-        for job, entries in times.items()
+        for job, entries in segments.items()
     }

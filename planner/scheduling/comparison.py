@@ -1,4 +1,4 @@
-"""What a comparison says of schedules: figures, how completion times spread, and which policy to use."""
+"""Measures of schedules in a comparison of solvers, and advice on which policy to use."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from ..reports.text import short, unit_of_time
 from .plan import rounded_down
 
 MOST_POINTS = 200
-"""Of a distribution; that many quantiles look like the whole."""
+"""Most quantiles stored of a distribution."""
 UNINFORMED = (Knowledge.NOTHING, Knowledge.PAST, Knowledge.SPEEDS)
-"""What says nothing of how long a job runs that has not ended."""
+"""Levels of knowledge without the durations of unfinished jobs."""
 FAIRNESS = "Jain's index by tenant"
-"""Of the tenants' mean slowdowns; 1 where all are alike."""
+"""Name of Jain's index of the tenants' mean slowdowns; 1 if all are equal."""
 USUAL = "fifo"
-"""What others are set beside, where it is there."""
+"""Policy that the best one is compared with, if it is among the solvers."""
 
 
 def measures(instance: SchedulingInstance, plan: Sequence[Segment]) -> Measures:
-    """Return the figures of a schedule that obeys its constraints, and its completion times."""
+    """Return the measures of a feasible schedule, and the distribution of its completion times."""
     formulation = SchedulingFormulation(instance)
-    found = formulation.metrics(plan)
+    metrics = formulation.metrics(plan)
     figures = [
-        Measure(name="mean", value=found.mean_s, unit="s"),
-        Measure(name="median", value=found.median_s, unit="s"),
-        Measure(name="95th percentile", value=found.p95_s, unit="s"),
-        Measure(name="99th percentile", value=found.p99_s, unit="s"),
+        Measure(name="mean", value=metrics.mean_s, unit="s"),
+        Measure(name="median", value=metrics.median_s, unit="s"),
+        Measure(name="95th percentile", value=metrics.p95_s, unit="s"),
+        Measure(name="99th percentile", value=metrics.p99_s, unit="s"),
     ]
-    if found.tenant_fairness is not None:
-        figures.append(Measure(name=FAIRNESS, value=found.tenant_fairness))
+    if metrics.tenant_fairness is not None:
+        figures.append(Measure(name=FAIRNESS, value=metrics.tenant_fairness))
     figures += [
-        Measure(name="mean slowdown", value=found.mean_slowdown),
-        Measure(name="mean queueing", value=found.mean_queueing_s, unit="s"),
-        Measure(name="makespan", value=found.makespan_s, unit="s"),
-        Measure(name="preemptions", value=found.preemptions),
+        Measure(name="mean slowdown", value=metrics.mean_slowdown),
+        Measure(name="mean queueing", value=metrics.mean_queueing_s, unit="s"),
+        Measure(name="makespan", value=metrics.makespan_s, unit="s"),
+        Measure(name="preemptions", value=metrics.preemptions),
     ]
     figures += [
         Measure(name=f"{name} idle while jobs wait", value=share, unit="share")
-        for name, share in found.fragmentation.items()
+        for name, share in metrics.fragmentation.items()
     ]
     times = np.sort(formulation.segments(plan).completion_s - instance.table().arrival_s)
     places = np.unique(np.linspace(0, len(times) - 1, MOST_POINTS).astype(int))
@@ -60,7 +60,7 @@ def measures(instance: SchedulingInstance, plan: Sequence[Segment]) -> Measures:
 
 
 def advice(rows: Sequence[ComparisonRow]) -> str:
-    """Return which policy to use on one instance, what it saves, and what is possible; nothing without plans.
+    """Return advice on the policy to use for an instance, with its saving and the bound; empty without plans.
 
     Parameters
     ----------
@@ -76,21 +76,21 @@ def advice(rows: Sequence[ComparisonRow]) -> str:
     usual = USUAL if USUAL in policies else max(policies, key=lambda name: policies[name])
     what = (planned[best].objective_name or "objective").replace("_", " ")
     unit = unit_of_time(2 * policies[best])  # beside longer times 1.5 h read better than 90 min
-    said = _saved(best, usual, policies, what, unit)
+    text = _saved(best, usual, policies, what, unit)
     bounds = [row.bound for row in planned.values() if row.bound is not None]
     if bounds:
-        said += f"; nothing can be below {_time(rounded_down(max(bounds) / unit[0]) * unit[0], unit)}"
-    return said + "." + _beside(best, planned, policies, unit)
+        text += f"; nothing can be below {_time(rounded_down(max(bounds) / unit[0]) * unit[0], unit)}"
+    return text + "." + _beside(best, planned, policies, unit)
 
 
 def _policies() -> dict[str, Knowledge]:
-    """Return what each policy knows, by name; other solvers plan with jobs that have not come yet."""
-    found = solvers_for("scheduling")
-    return {solver.name: solver.knows for solver in found if isinstance(solver, PolicySolver)}
+    """Return the knowledge of each policy by name; other solvers are clairvoyant."""
+    solvers = solvers_for("scheduling")
+    return {solver.name: solver.knows for solver in solvers if isinstance(solver, PolicySolver)}
 
 
 def _saved(best: str, usual: str, policies: dict[str, float], what: str, unit: tuple[float, str]) -> str:
-    """Return the recommendation without its bound."""
+    """Return the recommended policy and its saving as text."""
     least, before = policies[best], policies[usual]
     if len(policies) == 1:
         return f"{best}: the {what} is {_time(least, unit)}"
@@ -105,19 +105,19 @@ def _saved(best: str, usual: str, policies: dict[str, float], what: str, unit: t
 def _beside(
     best: str, planned: dict[str, ComparisonRow], policies: dict[str, float], unit: tuple[float, str]
 ) -> str:
-    """Return what is best without knowing how long jobs run, and what is best with knowing everything."""
-    said = ""
+    """Return sentences on the best policy without known durations, and on the best clairvoyant solver."""
+    text = ""
     known = _policies()
     blind = [name for name in policies if known[name] in UNINFORMED]
     if best not in blind and blind:
         name = min(blind, key=lambda name: policies[name])
-        said += f" Of the policies that need not know how long jobs run, {name} is best: "
-        said += f"{_time(policies[name], unit)}."
+        text += f" Of the policies that need not know how long jobs run, {name} is best: "
+        text += f"{_time(policies[name], unit)}."
     ahead = {name: _value(row) for name, row in planned.items() if name not in known}
     if ahead and min(ahead.values()) < policies[best]:
         name = min(ahead, key=lambda name: ahead[name])
-        said += f" With all that comes known beforehand, {name} finds {_time(ahead[name], unit)}."
-    return said
+        text += f" With all that comes known beforehand, {name} finds {_time(ahead[name], unit)}."
+    return text
 
 
 def _value(row: ComparisonRow) -> float:

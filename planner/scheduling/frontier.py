@@ -1,4 +1,4 @@
-"""The frontier of scheduling, mean completion time against cluster size: its verification, table and page.
+"""The frontier of scheduling (mean completion time against cluster size): verification, table and page.
 
 For each size the page shows the best plan, and the bound that no scheduler can beat.
 """
@@ -24,12 +24,12 @@ from ..reports.text import TextColumn, duration, figure, percent, short, unit_of
 
 
 def sizes(frontier: SchedulingFrontier) -> str:
-    """Return words for the sizes that were looked at."""
+    """Return text for the range of cluster sizes searched."""
     return f"from {figure(frontier.least)} to {figure(frontier.most)} {frontier.resource}"
 
 
 class SchedulingFrontierCheck(FrontierCheck):
-    """The check of a frontier of sizes: every plan, figure and bound, and the error that they prove."""
+    """Verification of a scheduling frontier: plans, figures, bounds and the certified error."""
 
     # A policy's plan and the bound of its cluster are some per cent apart, and two sizes are too.
     default_error = 0.1
@@ -41,14 +41,14 @@ class SchedulingFrontierCheck(FrontierCheck):
         self.most = f" {sizes(frontier)}"
 
     def faults(self) -> Iterator[str]:
-        """Yield what is wrong beside the head."""
+        """Yield faults other than those of the instance's hash and name and of the status."""
         frontier = self.frontier
         if frontier.resource not in self.instance.pool:
             yield f"resource: there is no {frontier.resource!r}"
             return
         unknown = sorted(set(frontier.prices_usd_per_hour) - set(self.instance.pool))
         yield from (f"prices_usd_per_hour.{name}: there is no such resource" for name in unknown)
-        found = [
+        record_faults = [
             fault
             for place, record in (
                 *((f"points[{i}]", point) for i, point in enumerate(frontier.points)),
@@ -56,10 +56,10 @@ class SchedulingFrontierCheck(FrontierCheck):
             )
             for fault in self._record(place, record)
         ]
-        yield from found
+        yield from record_faults
         yield from order_faults(frontier)
         stored = frontier.certified_error
-        if unknown or found or stored is None:
+        if unknown or record_faults or stored is None:
             return
         records = [*frontier.points, *frontier.others]
         reached = {record.size for record in records}
@@ -107,23 +107,23 @@ class SchedulingFrontierCheck(FrontierCheck):
             rate = sum(price * amounts.get(name, 0.0) for name, price in prices.items())
             yield from altered(f"{place}.rate_usd_per_hour", point.rate_usd_per_hour, rate)
 
-    def check_infeasible(self, found: Findings) -> None:
-        """Do nothing: every size that is looked at has a plan."""
-        found.faults.append("status is infeasible, and every trace has a plan")
+    def check_infeasible(self, findings: Findings) -> None:
+        """Record a fault: every trace has a plan, so that no frontier is infeasible."""
+        findings.faults.append("status is infeasible, and every trace has a plan")
 
     def given(self) -> Iterator[str]:
-        """Yield the prices, which the instance does not say."""
+        """Yield the prices, which are not part of the instance."""
         for name, price in self.frontier.prices_usd_per_hour.items():
             yield f"that {name} costs {price:g} USD/h"
 
 
 def columns(frontier: SchedulingFrontier) -> list[TextColumn[SizePoint]]:
-    """Return the columns of the table for people."""
-    found: list[TextColumn[SizePoint]] = [(frontier.resource, True, lambda p: figure(p.size, 6))]
+    """Return the columns of the text table of points."""
+    size_columns: list[TextColumn[SizePoint]] = [(frontier.resource, True, lambda p: figure(p.size, 6))]
     if frontier.prices_usd_per_hour:
-        found.append(("USD/h", True, lambda p: figure(p.rate_usd_per_hour, 6)))
+        size_columns.append(("USD/h", True, lambda p: figure(p.rate_usd_per_hour, 6)))
     return [
-        *found,
+        *size_columns,
         ("mean completion", True, lambda p: duration(p.mean_completion_s)),
         ("no plan is below", True, lambda p: duration(p.bound_s)),
         ("gap", True, lambda p: percent(gap(p))),
@@ -132,16 +132,16 @@ def columns(frontier: SchedulingFrontier) -> list[TextColumn[SizePoint]]:
 
 
 def gap(point: SizePoint) -> float:
-    """Return how far a plan is from the bound of its size, as a part of its mean."""
+    """Return the gap between a point's mean completion time and its bound, relative to the mean."""
     return max(0.0, 1 - point.bound_s / point.mean_completion_s)
 
 
 def sentences(frontier: SchedulingFrontier) -> Sentences:
-    """Return what the lines below the table say."""
-    said = [said_of(point, frontier) for point in frontier.points[-1:]]
+    """Return the table's footnotes."""
+    notes = [said_of(point, frontier) for point in frontier.points[-1:]]
     return Sentences(
         none="no plan exists",
-        about=tuple(said),
+        about=tuple(notes),
         uncertified=f"not certified: how far plans could be below the points {sizes(frontier)}",
         certified=f"certified: for every size {sizes(frontier)} there is a point that is no larger, and no "
         f"plan has a mean more than {percent(frontier.certified_error)} below the point's",
@@ -149,7 +149,7 @@ def sentences(frontier: SchedulingFrontier) -> Sentences:
 
 
 def said_of(point: SizePoint, frontier: SchedulingFrontier) -> str:
-    """Return what the bound of a size says, in a sentence."""
+    """Return a sentence on the certified bound of a cluster size."""
     least = duration(point.bound_s)
     return f"certified: on {figure(point.size)} {frontier.resource} no scheduler averages less than {least}"
 
@@ -185,20 +185,20 @@ class SchedulingFrontierPage(FrontierPage):
         )
 
     def first_chosen(self) -> int:
-        """Return the point that is best for as much as there is now, or else the smallest."""
+        """Return the index of the best point within the current size, else of the smallest size."""
         now, last = self.instance.pool.get(self.frontier.resource, 0.0), max(0, len(self.points) - 1)
         return next((i for i, point in enumerate(self.points) if point.size <= now), last)
 
     def figures(self, point: SizePoint) -> str:
-        """Return mean completion time and size."""
+        """Return the mean completion time and the size of a point as text."""
         return f"mean completion {duration(point.mean_completion_s)} on {self._amount(point)}"
 
     def trade(self, point: SizePoint) -> tuple[float, float]:
-        """Return mean completions an hour, and size."""
+        """Return the speed (inverse mean completion time) and the size of a point."""
         return 1 / point.mean_completion_s, point.size
 
     def proven(self) -> tuple[str, str, str, str]:
-        """Return what is said of the proof; see the base class."""
+        """Return the sentences about the proof; see the base class."""
         frontier = self.frontier
         return (
             "It is proven that there is no plan.",
@@ -210,10 +210,10 @@ class SchedulingFrontierPage(FrontierPage):
         )
 
     def compared(self) -> Iterator[str]:
-        """Yield what is proven of the size that there is, and of the smallest."""
+        """Yield sentences on the certified bounds of the current and the smallest size."""
         for point in dict.fromkeys((self.points[self.start].size, self.points[-1].size)):
-            found = next(each for each in self.points if each.size == point)
-            yield "On " + said_of(found, self.frontier).removeprefix("certified: on ") + "."
+            record = next(each for each in self.points if each.size == point)
+            yield "On " + said_of(record, self.frontier).removeprefix("certified: on ") + "."
 
     def figure(self) -> tuple[Figure, dict[str, int]]:
         """Return the plot of mean completion time against size."""
@@ -232,20 +232,20 @@ class SchedulingFrontierPage(FrontierPage):
         return {"data": traces, "layout": layout(x, y, 460)}, at
 
     def _bounds(self) -> list[tuple[float, float]]:
-        """Return from which size on which bound holds: that of the next size with one, or a better one."""
+        """Return the step function of lower bounds, as (size, bound) pairs in ascending order of size."""
         records = sorted((*self.frontier.points, *self.frontier.others), key=lambda record: record.size)
-        best, found = 0.0, list[tuple[float, float]]()
+        best, steps = 0.0, list[tuple[float, float]]()
         for below, record in reversed([(None, records[0]), *pairwise(records)]):
             best = max(best, record.bound_s)
-            found.append((record.size if below is None else min(below.size + 1, record.size), best))
-        return [(size, bound) for size, bound in reversed(found) if bound > 0]
+            steps.append((record.size if below is None else min(below.size + 1, record.size), best))
+        return [(size, bound) for size, bound in reversed(steps) if bound > 0]
 
     def data(self) -> dict[str, Any]:
-        """Return nothing else."""
+        """Return no further data for the script."""
         return {}
 
     def choice(self, point: SizePoint) -> dict[str, Any]:
-        """Return the figures of a point by the id of their place."""
+        """Return a point's figures by element id, for the script."""
         return {
             "figures": {
                 "is-size": self._amount(point),
@@ -257,14 +257,14 @@ class SchedulingFrontierPage(FrontierPage):
         }
 
     def columns(self) -> list[CellColumn[SizePoint]]:
-        """Return the columns of the table of all points."""
-        found: list[CellColumn[SizePoint]] = [
+        """Return the columns of the table of points: size, cost, mean, bound, gap and solver."""
+        size_columns: list[CellColumn[SizePoint]] = [
             (Column(self.frontier.resource, True), lambda p: number(p.size))
         ]
         if self.frontier.prices_usd_per_hour:
-            found.append((Column("USD/h", True), lambda p: number(p.rate_usd_per_hour)))
+            size_columns.append((Column("USD/h", True), lambda p: number(p.rate_usd_per_hour)))
         return [
-            *found,
+            *size_columns,
             (Column("mean completion", True), lambda p: seconds(p.mean_completion_s)),
             (Column("no scheduler is below", True), lambda p: seconds(p.bound_s)),
             (Column("gap", True), lambda p: share(gap(p))),
@@ -272,7 +272,7 @@ class SchedulingFrontierPage(FrontierPage):
         ]
 
     def context(self) -> dict[str, Any]:
-        """Return what the template shows of the sizes and the instance."""
+        """Return the template's variables: sections, prices and facts of the instance."""
         frontier = self.frontier
         prices = [
             (f"price of {name}", f"{short(usd)} USD/h") for name, usd in frontier.prices_usd_per_hour.items()

@@ -1,4 +1,4 @@
-"""What scheduling consists of on this floor."""
+"""Registration of scheduling: tables, pages, scenarios, comparison and the frontier."""
 
 from ...solvers.scheduling.frontier import find_frontier
 from ...solvers.scheduling.frontier_result import SchedulingFrontier
@@ -10,7 +10,7 @@ from .frontier import columns as frontier_columns
 from .plan import as_data, columns, lead, scheduling_parts
 
 MOST_SEGMENTS = 10_000
-"""Of a job on average; a file with more is refused before it is read."""
+"""Most segments per job on average; a plan with more is refused before it is parsed."""
 
 SCHEDULING = PlannerKind(
     title="Scheduling: which job runs when",

@@ -1,7 +1,7 @@
-"""A schedule as table, plain data and page: its metrics, queue and usage over time, and why jobs waited.
+"""Output of schedules: text table, plain data, and a page with metrics, plots and reasons of waits.
 
-The page begins with what the schedule reaches, and how far that is from the best possible. For a job that
-waited it tells which jobs ran meanwhile, and how much work was before it when it came.
+The page begins with the objective's value and its bound. For a job that waited it tells which later jobs
+ran meanwhile, and how much work was left of earlier jobs when it arrived.
 """
 
 from __future__ import annotations
@@ -28,27 +28,29 @@ from ..reports.text import TextColumn, counted, duration, figure, short, unit_of
 
 
 def columns(entries: Sequence[Segment]) -> list[TextColumn[Segment]]:
-    """Return the columns of the table."""
-    found: list[TextColumn[Segment]] = [
+    """Return the columns of the text table of a plan."""
+    shown_columns: list[TextColumn[Segment]] = [
         ("job", False, lambda e: e.job),
         ("starts at s", True, lambda e: figure(e.start_s)),
         ("ends at s", True, lambda e: figure(e.end_s)),
     ]
     if any(entry.configuration for entry in entries):
-        found.append(("configuration", False, lambda e: e.configuration))
+        shown_columns.append(("configuration", False, lambda e: e.configuration))
     if any(entry.servers for entry in entries):
-        found.append(("servers", False, lambda e: ", ".join(f"{n}×{s}" for s, n in e.servers.items())))
-    return found
+        shown_columns.append(
+            ("servers", False, lambda e: ", ".join(f"{n}×{s}" for s, n in e.servers.items()))
+        )
+    return shown_columns
 
 
 def as_data(instance: SchedulingInstance, plan: Sequence[Segment]) -> dict[str, Any]:
-    """Return the segments, and the figures of the schedule."""
+    """Return the segments and the metrics of a schedule as plain data."""
     metrics = SchedulingFormulation(instance).metrics(plan)
     return {"metrics": asdict(metrics), "segments": [entry.model_dump() for entry in plan]}
 
 
 def facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
-    """Yield the figures of a schedule with their names."""
+    """Yield the metrics of a schedule as pairs of name and text."""
     yield "mean completion time", duration(metrics.mean_s)
     yield "median", duration(metrics.median_s)
     yield "95th percentile", duration(metrics.p95_s)
@@ -65,7 +67,7 @@ def facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
 
 
 def lead(instance: SchedulingInstance, result: Result) -> str:
-    """Return what a schedule reaches, and below what no scheduler can be, where that is known."""
+    """Return the first sentences of the page: the objective's value, its bound and the mean wait."""
     plan = cast("tuple[Segment, ...]", result.plan)
     metrics = SchedulingFormulation(instance).metrics(plan)
     record = result.objectives[0]
@@ -73,15 +75,15 @@ def lead(instance: SchedulingInstance, result: Result) -> str:
     unit = unit_of_time(2 * value)  # 1.5 h read better than 90 min
     reached = f"{short(value / unit[0], 4)} {unit[1]}"
     if instance.objective == "makespan":
-        said = f"With {result.solver} all jobs are done after {reached}"
+        clause = f"With {result.solver} all jobs are done after {reached}"
     else:
         weighted = "weighted " if len(set(instance.table().weight.tolist())) > 1 else ""
-        said = f"With {result.solver} a job is done {reached} after it arrives, on {weighted}average"
-    return f"{said}{_limit(result, value, unit)}. Jobs wait {duration(metrics.mean_queueing_s)} on average."
+        clause = f"With {result.solver} a job is done {reached} after it arrives, on {weighted}average"
+    return f"{clause}{_limit(result, value, unit)}. Jobs wait {duration(metrics.mean_queueing_s)} on average."
 
 
 def _limit(result: Result, value: float, unit: tuple[float, str]) -> str:
-    """Return below what nothing can be; without prices of time that is how long jobs run."""
+    """Return the clause on the certified bound and its gap, or an empty text without a bound."""
     bound = result.objectives[0].certified_bound
     if bound is None or not 0 < bound <= value * (1 + 1e-9) or value <= 0:
         return ""
@@ -98,7 +100,7 @@ def _limit(result: Result, value: float, unit: tuple[float, str]) -> str:
 
 
 def rounded_down(value: float, digits: int = 4) -> float:
-    """Return a bound with so many digits that it still holds."""
+    """Return a bound rounded down to a number of significant digits, so that it stays valid."""
     if value <= 0:
         return 0.0
     step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
@@ -107,27 +109,27 @@ def rounded_down(value: float, digits: int = 4) -> float:
 
 HOUR_S = 3600.0
 WIDE = 0.05
-"""Part of the cluster from which on a job is hard to fit in."""
+"""Share of the capacity from which on a job's demand is given as a reason of its wait."""
 MOST_LATER = 0.5
-"""Part of what was used while a job waited from which on those that came later are the reason."""
+"""Share of the usage by others during a wait from which on later jobs are given as its reason."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """What happened while a job waited.
+    """Statistics of the time in which one job waited.
 
     Attributes
     ----------
     wanted, there
-        Units of a resource: what the job takes, and the most that there is.
+        Units of a resource: the job's demand, and the largest capacity.
     in_use
-        Mean units that others used.
+        Mean units used by other jobs.
     later, later_less
-        Jobs that came after it and ran, and those of them with less work than it has.
+        Number of jobs that arrived later and ran meanwhile, and of those with less work than this job.
     later_share
-        Their part of what others used.
+        Share of the later jobs in the usage by others.
     earlier, earlier_hours
-        Jobs that were there when it came, and unit-hours that they had left.
+        Number of unfinished jobs at its arrival, and the unit-hours that they had left.
     """
 
     wanted: float
@@ -140,35 +142,35 @@ class Wait:
     earlier_hours: float
 
     def reason(self, resource: str) -> str:
-        """Return why it waited, in a line."""
-        said = []
+        """Return the reasons of the wait in one line."""
+        parts = []
         if self.wanted >= WIDE * self.there:
-            said.append(f"wanted {figure(self.wanted, 4)} of {figure(self.there, 4)} {resource}")
+            parts.append(f"wanted {figure(self.wanted, 4)} of {figure(self.there, 4)} {resource}")
         if self.later and self.later_share >= MOST_LATER:
             less = "all" if self.later_less == self.later else f"{self.later_less:,}"
             share = f"{100 * self.later_share:.0f} % of the {resource} in use"
-            said.append(
+            parts.append(
                 f"{counted(self.later, 'later job')} took {share} meanwhile, {less} of them with less work"
             )
         elif self.earlier:
             hours = f"{figure(self.earlier_hours, 3)} {resource}-hours left"
-            said.append(f"came behind {counted(self.earlier, 'job')} with {hours}")
+            parts.append(f"came behind {counted(self.earlier, 'job')} with {hours}")
         if self.there - self.in_use >= self.wanted > 0:
-            said.append(f"{figure(self.there - self.in_use, 3)} {resource} were idle on average")
+            parts.append(f"{figure(self.there - self.in_use, 3)} {resource} were idle on average")
         return (
-            "; ".join(said) or f"others used {figure(self.in_use, 4)} of {figure(self.there, 4)} {resource}"
+            "; ".join(parts) or f"others used {figure(self.in_use, 4)} of {figure(self.there, 4)} {resource}"
         )
 
 
 class Waits:
-    """The waits of a schedule.
+    """Analysis of the waits in a schedule.
 
     Parameters
     ----------
     usage
-        Of the same segments.
+        Usage over time of the same segments.
     r
-        The resource that is looked at.
+        Index of the resource considered.
     """
 
     def __init__(self, instance: SchedulingInstance, segments: SegmentTable, usage: Usage, r: int) -> None:
@@ -182,13 +184,13 @@ class Waits:
         self._there = float(usage.capacity[:, r].max())
 
     def of(self, j: int) -> Wait:
-        """Return what happened while a job waited."""
-        held = self._segments
+        """Return the statistics of a job's wait."""
+        segments = self._segments
         waited_s = self._waited_during(j)
         used = self._takes * waited_s
-        others = (waited_s > 0) & (held.job != j)
+        others = (waited_s > 0) & (segments.job != j)
         later = others & self._later(j)
-        came = np.unique(held.job[later])
+        came = np.unique(segments.job[later])
         total = float(used[others].sum())
         earlier, left = self._before(j)
         wait_s = self._wait_s(j)
@@ -215,33 +217,35 @@ class Waits:
 
     def _waited_during(self, j: int) -> Floats:
         """Return how long a job waited while each segment ran, shape (S,)."""
-        held, own = self._segments, self._own(j)
-        starts, ends = held.start_s[own], held.end_s[own]
+        segments, own = self._segments, self._own(j)
+        starts, ends = segments.start_s[own], segments.end_s[own]
         # Up to each of these moments it has waited so long; it waits until a start, and not until an end.
         moments = np.concatenate([[self._arrival_s[j]], np.ravel(np.column_stack([starts, ends]))])
         steps = np.diff(moments)
         steps[1::2] = 0.0
         waited = np.concatenate([[0.0], np.cumsum(steps)])
-        found: Floats = np.interp(held.end_s, moments, waited) - np.interp(held.start_s, moments, waited)
-        return found
+        waited_s: Floats = np.interp(segments.end_s, moments, waited) - np.interp(
+            segments.start_s, moments, waited
+        )
+        return waited_s
 
     def _later(self, j: int) -> Flags:
         came: Floats = self._arrival_s[self._segments.job]
         return np.asarray(came > self._arrival_s[j])
 
     def _before(self, j: int) -> tuple[int, float]:
-        """Return the jobs that were there and not done when a job came, and what they had left."""
-        held, at = self._segments, self._arrival_s[j]
-        after_s = np.clip(held.end_s - np.maximum(held.start_s, at), 0.0, None)
-        there = (after_s > 0) & (self._arrival_s[held.job] <= at) & (held.job != j)
-        return len(np.unique(held.job[there])), float((self._takes * after_s)[there].sum())
+        """Return the number of unfinished jobs when a job arrived, and their remaining unit-seconds."""
+        segments, at = self._segments, self._arrival_s[j]
+        after_s = np.clip(segments.end_s - np.maximum(segments.start_s, at), 0.0, None)
+        unfinished = (after_s > 0) & (self._arrival_s[segments.job] <= at) & (segments.job != j)
+        return len(np.unique(segments.job[unfinished])), float((self._takes * after_s)[unfinished].sum())
 
 
 MOST_POINTS = 1_000
-"""Of a curve over time; between them the largest values count."""
+"""Most points of a curve over time, each the maximum of its interval."""
 FEW_WAIT = 5
 MOST_BARS = 60
-"""So many jobs can be told apart in a Gantt chart."""
+"""Most jobs drawn in a Gantt chart."""
 TICKS = {
     **{f"{n} s": n for n in (1, 2, 5, 10, 20, 30)},
     **{f"{n} min": 60 * n for n in (1, 2, 5, 10, 20, 30)},
@@ -250,10 +254,10 @@ TICKS = {
         f"{n:,} day{'s' if n > 1 else ''}": 86400 * n for k in range(9) for n in (10**k, 2 * 10**k, 5 * 10**k)
     },
 }
-"""On a logarithmic axis of times."""
+"""Labels of the ticks of a logarithmic time axis, with their seconds."""
 MOST_TICKS = 9
 MOST_JOBS = 50
-"""Jobs in the table of those that waited longest."""
+"""Most jobs in the table of those that waited longest."""
 
 
 def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, Any]:
@@ -299,13 +303,13 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, 
 
 
 def _worth(result: Result) -> Iterator[tuple[str, str]]:
-    """Yield what one more unit of each resource saves, where prices say it."""
+    """Yield the saving by one more unit of each resource, from the dual prices."""
     for name, price in (result.prices or {}).items():
         yield f"one more {name} saves at most", f"{short(rounded_up(price))} s a job, and the certified gap"
 
 
 def thinned(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Return at most `MOST_POINTS` points of a step function: the largest value of each stretch of time."""
+    """Return at most `MOST_POINTS` points of a step function: the maximum of each time interval."""
     if len(at_s) <= MOST_POINTS:
         return at_s, values
     edges = np.linspace(at_s[0], at_s[-1], MOST_POINTS)
@@ -327,7 +331,7 @@ def _steps(usage: Usage, values: Floats, index: int, name: str, unit: tuple[floa
 
 
 def _queue(usage: Usage) -> Figure:
-    """Return how many jobs wait over time."""
+    """Return the plot of the number of waiting jobs over time."""
     unit = unit_of_time(float(usage.at_s[-1] - usage.at_s[0]))
     curve = _steps(usage, usage.waiting.astype(float), 0, "jobs wait", unit)
     # Ticks at halves of a job make no sense.
@@ -337,17 +341,17 @@ def _queue(usage: Usage) -> Figure:
 
 
 def _use(usage: Usage, r: int, resource: str) -> Figure:
-    """Return how much of a resource is used, and how much there is, over time."""
+    """Return the plot of a resource's usage and capacity over time."""
     unit = unit_of_time(float(usage.at_s[-1] - usage.at_s[0]))
     name = shown(resource)
-    there = _steps(usage, usage.capacity[:, r], 1, f"{name} there", unit)
+    capacity = _steps(usage, usage.capacity[:, r], 1, f"{name} there", unit)
     used = _steps(usage, usage.used[:, r], 0, f"{name} in use", unit)
     x, y = axis(f"time [{unit[1]}]"), axis(f"{name} in use", rangemode="tozero")
-    return {"data": [there, used], "layout": layout(x, y, 300)}
+    return {"data": [capacity, used], "layout": layout(x, y, 300)}
 
 
 def _price(grid: PriceGrid, r: int, resource: str, usage: Usage) -> Figure:
-    """Return what a unit of a resource is worth over time, by the prices that prove the bound."""
+    """Return the plot of a resource's dual price over time, from the certificate of the bound."""
     first, last = float(usage.at_s[0]), float(usage.at_s[-1])
     unit = unit_of_time(last - first)
     inside = (grid.edges_s > first) & (grid.edges_s < last)
@@ -367,17 +371,17 @@ def _price(grid: PriceGrid, r: int, resource: str, usage: Usage) -> Figure:
 
 
 def _gantt(instance: SchedulingInstance, segments: SegmentTable) -> Figure:
-    """Return when each job waits and runs, a line for each, the first at the top."""
+    """Return the Gantt chart of the jobs' waiting and running times, in the order of arrival."""
     jobs = instance.table()
     order = np.argsort(jobs.arrival_s, kind="stable")
     line = np.empty(len(jobs), dtype=int)
     line[order] = np.arange(len(jobs))
     begin = float(jobs.arrival_s.min())
     unit = unit_of_time(float(segments.completion_s.max() - begin))
-    there = _bars(np.arange(len(jobs)), jobs.arrival_s, segments.completion_s, line, begin, unit[0])
+    present = _bars(np.arange(len(jobs)), jobs.arrival_s, segments.completion_s, line, begin, unit[0])
     runs = _bars(segments.job, segments.start_s, segments.end_s, line, begin, unit[0])
     looks = [
-        ("there, and waits", there, {"color": "@edge", "width": 2}),
+        ("there, and waits", present, {"color": "@edge", "width": 2}),
         ("runs", runs, {"color": "@s0", "width": 8}),
     ]
     traces = [
@@ -398,7 +402,7 @@ def _gantt(instance: SchedulingInstance, segments: SegmentTable) -> Figure:
 def _bars(
     job: Ints, start_s: Floats, end_s: Floats, line: Ints, begin: float, unit: float
 ) -> tuple[list[float | None], list[int | None]]:
-    """Return the ends of lines, with a gap after each."""
+    """Return the coordinates of horizontal lines, with a gap after each."""
     x: list[float | None] = []
     y: list[int | None] = []
     for j, start, end in zip(job.tolist(), start_s.tolist(), end_s.tolist(), strict=True):
@@ -408,7 +412,7 @@ def _bars(
 
 
 def _times(times: Floats) -> Figure:
-    """Return the distribution of the completion times, which differ by orders of magnitude."""
+    """Return the plot of the distribution of completion times, on a logarithmic axis."""
     ordered = np.sort(times)
     unit = unit_of_time(float(ordered[-1]))
     places = np.unique(np.linspace(0, len(ordered) - 1, MOST_POINTS).astype(int))
@@ -432,7 +436,7 @@ def _times(times: Floats) -> Figure:
 
 
 def _time_axis(least_s: float, most_s: float) -> Figure:
-    """Return a logarithmic axis of completion times in seconds, with ticks that people read."""
+    """Return a logarithmic axis of completion times in seconds, with ticks at round durations."""
     ticks = [(name, at_s) for name, at_s in TICKS.items() if least_s <= at_s <= most_s]
     if len(ticks) > MOST_TICKS:
         ticks = [(name, at_s) for name, at_s in ticks if name.split()[0].replace(",", "").strip("0") == "1"]
@@ -441,7 +445,7 @@ def _time_axis(least_s: float, most_s: float) -> Figure:
 
 
 def _waited(instance: SchedulingInstance, segments: SegmentTable, why: Waits, resource: str) -> Table:
-    """Return the jobs that waited longest, with the reason."""
+    """Return the table of the jobs that waited longest, with the reasons."""
     jobs = instance.table()
     times = segments.completion_s - jobs.arrival_s
     waits = times - segments.running_s

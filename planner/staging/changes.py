@@ -1,4 +1,4 @@
-"""Changes of a staging: of units, prices and limits by a scenario, and of stages between two plans."""
+"""Changes of a staging: scenario changes of its data, and differences between two plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..reports.text import counted, listed
 
 
 def what_if(instance: StagingInstance) -> dict[str, ScenarioChange]:
-    """Return the changes that a scenario may make."""
+    """Return the possible scenario changes by key."""
     del instance
     return {
         "limit": ScenarioChange("limit=TYPE:UNITS", _of_types("limit")),
@@ -45,17 +45,17 @@ def _of_types(field: str) -> Callable[[StagingInstance, str], dict[str, Any]]:
 
 
 def changes(instance: StagingInstance, before: Sequence[Stage] | None, after: Sequence[Stage]) -> Changes:
-    """Return what becomes different between two plans.
+    """Return the differences between two plans.
 
     Raises
     ------
     OptionError
-        Without a plan before: an instance of staging does not say what runs now.
+        If `before` is None: staging instances do not describe a running plan.
     """
     if before is None:
         raise OptionError("an instance of staging does not say what runs now; give two results to compare")
     old, new = ({f"stage {s}": _told(stage) for s, stage in enumerate(plan)} for plan in (before, after))
-    found, stay = changed(old, new, "change")
+    changed_stages, stay = changed(old, new, "change")
     units = [Counter[str](), Counter[str]()]
     for count, plan in zip(units, (before, after), strict=True):
         for stage in plan:
@@ -65,11 +65,11 @@ def changes(instance: StagingInstance, before: Sequence[Stage] | None, after: Se
         for kind in instance.types
         if units[0][kind.name] or units[1][kind.name]
     ]
-    return Changes("stage", found, stay, 0, amounts)
+    return Changes("stage", changed_stages, stay, 0, amounts)
 
 
 def answer(instance: StagingInstance, plan: Sequence[Stage]) -> str:
-    """Return what the plan consists of, in a sentence."""
+    """Return a one-sentence summary of a plan: its stages and units."""
     del instance
     units = Counter[str]()
     for stage in plan:
@@ -79,7 +79,7 @@ def answer(instance: StagingInstance, plan: Sequence[Stage]) -> str:
 
 
 def _told(stage: Stage) -> str:
-    """Return layers, type and units; layers of a graph that are not consecutive are counted."""
+    """Return a stage's layers, type and units as text; non-consecutive layers of a graph are counted."""
     first, last = stage.first_layer, stage.last_layer
     layers = f"layer {first}" if first == last else f"layers {first}–{last}"
     if stage.layers is not None and len(stage.layers) <= last - first:

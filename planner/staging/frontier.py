@@ -1,4 +1,4 @@
-"""The frontier of a staging instance, cost against throughput: its verification, table, plot and page."""
+"""The frontier of a staging instance (cost against throughput): verification, table, plot and page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .plan import PlanDrawing, axis_of, figures_of, in_short, limits_facts, type
 
 
 class StagingFrontierCheck(FrontierCheck):
-    """The check of a staging frontier: every plan, every figure, and the error that they prove."""
+    """Verification of a staging frontier: plans, figures and the certified error."""
 
     default_error = 1e-4
     instance: StagingInstance
@@ -39,8 +39,8 @@ class StagingFrontierCheck(FrontierCheck):
         limit = math.inf if instance.cost_limit_usd is None else instance.cost_limit_usd
         self.narrower = self.most if self.most_usd < limit else ""
 
-    def check_infeasible(self, found: Findings) -> None:
-        """Check that no plan is within the cost that was asked for, and the reasons given."""
+    def check_infeasible(self, findings: Findings) -> None:
+        """Check the claim that no plan is within the cost limit of the search, and its diagnosis."""
         formulation, frontier = self.formulation, self.frontier
 
         def counts(plan: Sequence[Stage]) -> bool:
@@ -48,10 +48,10 @@ class StagingFrontierCheck(FrontierCheck):
 
         proven = formulation.proves_none(frontier.most_usd, frontier.certificate)
         words = "the prices of the certificate prove that there is no plan" if proven else None
-        check_infeasible(found, formulation, words, frontier.diagnosis, frontier.versions, counts)
+        check_infeasible(findings, formulation, words, frontier.diagnosis, frontier.versions, counts)
 
     def faults(self) -> Iterator[str]:
-        """Yield what is wrong beside the head."""
+        """Yield faults other than those of the instance's hash and name and of the status."""
         formulation, frontier = self.formulation, self.frontier
         malformed = formulation.certificate_fault({"intervals": frontier.certificate})
         if malformed is not None:
@@ -83,7 +83,7 @@ class StagingFrontierCheck(FrontierCheck):
 
 
 def columns(frontier: Frontier) -> list[TextColumn[FrontierPoint]]:
-    """Return the columns of the table for people."""
+    """Return the columns of the text table of points."""
     del frontier
     return [
         ("samples/s", True, lambda p: figure(p.throughput_samples_per_s, 6)),
@@ -100,7 +100,7 @@ def _stages(point: FrontierPoint) -> str:
 
 
 def sentences(frontier: Frontier) -> Sentences:
-    """Return what the lines below the table say."""
+    """Return the table's footnotes."""
     most = "" if frontier.most_usd is None else f" of at most {figure(frontier.most_usd)} USD"
     return Sentences(
         none="no plan exists",
@@ -111,12 +111,12 @@ def sentences(frontier: Frontier) -> Sentences:
 
 
 CLOSE = 1e-6
-"""Plans that are dearer by no more than this part lie on the frontier."""
+"""Relative excess cost up to which a plan counts as lying on the frontier."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The plan of another method.
+    """The plan of another solver, compared with the frontier.
 
     Attributes
     ----------
@@ -131,14 +131,14 @@ class Baseline:
 
     @property
     def dearer(self) -> float | None:
-        """The excess of the plan's cost over the frontier's, as a part of the latter."""
+        """The plan's excess cost relative to the frontier; None if unknown."""
         if self.cheapest_usd is None or not self.cheapest_usd:
             return None
         return max(0.0, self.point.cost_usd / self.cheapest_usd - 1)
 
     @property
     def words(self) -> str:
-        """How much dearer the plan is."""
+        """The excess cost as text."""
         if self.dearer is None:
             return "–"
         return "on the frontier" if self.dearer <= CLOSE else percent(self.dearer)
@@ -163,7 +163,7 @@ def frontier_figure(
     today: int,
     baselines: Sequence[Baseline],
 ) -> tuple[Figure, dict[str, int]]:
-    """Return the plot, and which of its traces are the frontier, today's choice and the ring."""
+    """Return the plot, and the indices of its traces of frontier, preferred point and selected point."""
     every = [*points, *(baseline.point for baseline in baselines)]
     speeds = [point.throughput_samples_per_s for point in every]
     floor, limit = instance.throughput_floor_samples_per_s, instance.cost_limit_usd
@@ -179,7 +179,7 @@ def frontier_figure(
 
 
 def _limits(x: Figure, y: Figure, floor: float | None, costs: Sequence[float]) -> Figure:
-    """Return lines at the throughput floor and the cost limit, with their words."""
+    """Return the lines at the throughput floor and the cost limit, with their labels."""
     shapes, notes = [], []
     if floor is not None:
         shapes.append(line_at("x", floor))
@@ -193,13 +193,13 @@ def _limits(x: Figure, y: Figure, floor: float | None, costs: Sequence[float]) -
 
 
 def near_limit(instance: StagingInstance, points: Sequence[FrontierPoint]) -> bool:
-    """Return whether the cost limit is near enough to be drawn."""
+    """Return whether the cost limit is close enough to the points to be drawn."""
     limit = instance.cost_limit_usd
     return limit is not None and limit <= 1.5 * max(point.cost_usd for point in points)
 
 
 def _others(baselines: Sequence[Baseline], x: Figure) -> Figure:
-    """Return the plans of other methods, each with its name on the side where there is room."""
+    """Return the trace of other solvers' plans, with each name on the side where there is room."""
     middle = sum(x["range"]) / 2
     left = [place_on(x, b.point.throughput_samples_per_s) > middle for b in baselines]
     gap = "\u00a0" * 4
@@ -217,7 +217,7 @@ def _others(baselines: Sequence[Baseline], x: Figure) -> Figure:
 
 
 def _names(baselines: Sequence[Baseline], x: Figure) -> list[str]:
-    """Return what to write beside each plan; the first of plans that nearly coincide names all of them."""
+    """Return the label of each plan; the first of several nearly equal plans has the names of all."""
     low, high = x["range"]
     names = [""] * len(baselines)
     places = [place_on(x, b.point.throughput_samples_per_s) for b in baselines]
@@ -234,7 +234,7 @@ def _names(baselines: Sequence[Baseline], x: Figure) -> list[str]:
 
 
 def _budget(instance: StagingInstance, budget: float, speeds: Sequence[float]) -> Figure:
-    """Return the costs at which plans spend the whole hourly budget; feasible ones lie below."""
+    """Return the curve of costs at which plans spend the full hourly budget; feasible plans lie below."""
     hours = instance.training.epochs * instance.training.samples / 3600
     low, high = min(speeds), max(speeds)
     at = [low * (high / low) ** (step / 60) for step in range(61)]
@@ -272,19 +272,19 @@ class StagingFrontierPage(FrontierPage):
         self.plans, self.baselines = PlanDrawing(instance), list(_baselines(instance, frontier, results))
 
     def first_chosen(self) -> int:
-        """Return which point the instance's own objective picks; its limits hold for all points."""
+        """Return the index of the best point for the instance's objective; all points keep its limits."""
         return len(self.points) - 1 if self.instance.objective == "cost" else 0
 
     def figures(self, point: FrontierPoint) -> str:
-        """Return throughput and cost."""
+        """Return the throughput and the cost of a point as text."""
         return f"{short(point.throughput_samples_per_s, 5)} samples/s for {usd(point.cost_usd, 5)}"
 
     def trade(self, point: FrontierPoint) -> tuple[float, float]:
-        """Return throughput and cost."""
+        """Return the throughput and the cost of a point."""
         return point.throughput_samples_per_s, point.cost_usd
 
     def proven(self) -> tuple[str, str, str, str]:
-        """Return what is said of the proof; see the base class."""
+        """Return the sentences about the proof; see the base class."""
         frontier = self.frontier
         most = "" if frontier.most_usd is None else f" that costs at most {usd(frontier.most_usd)}"
         return (
@@ -301,17 +301,17 @@ class StagingFrontierPage(FrontierPage):
         return frontier_figure(self.instance, self.points, self.start, self.baselines)
 
     def data(self) -> dict[str, Any]:
-        """Return names of types and layers."""
+        """Return the names of types and layers, for the script."""
         return {"chain": self.plans.data()}
 
     def choice(self, point: FrontierPoint) -> dict[str, Any]:
-        """Return the figures and the stages of a point."""
+        """Return the figures and the stages of a point, for the script."""
         places = ("is-throughput", "is-cost", "is-time", "is-rate", "is-slowest")
         words = [words for _, words in figures_of(point)]
         return {"figures": dict(zip(places, words, strict=True)), **self.plans.plan(point.plan)}
 
     def columns(self) -> list[CellColumn[FrontierPoint]]:
-        """Return figures and plan."""
+        """Return the columns of the table of points: figures and stages."""
         return [
             (Column("samples/s", True), lambda p: number(p.throughput_samples_per_s)),
             (Column("USD", True), lambda p: number(p.cost_usd)),
@@ -323,7 +323,7 @@ class StagingFrontierPage(FrontierPage):
         ]
 
     def context(self) -> dict[str, Any]:
-        """Return today's choice, other methods, types and limits."""
+        """Return the template's variables: sections, baselines, types, limits and facts of the instance."""
         instance, points, most = self.instance, self.points, self.frontier.most_usd
         sections = (
             [("plot", "Frontier"), ("plan", "Plan of a point"), ("table", "All points")] if points else []
@@ -343,7 +343,7 @@ class StagingFrontierPage(FrontierPage):
         }
 
     def _keys(self) -> list[tuple[str, str]]:
-        """Return the legend of the plot: (mark, words)."""
+        """Return the legend of the plot as pairs of symbol and text."""
         instance = self.instance
         keys = [("line", "least cost at which a throughput can be had"), ("star", _today_words(instance))]
         keys.append(("ring", "the point whose plan is shown below"))

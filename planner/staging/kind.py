@@ -1,4 +1,4 @@
-"""What staging consists of on this floor."""
+"""Registration of staging: tables, pages, scenarios and the frontier."""
 
 from ...solvers.staging.frontier import find_frontier
 from ...solvers.staging.frontier_result import Frontier

@@ -1,4 +1,4 @@
-"""A staging plan as table, plain data, drawing and page: stages with their times, units of each type."""
+"""Output of staging plans: text table, plain data, drawing and HTML page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..reports.page import Cell, CellColumn, Column, Facts, Table, number, table
 from ..reports.text import TextColumn, duration, short
 
 MOST_RANGES = 6
-"""Of the layers of a stage of a graph that a table shows."""
+"""Most ranges of layers that a table shows for a stage of a layer graph."""
 
 
 def layers_of(stage: Stage) -> str:
@@ -37,7 +37,7 @@ def layers_of(stage: Stage) -> str:
 
 
 def columns(entries: Sequence[Stage]) -> list[TextColumn[Stage]]:
-    """Return the columns of the table."""
+    """Return the columns of the text table of a plan."""
     return [
         ("stage", True, lambda stage: str(entries.index(stage))),
         ("layers", False, layers_of),
@@ -47,7 +47,7 @@ def columns(entries: Sequence[Stage]) -> list[TextColumn[Stage]]:
 
 
 def as_data(instance: StagingInstance, plan: Sequence[Stage]) -> dict[str, Any]:
-    """Return the stages with the names of their layers."""
+    """Return the stages, with the names of their layers, as plain data."""
     names = [layer.name for layer in instance.layers]
     return {
         "stages": [
@@ -64,7 +64,7 @@ RULES = {
 
 
 class PlanDrawing:
-    """Data from which scripts draw the plans of one instance; shared stages are timed once."""
+    """Data for the scripts that draw plans of one instance, with cached stage times."""
 
     def __init__(self, instance: StagingInstance) -> None:
         self.instance = instance
@@ -72,7 +72,7 @@ class PlanDrawing:
         self._time_s = cache(partial(stage_time_s, instance))
 
     def data(self) -> dict[str, Any]:
-        """Return names of types and layers."""
+        """Return the names of types and layers."""
         return {
             "types": [hardware.name for hardware in self.instance.types],
             "layers": [layer.name for layer in self.instance.layers],
@@ -90,7 +90,7 @@ class PlanDrawing:
         return {"stages": stages, "units": units}
 
     def _of_graph(self, plan: Sequence[Stage], units: dict[int, int]) -> dict[str, Any]:
-        """Return the same with layers in the order of the stages, and the layers of each in words."""
+        """Return the data of `plan` for a layer graph, with the layer order and stages' layers as text."""
         formulation, stages, order = formulation_of(self.instance), [], list[int]()
         for s, time_s in zip(plan, formulation.times_of_stages_s(plan), strict=True):
             index = self._index[s.type]
@@ -102,7 +102,7 @@ class PlanDrawing:
 
 
 def figures_of(point: FrontierPoint) -> Facts:
-    """Return the figures of a plan in words."""
+    """Return the key figures of a plan as text."""
     return [
         ("throughput", f"{short(point.throughput_samples_per_s)} samples/s"),
         ("cost of the training", usd(point.cost_usd)),
@@ -113,12 +113,12 @@ def figures_of(point: FrontierPoint) -> Facts:
 
 
 def axis_of(instance: StagingInstance) -> str:
-    """Return what the drawing of a plan says below its bars."""
+    """Return the axis title of the drawing of a plan."""
     return "each stage is as wide as it has layers" if instance.is_graph else "layer"
 
 
 def in_short(plan: Sequence[Stage], most: int = 6) -> str:
-    """Return the units and types of a plan in the order of the layers."""
+    """Return the units and types of a plan's stages as text, in the order of the layers."""
     text = " → ".join(f"{stage.units:,} {stage.type}" for stage in plan[:most])
     return text + (f" → … ({len(plan):,} stages)" if len(plan) > most else "")
 
@@ -126,7 +126,7 @@ def in_short(plan: Sequence[Stage], most: int = 6) -> str:
 def types_table(
     instance: StagingInstance, plan: Sequence[Stage] | None, prices: Mapping[str, float] | None = None
 ) -> Table:
-    """Return a table of the types: price, limit, memory, and units in the plan."""
+    """Return the table of hardware types: price, limit, memory, and units in the plan."""
     used = Counter({hardware.name: 0 for hardware in instance.types})
     for stage in plan or ():
         used[stage.type] += stage.units
@@ -152,7 +152,7 @@ def types_table(
 
 
 def _graph_facts(instance: StagingInstance) -> Facts:
-    """Return what only graphs have."""
+    """Return the facts that only layer graphs have, such as edges and separable layers."""
     if instance.edges is None:
         return []
     most = instance.most_units_per_stage

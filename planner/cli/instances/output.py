@@ -30,7 +30,7 @@ def emit(instance: Instance, output: Path | None, table: Literal["parquet", "csv
     Raises
     ------
     OptionError
-        If it has more jobs than belong on stdout.
+        If it has too many jobs for stdout.
     """
     if output is None:
         if table is not None:
@@ -48,12 +48,12 @@ def emit(instance: Instance, output: Path | None, table: Literal["parquet", "csv
 
 
 class Steps:
-    """Says which step runs, and how long each has taken.
+    """Shows which step of a command runs, and how long each has taken.
 
     Parameters
     ----------
     quiet
-        Say nothing.
+        Show nothing.
     """
 
     def __init__(self, quiet: bool) -> None:
@@ -77,6 +77,6 @@ class Steps:
         self.done(what, time.perf_counter() - begun)
 
     def done(self, what: str, seconds: float) -> None:
-        """Say that a step is done, and how long it took."""
+        """Print that a step is done, and how long it took."""
         if not self.quiet:
             say(f"{what}: done in {seconds:.1f} s")

@@ -1,6 +1,6 @@
-"""The command `predict`: time, memory and cost of training a model on hardware that one need not have.
+"""The command `predict`: time, memory and cost of training a model on given hardware.
 
-A deadline is given as people write it: a day of the week, a date, or a date and a time.
+A deadline is a day of the week, a date, or a date and a time.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def hours_until(text: str, now: datetime | None = None) -> float:
         Such as ``friday``, ``tomorrow``, ``2026-11-27`` or ``2026-11-27T18:00``; an offset (``+01:00``) is
         heeded.
     now
-        When it is asked; by default, now.
+        Current time; by default that of the clock.
 
     Raises
     ------
     OptionError
-        If it is none of these, or is over.
+        If it is none of these, or has passed.
     """
     asked = (now or datetime.now()).astimezone()
     try:
@@ -60,7 +60,7 @@ def hours_until(text: str, now: datetime | None = None) -> float:
 
 
 def _until(text: str, today: date) -> datetime:
-    """Return a time, or the end of a day."""
+    """Return the time that a text gives, or the end of the day that it names."""
     if text.lower() in DAYS:
         day = today + timedelta(days=(DAYS.index(text.lower()) - today.weekday()) % len(DAYS))
     elif text.lower() in NEAR:
@@ -158,7 +158,7 @@ def predict(run: PredictOptions) -> None:
     """
     start_logging(verbose=0, quiet=False)
     _check(run)
-    found = predicted(
+    prediction = predicted(
         run.model,
         run.hardware,
         batch=run.batch,
@@ -184,15 +184,15 @@ def predict(run: PredictOptions) -> None:
         records=run.records,
     )
     if run.plan_measurements:
-        _plan(found, run)
+        _plan(prediction, run)
     elif run.solve or run.kind is not None:
-        raise typer.Exit(_instance(found, run))
+        raise typer.Exit(_instance(prediction, run))
     elif run.output is not None:
-        write_file(run.output, prediction_page(found))
-        say(f"{found.answer()} Written: {run.output}")
+        write_file(run.output, prediction_page(prediction))
+        say(f"{prediction.answer()} Written: {run.output}")
     else:
-        _show(found, run.format)
-    if found.best is None and not run.plan_measurements:
+        _show(prediction, run.format)
+    if prediction.best is None and not run.plan_measurements:
         raise typer.Exit(INFEASIBLE)
 
 
@@ -201,7 +201,7 @@ OF_TABLE = ("gpus", "tensor", "pipeline", "zero", "recompute")
 
 
 def _check(run: PredictOptions) -> None:
-    """Refuse options that do not go together."""
+    """Raise an error for options that exclude each other."""
     of_instance = run.kind is not None or run.solve
     if run.plan_measurements and of_instance:
         raise OptionError("--plan-measurements makes no instance; leave --kind and --solve out")
@@ -227,27 +227,27 @@ def _check(run: PredictOptions) -> None:
 
 
 def _files(given: list[str] | None) -> Any:
-    """Return the file of measurements, or the file of each name."""
+    """Return the file of measurements, or the files by hardware name."""
     if not given:
         return None
     if len(given) == 1 and "=" not in given[0]:
         return given[0]
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for text in given:
         given_name, _, file = text.partition("=")
         name = given_name.strip().lower()
-        if not name or not file or name in found:
+        if not name or not file or name in files:
             raise OptionError(f"--measurements {text!r:.100}: write NAME=FILE, each name once")
-        found[name] = file
-    return found
+        files[name] = file
+    return files
 
 
-def _plan(found: Prediction, run: PredictOptions) -> None:
+def _plan(prediction: Prediction, run: PredictOptions) -> None:
     if run.output is not None:
-        write_text(run.output, found.timing_script())
+        write_text(run.output, prediction.timing_script())
         typer.echo(f"{run.output}: run it on the GPU: python {run.output.name} measured.csv", err=True)
         return
-    rows = found.shapes_to_time()
+    rows = prediction.shapes_to_time()
     typer.echo(csv_text(list(rows[0]), [list(row.values()) for row in rows]), nl=False)
 
 
@@ -264,16 +264,16 @@ OF_PLAN = {
 """Why the plan of an instance differs from the answer above it."""
 
 
-def _instance(found: Prediction, run: PredictOptions) -> int:
-    """Write the instance, solve it where that is asked for, and return the exit code."""
-    made = found.instance(run.kind or "staging")
+def _instance(prediction: Prediction, run: PredictOptions) -> int:
+    """Write the instance, solve it if requested, and return the exit code."""
+    made = prediction.instance(run.kind or "staging")
     if not run.solve:
         emit(made, run.output)
         return SOLVED
     if run.output is not None:
         save(made, run.output)
     if run.format == "table":
-        _show(found, "table")
+        _show(prediction, "table")
         typer.echo("")
         typer.echo(OF_PLAN[run.kind or "staging"])
         typer.echo("")
@@ -306,8 +306,8 @@ def _where(inside: bool | None) -> str:
     return "inside" if inside else "outside"
 
 
-def _memory(needed: float | None, there: float) -> str:
-    return "–" if needed is None else f"{short(needed)} of {short(there)}"
+def _memory(needed: float | None, available: float) -> str:
+    return "–" if needed is None else f"{short(needed)} of {short(available)}"
 
 
 def _interval(low: float | None, high: float | None) -> str:
@@ -318,18 +318,18 @@ def _short(value: float | None) -> str:
     return "–" if value is None else short(value)
 
 
-def _show(found: Prediction, form: str) -> None:
+def _show(prediction: Prediction, form: str) -> None:
     if form == "json":
-        typer.echo(found.to_json())
+        typer.echo(prediction.to_json())
         return
-    rows = found.rows()
+    rows = prediction.rows()
     if form == "csv":
         cells = [["" if value is None else str(value) for value in row.values()] for row in rows]
         typer.echo(csv_text(list(rows[0]), cells), nl=False)
         return
     out = console()
-    out.print(found.answer(), markup=False)
+    out.print(prediction.answer(), markup=False)
     out.print("")
     out.print(table_of(COLUMNS, rows))
-    for line in found.sentences():
+    for line in prediction.sentences():
         out.print(line, markup=False)
