@@ -5,10 +5,9 @@ numbers are the same to the last bit, so that nothing but time depends on which 
 Numba is imported with the first compilation; what it compiles is kept on disk, and the time counts against
 the enforced clock.
 
-Compiled functions kept on disk: whatever is wrong with the files costs a compilation, never the answer.
-
-Numba keeps an index (`.nbi`) and the code (`.nbc`) of each function. It trusts both: of a file that was cut
-or overwritten it raises whatever reading it raises, at every later call, and it runs damaged machine code.
+Whatever is wrong with the files on disk costs a compilation, never the answer. Numba keeps an index (`.nbi`)
+and the code (`.nbc`) of each function, and trusts both: of a file that was cut or overwritten it raises
+whatever reading it raises, at every later call, and it runs damaged machine code.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 @contextmanager
 def interpreted() -> Iterator[None]:
-    """Let Python run all loops inside the block, in this thread: nothing is compiled."""
+    """Let Python run all loops inside the block, in this thread, also those that are compiled."""
     before = _interprets.set(True)
     try:
         yield
@@ -150,24 +149,22 @@ class _AtFirstCall:
         functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any) -> Any:
+        if _interprets.get() or not (self.ready or self._pays(arguments)):
+            return self._interpreted(arguments)
         if not self.ready:
-            if not self._pays(arguments):
-                return self._interpreted(arguments)
             with _told():
                 self._wait(arguments)
         return self.dispatcher(*arguments)
 
     def _pays(self, arguments: tuple[Any, ...]) -> bool:
         """Return whether compiled code is quicker from now on, with the time to get it."""
-        if _interprets.get():
-            return False
         if self.spent_s >= MOST_S or _entries(arguments) > MOST_ENTRIES:
             return True
         if self.spent_s < LOOK_S or self.looked:
             return False
         self.looked = True
-        kept, types_ = self.dispatcher._cache, self._types(arguments)
-        return kept.load_overload(types_, self.dispatcher.targetctx) is not None
+        dispatcher = self.dispatcher
+        return dispatcher._cache.load_overload(self._types(arguments), dispatcher.targetctx) is not None
 
     def _interpreted(self, arguments: tuple[Any, ...]) -> Any:
         start = time.thread_time()

@@ -17,9 +17,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from loops_in_python import in_python
-
 import clusterplan
+from clusterplan.formulations.common.compiled import interpreted
 from clusterplan.formulations.registry import formulate
 from clusterplan.planner.stored_results import parse_result
 
@@ -51,7 +50,7 @@ def outcome(instance: dict[str, Any], result: dict[str, Any], most: float = math
     steps = Steps(most)
 
     def bounds() -> list[float | None]:
-        with in_python(result["kind"]), steps.counted():
+        with interpreted(), steps.counted():
             return list(formulation.certified_bounds(record.certificate, values))
 
     # In a thread of its own: Python 3.11 never ends where a thread is traced that has run greenlets, as the
