@@ -117,9 +117,9 @@ if TYPE_CHECKING:
     from .planner.sensitivity import what_if as what_if
     from .planner.verification import verify as verify
     from .solvers.allocation.frontier_result import AllocationFrontier as AllocationFrontier
-    from .solvers.common.options import SolveOptions as SolveOptions
     from .solvers.common.result import Result as Result
     from .solvers.common.result import SolveError as SolveError
+    from .solvers.common.result import SolveOptions as SolveOptions
     from .solvers.scheduling.frontier_result import SchedulingFrontier as SchedulingFrontier
     from .solvers.staging.frontier_result import Frontier as Frontier
 
@@ -147,7 +147,7 @@ _HOMES = {
     "SchedulingFrontier": "solvers.scheduling.frontier_result",
     "SchedulingInstance": "instances.scheduling.instance",
     "SolveError": "solvers.common.result",
-    "SolveOptions": "solvers.common.options",
+    "SolveOptions": "solvers.common.result",
     "SpeedFit": "instances.allocation.fits",
     "Staging": "instances.staging.builder",
     "StagingInstance": "instances.staging.instance",

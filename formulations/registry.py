@@ -7,9 +7,8 @@ from typing import Any
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
 from .allocation.kind import ALLOCATION
-from .common.formulation import Formulation
+from .common.formulation import Formulation, MilpModel
 from .common.kind import FormulationKind
-from .common.milp_model import MilpModel
 from .consolidation.kind import CONSOLIDATION
 from .scheduling.kind import SCHEDULING
 from .staging.kind import STAGING

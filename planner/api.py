@@ -10,8 +10,7 @@ from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
 from ..instances.common.kind import Builder
 from ..instances.documents import load
-from ..solvers.common.options import SolveOptions, parse_options
-from ..solvers.common.result import Result
+from ..solvers.common.result import Result, SolveOptions, parse_options
 from ..solvers.registry import find_solver
 from ..solvers.run import solve_with
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..formulations.common.tolerance import agree
+from ..formulations.common.objective import agree
 from ..instances.common.base import Instance
 from ..instances.common.errors import InstanceError, OptionError, shown
 from .reports.text import TextColumn, counted, figure, listed, short

@@ -14,8 +14,7 @@ from ..instances.common.errors import (
 )
 
 if TYPE_CHECKING:
-    from ..solvers.common.frontier import AnyFrontier
-    from ..solvers.common.result import Result
+    from ..solvers.common.result import AnyFrontier, Result
     from .findings import Verification
 
 SOLVED, FAILED, USAGE, BAD_INSTANCE, INFEASIBLE = range(5)

@@ -15,13 +15,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from ..formulations.common.tolerance import agree
+from ..formulations.common.objective import agree
 from ..instances.common.base import Instance, card
 from ..instances.common.errors import MOST_FAULTS
 from ..instances.common.fields import Model
 from ..solvers.common.conclude import library_versions
-from ..solvers.common.frontier import AnyFrontier
-from ..solvers.common.result import Result
+from ..solvers.common.result import AnyFrontier, Result
 
 TITLES = {
     "faults": "wrong",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..solvers.common.frontier import AnyFrontier
+from ..solvers.common.result import AnyFrontier
 from .batch.comparison_rows import ComparisonRow, Measures
 from .changes import Changes, ScenarioChange
 from .findings import FrontierCheck

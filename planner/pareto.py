@@ -11,8 +11,7 @@ from rich.table import Table
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
 from ..solvers.common.conclude import patience_of
-from ..solvers.common.frontier import AnyFrontier
-from ..solvers.common.options import SolveOptions
+from ..solvers.common.result import AnyFrontier, SolveOptions
 from .kind import Sentences
 from .output import thinned
 from .registry import TRADED

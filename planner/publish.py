@@ -16,8 +16,7 @@ from typing import Any
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
 from ..instances.files.reading import fail
-from ..solvers.common.frontier import AnyFrontier
-from ..solvers.common.result import Result
+from ..solvers.common.result import AnyFrontier, Result
 from .findings import Verification
 from .output import some_lines, write_file
 from .registry import KINDS, TRADED, formats

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..formulations.common.tolerance import agree
+from ..formulations.common.objective import agree
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
 from ..instances.common.kind import Builder
-from ..solvers.common.options import SolveOptions
-from ..solvers.common.result import ObjectiveRecord, Result
+from ..solvers.common.result import ObjectiveRecord, Result, SolveOptions
 from .api import instance_of, solve
 from .changes import changed_instance
 from .registry import KINDS

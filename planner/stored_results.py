@@ -32,8 +32,7 @@ from ..instances.files.reading import (
     unique_keys,
     unpacked,
 )
-from ..solvers.common.frontier import AnyFrontier
-from ..solvers.common.result import Result
+from ..solvers.common.result import AnyFrontier, Result
 from .findings import Verification, refused
 from .registry import KINDS, TRADED
 from .verification import verify

@@ -14,13 +14,11 @@ from typing import Any
 
 from ..formulations.common.clock import Clock
 from ..formulations.common.formulation import Formulation
-from ..formulations.common.objective import Diagnosis
-from ..formulations.common.tolerance import agree
+from ..formulations.common.objective import Diagnosis, agree
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
 from ..solvers.common.conclude import PLAIN, contradiction, objective_records
-from ..solvers.common.options import DEFAULT_GAP
-from ..solvers.common.result import ObjectiveRecord, Result, plan_hash
+from ..solvers.common.result import DEFAULT_GAP, ObjectiveRecord, Result, plan_hash
 from ..solvers.run import diagnose, find_plan
 from .findings import HOLDS, Findings, Verification, head_faults, refused, stated_facts
 from .output import some_lines

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..formulations.common.clock import check_time
-from ..formulations.common.formulation import Formulation
-from ..formulations.common.milp_model import MilpModel, ModelObjective, whole_row
+from ..formulations.common.formulation import Formulation, MilpModel, ModelObjective, whole_row
 from ..formulations.registry import KINDS, milp_model
 from ..instances.common.errors import OutOfTimeError
 from .backends.base import Answer, Backend, Request
 from .common.base import Clock, Outcome, Solver
-from .common.options import SolveOptions
+from .common.result import SolveOptions
 
 if TYPE_CHECKING:
     import pulp

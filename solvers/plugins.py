@@ -19,7 +19,7 @@ from ..formulations.common.formulation import Formulation
 from ..formulations.registry import KINDS
 from ..instances.common.errors import UnavailableError
 from .common.base import Clock, Outcome, Solver
-from .common.options import SolveOptions
+from .common.result import SolveOptions
 
 GROUP = "clusterplan.solvers"
 MOST = 1000

@@ -24,8 +24,7 @@ from .backends.base import BackendError
 from .common.base import Clock, Outcome, Solver, offer
 from .common.conclude import conclude, diagnose_with, patience_of
 from .common.kind import Search
-from .common.options import SolveOptions
-from .common.result import Result
+from .common.result import Result, SolveOptions
 from .common.search_control import is_part_of_a_solve, stoppable
 from .registry import KINDS, find_solver
 

@@ -10,8 +10,7 @@ from sample_documents import CONSOLIDATION
 import clusterplan
 from clusterplan.instances.common.base import Instance
 from clusterplan.planner.stored_results import parse_result
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import plan_hash
+from clusterplan.solvers.common.result import SolveOptions, plan_hash
 
 BUSY = {
     **CONSOLIDATION,

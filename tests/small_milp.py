@@ -6,7 +6,7 @@ from typing import Any
 
 import pulp
 
-from clusterplan.formulations.common.milp_model import new_problem
+from clusterplan.formulations.common.formulation import new_problem
 
 OPTIMUM = -19.0
 """Of `knapsack`, attained by taking the first and the last item alone."""

@@ -20,8 +20,7 @@ from clusterplan.instances.common.base import Instance
 from clusterplan.instances.documents import parse_instance
 from clusterplan.planner.api import solve
 from clusterplan.planner.verification import verify
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.common.result import Result, SolveOptions
 
 AT_ONCE = 8
 OPEN = {"allocation": 0, "staging": 0, "consolidation": 2, "scheduling": AT_ONCE}

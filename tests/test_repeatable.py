@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import clusterplan
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 EXAMPLES = sorted(
     path.stem for path in (Path(clusterplan.__file__).parent / "instances/examples").glob("*.yaml")

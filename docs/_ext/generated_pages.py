@@ -312,7 +312,7 @@ API = {
     ),
     "Frontiers": (
         *("pareto", "Frontier", "AllocationFrontier", "SchedulingFrontier"),
-        "clusterplan.solvers.common.frontier.AnyFrontier",
+        "clusterplan.solvers.common.result.AnyFrontier",
     ),
     "Batches and comparisons": (
         *("solve_many", "compare", "BatchOptions", "Record", "Comparison"),

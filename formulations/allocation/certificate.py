@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.arrays import Floats
 from ...instances.common.fields import Model, in_slices
-from ..common.tolerance import all_loosened, rounded_up
+from ..common.objective import all_loosened, rounded_up
 from .configurations import BUDGET
 
 CUTOFF_MARGIN = 5e-10

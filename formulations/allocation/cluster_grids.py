@@ -47,7 +47,7 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import JobTable
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OptionError, OutOfTimeError, TooLargeError
-from ..common.tolerance import agree, loosened, within
+from ..common.objective import agree, loosened, within
 from .check.configurations import CheckedConfigurations, derive
 from .configurations import BUDGET, Configurations, build_configurations, resource_limits
 from .formulation import AllocationFormulation

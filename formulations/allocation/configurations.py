@@ -21,7 +21,7 @@ from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import TooLargeError
 from ...instances.common.speed import FORMULAS
 from ..common.clock import check_time
-from ..common.tolerance import all_loosened, loosened
+from ..common.objective import all_loosened, loosened
 
 Shorts = NDArray[np.int32]
 

@@ -15,8 +15,7 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job_table import TABLE, JobTable
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.fields import Count, Flag, Model, Name
-from ..common.objective import Violation
-from ..common.tolerance import within
+from ..common.objective import Violation, within
 from .configurations import (
     BUDGET,
     completion_time_s,

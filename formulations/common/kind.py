@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .formulation import Formulation
-from .milp_model import MilpModel
+from .formulation import Formulation, MilpModel
 
 
 @dataclass(frozen=True)

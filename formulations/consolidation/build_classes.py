@@ -18,7 +18,7 @@ from ...instances.common.arrays import Ints
 from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows, models_of
 from ..common.clock import check_time
-from ..common.tolerance import loosened
+from ..common.objective import loosened
 from .classes import (
     ClassTable,
     CurrentPlacement,

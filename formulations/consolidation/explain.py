@@ -15,10 +15,8 @@ from functools import cached_property
 from ...instances.consolidation.devices import Device, occupied
 from ...instances.consolidation.job import GpuModels, Group, PlacementJob, allows, models_of
 from .cluster_data import ClusterData
-from .device_placement import staying
-from .device_relaxation import instances_of
-from .fewest_servers import Shapes, fewest_servers, shape_of, tasks_that_fit, work_of
-from .plan import Action, JobPlacement
+from .fewest_servers import Shapes, fewest_servers, instances_of, shape_of, tasks_that_fit, work_of
+from .plan import Action, JobPlacement, staying
 
 MOST_SHAPES = 4
 """Shapes of servers that a sentence lists."""

@@ -27,16 +27,14 @@ from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.devices import Devices, DeviceSlot, Taken
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
-from ..common.milp_model import MilpModel, ModelObjective
-from ..common.objective import Diagnosis, Sense, Violation
-from ..common.tolerance import agree, within
+from ..common.formulation import MilpModel, ModelObjective
+from ..common.objective import Diagnosis, Sense, Violation, agree, within
 from .classes import ClassTable, exact
-from .device_formulation import formulation_of as formulation_of_rest
-from .device_placement import staying, with_devices
 from .explain import action_of
 from .formulation import ConsolidationFormulation, moved
+from .formulation import formulation_of as formulation_of_rest
 from .milp import milp_model
-from .plan import JobPlacement, entry_of
+from .plan import JobPlacement, entry_of, staying, with_devices
 
 NO_OFFSET = ("servers", "traffic")
 """Objectives in which the servers of what is left count what the jobs that stay do."""

@@ -22,7 +22,7 @@ from pydantic import Field, ValidationError, field_validator
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.fields import Model, in_slices
 from ...instances.scheduling.instance import SchedulingInstance
-from ..common.tolerance import rounded_up
+from ..common.objective import rounded_up
 
 MOST_EDGES = 20_000
 """Edges of a grid; two thousand are usual, and more hardly raise the bound."""

@@ -41,8 +41,7 @@ from ..common.objective import Diagnosis, Objective, Violation
 from .certificate import PriceGrid, buy_next, read_grid, worth_of_units
 from .check.elementary import least_makespan_s, least_mean_completion_s
 from .check.price_bound import price_bound
-from .constraints import broken_constraints, broken_placements
-from .metrics import Metrics, metrics_of
+from .evaluation import Metrics, broken_constraints, broken_placements, metrics_of
 from .plan import Segment, SegmentTable
 
 

@@ -36,12 +36,10 @@ from ...instances.common.arrays import Floats
 from ...instances.common.base import ProblemKind
 from ...instances.staging.instance import Layer, StagingInstance
 from ..common.formulation import Formulation
-from ..common.objective import Diagnosis, Objective, Violation
-from ..common.tolerance import loosened, within
+from ..common.objective import Diagnosis, Objective, Violation, loosened, within
 from .certificate import BUDGET, prices_at, read_certificate
 from .check.certificate import CertificateCheck, certified_error, proves_none
-from .plan import Corner, Stage
-from .stage_times import StageTable, parts_of_layers, stage_table, stage_time_s
+from .stages import Corner, Stage, StageTable, parts_of_layers, stage_table, stage_time_s
 
 MOST_NAMED = 5
 """Layers of a line that are listed by name."""

@@ -6,7 +6,7 @@ Constraints
     stages follow a chain of ideals from the empty set to all classes; limits, memory, floor and budgets are
     those of a chain; a stage has at most so many units as `most_units_per_stage` allows
 Stage time
-    as in `stage_times.py`: transfers both ways over the cut, or relayed from ideal to ideal
+    as in `stages.py`: transfers both ways over the cut, or relayed from ideal to ideal
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ import numpy as np
 
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import StagingInstance
-from ..common.objective import Diagnosis, Violation
-from ..common.tolerance import within
+from ..common.objective import Diagnosis, Violation, within
 from .formulation import StagingFormulation
 from .graph_order import (
     Blocks,
@@ -36,8 +35,7 @@ from .graph_order import (
     times_of_stages_s,
 )
 from .graph_stages import GraphTable, graph_table
-from .plan import Stage, stage_of
-from .stage_times import layer_parts
+from .stages import Stage, layer_parts, stage_of
 
 
 def formulation_of(instance: StagingInstance) -> StagingFormulation:

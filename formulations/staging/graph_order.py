@@ -36,9 +36,8 @@ import numpy as np
 from ...instances.common.arrays import Floats, Ints
 from ...instances.staging.instance import StagingInstance
 from ..common.clock import check_time
-from ..common.tolerance import loosened
-from .plan import Stage
-from .stage_times import Parts, layer_parts, parts_time_s
+from ..common.objective import loosened
+from .stages import Parts, Stage, layer_parts, parts_time_s
 
 
 @dataclass(frozen=True)

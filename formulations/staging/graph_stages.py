@@ -28,9 +28,9 @@ from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import StagingInstance
 from ..common.clock import check_time
 from ..common.compiled import compiled
-from ..common.tolerance import loosened
+from ..common.objective import loosened
 from .graph_order import Blocks, Ideals, relays
-from .stage_times import MOST_UNITS
+from .stages import MOST_UNITS
 
 LOOK_EVERY = 64
 """Ideals between two looks at the clock."""

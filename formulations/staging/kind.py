@@ -3,6 +3,6 @@
 from ..common.kind import FormulationKind
 from .formulation import StagingFormulation
 from .graph_formulation import formulation_of
-from .graph_milp import milp_of
+from .milp import milp_of
 
 STAGING = FormulationKind(StagingFormulation, milp_of, formulation_of)

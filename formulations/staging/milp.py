@@ -1,15 +1,22 @@
-"""The compact model of staging in PuLP: two flows on one network; symbols as in the formulation.
+"""The compact MILP formulations of staging in PuLP: for a chain and for a graph of layers.
 
-Stage times are in units of the slowest allowed one, so that τ and y lie between 0 and 1.
+A chain: two flows on one network, whose columns are all stages that could be part of an optimal plan.
+Symbols are those of the formulation. Stage times are in units of the slowest allowed one, so that τ and y
+lie between 0 and 1.
 
-Every stage that could be part of an optimal plan: the columns of the compact model.
+A graph, after the integer programme of Tarnawski et al. (2020). Stages stand in a row of slots d.
+Variables: x_cd, whether class c is in slot d; z_do, whether slot d has option o, units of a type; h_ud,
+whether slot d cuts tensor u (where stages relay, whether all slots up to d together cut it); τ; and y_do
+= τ·z_do where money counts. The time of an option binds only slots that have it, by big-M rows. Times are
+in units of the slowest allowed one.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +24,12 @@ from numpy.typing import NDArray
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import TooLargeError
 from ..common.clock import check_time, refuse_beyond
-from ..common.milp_model import MilpModel, ModelObjective, at_most, new_problem
-from ..common.tolerance import TOLERANCE, loosened
+from ..common.formulation import MilpModel, ModelObjective, at_most, new_problem
+from ..common.objective import TOLERANCE, loosened
 from .formulation import StagingFormulation
-from .plan import Column, Stage
-from .stage_times import MOST_UNITS, fewest_units, parts_time_s
+from .graph_formulation import GraphFormulation
+from .graph_order import relays, tensor_seconds
+from .stages import MOST_UNITS, Column, Stage, fewest_units, layer_parts, parts_time_s, stage_of
 
 MOST_COLUMNS = 2_000_000
 MOST_UNITS_OF_A_TYPE = 1e6
@@ -241,3 +249,252 @@ def _add_paths(
                 check_time()
                 same = [flow[i] for i in ends[at] + begins[at] if columns[i].type == t]
                 problem += pulp.lpSum(same) <= arriving, f"apart_{f}_{at}_{t}"
+
+
+class Option(NamedTuple):
+    """Units of a type, by its index, that a slot may have."""
+
+    type: int
+    units: int
+
+
+def milp_of(formulation: StagingFormulation) -> MilpModel[Stage]:
+    """Return the textbook model of an instance, a chain or a graph.
+
+    Raises
+    ------
+    TooLargeError
+        If the model would be too large, or nothing bounds a type's units.
+    """
+    return graph_model(formulation) if isinstance(formulation, GraphFormulation) else milp_model(formulation)
+
+
+def graph_model(formulation: GraphFormulation) -> MilpModel[Stage]:
+    """Return the model.
+
+    Raises
+    ------
+    TooLargeError
+        If the model would be too large, or nothing bounds a type's units.
+    """
+    return _Builder(formulation).model()
+
+
+def options_of(formulation: GraphFormulation) -> list[Option]:
+    """Return what a slot may have.
+
+    Raises
+    ------
+    TooLargeError
+        If nothing bounds a type's units.
+    """
+    instance, found = formulation.instance, []
+    for t, one in enumerate(instance.types):
+        bounds = [bound for bound in (one.limit, instance.most_units_per_stage) if bound is not None]
+        if not bounds:
+            raise TooLargeError(
+                f"type {one.name!r} has no limit, and the textbook model has a variable for each of its units"
+            )
+        found += [Option(t, units) for units in range(1, min(bounds) + 1)]
+    return found
+
+
+class _Builder:
+    def __init__(self, formulation: GraphFormulation) -> None:
+        import pulp
+
+        self.formulation, self.instance = formulation, formulation.instance
+        self.classes, self.relayed = formulation.classes, relays(formulation.instance)
+        self.options = options_of(formulation)
+        limits = [one.limit for one in self.instance.types]
+        count = len(self.classes.members)
+        self.slots = range(count if None in limits else min(count, sum(limit or 0 for limit in limits)))
+        tensors = self.classes.tensors
+        # Rows with the classes of all slots up to one.
+        long = len(self.classes.arcs) + (sum(len(u.classes) for u in tensors) if self.relayed else 0)
+        options = 3 * len(self.options) if self.relayed else 2 * len(self.options)
+        terms = len(self.slots) * ((count + len(tensors)) * (options + 4) + len(self.slots) * long)
+        refuse_beyond(terms, "the textbook model")
+        self.slowest_s = min(formulation.latest_s, formulation.slowest_sum_s)
+        self.problem = new_problem(self.instance.name)
+        binary, slots = {"cat": pulp.LpBinary}, self.slots
+
+        def add(name: str, **kind: Any) -> Any:
+            return self.problem.add_variable(name, **kind)
+
+        self.x = [[add(f"x_{c}_{d}", **binary) for d in slots] for c in range(count)]
+        self.z = [[add(f"z_{d}_{o}", **binary) for o in range(len(self.options))] for d in slots]
+        self.h = [[add(f"h_{u}_{d}", lowBound=0, upBound=1) for d in slots] for u in range(len(tensors))]
+        self.tau = add("tau", lowBound=min(1.0, formulation.fastest_s / self.slowest_s), upBound=1)
+        money = self.instance.objective == "cost" or self.instance.cost_limit_usd is not None
+        columns = range(len(self.options)) if money else range(0)
+        self.y = [[add(f"y_{d}_{o}", lowBound=0, upBound=1) for o in columns] for d in slots]
+
+    def model(self) -> MilpModel[Stage]:
+        import pulp
+
+        self._place()
+        self._cut()
+        for d in self.slots:
+            self._time(d)
+            self._memory(d)
+        spent = self._limits()
+        if self.instance.objective == "cost":
+            objective = ModelObjective(self.formulation.objectives[0], spent, "min")
+        else:
+            objective = ModelObjective(
+                self.formulation.objectives[0],
+                pulp.LpAffineExpression([(self.tau, 1.0)]),
+                "min",
+                lambda share: self.formulation.of_stage_time(share * self.slowest_s),
+            )
+        return MilpModel(self.problem, (objective,), self._decode, self._encode)
+
+    def _place(self) -> None:
+        """Put each class into one slot with an option, after the classes that come before it."""
+        import pulp
+
+        used = [pulp.lpSum(options) for options in self.z]
+        for d in self.slots:
+            self.problem += used[d] <= (used[d - 1] if d else 1), f"row_{d}"
+        for c, places in enumerate(self.x):
+            self.problem += pulp.lpSum(places) == 1, f"placed_{c}"
+            for d in self.slots:
+                self.problem += places[d] <= used[d], f"used_{c}_{d}"
+        for a, b in sorted(self.classes.arcs):
+            check_time()
+            for d in self.slots[:-1]:
+                done = pulp.lpSum(self.x[b][: d + 1]) <= pulp.lpSum(self.x[a][: d + 1])
+                self.problem += done, f"order_{a}_{b}_{d}"
+
+    def _cut(self) -> None:
+        """Let a slot, or all up to it, with some classes of a tensor, and not with all, cut it."""
+        import pulp
+
+        for u, tensor in enumerate(self.classes.tensors):
+            check_time()
+            around = sorted(tensor.classes)
+            for a, b in itertools.pairwise([*around, around[0]]):
+                for d in self.slots:
+                    own = slice(0 if self.relayed else d, d + 1)
+                    apart = pulp.lpSum(self.x[a][own]) - pulp.lpSum(self.x[b][own])
+                    self.problem += self.h[u][d] >= apart, f"cut_{u}_{a}_{d}"
+
+    def _time(self, d: int) -> None:
+        """Bound τ by the time of a slot on each option, and say which classes it cannot run."""
+        import pulp
+
+        layers, tensors = self.instance.layers, self.classes.tensors
+        for t, one in enumerate(self.instance.types):
+            parts = np.array(
+                [
+                    np.sum([layer_parts(layers[layer], one.name) for layer in own], axis=0)
+                    for own in self.classes.members
+                ]
+            )
+            able = np.isfinite(parts[:, 0])
+            own = [o for o, option in enumerate(self.options) if option.type == t]
+            for c in np.flatnonzero(~able).tolist():
+                unable = pulp.lpSum(self.z[d][o] for o in own) + self.x[c][d] <= 1
+                self.problem += unable, f"unable_{c}_{d}_{t}"
+            parts[~able] = 0.0
+            moved = [tensor_seconds(self.instance, tensor.layer)[t] for tensor in tensors]
+            for o in own:
+                check_time()
+                units = self.options[o].units
+                computing = parts[:, 0] + parts[:, 1] / units
+                communicating = parts[:, 2] + parts[:, 3] / units
+                transfers = np.array(moved) / units
+                if self.instance.stage_cost == "sum":
+                    self._binds(d, o, "adds_up", computing + communicating, transfers)
+                    continue
+                self._binds(d, o, "computing", computing, np.zeros(len(moved)))
+                self._binds(d, o, "communicating", communicating, transfers)
+                if self.relayed and d:
+                    self._binds(d, o, "receiving", communicating, transfers, d - 1)
+            if self.y[d]:
+                for o in own:
+                    self.problem += self.y[d][o] >= self.tau + self.z[d][o] - 1, f"paid_{d}_{o}"
+
+    def _binds(self, d: int, o: int, name: str, seconds: Any, transfers: Any, at: int | None = None) -> None:
+        """Let τ be at least a time of a slot that has an option, with what slot `at`, else d, cuts."""
+        import pulp
+
+        terms = [(self.x[c][d], s / self.slowest_s) for c, s in enumerate(seconds.tolist()) if s]
+        at = d if at is None else at
+        terms += [(self.h[u][at], s / self.slowest_s) for u, s in enumerate(transfers.tolist()) if s]
+        most = math.fsum(share for _, share in terms)
+        if terms:
+            time = pulp.LpAffineExpression(terms)
+            self.problem += time <= self.tau + most * (1 - self.z[d][o]), f"{name}_{d}_{o}"
+
+    def _memory(self, d: int) -> None:
+        import pulp
+
+        held = [
+            math.fsum(self.instance.layers[layer].most_memory_gib for layer in own)
+            for own in self.classes.members
+        ]
+        for t, one in enumerate(self.instance.types):
+            if one.memory_gib is None or math.fsum(held) <= one.memory_gib:
+                continue
+            terms = [(self.x[c][d], amount / one.memory_gib) for c, amount in enumerate(held) if amount]
+            on = pulp.lpSum(self.z[d][o] for o, option in enumerate(self.options) if option.type == t)
+            room, rest = loosened(1.0), math.fsum(held) / one.memory_gib - 1
+            self.problem += pulp.LpAffineExpression(terms) <= room + rest * (1 - on), f"memory_{d}_{t}"
+
+    def _limits(self) -> Any:
+        """Add what limits all slots together; return what the plan costs."""
+        import pulp
+
+        instance, options = self.instance, self.options
+        chosen = [(self.z[d][o], option) for d in self.slots for o, option in enumerate(options)]
+        for t, one in enumerate(instance.types):
+            if one.limit is not None:
+                units = pulp.lpSum(option.units * z for z, option in chosen if option.type == t)
+                self.problem += units <= one.limit, f"limit_{t}"
+        rates = [instance.types[option.type].price_usd_per_hour * option.units for option in options]
+        if instance.hourly_budget_usd is not None:
+            variables = [z for z, _ in chosen]
+            budget = at_most(variables, rates * len(self.slots), instance.hourly_budget_usd)
+            self.problem += budget, "hourly_budget"
+        spent = pulp.LpAffineExpression(
+            [
+                (y, self.formulation.cost_usd(self.slowest_s, rate))
+                for paid in self.y
+                for y, rate in zip(paid, rates, strict=False)
+            ]
+        )
+        if instance.cost_limit_usd is not None:
+            # Scaled to 1: solvers have absolute tolerances.
+            self.problem += spent * (1 / instance.cost_limit_usd) <= loosened(1.0), "cost_limit"
+        return spent
+
+    def _decode(self, value: Callable[[Any], float]) -> tuple[Stage, ...]:
+        plan = []
+        for d in self.slots:
+            classes = [c for c, places in enumerate(self.x) if value(places[d]) > 0.5]
+            on = [option for o, option in enumerate(self.options) if value(self.z[d][o]) > 0.5]
+            if classes and on:
+                layers = sorted(layer for c in classes for layer in self.classes.members[c])
+                plan.append(stage_of(layers, self.instance.types[on[0].type].name, on[0].units))
+        return tuple(plan)
+
+    def _encode(self, plan: Sequence[Stage]) -> Mapping[Any, float]:
+        names = [one.name for one in self.instance.types]
+        of_layer = self.classes.of_layer()
+        share = min(1.0, self.formulation.stage_time_s(plan) / self.slowest_s)
+        start = {self.tau: share}
+        inside = [{of_layer[layer] for layer in stage.members} for stage in plan]
+        done = set[int]()
+        for d in self.slots:
+            has = Option(names.index(plan[d].type), plan[d].units) if d < len(plan) else None
+            own = inside[d] if d < len(plan) else set()
+            done |= own
+            cutting = done if self.relayed else own
+            start |= {places[d]: float(c in own) for c, places in enumerate(self.x)}
+            start |= {z: float(option == has) for z, option in zip(self.z[d], self.options, strict=True)}
+            start |= {y: share * (option == has) for y, option in zip(self.y[d], self.options, strict=False)}
+            for u, tensor in enumerate(self.classes.tensors):
+                start[self.h[u][d]] = float(bool(tensor.classes & cutting) and bool(tensor.classes - cutting))
+        return start

@@ -17,14 +17,14 @@ from ...formulations.allocation.cluster_grids import (
 )
 from ...formulations.allocation.configurations import BUDGET
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.common.tolerance import agree
+from ...formulations.common.objective import agree
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
 from ...instances.common.fields import LARGEST, unknown_names
 from ...solvers.allocation.frontier import find_allocation_frontier
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
 from ...solvers.common.base import Clock
-from ...solvers.common.options import SolveOptions
+from ...solvers.common.result import SolveOptions
 from ..findings import Findings, FrontierCheck, altered, order_faults
 from ..kind import Sentences
 from ..reports.text import TextColumn, figure, percent

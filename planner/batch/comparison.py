@@ -16,16 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from ...formulations.common.objective import Objective
-from ...formulations.common.tolerance import agree
+from ...formulations.common.objective import Objective, agree
 from ...formulations.registry import formulate
 from ...instances.common.base import Instance, card, percent
 from ...instances.common.errors import ClusterplanError, OptionError
 from ...instances.common.fields import Model
 from ...instances.documents import load
 from ...solvers.common.conclude import CONTRADICTION, excess, library_versions
-from ...solvers.common.options import SolveOptions
-from ...solvers.common.result import ObjectiveRecord, Result
+from ...solvers.common.result import ObjectiveRecord, Result, SolveOptions
 from ...solvers.registry import solvers_for
 from ..registry import KINDS
 from .comparison_rows import ComparisonRow, Measures, Profile, SolverSummary, performance_profile, summarise

@@ -21,7 +21,7 @@ from typing import IO, Any, NamedTuple
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...instances.files.reading import fail, is_stream
-from ...solvers.common.options import SolveOptions
+from ...solvers.common.result import SolveOptions
 from ...solvers.registry import all_solvers, guess, own_solvers
 from ..exit_codes import SEVERITY
 from ..stored_results import Line, lines, not_of_a_journal, parse_result, sealed

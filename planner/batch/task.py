@@ -16,8 +16,7 @@ from ...instances.common.errors import ClusterplanError
 from ...instances.documents import load
 from ...instances.registry import KINDS
 from ...solvers.common.conclude import library_versions
-from ...solvers.common.options import SolveOptions
-from ...solvers.common.result import Result, Status
+from ...solvers.common.result import Result, SolveOptions, Status
 from ...solvers.plugins import installed
 from ...solvers.registry import own_solvers
 from ..api import solve

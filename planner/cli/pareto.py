@@ -13,8 +13,7 @@ import typer
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...instances.documents import load
-from ...solvers.common.options import SolveOptions
-from ...solvers.common.result import Result
+from ...solvers.common.result import Result, SolveOptions
 from ...solvers.registry import find_solver
 from ..api import solve
 from ..exit_codes import code_of_frontier

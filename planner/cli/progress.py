@@ -20,7 +20,7 @@ from rich.progress import Progress as Bar
 
 from ...formulations.common.compiled import watched_by
 from ...formulations.common.objective import Objective
-from ...solvers.common.options import SolveOptions
+from ...solvers.common.result import SolveOptions
 from ...solvers.common.search_control import heard_by
 from ..batch.task import Record
 from ..output import say

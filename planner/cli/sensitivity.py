@@ -12,7 +12,7 @@ import typer
 
 from ...instances.common.errors import OptionError
 from ...instances.documents import load
-from ...solvers.common.options import SolveOptions
+from ...solvers.common.result import SolveOptions
 from ..exit_codes import code_of_result, worst
 from ..output import say
 from ..reports.sensitivity_page import robust_page, what_if_page

@@ -23,7 +23,7 @@ from ...instances.common.errors import OptionError
 from ...instances.documents import load
 from ...instances.registry import KINDS
 from ...solvers.common.base import Solver
-from ...solvers.common.options import SolveOptions
+from ...solvers.common.result import SolveOptions
 from ...solvers.registry import all_solvers, guess
 from ..api import solve
 from ..exit_codes import FAILED, SOLVED

@@ -18,13 +18,12 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from ...formulations.common.tolerance import agree
+from ...formulations.common.objective import agree
 from ...instances.common.base import Instance
 from ...instances.common.errors import ClusterplanError, InstanceError, OptionError
 from ...instances.documents import load
 from ...instances.files.reading import parse_document, read_text
-from ...solvers.common.options import SolveOptions, parse_options
-from ...solvers.common.result import ObjectiveRecord, Result
+from ...solvers.common.result import ObjectiveRecord, Result, SolveOptions, parse_options
 from ..api import solve
 from ..batch.solve_many import NAME as JOURNAL
 from ..batch.solve_many import BatchOptions, check_solvers, labelled, read_journal

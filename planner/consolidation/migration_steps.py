@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ...formulations.common.tolerance import within
+from ...formulations.common.objective import within
 from ...formulations.consolidation.plan import Action, JobPlacement, Placement
 from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.devices import WHOLE, Ask, Held, occupied, pack

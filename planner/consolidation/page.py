@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, cast
 
-from ...formulations.consolidation.device_relaxation import pooled
+from ...formulations.consolidation.fewest_servers import pooled
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...solvers.common.result import Result

@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
-from ...solvers.common.frontier import AnyFrontier
-from ...solvers.common.options import SolveOptions
-from ...solvers.common.result import ObjectiveRecord, Result, is_certified
+from ...solvers.common.result import AnyFrontier, ObjectiveRecord, Result, SolveOptions, is_certified
 from ..batch.comparison_rows import ComparisonRow
 from ..findings import Verification
 from .text import MARK, duration, percent, short, status_words

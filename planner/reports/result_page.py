@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...instances.common.base import Instance
-from ...solvers.common.frontier import AnyFrontier
-from ...solvers.common.result import Result
+from ...solvers.common.result import AnyFrontier, Result
 from ..findings import Verification
 from ..kind import PlannerKind
 from ..output import write_all

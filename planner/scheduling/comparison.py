@@ -10,7 +10,7 @@ from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Segment
 from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.registry import solvers_for
-from ...solvers.scheduling.methods import PolicySolver
+from ...solvers.scheduling.policy_solvers import PolicySolver
 from ...solvers.scheduling.seen import Knowledge
 from ..batch.comparison_rows import ComparisonRow, Distribution, Measure, Measures
 from ..reports.text import short, unit_of_time

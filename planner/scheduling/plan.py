@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...formulations.common.tolerance import rounded_up
+from ...formulations.common.objective import rounded_up
 from ...formulations.scheduling.certificate import PriceGrid
+from ...formulations.scheduling.evaluation import Metrics, Usage, usage_over_time
 from ...formulations.scheduling.formulation import SchedulingFormulation
-from ...formulations.scheduling.metrics import Metrics, Usage, usage_over_time
 from ...formulations.scheduling.plan import Segment, SegmentTable
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...formulations.staging.plan import Stage
+from ...formulations.staging.stages import Stage
 from ...instances.common.errors import OptionError
 from ...instances.staging.instance import StagingInstance
 from ..changes import Amount, Changes, ScenarioChange, amount, changed, matching, named_amount, rows_of

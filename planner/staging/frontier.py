@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...formulations.common.tolerance import within
+from ...formulations.common.objective import within
 from ...formulations.staging.graph_formulation import formulation_of
-from ...formulations.staging.plan import Corner, Stage
+from ...formulations.staging.stages import Corner, Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result
 from ...solvers.staging.frontier import describe

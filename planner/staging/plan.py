@@ -9,8 +9,7 @@ from typing import Any, cast
 
 from ...formulations.staging.certificate import BUDGET
 from ...formulations.staging.graph_formulation import GraphFormulation, formulation_of
-from ...formulations.staging.plan import Stage
-from ...formulations.staging.stage_times import stage_time_s
+from ...formulations.staging.stages import Stage, stage_time_s
 from ...instances.staging.instance import StageType, StagingInstance
 from ...solvers.common.result import Result
 from ...solvers.staging.frontier import describe

@@ -1,18 +1,32 @@
-"""`exact`: allocation to proven optimality, with a certificate that the check verifies by itself.
+"""Exact solution of allocations: `exact`, CP-SAT, enumeration; certificates, and diagnosis of infeasibility.
 
-Certificates for allocation methods that write none: our dual prices, and the method's bound as cutoff.
+`exact` proves optimality with a certificate that the check verifies without trust in any solver. For
+methods that write no certificate, dual prices are computed here, and the bound that the method claims is
+the cutoff. Whether they prove the bound is for the check to find out; a wrong bound only leaves it
+uncertified.
 
-Whether they prove the bound is for the check to find out; a wrong bound only leaves it uncertified.
+On CP-SAT, each configuration is one literal, and exactly one holds for each job. Implicit enumeration of
+all combinations of configurations is the ground truth for tiny instances. Where an allocation has no plan,
+the least capacity that is missing is found by an elastic model (Chinneck 2008).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ...formulations.allocation.certificate import certificate
 from ...formulations.allocation.formulation import AllocationFormulation
+from ...formulations.common.clock import check_time, refuse_beyond
+from ...formulations.common.formulation import new_problem
+from ...formulations.common.objective import Diagnosis
+from ..backends import BACKENDS, cp_sat
+from ..backends.base import Request
 from ..common.base import Clock, Outcome, Solver
-from ..common.options import SolveOptions
+from ..common.brute_force import BruteForce, Enumeration, refuse_many
+from ..common.result import SolveOptions
 from .lagrangian import MultipleChoice, best_prices
 from .makespan import MakespanSearch, even_share, least_share, per_unit
 from .total_time import TotalTimeSearch
@@ -66,3 +80,133 @@ def certify(formulation: AllocationFormulation, outcome: Outcome, clock: Clock) 
         share, _, _ = least_share(problem, even_share(configs.limit), clock)
         prices = per_unit(share, configs.limit)
     outcome.certificate = certificate(configs.resources, prices, claim)
+
+
+class AllocationCpSat(cp_sat.CpSat[AllocationFormulation]):
+    """The multiple-choice model, natively on CP-SAT."""
+
+    kinds = ("allocation",)
+    what = "multiple-choice model on OR-Tools CP-SAT"
+
+    def model(self, formulation: AllocationFormulation) -> cp_sat.CpModel:
+        """Return the model."""
+        from ortools.sat.python import cp_model
+
+        configs, jobs = formulation.configurations, range(len(formulation.instance.jobs))
+        model = cp_model.CpModel()
+        refuse_beyond(formulation.model_terms, "the model for CP-SAT")
+        x: list[Any] = []
+        for j in jobs:
+            check_time()
+            x += [model.new_bool_var(f"x{k}") for k in configs.of(j)]
+            model.add_exactly_one(x[k] for k in configs.of(j))
+        for r in range(len(configs.resources)):
+            check_time()
+            weights, limit = cp_sat.whole_at_most(configs.demand[:, r].tolist(), float(configs.capacity[r]))
+            model.add(cp_model.LinearExpr.weighted_sum(x, weights) <= limit)
+        makespan = formulation.instance.objective == "makespan"
+        figures = configs.time_s if makespan else configs.cost
+        per_job = np.maximum.reduceat(figures, configs.start[:-1])
+        # The scale of the integer costs depends on the largest value that the objective can take.
+        most = float(per_job.max() if makespan else per_job.sum())
+        # Rounded down on a fixed scale: decimals of measured speeds have no small common denominator.
+        terms = cp_sat.whole_terms(figures.tolist(), "min", most)
+        if makespan:
+            expression: Any = model.new_int_var(0, max(terms.numbers), "makespan")
+            for j in jobs:
+                check_time()
+                own = configs.of(j)
+                model.add(
+                    cp_model.LinearExpr.weighted_sum([x[k] for k in own], [terms.numbers[k] for k in own])
+                    <= expression
+                )
+        else:
+            expression = cp_model.LinearExpr.weighted_sum(x, terms.numbers)
+
+        def decode(value: Callable[[Any], int]) -> Sequence[Any]:
+            return formulation.plan_of([next(k for k in configs.of(j) if value(x[k])) for j in jobs])
+
+        def hint(plan: Sequence[Any]) -> list[tuple[Any, int]]:
+            chosen = set(formulation.indices_of(plan))
+            return [(x[k], int(k in chosen)) for k in range(len(x))]
+
+        objective = cp_sat.CpObjective(
+            formulation.objectives[0], expression, "min", lambda b: b / terms.scale
+        )
+        return cp_sat.CpModel(model, [objective], decode, hint)
+
+
+class AllocationBruteForce(BruteForce[AllocationFormulation]):
+    """Depth-first enumeration; a branch ends where a capacity is exceeded or the value is no better."""
+
+    kinds = ("allocation",)
+    what = "every combination of configurations; tiny instances only"
+
+    def enumerate(self, formulation: AllocationFormulation, search: Enumeration) -> None:
+        """Try the configurations of one job after the other."""
+        refuse_many(len(formulation.instance.jobs), "jobs")
+        configs = formulation.configurations
+        jobs = len(configs.start) - 1
+        makespan = formulation.instance.objective == "makespan"
+        limit = configs.limit
+        best_value, chosen = np.inf, [0] * jobs
+
+        def extend(job: int, used: Any, value: float) -> None:
+            nonlocal best_value
+            # Costs only add up, so that no completion of this branch is better.
+            if value >= best_value:
+                return
+            if job == jobs:
+                plan = formulation.plan_of(chosen)
+                best_value, search.best = value, (formulation.evaluate(plan), plan)
+                return
+            for k in configs.of(job):
+                if search.over():
+                    return
+                after = used + configs.demand[k]
+                if (after <= limit).all():
+                    chosen[job] = k
+                    extend(
+                        job + 1, after, max(value, configs.time_s[k]) if makespan else value + configs.cost[k]
+                    )
+
+        extend(0, np.zeros(len(configs.resources)), 0.0)
+
+
+def diagnose(formulation: AllocationFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:
+    """Return what counting has found, or the least extra capacity that makes a plan possible."""
+    backend = BACKENDS["highs"]
+    if known is not None or backend.unavailable():
+        return known
+    import pulp
+
+    configs, problem = formulation.configurations, new_problem("elastic")
+    refuse_beyond(formulation.model_terms, "the relaxed model")
+    x: list[Any] = []
+    for j in range(configs.jobs):
+        check_time()
+        x += [problem.add_variable(f"x_{k}", cat=pulp.LpBinary) for k in configs.of(j)]
+        problem += pulp.lpSum(x[k] for k in configs.of(j)) == 1
+    limits = configs.capacity.tolist()
+    extra = [problem.add_variable(f"extra_{r}", lowBound=0) for r in range(len(limits))]
+    for r, limit in enumerate(limits):
+        check_time()
+        taken = list(zip(x, configs.demand[:, r].tolist(), strict=True))
+        problem += pulp.LpAffineExpression([*taken, (extra[r], -1.0)]) <= limit
+    problem.objective = pulp.LpAffineExpression(
+        [(more, 1 / max(limit, 1.0)) for more, limit in zip(extra, limits, strict=True)]
+    )
+    # Any solution that is found in time will do.
+    values = backend.minimise(problem, Request(clock=clock, gap=1e-4)).values
+    if values is None:
+        return None
+    missing = [
+        (name, limit, values[more.name])
+        for name, limit, more in zip(configs.resources, limits, extra, strict=True)
+        if values[more.name] > 1e-6
+    ]
+    reasons = [
+        f"{name}: {more:g} more than the {limit:g} there are would be needed" for name, limit, more in missing
+    ]
+    together = " and ".join(f"{name} to {limit + more:g}" for name, limit, more in missing)
+    return Diagnosis(reasons=tuple(reasons), remedies=(f"raise {together}",)) if missing else None

@@ -34,10 +34,8 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, Outcome
 from ..common.conclude import PLAIN, conclude, diagnose_with, library_versions
-from ..common.options import SolveOptions
-from ..common.result import Limit, Result
-from .diagnose import diagnose
-from .exact import AllocationExact
+from ..common.result import Limit, Result, SolveOptions
+from .exact import AllocationExact, diagnose
 from .frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
 
 

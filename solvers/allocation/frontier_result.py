@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from ...formulations.allocation.plan import JobAllocation
 from ...instances.common.base import figure
 from ...instances.common.fields import Amounts, Many, ManyNamed, Model, Positive
-from ..common.frontier import AnyFrontier
+from ..common.result import AnyFrontier
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -35,11 +35,10 @@ from typing import Any
 import numpy as np
 
 from ...formulations.allocation.certificate import certificate
-from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.milp import monomials
+from ...formulations.allocation.formulation import AllocationFormulation, monomials
 from ...formulations.allocation.plan import JobAllocation
 from ...formulations.common.clock import in_time
-from ...formulations.common.tolerance import all_loosened
+from ...formulations.common.objective import all_loosened
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Job
 from ...instances.allocation.job_table import JobTable
@@ -48,7 +47,7 @@ from ...instances.common.errors import OptionError
 from ...instances.common.speed import SpeedTable
 from ..backends.base import installed, no_warnings
 from ..common.base import Clock, Outcome, Solver
-from ..common.options import SolveOptions
+from ..common.result import SolveOptions
 from ..common.search_control import interrupted
 from .lagrangian import MultipleChoice, knapsack_bound, makespan_bound
 

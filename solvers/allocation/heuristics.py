@@ -26,7 +26,7 @@ from ...instances.allocation.job_table import TABLE, JobTable
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, MethodOption, Outcome, Solver
-from ..common.options import SolveOptions
+from ..common.result import SolveOptions
 from .lagrangian import MultipleChoice
 
 

@@ -1,10 +1,7 @@
 """The registered methods of allocation, its certificates and its diagnosis."""
 
 from ..common.kind import SolverKind
-from .brute_force import AllocationBruteForce
-from .cp_sat import AllocationCpSat
-from .diagnose import diagnose
-from .exact import AllocationExact, certify
+from .exact import AllocationBruteForce, AllocationCpSat, AllocationExact, certify, diagnose
 from .geometric_program import AllocationGeometric
 from .heuristics import MarginalGain
 from .minlp import AllocationMinlp

@@ -24,7 +24,7 @@ from ...instances.common.arrays import Floats, Ints
 from ..backends.base import BackendError
 from ..backends.highs import highest_point
 from ..common.base import Clock, Outcome
-from ..common.options import SolveOptions
+from ..common.result import SolveOptions
 from .heuristics import choose_by_gain, improve, round_prices
 from .lagrangian import MultipleChoice, best_prices, makespan_bound
 from .total_time import IncumbentSearch, solve_core

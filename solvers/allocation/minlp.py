@@ -34,12 +34,11 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.allocation.milp import Monomial, monomials
+from ...formulations.allocation.formulation import AllocationFormulation, Monomial, monomials
 from ...formulations.allocation.plan import JobAllocation
 from ...formulations.common.clock import check_time, in_time
-from ...formulations.common.milp_model import whole_row
-from ...formulations.common.tolerance import loosened
+from ...formulations.common.formulation import whole_row
+from ...formulations.common.objective import loosened
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Job, Variant
 from ...instances.common.arrays import Floats
@@ -48,7 +47,7 @@ from ...instances.common.speed import SpeedTable
 from ..backends.base import installed
 from ..backends.scip import configure_scip, how_scip_ended, scip_failures
 from ..common.base import Clock, Outcome, Solver
-from ..common.options import SolveOptions
+from ..common.result import SolveOptions
 
 READING = 0.2
 """Share of the time for building that reading the answer and freeing the model take, about."""

@@ -34,8 +34,7 @@ from ...instances.common.errors import OutOfTimeError
 from ..backends.base import BackendError
 from ..backends.highs import branch_and_bound, linear_program
 from ..common.base import Clock, Outcome
-from ..common.options import SolveOptions
-from ..common.result import Limit
+from ..common.result import Limit, SolveOptions
 from ..common.search_control import keep, tell
 from .heuristics import choose_by_gain, round_prices
 from .lagrangian import Dual, MultipleChoice, best_prices, knapsack_bound

@@ -11,14 +11,11 @@ from functools import partial
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...formulations.common.formulation import Formulation
-from ...formulations.common.milp_model import whole_row
-from ...formulations.common.objective import Objective
-from ...formulations.common.tolerance import loosened
+from ...formulations.common.formulation import Formulation, whole_row
+from ...formulations.common.objective import Objective, loosened
 from ...instances.common.errors import OptionError
 from ..common.base import Clock, FormulationT_contra, Outcome, Solver
-from ..common.options import SolveOptions
-from ..common.result import Limit
+from ..common.result import Limit, SolveOptions
 from ..common.search_control import interrupted
 from .base import BackendError, installed, within
 

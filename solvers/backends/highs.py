@@ -27,8 +27,7 @@ from ...formulations.common.clock import check_time
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import ClusterplanError, OptionError
 from ..common.base import Clock
-from ..common.options import SolveOptions
-from ..common.result import Limit
+from ..common.result import Limit, SolveOptions
 from .base import Answer, Backend, BackendError, Ending, Request, installed, run_highs
 
 TOLERANCE = 1e-9

@@ -21,8 +21,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from ...formulations.common.clock import Clock
 from ...formulations.common.formulation import Formulation
 from ...instances.common.errors import OptionError
-from .options import SolveOptions
-from .result import Limit, Result
+from .result import Limit, Result, SolveOptions
 
 __all__ = ["Clock", "Feature", "MethodOption", "Outcome", "Solver"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from ...formulations.common.formulation import Formulation
 from ...instances.common.errors import TooLargeError
 from .base import Clock, FormulationT_contra, Outcome, Solver
-from .options import SolveOptions
+from .result import SolveOptions
 
 MOST = 200
 """Decisions, each a recursive call; Python cannot nest calls much deeper."""

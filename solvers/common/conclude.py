@@ -19,8 +19,15 @@ from ...formulations.common.objective import Diagnosis, Objective, Violation
 from ...instances.common.base import percent
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from .base import Clock, Outcome
-from .options import SolveOptions
-from .result import ObjectiveRecord, Result, Status, deciding_record, first_uncertified, plan_hash
+from .result import (
+    ObjectiveRecord,
+    Result,
+    SolveOptions,
+    Status,
+    deciding_record,
+    first_uncertified,
+    plan_hash,
+)
 
 log = logging.getLogger("clusterplan")
 

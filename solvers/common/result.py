@@ -1,14 +1,21 @@
-"""The result of a solve: plan, bounds, certificate, and everything needed to verify or repeat it."""
+"""Result documents: options of a solve, its plan, bounds and certificate, and the base of all frontiers.
+
+Options are limits, gap, threads, seed, and named settings of the method. A result holds everything that is
+needed to verify or repeat the solve. A frontier holds points, and the error that is proven of them.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
+    BeforeValidator,
     Field,
     SerializeAsAny,
     ValidationInfo,
@@ -16,16 +23,82 @@ from pydantic import (
     field_validator,
 )
 
-from ...formulations.common.objective import Diagnosis, Sense
-from ...formulations.common.tolerance import TOLERANCE
+from ...formulations.common.objective import TOLERANCE, Diagnosis, Sense
 from ...formulations.registry import KINDS
 from ...instances.common.base import ProblemKind, card, figure, percent
-from ...instances.common.errors import ClusterplanError, visible
-from ...instances.common.fields import Many, Model, in_slices
-from .options import SolveOptions
+from ...instances.common.errors import ClusterplanError, InstanceError, OptionError, visible
+from ...instances.common.faults import validated
+from ...instances.common.fields import (
+    Count,
+    Many,
+    ManyNamed,
+    Model,
+    NonNegative,
+    Positive,
+    PositiveCount,
+    in_slices,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+DEFAULT_GAP = 1e-6
+
+
+def _as_data(plan: Any) -> Any:
+    """Return the entries of a plan as plain data."""
+    if not isinstance(plan, list | tuple):
+        return plan
+    return [entry.model_dump(mode="json") if isinstance(entry, BaseModel) else entry for entry in plan]
+
+
+class SolveOptions(Model):
+    """Limits and settings of one solve; a field that is None leaves the solver's own default.
+
+    A method that cannot honour a field that is set refuses it with an `OptionError`.
+
+    Attributes
+    ----------
+    time_limit_s
+        Wall-clock seconds, for building and solving together.
+    gap
+        Relative gap at which a plan counts as optimal; below 1, for at 1 anything would.
+    threads
+        Most threads that may be used.
+    seed
+        Of everything random; the same seed and as many threads give the same answer.
+    memory_limit_gib
+        Most memory that the backend may take.
+    warm_start
+        A feasible plan to start from: the plan of a result, or the same as plain data.
+    method_options, backend_options
+        Named settings of the method, and of the library it calls, as that library names them.
+    """
+
+    time_limit_s: Positive | None = None
+    gap: Annotated[NonNegative, Field(lt=1)] = DEFAULT_GAP
+    threads: PositiveCount | None = None
+    seed: Count | None = None
+    memory_limit_gib: Positive | None = None
+    warm_start: Annotated[Many[dict[str, Any]] | None, BeforeValidator(_as_data)] = None
+    method_options: dict[str, Any] = {}
+    backend_options: dict[str, Any] = {}
+
+
+def parse_options(data: dict[str, Any]) -> SolveOptions:
+    """Return options from plain data.
+
+    Raises
+    ------
+    OptionError
+        If a field is unknown or has a value that is not allowed.
+    """
+    try:
+        return validated(SolveOptions, data, "options")
+    except InstanceError as error:
+        raise OptionError(str(error)) from None
+
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown", "error"]
 Limit = Literal["none", "time", "node", "memory", "interrupt"]
@@ -261,3 +334,59 @@ class Result(Model):
         import pandas as pd
 
         return pd.DataFrame([entry.model_dump() for entry in self.plan or ()])
+
+
+class AnyFrontier(Model):
+    """What a search for a frontier found; JSON and back without loss.
+
+    Attributes
+    ----------
+    status
+        `complete`: the error is proven; `partial`: a limit stopped the search; `infeasible`: no plan at all.
+    error, certified_error
+        ε that was asked for, and the one that our own check derives without trusting a solver; None if it
+        derives none.
+    points
+        From the best in one aim to the best in the other.
+    slow, dear
+        Fields of a point: what rises along the points, and what falls.
+    called, titles
+        What the points are, and the titles of the table that a notebook shows.
+    """
+
+    slow: ClassVar[str]
+    dear: ClassVar[str]
+    called: ClassVar[str] = "points"
+    titles: ClassVar[tuple[str, ...]]
+
+    instance: str
+    kind: str
+    instance_sha256: str
+    status: Literal["complete", "partial", "infeasible"]
+    limit: Limit = "none"
+    error: Annotated[float, Field(ge=0, lt=1)]
+    certified_error: float | None = None
+    points: Many[Any] = ()
+    runtime_s: Annotated[float, Field(ge=0)] = 0.0
+    options: SolveOptions = SolveOptions()
+    versions: ManyNamed[str, str] = {}
+    diagnosis: Diagnosis | None = None
+
+    def to_json(self) -> str:
+        """Return the frontier as one line of JSON."""
+        return self.model_dump_json()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        proven = percent(self.certified_error)
+        lines = [f"frontier of {len(self.points)} {self.called}, {self.status}; certified error {proven}"]
+        return card(self.instance, lines, self.titles, [self._card_row(point) for point in self.points])
+
+    @staticmethod
+    @abstractmethod
+    def _card_row(point: Any) -> tuple[str, ...]:
+        """Return the cells of a point below `titles`."""
+
+    @abstractmethod
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each point."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ...formulations.common.tolerance import TOLERANCE
+from ...formulations.common.objective import TOLERANCE
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, Placement, entry_of
 from ...instances.consolidation.job import Group, PlacementJob

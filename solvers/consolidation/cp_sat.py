@@ -1,4 +1,8 @@
-"""Consolidation on CP-SAT: integer tasks on servers, with literals for servers, racks and jobs in use."""
+"""Consolidation on CP-SAT: integer tasks on servers, with literals for servers, racks and jobs in use.
+
+It is a method of its own. It also is the compact model with named servers in which other methods go on from
+the first objective that classes of servers do not settle.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,16 @@ from typing import Any
 
 from ...formulations.common.clock import check_time, refuse_beyond
 from ...formulations.consolidation.classes import exact, worth_of
-from ...formulations.consolidation.device_milp import DeviceRows
-from ...formulations.consolidation.device_placement import with_devices
 from ...formulations.consolidation.fewest_servers import tasks_that_fit
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.milp import model_terms, places_now
-from ...formulations.consolidation.plan import entry_of
+from ...formulations.consolidation.milp import DeviceRows, model_terms, places_now
+from ...formulations.consolidation.plan import JobPlacement, entry_of, with_devices
+from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.job import PlacementJob
 from ..backends import cp_sat
+from ..common.base import Clock, Outcome
+from ..common.result import SolveOptions
+from .progress import SETTINGS
 
 
 class ConsolidationCpSat(cp_sat.CpSat[ConsolidationFormulation]):
@@ -243,3 +249,36 @@ class _Model:
         placed += [(z, int(entries[job].placed)) for job, z in self.z.items()]
         held = [] if self.rows is None else self.rows.encode(self.f.jobs, plan)
         return [*placed, *((variable, int(count)) for variable, count in held)]
+
+
+def solve(
+    formulation: ConsolidationFormulation,
+    plan: Sequence[JobPlacement] | None,
+    settled: Sequence[float],
+    options: SolveOptions,
+    clock: Clock,
+) -> Outcome:
+    """Settle the objectives after the first ones, whose values are kept, from a plan that has these values.
+
+    Raises
+    ------
+    TooLargeError
+        If there are too many jobs and servers.
+    """
+    groups, servers = _groups(formulation), len(formulation.servers)
+    if too_many(formulation):
+        raise TooLargeError(f"{groups:,} groups of tasks on {servers:,} servers are too many to be named")
+    start = None if plan is None else tuple(entry.model_dump() for entry in plan)
+    options = options.model_copy(update={"warm_start": start})
+    return cp_sat.solve_in_order(
+        formulation, ConsolidationCpSat().model(formulation), options, clock, settled
+    )
+
+
+def too_many(formulation: ConsolidationFormulation) -> bool:
+    """Return whether the compact model, with a variable for each group on each server, is too large."""
+    return _groups(formulation) * len(formulation.servers) > SETTINGS.most_named_cells
+
+
+def _groups(formulation: ConsolidationFormulation) -> int:
+    return sum(len(job.task_groups) for job in formulation.instance.jobs)

@@ -1,11 +1,14 @@
-"""`exact` for consolidation: column generation over classes; named servers only where an objective asks.
+"""Exact consolidation: column generation over classes; certificates, and diagnosis of infeasibility.
 
 Objectives are settled one after the other, lexicographically, each as a limit for the later ones (Haimes et
-al. 1971). As far as they depend on classes alone, the linear relaxation of the pattern formulation bounds the
-goal, and integers over the columns found so far reach that bound nearly always. The plan is disaggregated to
-named servers. Racks, migrations and traffic name servers. From the first of them on, the compact model goes
-on from that plan, with what is settled kept. At the end every objective that has prices gets them, for the
-check to derive its bound again.
+al. 1971). As far as they depend on classes alone, the linear relaxation of the pattern formulation bounds
+the goal, and integers over the columns found so far reach that bound nearly always. The plan is
+disaggregated to named servers. Racks, migrations and traffic name servers. From the first of them on, the
+compact model goes on from that plan, with what is settled kept.
+
+At the end every objective that has dual prices gets them, for the check to derive its bound again. Plans of
+methods that have no prices are certified in the same way. Where not all jobs that must be placed go
+together, the diagnosis is the largest part of them that does.
 """
 
 from __future__ import annotations
@@ -15,27 +18,96 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
+from ...formulations.common.objective import Diagnosis
 from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.errors import TooLargeError
 from ..backends.base import BackendError
 from ..common.base import Clock, Outcome, Solver
-from ..common.options import SolveOptions
-from ..common.result import Limit
-from . import named_servers
+from ..common.result import Limit, SolveOptions
+from . import cp_sat
 from .brute_force import ConsolidationBruteForce, few_placements
-from .certify import certified_goals
 from .heuristics.list_heuristics import BestFit
-from .keep_in_place import stay_put
 from .pattern_search import PatternSearch
 from .patterns.column_generation import Integers, Program, Relaxed, certified
+from .patterns.disaggregation import Disaggregation, add_plan_columns
 from .patterns.master import RestrictedMaster
-from .patterns.plan_of_columns import Disaggregation, add_plan_columns
-from .progress import CLOSE, SETTINGS, Progress, is_reached, kept_level
+from .presolve import stay_put
+from .progress import CLOSE, SETTINGS, Progress, is_reached, kept_level, reached_level
 from .traffic import TrafficSearch
 from .waste_budget import covering
+
+
+def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
+    """Add prices for each objective of the outcome's plan, or such as prove that there is none.
+
+    Raises
+    ------
+    TooLargeError
+        If servers and jobs are too diverse for classes, or there is no time for them.
+    """
+    patience = clock.at_most(SETTINGS.certificate_patience_s)
+    with patience.enforced():
+        goals = _goals(formulation, outcome, patience)
+    if goals:
+        outcome.certificate = {"goals": goals}
+        if outcome.plan is not None and outcome.prices is None:
+            outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
+
+
+def _goals(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> list[dict[str, Any]]:
+    """Return prices for the goals of an outcome; none if there is nothing to be certified."""
+    options, master = SolveOptions(), RestrictedMaster(formulation.classes)
+    if outcome.infeasible:
+        return infeasibility(master, options, clock)
+    if outcome.plan is None or formulation.violations(outcome.plan):
+        return []
+    values = formulation.evaluate(outcome.plan)
+    # With the plan's own columns the relaxation is feasible at the plan's levels.
+    add_plan_columns(formulation, master, outcome.plan)
+    return certified_goals(formulation, master, values, options, clock)
+
+
+def certified_goals(
+    formulation: ConsolidationFormulation,
+    master: RestrictedMaster,
+    values: Sequence[float],
+    options: SolveOptions,
+    clock: Clock,
+    known: Sequence[dict[str, Any]] = (),
+) -> list[dict[str, Any]]:
+    """Return prices for every objective that has any, with what a plan reaches in the earlier ones kept.
+
+    Parameters
+    ----------
+    known
+        Prices that there are already.
+    """
+    goals = {goal["objective"]: goal for goal in known}
+    program = Program(master, options, clock)
+    program.levels[MUST_PLACE] = Fraction(0)
+    for objective, value in zip(formulation.objectives, values, strict=True):
+        if objective.name not in PRICED:
+            continue
+        if objective.name not in goals and not clock.expired:
+            relaxed = program.relax(objective.name)
+            if relaxed.prices is not None:
+                goals[objective.name] = certified(master, objective.name, relaxed.prices)
+        program.levels[objective.name] = reached_level(master.classes, objective.name, value)
+    return list(goals.values())
+
+
+def infeasibility(master: RestrictedMaster, options: SolveOptions, clock: Clock) -> list[dict[str, Any]]:
+    """Return prices that prove that not all jobs that must be placed can be; nothing if there are none."""
+    relaxed = Program(master, options, clock).relax(MUST_PLACE)
+    if relaxed.prices is None:
+        return []
+    return [certified(master, MUST_PLACE, relaxed.prices)]
+
 
 log = logging.getLogger("clusterplan")
 
@@ -135,7 +207,7 @@ class _Run:
 
     def _pattern_search(self) -> PatternSearch:
         assert self.master is not None
-        many = named_servers.too_many(self.formulation)
+        many = cp_sat.too_many(self.formulation)
         share = SETTINGS.share_of_search if many else SETTINGS.share_of_time_left
         clock = self.clock.share(share)
         return PatternSearch(self.formulation, self.master, self.options, clock, self.progress)
@@ -326,7 +398,7 @@ class _Run:
         name = formulation.objectives[len(settled)].name
         try:
             with self.clock.enforced():
-                found = named_servers.solve(formulation, progress.plan, settled, self.options, self.clock)
+                found = cp_sat.solve(formulation, progress.plan, settled, self.options, self.clock)
         except (TooLargeError, BackendError) as error:
             progress.notes.append(f"{name} and what follows are not proven: {error}")
             return
@@ -357,3 +429,33 @@ class _Run:
             progress.goals = certified_goals(
                 self.formulation, self.master, progress.values, self.options, self.clock, progress.goals
             )
+
+
+MOST_NAMED = 8
+"""Jobs that are named; the others are counted."""
+
+
+def diagnose(
+    formulation: ConsolidationFormulation, known: Diagnosis | None, clock: Clock
+) -> Diagnosis | None:
+    """Return what counting has found, or how many of the jobs go together, and which are then left out."""
+    if known is not None:
+        return known
+    instance = formulation.instance
+    must = [job for job in instance.jobs if job.must_place]
+    jobs = tuple(job.model_copy(update={"must_place": False, "value": 1.0}) for job in must)
+    relaxed = ConsolidationFormulation(instance.model_copy(update={"jobs": jobs, "objectives": ("value",)}))
+    plan = ConsolidationExact().solve(relaxed, SolveOptions(), clock).plan
+    if plan is None:
+        return None
+    out = [entry for entry in relaxed.finish(plan) if not entry.placed]
+    if not out:
+        return None
+    reasons = [
+        f"{len(must) - len(out)} of the {len(must)} jobs that must be placed were found to fit together"
+    ]
+    reasons += [f"with these, job {entry.job!r} {entry.reason}" for entry in out[:MOST_NAMED]]
+    more = f" and {len(out) - MOST_NAMED} more" if len(out) > MOST_NAMED else ""
+    names = ", ".join(repr(entry.job) for entry in out[:MOST_NAMED])
+    remedy = f"set must_place: false on {names}{more}, or free room for them"
+    return Diagnosis(reasons=tuple(reasons), remedies=(remedy,))

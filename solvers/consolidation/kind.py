@@ -2,7 +2,6 @@
 
 from ..common.kind import SolverKind
 from .brute_force import ConsolidationBruteForce
-from .certify import certify
 from .cp_sat import ConsolidationCpSat
 from .devices.exact import (
     BestFitOnDevices,
@@ -13,8 +12,7 @@ from .devices.exact import (
     diagnose_with,
     search_with,
 )
-from .diagnose import diagnose
-from .exact import ConsolidationExact
+from .exact import ConsolidationExact, certify, diagnose
 from .heuristics.list_heuristics import (
     BestFit,
     BestFitCosine,
@@ -25,8 +23,14 @@ from .heuristics.list_heuristics import (
     FirstFit,
     FirstFitBySum,
 )
-from .keep_in_place import stay_put
-from .presolve import AroundFixedJobs, WhereNothingMoves, certify_around, diagnose_around, search_around
+from .presolve import (
+    AroundFixedJobs,
+    WhereNothingMoves,
+    certify_around,
+    diagnose_around,
+    search_around,
+    stay_put,
+)
 
 CONSOLIDATION = SolverKind(
     exact=AroundFixedJobs(WhereNothingMoves(ExactOnDevices(ConsolidationExact()))),

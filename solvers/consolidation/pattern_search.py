@@ -15,14 +15,14 @@ from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock
-from ..common.options import SolveOptions
-from . import named_servers
+from ..common.result import SolveOptions
+from . import cp_sat
 from .heuristics.local_search import SearchSettings, improve
-from .keep_in_place import stay_put
 from .patterns.column_generation import Program, Relaxed, certified
+from .patterns.disaggregation import Disaggregation, add_plan_columns
+from .patterns.diving import plan_of_relaxation
 from .patterns.master import RestrictedMaster
-from .patterns.plan_of_columns import Disaggregation, add_plan_columns
-from .patterns.plan_of_relaxation import plan_of_relaxation
+from .presolve import stay_put
 from .progress import SETTINGS, Progress, reached_level
 from .waste_budget import covering
 
@@ -232,7 +232,7 @@ class PatternSearch:
         if progress.plan is None:
             return
         clock, settings = self.clock.share(SETTINGS.share_for_local_search), SearchSettings()
-        if not named_servers.too_many(self.formulation):
+        if not cp_sat.too_many(self.formulation):
             settings = SearchSettings(most_idle=SETTINGS.idle_sweeps)
         plan = improve(self.formulation, progress.plan, self.options, clock, self._reached, settings)
         progress.offer(plan)

@@ -13,7 +13,7 @@ from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...instances.common.errors import TooLargeError
 from ..backends.base import BackendError
 from ..common.base import Clock
-from ..common.options import SolveOptions
+from ..common.result import SolveOptions
 from .patterns.column_generation import Integers, Program, Relaxed
 from .patterns.master import DualPrices, RestrictedMaster
 

@@ -25,7 +25,7 @@ from ...instances.common.arrays import Ints
 from ..backends.base import within
 from ..backends.cp_sat import interleaved
 from ..common.base import Clock
-from ..common.options import SolveOptions
+from ..common.result import SolveOptions
 from .patterns.column_generation import Integers, Program
 from .patterns.master import RestrictedMaster
 from .progress import SETTINGS

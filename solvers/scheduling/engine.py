@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...formulations.common.clock import check_time
-from ...formulations.scheduling.constraints import interval_s, kept_s, restarts_s
+from ...formulations.scheduling.evaluation import interval_s, kept_s, restarts_s
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import ClusterplanError
 from ...instances.scheduling.instance import SchedulingInstance

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...formulations.common.tolerance import TOLERANCE, loosened, within
+from ...formulations.common.objective import TOLERANCE, loosened, within
 from ...instances.common.errors import OptionError, shown, some
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock
 from ..common.conclude import library_versions
-from ..common.options import SolveOptions
-from ..common.result import Limit, Result
+from ..common.result import Limit, Result, SolveOptions
 from ..registry import find_solver
 from ..run import solve_with
 from .frontier_result import SchedulingFrontier, SizeBound, SizePoint, error_of

@@ -4,12 +4,11 @@ from typing import Any
 
 from ..common.base import Solver
 from ..common.kind import SolverKind
-from .brute_force import SchedulingBruteForce
-from .exact import SchedulingExact, certify, diagnose
-from .methods import POLICIES, optimus_exact
+from .exact import SchedulingBruteForce, SchedulingExact, certify, diagnose
 from .policies.dl2_solver import LearnedPolicy
 from .policies.optimus import allocation_by
-from .search.price import Price
+from .policy_solvers import POLICIES, optimus_exact
+from .search.local_search import Price
 
 
 def scheduling(exact: Solver[Any], kind: str) -> SolverKind:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..common.base import MethodOption
-from .methods import PolicySolver
 from .policy import Policy
+from .policy_solvers import PolicySolver
 
 
 def policy_solver(

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from ...formulations.common.clock import check_time, time_left_s
-from ...formulations.scheduling.constraints import tasks_in
+from ...formulations.scheduling.evaluation import tasks_in
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import solve_document
-from ..common.options import SolveOptions
+from ..common.result import SolveOptions
 from .kernels import best_fit, most_tasks
 from .seen import Seen
 

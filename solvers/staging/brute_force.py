@@ -13,7 +13,7 @@ from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.graph_formulation import GraphFormulation
 from ...formulations.staging.graph_order import Classes
 from ...formulations.staging.milp import Columns
-from ...formulations.staging.plan import Stage, stage_of
+from ...formulations.staging.stages import Stage, stage_of
 from ...instances.common.errors import TooLargeError
 from ..common.brute_force import BruteForce, Enumeration, refuse_many
 

@@ -30,8 +30,7 @@ from ...formulations.common.compiled import compiled
 from ...instances.common.arrays import Floats, Ints
 from ..backends.highs import branch_and_bound, linear_program
 from ..common.base import Clock
-from ..common.options import SolveOptions
-from ..common.result import Limit
+from ..common.result import Limit, SolveOptions
 from .intervals import Interval, Segments
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...formulations.common.clock import check_time, refuse_beyond
-from ...formulations.common.milp_model import whole_row
-from ...formulations.common.tolerance import TOLERANCE
+from ...formulations.common.formulation import whole_row
+from ...formulations.common.objective import TOLERANCE
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.milp import Columns
-from ...formulations.staging.plan import Stage
+from ...formulations.staging.stages import Stage
 from ..backends import cp_sat
 
 

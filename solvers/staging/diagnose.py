@@ -10,12 +10,11 @@ from typing import Any
 from ...formulations.common.objective import Diagnosis
 from ...formulations.staging.formulation import StagingFormulation, named
 from ...formulations.staging.graph_formulation import formulation_of
-from ...formulations.staging.plan import Stage
-from ...formulations.staging.stage_times import layer_parts, parts_time_s
+from ...formulations.staging.stages import Stage, layer_parts, parts_time_s
 from ...instances.common.errors import TooLargeError
 from ...instances.staging.instance import Layer, StageType, StagingInstance
 from ..common.base import Clock
-from ..common.options import SolveOptions
+from ..common.result import SolveOptions
 from .graph_exact import ExactOnGraphs
 
 GAP = 1e-4

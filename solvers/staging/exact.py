@@ -18,12 +18,12 @@ from ...formulations.common.compiled import is_ready
 from ...formulations.staging.certificate import CUTOFF_MARGIN, LARGEST, CertifiedInterval, named_prices
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.graph_formulation import formulation_of
-from ...formulations.staging.plan import Stage
+from ...formulations.staging.stages import Stage
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, MethodOption, Outcome, Solver
-from ..common.options import SolveOptions
-from .heterps.greedy import Greedy, SingleType
+from ..common.result import SolveOptions
 from .heterps.provisioning import WAYS
+from .heterps.type_search import Greedy, SingleType
 from .intervals import Cheapest, Fastest, Interval, candidate_of, plan_of
 from .kernels import fewest_units
 from .search import Search, SearchResult

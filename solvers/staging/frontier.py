@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.graph_formulation import formulation_of
-from ...formulations.staging.plan import Corner, Stage
+from ...formulations.staging.stages import Corner, Stage
 from ...instances.common.errors import OutOfTimeError
 from ...instances.staging.instance import StagingInstance
 from ..common.base import Clock
 from ..common.conclude import diagnose_with, library_versions, time_to_check
-from ..common.options import SolveOptions
+from ..common.result import SolveOptions
 from .diagnose import diagnose
 from .exact import intervals_of
 from .frontier_result import Frontier, FrontierPoint

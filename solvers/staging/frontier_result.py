@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from ...formulations.staging.certificate import MOST_INTERVALS
-from ...formulations.staging.plan import Stage
+from ...formulations.staging.stages import Stage
 from ...instances.common.base import figure
 from ...instances.common.fields import Many, Model, in_slices
-from ..common.frontier import AnyFrontier
+from ..common.result import AnyFrontier
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,25 +1,317 @@
-"""`exact` on graphs: by units used where devices alone decide, else by the search over stage times.
+"""Exact methods for graphs of layers: dynamic programming over limited devices, or search over stage times.
 
-Methods for graphs under the names that they have for chains.
+Where devices alone decide, the fastest plan is found by dynamic programming over (ideal, units used of each
+type): V(I, u) is the least time of the slowest stage over plans of the ideal I that use u units (Tarnawski
+et al. 2020). Ideals are expanded by rising size, and stages that are not faster than the best known plan
+are never looked at. An ideal is left out where the work that is left does not fit the devices that are
+left. Bounds rise until a plan meets them.
+
+Methods for graphs have the names of those for chains.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
-from ...formulations.common.compiled import is_ready
+import numpy as np
+
+from ...formulations.common.compiled import compiled, is_ready
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.graph_formulation import GraphFormulation
-from ...formulations.staging.graph_stages import stages_from
-from ...formulations.staging.plan import Stage
+from ...formulations.staging.graph_order import MOST_IDEALS
+from ...formulations.staging.graph_stages import Problem, Rows, problem_of, rows_for, stages_from
+from ...formulations.staging.stages import Stage
+from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 from ..common.base import Clock, Delegating, Outcome
-from ..common.options import SolveOptions
-from ..common.result import Limit
-from .exact import StagingExact, keep_better, what_if, with_first_plan
-from .graph_devices import DeviceSearch, one_order_only, states_of
-from .graph_first_plan import first_plan
+from ..common.result import Limit, SolveOptions
+from .exact import StagingExact, certificate, keep_better, what_if, with_first_plan
+from .graph_heuristic import first_plan
+
+LONGEST_S = 1e200
+"""Stands for an infinite cutoff, which no units left would make anything of."""
+ROUNDING = 1 + 1e-9
+"""Work that is left counts as fitting up to this."""
+
+
+class Devices(NamedTuple):
+    """Units used of each type as one number, and what is left.
+
+    Attributes
+    ----------
+    stride
+        State = Σ_t used_t · stride_t, shape (T,).
+    left
+        Units of each type that are left in each state, shape (T, U).
+    capacity
+        Σ_t y_t · (units left), for each way y to weigh the types, shape (Y, U).
+    work
+        Weighted work outside each ideal, shape (Y, I).
+    room, memory
+        Memory of the units left in each state, shape (U,), and of the blocks outside each ideal, shape (I,).
+    """
+
+    stride: Ints
+    left: Ints
+    capacity: Floats
+    work: Floats
+    room: Floats
+    memory: Floats
+
+
+class Values(NamedTuple):
+    """V and how it was reached, shape (I, U): ideal before, type and units of the last stage."""
+
+    time: Floats
+    before: Ints
+    type: Ints
+    units: Ints
+
+
+@dataclass(frozen=True)
+class FastestPath:
+    """A path of ideals: (smaller ideal, larger ideal, type, units) of each stage, and the slowest's time."""
+
+    time_s: float
+    stages: tuple[tuple[int, int, int, int], ...]
+
+
+def states_of(limits: list[int]) -> int:
+    """Return how many ways there are to use units within limits."""
+    return math.prod(limit + 1 for limit in limits)
+
+
+def devices_of(problem: Problem, limits: list[int]) -> Devices:
+    """Return the states of a problem."""
+    strides = [states_of(limits[:t]) for t in range(len(limits))]
+    states = np.arange(states_of(limits))
+    left = np.array([limit - states // s % (limit + 1) for s, limit in zip(strides, limits, strict=True)])
+    words = problem.bits.view(np.uint8).reshape(len(problem.bits), -1)
+    inside = np.unpackbits(words, axis=1, bitorder="little")[:, : len(problem.memory)].astype(bool)
+    work = problem.parts[:, :, 0] + problem.parts[:, :, 1]
+    weights = [y for y in (_weights(work, t) for t in range(len(limits))) if np.isfinite(y).all()]
+    with np.errstate(invalid="ignore"):
+        # A type without weight beside one that cannot run a block is 0·∞, which fmin passes over; no stage
+        # has a block that no type can run.
+        least = np.array([np.fmin.reduce(work * y, axis=1) for y in weights]).reshape(len(weights), len(work))
+        least[~np.isfinite(least)] = 0.0
+        room = np.where(left > 0, left * problem.room[:, None], 0.0)
+    return Devices(
+        np.array(strides),
+        left,
+        np.array([y @ left for y in weights]).reshape(len(weights), len(states)),
+        np.ascontiguousarray(least @ ~inside.T),
+        room.sum(axis=0),
+        ~inside @ problem.memory,
+    )
+
+
+def _weights(work: Floats, own: int) -> Floats:
+    """Return how much work a unit of each type does at most, measured by one of the types."""
+    found = np.full(work.shape[1], np.inf)
+    for t in range(work.shape[1]):
+        both = np.isfinite(work[:, own]) & np.isfinite(work[:, t]) & (work[:, t] > 0)
+        if both.any():
+            found[t] = (work[both, own] / work[both, t]).min()
+    return found
+
+
+@compiled
+def _extend(
+    values: Values,
+    stride: Ints,
+    left: Ints,
+    most_units: Floats,
+    source: int,
+    count: int,
+    rows: Rows,
+    cutoff: float,
+) -> float:
+    """Extend the plans of an ideal by stages; return the time of the best whole plan, or `cutoff`."""
+    ideals, states = values.time.shape
+    for row in range(count):
+        last, t = rows.last[row], rows.type[row]
+        before = np.inf
+        for units in range(1, int(most_units[t]) + 1):
+            time = max(
+                rows.parts[row, 0] + rows.parts[row, 1] / units,
+                rows.parts[row, 2] + rows.parts[row, 3] / units,
+            )
+            # Further units that do not speed a stage up are of no use.
+            if time >= before:
+                break
+            before = time
+            if time >= cutoff:
+                continue
+            for state in range(states):
+                if left[t, state] < units:
+                    continue
+                after = state + units * stride[t]
+                slowest = max(values.time[source, state], time)
+                if slowest < values.time[last, after] and slowest < cutoff:
+                    values.time[last, after] = slowest
+                    values.before[last, after] = source
+                    values.type[last, after] = t
+                    values.units[last, after] = units
+                    if last == ideals - 1:
+                        cutoff = slowest
+    return cutoff
+
+
+def fastest_path(
+    problem: Problem, devices: Devices, cutoff: float, clock: Clock
+) -> tuple[FastestPath | None, bool]:
+    """Return the fastest plan that is faster than the cutoff, and whether all were looked at in time."""
+    ideals, states = len(problem.bits), len(devices.room)
+    values = Values(
+        np.full((ideals, states), np.inf),
+        np.full((ideals, states), -1, dtype=np.int32),
+        np.zeros((ideals, states), dtype=np.int16),
+        np.zeros((ideals, states), dtype=np.int32),
+    )
+    values.time[0, 0] = 0.0
+    rows, best = rows_for(problem), cutoff
+    for source in range(ideals - 1):
+        if clock.expired:
+            return _path(values, devices) if best < cutoff else None, False
+        time = values.time[source]
+        if not (time < best).any():
+            continue
+        fits = devices.memory[source] <= devices.room * ROUNDING
+        for capacity, work in zip(devices.capacity, devices.work[:, source], strict=True):
+            fits &= work <= min(best, LONGEST_S) * capacity * ROUNDING
+        time[~fits | (time >= best)] = np.inf
+        if np.isfinite(time).any():
+            count = stages_from(problem, source, best, rows)
+            best = _extend(
+                values, devices.stride, devices.left, problem.most_units, source, count, rows, best
+            )
+    return _path(values, devices) if best < cutoff else None, True
+
+
+def _path(values: Values, devices: Devices) -> FastestPath:
+    ideal = len(values.time) - 1
+    state = int(values.time[ideal].argmin())
+    time, stages = float(values.time[ideal, state]), []
+    while ideal:
+        before, t = int(values.before[ideal, state]), int(values.type[ideal, state])
+        units = int(values.units[ideal, state])
+        stages.append((before, ideal, t, units))
+        ideal, state = before, state - units * int(devices.stride[t])
+    return FastestPath(time, tuple(stages[::-1]))
+
+
+FIRST_STEP = 0.01
+"""The first cutoff is this much above the lower bound, relatively; each further one twice as much."""
+
+
+@dataclass
+class DeviceSearch:
+    """Raises a lower bound on the stage time until a plan meets it.
+
+    A cutoff a little above the bound leaves few stages, so that passes that find no plan are cheap, and the
+    first one that finds a plan has not much more to look at than the proof needs.
+    """
+
+    formulation: GraphFormulation
+    options: SolveOptions
+    clock: Clock
+    best: FastestPath | None = None
+    plan: tuple[Stage, ...] | None = None
+    bound_s: float = 0.0
+    limit: Limit = "none"
+    trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
+
+    def run(self) -> Outcome:
+        """Search until the gap is closed or the time is up."""
+        formulation = self.formulation
+        self.bound_s = max(formulation.fastest_s, formulation.shared_work_s)
+        latest = math.nextafter(min(formulation.latest_s, formulation.slowest_sum_s), math.inf)
+        try:
+            with self.clock.enforced():
+                one = formulation.of_one_order()
+                self._pass(one, self._prepared(one), latest)
+                if formulation.ideals.complete:
+                    self._close(latest)
+        except (KeyboardInterrupt, OutOfTimeError) as stop:
+            self.limit = "time" if isinstance(stop, OutOfTimeError) else "interrupt"
+        return self._outcome(latest)
+
+    def _close(self, latest: float) -> None:
+        """Prove the bound, or find better plans."""
+        step = FIRST_STEP
+        least = self.bound_s if self.bound_s > 0 else latest / 1e6
+        prepared = self._prepared(self.formulation)
+        while not self._closed(latest):
+            known = latest if self.best is None else self.best.time_s
+            cutoff = min(known, max(self.bound_s, least) * (1 + step))
+            # Near the best plan the proof of all the rest is hardly dearer.
+            cutoff = known if cutoff * (1 + step) > known else cutoff
+            before = self.best
+            self._pass(self.formulation, prepared, cutoff)
+            self.bound_s = cutoff if self.best is before else self.best.time_s  # type: ignore[union-attr]
+            self.trace.append(
+                (self.clock.elapsed_s, self._value(), self.formulation.of_stage_time(self.bound_s))
+            )
+            step *= 2
+
+    def _closed(self, latest: float) -> bool:
+        if self.best is None:
+            return self.bound_s >= latest
+        return self.bound_s >= self.best.time_s * (1 - self.options.gap)
+
+    @staticmethod
+    def _prepared(formulation: GraphFormulation) -> tuple[Problem, Devices]:
+        problem = problem_of(formulation.instance, formulation.blocks, formulation.ideals)
+        limits = [one.limit for one in formulation.instance.types if one.limit is not None]
+        return problem, devices_of(problem, limits)
+
+    def _pass(self, formulation: GraphFormulation, prepared: tuple[Problem, Devices], cutoff: float) -> None:
+        """Keep the fastest plan on some ideals if it is faster than the cutoff."""
+        found, complete = fastest_path(*prepared, cutoff, self.clock)
+        self._keep(formulation, found)
+        if not complete:
+            raise OutOfTimeError("the pass ended early")
+
+    def _keep(self, formulation: GraphFormulation, found: FastestPath | None) -> None:
+        if found is None or (self.best is not None and found.time_s >= self.best.time_s):
+            return
+        self.best = found
+        self.plan = tuple(formulation.stage(first, last - 1, t, k) for first, last, t, k in found.stages)
+        self.trace.append((self.clock.elapsed_s, self._value(), None))
+
+    def _value(self) -> float | None:
+        return None if self.best is None else self.formulation.of_stage_time(self.best.time_s)
+
+    def _outcome(self, latest: float) -> Outcome:
+        formulation = self.formulation
+        outcome = Outcome(self.plan, limit=self.limit, trace=self.trace)
+        if self.plan is None and self.limit == "none" and formulation.ideals.complete:
+            outcome.infeasible = self.bound_s >= latest
+        bound = None if outcome.infeasible or self.bound_s <= 0 else formulation.of_stage_time(self.bound_s)
+        outcome.bounds = (bound,)
+        if bound is not None or outcome.infeasible:
+            outcome.certificate = certificate(formulation, [], bound, latest)
+        if not formulation.ideals.complete:
+            # The bound is the elementary one, which needs no certificate.
+            outcome.certificate = None
+            outcome.message = one_order_only(formulation)
+        return outcome
+
+
+def one_order_only(formulation: GraphFormulation) -> str:
+    """Say that not all plans were looked at."""
+    ideals = formulation.ideals
+    many = f"{len(ideals):,} ideals, too many stages" if ideals.complete else f"over {MOST_IDEALS:,} ideals"
+    return (
+        f"the graph has {many}, so that only one order of its layers was looked at; the bound holds for all "
+        "plans"
+    )
+
 
 MOST_STATES = 30_000_000
 """Ideals times states of a dynamic program, each some 20 bytes."""

@@ -26,9 +26,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...formulations.common.tolerance import loosened
+from ...formulations.common.objective import loosened
 from ...formulations.staging.formulation import StagingFormulation
-from ...formulations.staging.plan import Stage
+from ...formulations.staging.stages import Stage
 from ...instances.common.arrays import Floats, Ints
 from .kernels import SegmentGraph, SegmentTimes, cost_from
 

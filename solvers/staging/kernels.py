@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
 from ...formulations.common.compiled import compiled
-from ...formulations.staging.stage_times import MOST_UNITS, StageTable
+from ...formulations.staging.stages import MOST_UNITS, StageTable
 from ...instances.common.arrays import Floats, Ints
 
 NEAR_INTEGER = 1e-9

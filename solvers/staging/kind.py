@@ -6,10 +6,9 @@ from .cp_sat import StagingCpSat
 from .diagnose import diagnose
 from .exact import certify
 from .graph_exact import ExactOnGraphs, OnChains
-from .heterps.greedy import Greedy, SingleType
 from .heterps.provisioning import WAYS
 from .heterps.reinforce import Reinforce
-from .heterps.type_search import Bayesian, Genetic
+from .heterps.type_search import Bayesian, Genetic, Greedy, SingleType
 
 STAGING = SolverKind(
     exact=ExactOnGraphs(),

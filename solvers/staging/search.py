@@ -28,8 +28,7 @@ from ...instances.common.errors import OutOfTimeError
 from ..backends.base import BackendError
 from ..backends.highs import Envelope
 from ..common.base import Clock
-from ..common.options import SolveOptions
-from ..common.result import Limit
+from ..common.result import Limit, SolveOptions
 from ..common.search_control import tell
 from .core import SETTINGS as CORE_SETTINGS
 from .core import Core, core_of, narrowed, solve_core

@@ -19,7 +19,7 @@ from clusterplan.instances.common.errors import ClusterplanError
 from clusterplan.planner.api import solve
 from clusterplan.planner.cli import main as cli
 from clusterplan.planner.verification import verify
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 from .checks import Finding
 from .damage import damaged

@@ -13,8 +13,7 @@ from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.errors import ClusterplanError, OptionError, UnavailableError
 from clusterplan.planner.api import solve
 from clusterplan.planner.verification import verify
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.common.result import Result, SolveOptions
 
 from .checks import Finding, findings
 from .kinds import BUDGETS, EVERYWHERE, KINDS

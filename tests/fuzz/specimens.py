@@ -32,7 +32,7 @@ from clusterplan.planner.api import solve
 from clusterplan.planner.batch.solve_many import Journal, read_journal
 from clusterplan.planner.pareto import pareto
 from clusterplan.planner.stored_results import read_results, verify_stored
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 from .kinds import KINDS
 

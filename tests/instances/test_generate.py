@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import clusterplan
-from clusterplan.formulations.staging.stage_times import layer_parts, stage_time_s, transfer_s
+from clusterplan.formulations.staging.stages import layer_parts, stage_time_s, transfer_s
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.hardware import HardwareCatalogue

@@ -24,7 +24,7 @@ from clusterplan.planner.batch.solve_many import BatchOptions
 from clusterplan.planner.batch.task import Task, execute, read
 from clusterplan.planner.batch.worker_process import Answer
 from clusterplan.planner.cli import main as cli
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 SECRET = "hunter2"  # noqa: S105 - of nobody
 POINTS = "workers,ps,steps_per_s\n" + "".join(

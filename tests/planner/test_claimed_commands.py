@@ -22,7 +22,7 @@ from clusterplan.planner.cli.solving import summary
 from clusterplan.planner.stored_results import sealed
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.conclude import conclude
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 Command = Callable[..., tuple[int, str, str]]
 

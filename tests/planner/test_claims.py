@@ -21,7 +21,7 @@ from clusterplan.planner.stored_results import parse_result, verify_stored
 from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.conclude import conclude
-from clusterplan.solvers.common.options import SolveOptions, parse_options
+from clusterplan.solvers.common.result import SolveOptions, parse_options
 from clusterplan.solvers.registry import solvers_for
 
 TIRESIAS = "example:tiresias-testbed"

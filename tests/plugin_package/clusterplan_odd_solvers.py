@@ -18,7 +18,7 @@ from clusterplan.formulations.common.formulation import Formulation
 from clusterplan.instances.common.arrays import Floats, Ints
 from clusterplan.solvers.allocation.heuristics import MarginalGain
 from clusterplan.solvers.common.base import Clock, MethodOption, Outcome, Solver
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.scheduling.own_policy import policy_solver
 from clusterplan.solvers.scheduling.policy import ByKey
 from clusterplan.solvers.scheduling.seen import Knowledge

@@ -11,8 +11,7 @@ from random_instances import OF_CLUSTERS, RANDOM
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.common.result import Result, SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.run import solve_with
 

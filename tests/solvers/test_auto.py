@@ -10,9 +10,9 @@ from sample_documents import STAGING
 import clusterplan
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.errors import OptionError
-from clusterplan.solvers.auto import Auto
 from clusterplan.solvers.common.base import Clock, Outcome, Solver
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.registry import Auto
 
 INSTANCE = clusterplan.parse_instance(STAGING)
 FORMULATION = formulate(INSTANCE)

@@ -12,7 +12,7 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.planner.verification import verify
-from clusterplan.solvers.common.options import SolveOptions, parse_options
+from clusterplan.solvers.common.result import SolveOptions, parse_options
 from clusterplan.solvers.registry import solvers_for
 
 HARD: dict[str, Instance] = {

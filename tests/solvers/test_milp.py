@@ -13,7 +13,7 @@ from clusterplan.formulations.registry import formulate
 from clusterplan.solvers.backends.base import Answer, Request
 from clusterplan.solvers.backends.highs import Highs
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.milp import SETTINGS, Milp, _scale, _unseen
 
 

@@ -14,8 +14,7 @@ import clusterplan
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.solvers.common.base import Outcome, Solver
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import SolveError
+from clusterplan.solvers.common.result import SolveError, SolveOptions
 from clusterplan.solvers.run import find_plan, solve_with
 
 INSTANCE = generate_staging(3, 2, "tight", seed=1)

@@ -21,8 +21,7 @@ from clusterplan.planner.cli.main import app
 from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.conclude import conclude
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.common.result import Result, SolveOptions
 
 
 def placement(jobs: list[dict[str, Any]], servers: int, objectives: list[str], free: float = 4) -> Instance:

@@ -36,18 +36,18 @@ from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.planner.exit_codes import LIMIT_NO_PLAN, code_of_frontier
 from clusterplan.planner.stored_results import verify_frontier
 from clusterplan.planner.verification import verify
-from clusterplan.solvers.allocation.cp_sat import AllocationCpSat
+from clusterplan.solvers.allocation.exact import AllocationCpSat
 from clusterplan.solvers.allocation.heuristics import choose_by_gain
 from clusterplan.solvers.backends import BACKENDS
 from clusterplan.solvers.backends.base import Request
 from clusterplan.solvers.common import conclude as conclude_module
 from clusterplan.solvers.common.base import Outcome, Solver
 from clusterplan.solvers.common.conclude import conclude
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.cp_sat import ConsolidationCpSat
 from clusterplan.solvers.consolidation.patterns import master as consolidation_master
 from clusterplan.solvers.consolidation.patterns.column_generation import Program
-from clusterplan.solvers.consolidation.patterns.price_jobs import _PatternLister
+from clusterplan.solvers.consolidation.patterns.pricing import _PatternLister
 from clusterplan.solvers.run import diagnose, solve_with
 from clusterplan.solvers.staging.cp_sat import StagingCpSat
 from clusterplan.solvers.staging.heterps.type_search import NEVER, TypeSearch

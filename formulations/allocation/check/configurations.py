@@ -18,7 +18,7 @@ from ....instances.allocation.instance import AllocationInstance
 from ....instances.allocation.job_table import MODELS, TABLE, JobTable
 from ....instances.common.arrays import Floats, Ints
 from ...common.clock import check_time
-from ...common.tolerance import loosened
+from ...common.objective import loosened
 from ..configurations import BUDGET, Configurations
 
 MOST_DERIVED = 100_000

@@ -22,8 +22,7 @@ from ....instances.consolidation.devices import WHOLE, Ask, Device
 from ....instances.consolidation.instance import ConsolidationInstance, Server
 from ....instances.consolidation.job import Group, PlacementJob, allows
 from ...common.clock import check_time
-from ...common.objective import Objective
-from ...common.tolerance import agree, loosened
+from ...common.objective import Objective, agree, loosened
 from ..certificate import PRICED_BY_SHAPE, DeviceCertificate, DevicePrices, PricedGoal, ShapePrices
 from ..classes import common_step, exact, worth_of
 

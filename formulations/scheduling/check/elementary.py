@@ -6,7 +6,7 @@ import numpy as np
 
 from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
-from ...common.tolerance import TOLERANCE
+from ...common.objective import TOLERANCE
 
 ROUNDING = 4e-15
 """What a moment may be wrong by in doubles, relatively."""

@@ -21,9 +21,9 @@ import numpy as np
 from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
 from ...common.clock import check_time
-from ...common.tolerance import TOLERANCE
+from ...common.objective import TOLERANCE
 from ..certificate import PriceGrid
-from ..constraints import runs_at_once
+from ..evaluation import runs_at_once
 from .elementary import ROUNDING
 from .one_job import UNIT, least_at_once, least_interrupted
 

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from ....instances.staging.instance import StagingInstance
-from ...common.tolerance import loosened
+from ...common.objective import loosened
 from ..certificate import CUTOFF_MARGIN, CertifiedInterval, limited_types, read_certificate
-from ..plan import Corner
+from ..stages import Corner
 from .graph_stages import derive_graph_segments, refuted
 from .interval_bounds import MOST_WORK, Interval, IntervalBounds, Limits, Segments, derive_segments
 

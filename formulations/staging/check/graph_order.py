@@ -16,7 +16,7 @@ from ....instances.common.arrays import Floats
 from ....instances.common.errors import TooLargeError
 from ....instances.staging.instance import Layer, StagingInstance
 from ...common.clock import check_time
-from ...common.tolerance import loosened
+from ...common.objective import loosened
 
 MOST_IDEALS = 200_000
 Bools = NDArray[np.bool_]

@@ -24,8 +24,8 @@ from ....instances.common.errors import TooLargeError
 from ....instances.staging.instance import StagingInstance
 from ...common.clock import check_time
 from ...common.compiled import compiled
-from ...common.tolerance import loosened
-from ..stage_times import MOST_UNITS
+from ...common.objective import loosened
+from ..stages import MOST_UNITS
 from .graph_order import Bools, Order, ideals_below
 from .interval_bounds import Segments
 

@@ -28,8 +28,8 @@ import numpy as np
 from ....instances.common.arrays import Floats, Ints, narrow
 from ....instances.staging.instance import Layer, StagingInstance
 from ...common.clock import check_time, time_is_up
-from ...common.tolerance import loosened
-from ..stage_times import MOST_UNITS, refuse_many_segments
+from ...common.objective import loosened
+from ..stages import MOST_UNITS, refuse_many_segments
 from .kernels import derive, forward, least, through
 from .path_enumeration import MOST_ARCS, Arcs, Network, none_below
 

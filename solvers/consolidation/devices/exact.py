@@ -18,21 +18,19 @@ from typing import Any
 
 from ....formulations.common.objective import Diagnosis
 from ....formulations.consolidation.certificate import PRICED_BY_SHAPE
-from ....formulations.consolidation.device_formulation import DeviceFormulation
-from ....formulations.consolidation.device_placement import kept_in_place, with_devices, without_devices
-from ....formulations.consolidation.formulation import ConsolidationFormulation
-from ....formulations.consolidation.plan import JobPlacement
+from ....formulations.consolidation.formulation import ConsolidationFormulation, DeviceFormulation
+from ....formulations.consolidation.plan import JobPlacement, kept_in_place, with_devices, without_devices
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...backends.base import BackendError
 from ...common.base import Clock, Delegating, Outcome, Solver
 from ...common.brute_force import Enumeration
-from ...common.options import SolveOptions
+from ...common.result import SolveOptions
 from ...common.search_control import keep, tell
-from .. import named_servers
-from .cluster import Cluster
-from .improve import Placing, Ruin, greedily_placed, repaired
+from .. import cp_sat
+from .classes import Cluster
 from .partial_placement import Board
-from .shape_prices import Relaxed, ShapeProgram
+from .ruin_and_recreate import Placing, Ruin, greedily_placed, repaired
+from .shape_relaxation import Relaxed, ShapeProgram
 
 log = logging.getLogger("clusterplan")
 
@@ -153,7 +151,7 @@ class Search:
         formulation, patience = self.formulation, self._patience()
         try:
             with patience.enforced():
-                found = named_servers.solve(formulation, self.plan, self._settled(), self.options, patience)
+                found = cp_sat.solve(formulation, self.plan, self._settled(), self.options, patience)
         except (BackendError, TooLargeError) as error:
             self.notes.append(f"without the model with named servers: {error}")
             return

@@ -16,7 +16,7 @@ from ....formulations.consolidation.plan import JobPlacement, entry_of
 from ....instances.common.hardware import Geometry
 from ....instances.consolidation.devices import WHOLE, Ask, Device, DeviceSlot, Held
 from ....instances.consolidation.job import ONLY_GROUP
-from .cluster import Cluster, TaskKind
+from .classes import Cluster, TaskKind
 
 FREE, TAKEN, SHARED, PARTED = range(4)
 MODES = {"free": FREE, "whole": TAKEN, "shared": SHARED, "parted": PARTED}

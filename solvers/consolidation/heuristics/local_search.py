@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....formulations.common.clock import Clock, check_time
-from ....formulations.common.tolerance import TIE
+from ....formulations.common.objective import TIE
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.common.errors import OutOfTimeError
-from ...common.options import SolveOptions
+from ...common.result import SolveOptions
 from .placement_arrays import Losses, Pieces, PlacementArrays, sums
 from .placer import LOOSE
 

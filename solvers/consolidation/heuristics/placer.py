@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....formulations.common.clock import check_time
-from ....formulations.common.tolerance import TOLERANCE
+from ....formulations.common.objective import TOLERANCE
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement, Placement, entry_of
 from ....instances.common.errors import OutOfTimeError
 from ....instances.consolidation.instance import Server
 from ....instances.consolidation.job import GpuModels, PlacementJob
 from ...common.base import Clock, Outcome, Solver
-from ...common.options import SolveOptions
-from ...common.result import Limit
+from ...common.result import Limit, SolveOptions
 
 Counts = tuple[int, ...]
 """Tasks of each group."""

@@ -18,8 +18,7 @@ import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
 from ..kernels import raise_levels, until_limit
-from ..policy import ByKey
-from ..round_policy import rounds_over
+from ..policy import ByKey, rounds_over
 from ..seen import Knowledge, Seen
 
 QUANTUM_S = 60.0

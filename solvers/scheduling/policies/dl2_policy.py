@@ -20,7 +20,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
-from ..round_policy import SLACK, MenuSeen, admit
+from ..policy import SLACK, MenuSeen, admit
 from ..seen import Knowledge
 from .optimus import Optimus
 

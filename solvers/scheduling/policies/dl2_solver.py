@@ -7,9 +7,9 @@ from typing import Any
 from ....instances.scheduling.instance import SchedulingInstance
 from ...backends.base import installed, one_torch, refuse_late_loading
 from ...common.base import Clock, MethodOption
-from ...common.options import SolveOptions
-from ..methods import PolicySolver
-from ..round_policy import RoundPolicy
+from ...common.result import SolveOptions
+from ..policy import RoundPolicy
+from ..policy_solvers import PolicySolver
 from .dl2_policy import DL2, INCUMBENTS
 from .optimus import Optimus
 

@@ -35,8 +35,7 @@ import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.common.errors import ClusterplanError
-from ..policy import Policy
-from ..round_policy import NEAR, SLACK, MenuSeen, RoundPolicy, admit
+from ..policy import NEAR, SLACK, MenuSeen, Policy, RoundPolicy, admit
 from ..seen import Knowledge, Seen
 
 KEPT = 1 - 1e-7

@@ -32,8 +32,8 @@ from ....formulations.registry import formulate
 from ....instances.common.arrays import Floats, Ints
 from ....instances.registry import KINDS
 from ...common.base import Clock, Solver
-from ...common.options import SolveOptions
-from ..round_policy import SLACK, MenuSeen, RoundPolicy, admit
+from ...common.result import SolveOptions
+from ..policy import SLACK, MenuSeen, RoundPolicy, admit
 from ..seen import Knowledge
 
 Admission = Literal["arrival", "shortest"]

@@ -8,13 +8,26 @@ from __future__ import annotations
 import numpy as np
 
 from ....formulations.common.clock import check_time
-from ....formulations.scheduling.constraints import restarts_s
+from ....formulations.scheduling.evaluation import restarts_s
 from ....instances.common.arrays import Floats, Ints
 from ....instances.scheduling.instance import SchedulingInstance
 from ..engine import EvictionError, PolicyError, Schedule, eviction_text
 from ..seen import widths
-from .event_loop import EVICTED, PAUSED, STUCK, advance
-from .event_state import COUNTS, RUNNING, SEGMENTS, WAITING, Rule, Segments, State, Trace, Work
+from .event_loop import (
+    COUNTS,
+    EVICTED,
+    PAUSED,
+    RUNNING,
+    SEGMENTS,
+    STUCK,
+    WAITING,
+    Rule,
+    Segments,
+    State,
+    Trace,
+    Work,
+    advance,
+)
 
 MOST_EVENTS = 20_000
 """Events after which the clock is looked at."""

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ....formulations.common.clock import check_time
-from ....formulations.common.tolerance import TOLERANCE, loosened
+from ....formulations.common.objective import TOLERANCE, loosened
 from ....formulations.staging.formulation import StagingFormulation
-from ....formulations.staging.plan import Stage
-from ....formulations.staging.stage_times import Parts, fewest_units, parts_time_s
+from ....formulations.staging.stages import Parts, Stage, fewest_units, parts_time_s
 
 MOST_FIRST_UNITS = 1000
 """Without a limit, how many values of k_1 load balance tries beyond its lower bound."""

@@ -29,7 +29,7 @@ from ....formulations.staging.formulation import StagingFormulation
 from ....instances.common.errors import OutOfTimeError
 from ...backends.base import installed, one_torch, refuse_late_loading
 from ...common.base import Clock, MethodOption, Outcome, Solver
-from ...common.options import SolveOptions
+from ...common.result import SolveOptions
 from .type_search import PROVISIONING, PenalisedObjective, Types, TypeSearch, random_types
 
 

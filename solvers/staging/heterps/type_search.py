@@ -1,28 +1,25 @@
-"""Searches over a type for each layer, HeterPS's baselines: a genetic algorithm, Bayesian optimisation.
+"""Search over a type for each layer, HeterPS's baselines: greedy, single type, genetic, Bayesian.
 
-Search over a type for each layer, shared by the methods that HeterPS (2023) compares. A choice of types
-stands for its maximal segments as stages, with units by one of the ways of provisioning. Under `free_cuts`
-these methods produce maximal segments all the same: two neighbours of one type cost no less than one stage of
-both, but a segment may exceed a unit's memory where its two halves do not.
+A choice of types stands for its maximal segments as stages, with units by one of the ways of provisioning.
+Under `free_cuts` these methods produce maximal segments all the same: two neighbours of one type cost no
+less than one stage of both, but a segment may exceed a unit's memory where its two halves do not.
 
-A genetic algorithm over a type for each layer (Holland 1975; Goldberg 1989; one of HeterPS's baselines).
-Choices of types are bred, not bits: crossover swaps a whole range of layers, so that the segments of both
-parents survive, and mutation moves a boundary between two segments or gives a segment or a random range
-another type.
+Greedy: layer after layer, the type that makes the plan so far best. Single type: every layer on the same
+type, the simplest of the baselines.
 
-With 5,000 evaluations, over 20 synthetic instances of 16 layers on 2 types and `heterps-ctr`, its plans cost
-0 % more than the optimum in the median and 3 % at most with exact units; 3 % and 12 % with load balance,
-which found no plan for one. The default is larger for larger instances: on 30 layers and 4 types, and on 50
-and 8, ten times as many evaluations halve the distance and more.
+Genetic algorithm (Holland 1975; Goldberg 1989): choices of types are bred, not bits. Crossover swaps a
+whole range of layers, so that the segments of both parents survive, and mutation moves a boundary between
+two segments or gives a segment or a random range another type. With 5,000 evaluations, over 20 synthetic
+instances of 16 layers on 2 types and `heterps-ctr`, its plans cost 0 % more than the optimum in the median
+and 3 % at most with exact units; 3 % and 12 % with load balance, which found no plan for one. The default
+is larger for larger instances: on 30 layers and 4 types, and on 50 and 8, ten times as many evaluations
+halve the distance and more.
 
-Bayesian optimisation over a type for each layer, with Optuna's TPE (one of HeterPS's baselines). The tree-
-structured Parzen estimator (Bergstra et al. 2011) models the types of good and of other choices as two
-densities over all layers together, and proposes what is likely in the first and unlikely in the second. The
-library is imported only when it is used.
-
-At its defaults, over 20 synthetic instances of 16 layers on 2 types and `heterps-ctr`, its plans cost 0.3 %
-more than the optimum in the median and 11 % at most with exact units, and it found none for two; 4 % and 11 %
-with load balance, and none for four.
+Bayesian optimisation with Optuna's TPE: the tree-structured Parzen estimator (Bergstra et al. 2011) models
+the types of good and of other choices as two densities over all layers together, and proposes what is
+likely in the first and unlikely in the second. The library is imported only when it is used. At its
+defaults, over the same instances, its plans cost 0.3 % more than the optimum in the median and 11 % at most
+with exact units, and it found none for two; 4 % and 11 % with load balance, and none for four.
 """
 
 from __future__ import annotations
@@ -37,12 +34,12 @@ from typing import Any
 import numpy as np
 
 from ....formulations.staging.formulation import StagingFormulation
-from ....formulations.staging.plan import Stage
+from ....formulations.staging.stages import Stage
 from ....instances.common.errors import OutOfTimeError
 from ...backends.base import installed, no_warnings
 from ...common.base import Clock, MethodOption, Outcome, Solver
-from ...common.options import SolveOptions
-from .provisioning import WAYS, Provisioner, Segment, Way, segments_of
+from ...common.result import SolveOptions
+from .provisioning import WAYS, Provision, Provisioner, Segment, Way, segments_of
 
 PROVISIONING = MethodOption("load-balance", "how stages get their units: as the paper does, or exactly", WAYS)
 MOST_TRACE = 200
@@ -419,3 +416,75 @@ def _study(search: TypeSearch, seed: int) -> None:
             study.tell(trial, loss.of(search.fitness(types)))
     finally:
         optuna.logging.set_verbosity(before)
+
+
+MOST_TRIALS = 20_000
+"""Partial plans that greedy provisions before it gives up."""
+
+
+class Greedy(Solver[StagingFormulation]):
+    """Choose a type for each layer in turn, by the units that the layers so far would get.
+
+    Where no type for the next layer goes with the choices before it (limits are used up), the last
+    choice that has an alternative is revised.
+    """
+
+    name = "greedy"
+    kinds = ("staging",)
+    method_options = {"provisioning": PROVISIONING}
+    what = "the paper's baseline: layer after layer the best type, units by load balance (HeterPS)"
+
+    def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+        """Extend the plan by one layer at a time, best type first."""
+        size, way = len(formulation.instance.layers), self.setting(options, "provisioning")
+        provisioner = Provisioner(formulation)
+        trials = 0
+
+        def ranked(types: list[int]) -> list[tuple[int, Provision]]:
+            """Return the types that the next layer can have with the units they lead to, best last."""
+            nonlocal trials
+            found = []
+            for unit_type in range(len(formulation.instance.types)):
+                trials += 1
+                provision = provisioner.provision(segments_of([*types, unit_type]), way)
+                if provision is not None:
+                    found.append((unit_type, provision))
+            return sorted(found, key=lambda f: (-f[1].score, -f[0]))
+
+        types: list[int] = []
+        open_choices = [ranked(types)]
+        while open_choices:
+            if clock.expired:
+                return Outcome(limit="time", message="greedy: the time was up before all layers had a type")
+            if trials > MOST_TRIALS:
+                return Outcome(message=f"greedy: found no plan among {MOST_TRIALS:,} partial ones")
+            # No type is left for this layer: the choice for the layer before is revised.
+            if not open_choices[-1]:
+                open_choices.pop()
+                types = types[:-1]
+                continue
+            unit_type, provision = open_choices[-1].pop()
+            types = [*types, unit_type]
+            if len(types) == size:
+                return Outcome(provisioner.plan(segments_of(types), provision))
+            open_choices.append(ranked(types))
+        return Outcome(message="greedy: no plan found within the limits")
+
+
+class SingleType(Solver[StagingFormulation]):
+    """Try each type for all layers, and keep the best plan."""
+
+    name = "single-type"
+    kinds = ("staging",)
+    method_options = {"provisioning": PROVISIONING}
+    what = "the best plan whose layers all run on one type (HeterPS's homogeneous baselines)"
+
+    def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
+        """Judge as many choices of types as there are types."""
+        layers, types = len(formulation.instance.layers), len(formulation.instance.types)
+        search = TypeSearch(formulation, self.setting(options, "provisioning"), clock, types)
+        for unit_type in range(types):
+            if search.over:
+                break
+            search.fitness([unit_type] * layers)
+        return search.outcome(f"single-type: {search.judged} of {types} types tried")

@@ -20,7 +20,7 @@ from clusterplan.formulations.allocation.formulation import AllocationFormulatio
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.speed import PsAsync, PsSync, RingAllreduce, SpeedTable
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 
 def test_speed_models_by_hand() -> None:

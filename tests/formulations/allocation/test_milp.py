@@ -7,9 +7,8 @@ import pytest
 from random_instances import random_allocation
 
 import clusterplan
-from clusterplan.formulations.allocation.formulation import AllocationFormulation
+from clusterplan.formulations.allocation.formulation import AllocationFormulation, milp_model
 from clusterplan.formulations.allocation.kind import ALLOCATION
-from clusterplan.formulations.allocation.milp import milp_model
 from clusterplan.instances.allocation.instance import AllocationInstance
 
 

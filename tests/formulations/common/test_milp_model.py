@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clusterplan
-from clusterplan.formulations.common.milp_model import whole_row
+from clusterplan.formulations.common.formulation import whole_row
 from clusterplan.formulations.registry import formulate, milp_model
 from clusterplan.solvers.backends.cp_sat import whole_at_most, whole_terms
 

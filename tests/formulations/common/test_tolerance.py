@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import clusterplan
-from clusterplan.formulations.common.tolerance import agree, loosened, within
+from clusterplan.formulations.common.objective import agree, loosened, within
 from clusterplan.solvers.registry import solvers_for
 
 

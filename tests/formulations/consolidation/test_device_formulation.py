@@ -10,9 +10,12 @@ from placements import job, placement, server
 
 import clusterplan
 from clusterplan.formulations.consolidation.certificate import DeviceCertificate
-from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation, formulation_of
 from clusterplan.formulations.consolidation.explain import APART
-from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.formulations.consolidation.formulation import (
+    ConsolidationFormulation,
+    DeviceFormulation,
+    formulation_of,
+)
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.errors import OptionError

@@ -9,9 +9,8 @@ from device_instances import device_instance
 from random_instances import random_devices
 
 import clusterplan
-from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
-from clusterplan.formulations.consolidation.device_milp import DeviceRows, device_terms
-from clusterplan.formulations.consolidation.milp import milp_model, model_terms
+from clusterplan.formulations.consolidation.formulation import DeviceFormulation
+from clusterplan.formulations.consolidation.milp import DeviceRows, device_terms, milp_model, model_terms
 from clusterplan.instances.consolidation.devices import Ask
 
 

@@ -17,9 +17,10 @@ import pytest
 from device_instances import device_instance
 
 import clusterplan
-from clusterplan.formulations.consolidation import device_placement
-from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
-from clusterplan.formulations.consolidation.device_placement import (
+from clusterplan.formulations.consolidation import plan as device_placement
+from clusterplan.formulations.consolidation.formulation import DeviceFormulation
+from clusterplan.formulations.consolidation.plan import (
+    JobPlacement,
     device_violations,
     holding,
     kept_in_place,
@@ -27,7 +28,6 @@ from clusterplan.formulations.consolidation.device_placement import (
     with_devices,
     without_devices,
 )
-from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.consolidation.job import Group
 

@@ -11,15 +11,10 @@ import pytest
 from device_instances import device_instance
 
 import clusterplan
-from clusterplan.formulations.consolidation import device_relaxation
-from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
-from clusterplan.formulations.consolidation.device_placement import without_devices
-from clusterplan.formulations.consolidation.device_relaxation import (
-    alike,
-    fewest_on_devices,
-    pooled,
-    tasks_on,
-)
+from clusterplan.formulations.consolidation import fewest_servers
+from clusterplan.formulations.consolidation.fewest_servers import alike, fewest_on_devices, pooled, tasks_on
+from clusterplan.formulations.consolidation.formulation import DeviceFormulation
+from clusterplan.formulations.consolidation.plan import without_devices
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
 from clusterplan.instances.consolidation.job import Group
@@ -123,6 +118,6 @@ def test_groups_share_the_devices_of_a_server() -> None:
 
 def test_too_many_ways_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rather than searched for hours."""
-    monkeypatch.setattr(device_relaxation, "MOST_PATTERNS", 5)
+    monkeypatch.setattr(fewest_servers, "MOST_PATTERNS", 5)
     with pytest.raises(TooLargeError):
         fewest_on_devices([_group(3, share={"gpu": 500}), _group(3)], alike(_servers(2)))

@@ -28,7 +28,7 @@ from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.brute_force import Enumeration
 from clusterplan.solvers.common.conclude import contradiction
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.brute_force import ConsolidationBruteForce
 from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.run import solve_with

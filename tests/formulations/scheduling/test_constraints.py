@@ -12,7 +12,7 @@ import math
 import numpy as np
 import pytest
 
-from clusterplan.formulations.scheduling.constraints import (
+from clusterplan.formulations.scheduling.evaluation import (
     MOST_NAMED,
     Falls,
     broken_constraints,

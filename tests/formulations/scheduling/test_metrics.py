@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from clusterplan.formulations.scheduling.evaluation import quantile, running_totals, usage_over_time
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
-from clusterplan.formulations.scheduling.metrics import quantile, running_totals, usage_over_time
 from clusterplan.formulations.scheduling.plan import Segment, SegmentTable
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 

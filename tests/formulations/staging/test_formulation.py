@@ -17,9 +17,9 @@ from staging_instances import half_serial, two_layers
 import clusterplan
 from clusterplan.formulations.common.objective import Diagnosis
 from clusterplan.formulations.staging.formulation import StagingFormulation, layers_out_of_reach, named
-from clusterplan.formulations.staging.plan import Stage
-from clusterplan.formulations.staging.stage_times import (
+from clusterplan.formulations.staging.stages import (
     MOST_UNITS,
+    Stage,
     fewest_units,
     parts_time_s,
     stage_table,

@@ -12,7 +12,7 @@ from staging_instances import half_serial
 from clusterplan.formulations.staging.graph_formulation import GraphFormulation, formulation_of
 from clusterplan.formulations.staging.graph_order import blocks_of, stage_parts, tensor_seconds
 from clusterplan.formulations.staging.graph_stages import Pairs, graph_table, problem_of
-from clusterplan.formulations.staging.plan import Stage, stage_of
+from clusterplan.formulations.staging.stages import Stage, stage_of
 
 BEST = [stage_of([0, 1], "gpu", 1), stage_of([2, 3], "gpu", 1)]
 

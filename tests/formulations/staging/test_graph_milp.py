@@ -10,8 +10,8 @@ from staging_graphs import diamond
 from staging_instances import two_layers
 
 from clusterplan.formulations.staging.graph_formulation import GraphFormulation, formulation_of
-from clusterplan.formulations.staging.graph_milp import Option, graph_model, milp_of, options_of
-from clusterplan.formulations.staging.plan import Stage, stage_of
+from clusterplan.formulations.staging.milp import Option, graph_model, milp_of, options_of
+from clusterplan.formulations.staging.stages import Stage, stage_of
 from clusterplan.instances.common.errors import TooLargeError
 
 

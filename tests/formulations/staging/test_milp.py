@@ -12,7 +12,7 @@ from staging_instances import half_serial, two_layers
 
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.milp import Columns, milp_model
-from clusterplan.formulations.staging.plan import Stage
+from clusterplan.formulations.staging.stages import Stage
 from clusterplan.instances.common.errors import TooLargeError
 
 

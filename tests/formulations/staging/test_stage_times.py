@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from staging_instances import half_serial, two_layers
 
-from clusterplan.formulations.staging.stage_times import fewest_units, parts_time_s, stage_table
+from clusterplan.formulations.staging.stages import fewest_units, parts_time_s, stage_table
 
 
 def test_segments_stand_by_last_layer_type_and_first_layer() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import clusterplan
-from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
+from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.documents import parse_instance

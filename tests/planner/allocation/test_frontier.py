@@ -16,7 +16,7 @@ from clusterplan.planner.allocation.frontier_page import AllocationFrontierPage
 from clusterplan.planner.findings import Verification
 from clusterplan.planner.pareto import shown
 from clusterplan.solvers.allocation.frontier_result import AllocationFrontier
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 
 @cache

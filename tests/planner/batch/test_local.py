@@ -16,7 +16,7 @@ from clusterplan.planner.batch import local
 from clusterplan.planner.batch.local import LocalEngine, start_early
 from clusterplan.planner.batch.task import Task
 from clusterplan.planner.exit_codes import FAILED
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 INSTANCE = clusterplan.parse_instance(STAGING)
 

@@ -17,7 +17,7 @@ from clusterplan.planner.batch.solve_many import BatchOptions
 from clusterplan.planner.cli.solve import solve
 from clusterplan.planner.cli.solving import RunOptions, batch_options
 from clusterplan.planner.cli.stored_results import export_plan, report, verify
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 
 def _job(name: str, **fields: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from clusterplan.formulations.common.objective import Objective
 from clusterplan.planner.cli import progress
 from clusterplan.planner.cli.progress import working
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.common.search_control import tell
 
 COST = Objective("cost", "min", "USD")

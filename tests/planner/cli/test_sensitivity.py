@@ -19,7 +19,7 @@ from clusterplan.planner.cli.sensitivity import plan_at_ends
 from clusterplan.planner.cli.solve import solve
 from clusterplan.planner.cli.solving import RunOptions
 from clusterplan.planner.registry import KINDS
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 SCENARIOS = ("--what-if", "drain=n-0,drain=n-1", "--what-if", "add=2xn")
 

@@ -34,7 +34,7 @@ from clusterplan.planner.cli.solving import (
     solve_batch,
     write_summary,
 )
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 
 def test_the_command_line_wins_over_the_file_and_that_over_defaults(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from clusterplan.planner.reports.page import (
     usd,
     versions_text,
 )
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 INSTANCE = clusterplan.parse_instance(STAGING)
 RESULT = clusterplan.solve(INSTANCE, "brute-force")

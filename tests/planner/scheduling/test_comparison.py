@@ -14,11 +14,11 @@ from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.planner.batch.comparison_rows import ComparisonRow
 from clusterplan.planner.scheduling import comparison
 from clusterplan.planner.scheduling.comparison import FAIRNESS, advice, measures
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import solvers_for
-from clusterplan.solvers.scheduling.methods import POLICIES, PolicySolver
 from clusterplan.solvers.scheduling.own_policy import policy_solver
 from clusterplan.solvers.scheduling.policy import ByKey
+from clusterplan.solvers.scheduling.policy_solvers import POLICIES, PolicySolver
 from clusterplan.solvers.scheduling.seen import Knowledge
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.common.clock import Clock
+from clusterplan.formulations.scheduling.evaluation import usage_over_time
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
-from clusterplan.formulations.scheduling.metrics import usage_over_time
 from clusterplan.formulations.scheduling.plan import Segment
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.scheduling.generate import generate_scheduling
@@ -34,9 +34,8 @@ from clusterplan.planner.scheduling.plan import (
     thinned,
 )
 from clusterplan.solvers.common.conclude import conclude
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import Result
-from clusterplan.solvers.scheduling.methods import POLICIES
+from clusterplan.solvers.common.result import Result, SolveOptions
+from clusterplan.solvers.scheduling.policy_solvers import POLICIES
 
 INSTANCE = SchedulingInstance.model_validate(
     {

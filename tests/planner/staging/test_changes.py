@@ -11,7 +11,7 @@ import pytest
 from sample_documents import STAGING
 
 import clusterplan
-from clusterplan.formulations.staging.plan import Stage, stage_of
+from clusterplan.formulations.staging.stages import Stage, stage_of
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.planner.changes import Amount, Change

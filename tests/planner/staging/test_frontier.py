@@ -22,7 +22,7 @@ from clusterplan.planner.staging.frontier import (
     frontier_figure,
     near_limit,
 )
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging.frontier import find_frontier
 from clusterplan.solvers.staging.frontier_result import Frontier
 

@@ -10,7 +10,7 @@ from staging_graphs import diamond
 from staging_instances import half_serial, two_layers
 
 import clusterplan
-from clusterplan.formulations.staging.plan import Stage, stage_of
+from clusterplan.formulations.staging.stages import Stage, stage_of
 from clusterplan.planner.reports.text import cells_of
 from clusterplan.planner.staging.kind import STAGING
 from clusterplan.planner.staging.plan import (

@@ -12,10 +12,10 @@ from clusterplan.formulations.allocation.formulation import AllocationFormulatio
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import ClusterplanError
-from clusterplan.solvers.allocation.brute_force import AllocationBruteForce
+from clusterplan.solvers.allocation.exact import AllocationBruteForce
 from clusterplan.solvers.allocation.lagrangian import MultipleChoice
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 
 def test_the_optimum_is_that_of_plain_enumeration() -> None:

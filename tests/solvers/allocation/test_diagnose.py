@@ -7,7 +7,7 @@ from typing import Any
 import clusterplan
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.allocation.instance import AllocationInstance
-from clusterplan.solvers.allocation.diagnose import diagnose
+from clusterplan.solvers.allocation.exact import diagnose
 from clusterplan.solvers.common.base import Clock
 
 

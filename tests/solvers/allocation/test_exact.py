@@ -25,8 +25,7 @@ from clusterplan.formulations.allocation.formulation import AllocationFormulatio
 from clusterplan.formulations.common.enumeration import Choices, none_below
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
-from clusterplan.solvers.allocation.brute_force import AllocationBruteForce
-from clusterplan.solvers.allocation.exact import certify
+from clusterplan.solvers.allocation.exact import AllocationBruteForce, certify
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import Result
 

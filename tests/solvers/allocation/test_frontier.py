@@ -22,7 +22,7 @@ from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError, TooLargeError
 from clusterplan.planner.pareto import shown
 from clusterplan.planner.stored_results import verify_frontier, verify_stored
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 PRICES = {"cpu": 0.03, "gpu": 1.0}
 

@@ -25,8 +25,7 @@ from clusterplan.solvers.allocation.frontier import (
 )
 from clusterplan.solvers.allocation.frontier_result import AllocationFrontier
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.common.result import Result, SolveOptions
 
 PRICES = {"cpu": 1.0, "gpu": 3.0}
 

@@ -11,8 +11,7 @@ import pytest
 
 import clusterplan
 from clusterplan.formulations.allocation.check.dual_bound import price_bound
-from clusterplan.formulations.allocation.formulation import AllocationFormulation
-from clusterplan.formulations.allocation.milp import monomials
+from clusterplan.formulations.allocation.formulation import AllocationFormulation, monomials
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError
@@ -23,7 +22,7 @@ from clusterplan.solvers.allocation.geometric_program import (
     Rounding,
 )
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
 
 NONLINEAR = "clusterplan.solvers.allocation.nonlinear"

@@ -22,7 +22,7 @@ from clusterplan.instances.allocation.job import Job, Variant
 from clusterplan.solvers.allocation.heuristics import improve, round_prices
 from clusterplan.solvers.allocation.lagrangian import MultipleChoice, best_prices
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 EARLY = 0.95
 """What gains of jobs that have only just begun are multiplied by."""

@@ -8,11 +8,11 @@ from random_instances import random_allocation
 
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.allocation.instance import AllocationInstance
-from clusterplan.solvers.allocation.brute_force import AllocationBruteForce
+from clusterplan.solvers.allocation.exact import AllocationBruteForce
 from clusterplan.solvers.allocation.lagrangian import MultipleChoice
 from clusterplan.solvers.allocation.makespan import MakespanSearch, even_share, least_share, per_unit
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 
 def test_shares_and_prices_leave_out_what_is_not_there() -> None:

@@ -9,15 +9,14 @@ import random_instances
 from random_instances import random_allocation
 
 import clusterplan
-from clusterplan.formulations.allocation.formulation import AllocationFormulation
-from clusterplan.formulations.allocation.milp import monomials
+from clusterplan.formulations.allocation.formulation import AllocationFormulation, monomials
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.common.speed import PsAsync, PsSync, RingAllreduce
 from clusterplan.solvers.allocation.minlp import AllocationMinlp
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
 
 pytest.importorskip("pyscipopt")

@@ -20,10 +20,10 @@ from clusterplan.formulations.allocation.formulation import AllocationFormulatio
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.arrays import Ints
-from clusterplan.solvers.allocation.brute_force import AllocationBruteForce
+from clusterplan.solvers.allocation.exact import AllocationBruteForce
 from clusterplan.solvers.allocation.total_time import SETTINGS, IncumbentSearch, TotalTimeSearch, solve_core
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 
 @pytest.mark.parametrize("cores", [True, False])

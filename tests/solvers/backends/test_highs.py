@@ -28,7 +28,7 @@ from clusterplan.solvers.backends.highs import (
     linear_program,
     threads_and_seed,
 )
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 
 def test_the_optimum_and_its_bound_are_found() -> None:

@@ -11,7 +11,7 @@ import clusterplan.solvers.run
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.solvers.common import base
 from clusterplan.solvers.common.base import Clock, Delegating, Outcome
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
 
 

@@ -8,11 +8,11 @@ import pytest
 from staging_instances import half_serial
 
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.plan import Stage
+from clusterplan.formulations.staging.stages import Stage
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.brute_force import MOST, BruteForce, Enumeration, refuse_many
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 
 def on(units: int) -> list[Stage]:

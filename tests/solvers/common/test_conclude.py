@@ -28,8 +28,7 @@ from clusterplan.solvers.common.conclude import (
     patience_of,
     time_to_check,
 )
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import deciding_record
+from clusterplan.solvers.common.result import SolveOptions, deciding_record
 
 LEAST, MOST = Objective("servers", "min", "servers"), Objective("value", "max", "value")
 BOTH: Any = SimpleNamespace(objectives=(LEAST, MOST))

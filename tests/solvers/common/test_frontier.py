@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from clusterplan.solvers.common.frontier import AnyFrontier
+from clusterplan.solvers.common.result import AnyFrontier
 
 GIVEN: dict[str, Any] = {
     "instance": "i",

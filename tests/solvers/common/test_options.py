@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import clusterplan
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 
 @pytest.mark.parametrize("example", ["heterps-ctr", "optimus-testbed", "tiresias-testbed"])

@@ -6,7 +6,7 @@ from placements import job, placement, server, three_jobs
 
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.brute_force import ConsolidationBruteForce, _cuts, _ways
 
 

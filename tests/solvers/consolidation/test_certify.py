@@ -8,8 +8,8 @@ from placements import job, placement, server, three_jobs
 
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.solvers.common.base import Clock, Outcome
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.consolidation.certify import certified_goals, certify, infeasibility
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.consolidation.exact import certified_goals, certify, infeasibility
 from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
 

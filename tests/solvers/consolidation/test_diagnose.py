@@ -7,7 +7,7 @@ from placements import job, placement, server
 from clusterplan.formulations.common.objective import Diagnosis
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.consolidation.diagnose import diagnose
+from clusterplan.solvers.consolidation.exact import diagnose
 
 
 def test_the_largest_part_that_fits_is_named() -> None:

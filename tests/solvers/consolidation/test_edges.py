@@ -14,7 +14,7 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.verification import verify
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 
 def optimum(instance: Any, solver: str = "exact") -> list[float | None]:

@@ -22,8 +22,7 @@ from clusterplan.instances.importers.traces.tiresias import import_tiresias
 from clusterplan.planner.cli.solving import notes
 from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.common.result import Result, SolveOptions
 from clusterplan.solvers.consolidation.exact import ConsolidationExact
 from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.run import solve_with

@@ -6,7 +6,7 @@ from placements import job, placement, server
 
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.consolidation.keep_in_place import completed, stay_put
+from clusterplan.solvers.consolidation.presolve import completed, stay_put
 
 
 def test_running_jobs_stay_and_others_fill_what_they_leave() -> None:

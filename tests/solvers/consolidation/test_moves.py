@@ -12,8 +12,7 @@ from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.verification import verify
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.common.result import Result, SolveOptions
 
 PROVING = ("exact", "cp-sat", "milp:highs")
 HEURISTIC = ("best-fit", "first-fit-decreasing", "consolidate-or-wait")

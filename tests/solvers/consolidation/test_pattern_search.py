@@ -15,10 +15,10 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
 from clusterplan.solvers.consolidation.pattern_search import PatternSearch
-from clusterplan.solvers.consolidation.patterns.lp_by_shape import LpByShape
+from clusterplan.solvers.consolidation.patterns.assignment_relaxation import LpByShape
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
 from clusterplan.solvers.consolidation.progress import Progress
 from clusterplan.solvers.registry import find_solver

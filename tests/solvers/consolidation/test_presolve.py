@@ -7,7 +7,7 @@ from typing import Any
 from clusterplan.formulations.consolidation.presolve import formulation_of
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock, Outcome, Solver
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.presolve import AroundFixedJobs
 
 

@@ -15,7 +15,7 @@ from placements import job, placement, server, three_jobs
 from random_instances import random_consolidation
 
 from clusterplan.formulations.consolidation.certificate import PRICED
-from clusterplan.formulations.consolidation.check.certificate import level, quantum
+from clusterplan.formulations.consolidation.check.bounds import level, quantum
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.instance import ConsolidationInstance

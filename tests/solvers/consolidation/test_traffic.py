@@ -10,7 +10,7 @@ import clusterplan
 from clusterplan.formulations.consolidation.certificate import MUST_PLACE
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.traffic import TrafficSearch
 
 

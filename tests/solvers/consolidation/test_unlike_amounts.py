@@ -9,13 +9,12 @@ import pytest
 from random_instances import unlike_consolidation
 
 from clusterplan.formulations.consolidation import build_classes
-from clusterplan.formulations.consolidation.check import certificate as check_certificate
+from clusterplan.formulations.consolidation.check import bounds as check_certificate
 from clusterplan.formulations.consolidation.check import server_prices
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.verification import verify
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.common.result import Result, SolveOptions
 from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.run import solve_with
 

@@ -11,7 +11,7 @@ import pytest
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.patterns.column_generation import Program
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
 from clusterplan.solvers.consolidation.waste_budget import WasteBudget, cover, covering, reaches_all

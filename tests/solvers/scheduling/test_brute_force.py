@@ -12,10 +12,10 @@ from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.base import Outcome
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
-from clusterplan.solvers.scheduling.brute_force import MOST_SCHEDULES, SchedulingBruteForce, schedules_of
-from clusterplan.solvers.scheduling.methods import POLICIES
+from clusterplan.solvers.scheduling.exact import MOST_SCHEDULES, SchedulingBruteForce, schedules_of
+from clusterplan.solvers.scheduling.policy_solvers import POLICIES
 
 
 def best(instance: SchedulingInstance) -> tuple[float, Outcome]:

@@ -8,7 +8,7 @@ import pytest
 from clusterplan.instances.common.arrays import Flags, Ints
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling.engine import Engine, PolicyError
-from clusterplan.solvers.scheduling.policies.static_order import FirstCome, ShortestRemaining
+from clusterplan.solvers.scheduling.policies.service_disciplines import FirstCome, ShortestRemaining
 
 
 def instance(**others: object) -> SchedulingInstance:

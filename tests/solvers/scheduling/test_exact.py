@@ -21,11 +21,10 @@ from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.planner.stored_results import verify_stored
 from clusterplan.solvers.common.base import Outcome
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.scheduling.brute_force import SchedulingBruteForce
-from clusterplan.solvers.scheduling.exact import SchedulingExact, certify, diagnose
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.scheduling.exact import SchedulingBruteForce, SchedulingExact, certify, diagnose
 from clusterplan.solvers.scheduling.frontier import find_frontier
-from clusterplan.solvers.scheduling.methods import POLICIES
+from clusterplan.solvers.scheduling.policy_solvers import POLICIES
 from clusterplan.solvers.scheduling.search.event_loop import advance
 
 

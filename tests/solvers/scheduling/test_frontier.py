@@ -12,8 +12,7 @@ from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.planner.pareto import pareto, shown
 from clusterplan.planner.scheduling.frontier import SchedulingFrontierCheck
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.common.result import Result, SolveOptions
 from clusterplan.solvers.run import solve_with
 from clusterplan.solvers.scheduling import frontier as frontier_search
 from clusterplan.solvers.scheduling.frontier import find_frontier, sized

@@ -13,8 +13,8 @@ from clusterplan.formulations.scheduling.formulation import SchedulingFormulatio
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.scheduling.methods import POLICIES, limits_of
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.scheduling.policy_solvers import POLICIES, limits_of
 
 BY_NAME = {policy.name: policy for policy in POLICIES}
 

@@ -15,10 +15,10 @@ import pytest
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
-from clusterplan.solvers.scheduling.methods import POLICIES, PolicySolver
 from clusterplan.solvers.scheduling.placement import RULES, gangs_of, placeable, placed_together
+from clusterplan.solvers.scheduling.policy_solvers import POLICIES, PolicySolver
 
 BY_NAME = {policy.name: policy for policy in (*POLICIES, find_solver("optimus-exact", "scheduling"))}
 Row = tuple[str, float, float, dict[str, int]]

@@ -14,13 +14,13 @@ from clusterplan.instances.common.arrays import Floats, Ints
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.registry import solvers_for
-from clusterplan.solvers.scheduling.methods import PolicySolver
 from clusterplan.solvers.scheduling.policies.dl2_policy import DL2
 from clusterplan.solvers.scheduling.policies.fairness import MaxMin, Themis
 from clusterplan.solvers.scheduling.policies.optimus import Optimus, OptimusExact
-from clusterplan.solvers.scheduling.policies.time_slicing import TimeSlice
-from clusterplan.solvers.scheduling.round_policy import MenuSeen, MenuSight, RoundPolicy, admit, rounds_over
-from clusterplan.solvers.scheduling.rounds import RoundEngine
+from clusterplan.solvers.scheduling.policies.service_disciplines import TimeSlice
+from clusterplan.solvers.scheduling.policy import MenuSeen, MenuSight, RoundPolicy, admit, rounds_over
+from clusterplan.solvers.scheduling.policy_solvers import PolicySolver
+from clusterplan.solvers.scheduling.round_engine import RoundEngine
 from clusterplan.solvers.scheduling.seen import ForbiddenKnowledgeError, Knowledge
 
 

@@ -12,13 +12,13 @@ from clusterplan.formulations.scheduling.formulation import SchedulingFormulatio
 from clusterplan.instances.common.arrays import Floats, Ints
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.scheduling import engine
 from clusterplan.solvers.scheduling.engine import EvictionError, PolicyError
-from clusterplan.solvers.scheduling.methods import plan_of
-from clusterplan.solvers.scheduling.round_policy import RoundPolicy
-from clusterplan.solvers.scheduling.rounds import RoundEngine
+from clusterplan.solvers.scheduling.policy import RoundPolicy
+from clusterplan.solvers.scheduling.policy_solvers import plan_of
+from clusterplan.solvers.scheduling.round_engine import RoundEngine
 from clusterplan.solvers.scheduling.seen import Knowledge
 
 

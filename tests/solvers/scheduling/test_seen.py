@@ -12,7 +12,7 @@ from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling import engine
 from clusterplan.solvers.scheduling.engine import Engine, PolicyError
-from clusterplan.solvers.scheduling.policies.static_order import FirstCome, ShortestRemaining
+from clusterplan.solvers.scheduling.policies.service_disciplines import FirstCome, ShortestRemaining
 from clusterplan.solvers.scheduling.seen import ForbiddenKnowledgeError, Knowledge, Seen, Sight, widths
 
 TRACE = generate_scheduling(20, 8, load=2.0, seed=2)

@@ -8,9 +8,9 @@ import pytest
 from staging_instances import half_serial
 
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.plan import Stage
+from clusterplan.formulations.staging.stages import Stage
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging.brute_force import StagingBruteForce
 from clusterplan.solvers.staging.exact import StagingExact
 

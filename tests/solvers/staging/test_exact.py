@@ -20,14 +20,13 @@ from staging_instances import half_serial, two_layers
 
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.plan import Stage
-from clusterplan.formulations.staging.stage_times import stage_table
+from clusterplan.formulations.staging.stages import Stage, stage_table
 from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.common.base import Clock, Outcome
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging import search as staging_search
 from clusterplan.solvers.staging.core import core_of, solve_core
 from clusterplan.solvers.staging.exact import certify, what_if

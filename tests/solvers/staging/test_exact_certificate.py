@@ -9,7 +9,7 @@ import pytest
 from staging_instances import half_serial
 
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging.exact import certificate, incumbent_of, intervals_of
 from clusterplan.solvers.staging.intervals import Cheapest, Fastest, Interval
 

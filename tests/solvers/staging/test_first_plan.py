@@ -12,7 +12,7 @@ import clusterplan
 from clusterplan.formulations.common import compiled
 from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.staging.generate import generate_staging
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging import exact, graph_exact
 from clusterplan.solvers.staging import search as staging_search
 

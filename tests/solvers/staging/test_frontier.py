@@ -15,13 +15,13 @@ from random_instances import random_staging
 
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.plan import Stage
+from clusterplan.formulations.staging.stages import Stage
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.importers import import_sailor
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.planner.stored_results import verify_frontier
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import solvers_for
 
 Point = tuple[float, float]

@@ -6,8 +6,8 @@ import pytest
 from staging_instances import half_serial
 
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.plan import Stage
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.formulations.staging.stages import Stage
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging.frontier import describe, find_frontier
 from clusterplan.solvers.staging.frontier_result import Frontier
 

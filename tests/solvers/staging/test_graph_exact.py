@@ -16,20 +16,25 @@ from clusterplan import verify
 from clusterplan.formulations.staging import graph_stages
 from clusterplan.formulations.staging.graph_formulation import GraphFormulation
 from clusterplan.formulations.staging.graph_stages import problem_of
-from clusterplan.formulations.staging.plan import stage_of
+from clusterplan.formulations.staging.stages import stage_of
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import Edge, StagingInstance, with_replicas
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.common.result import Result, SolveOptions
 from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.run import solve_with
 from clusterplan.solvers.staging import graph_exact
 from clusterplan.solvers.staging.brute_force import BruteForceOnGraphs
-from clusterplan.solvers.staging.graph_devices import DeviceSearch, devices_of, fastest_path, states_of
-from clusterplan.solvers.staging.graph_exact import ExactOnGraphs, OnChains
+from clusterplan.solvers.staging.graph_exact import (
+    DeviceSearch,
+    ExactOnGraphs,
+    OnChains,
+    devices_of,
+    fastest_path,
+    states_of,
+)
 
 KNOWN = {
     "bert24_training": 41.7458,

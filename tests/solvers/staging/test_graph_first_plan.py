@@ -16,10 +16,10 @@ from clusterplan.formulations.staging.graph_formulation import GraphFormulation
 from clusterplan.instances.documents import parse_instance, save
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.run import solve_with
-from clusterplan.solvers.staging.graph_first_plan import MEASURES, _Row, first_plan
+from clusterplan.solvers.staging.graph_heuristic import MEASURES, _Row, first_plan
 
 
 def formulation_of(document: dict[str, Any]) -> GraphFormulation:

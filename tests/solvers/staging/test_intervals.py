@@ -16,7 +16,7 @@ from staging_instances import two_layers
 
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.plan import Stage
+from clusterplan.formulations.staging.stages import Stage
 from clusterplan.solvers.staging import search
 from clusterplan.solvers.staging.intervals import (
     SETTINGS,

@@ -7,7 +7,7 @@ from staging_instances import half_serial
 
 import clusterplan
 from clusterplan.instances.staging.instance import StagingInstance
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging.kind import STAGING
 
 

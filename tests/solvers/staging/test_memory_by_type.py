@@ -10,7 +10,7 @@ from random_instances import random_staging
 
 import clusterplan
 from clusterplan.formulations.staging.check.interval_bounds import derive_segments
-from clusterplan.formulations.staging.stage_times import stage_table
+from clusterplan.formulations.staging.stages import stage_table
 from clusterplan.instances.staging.instance import StagingInstance
 
 

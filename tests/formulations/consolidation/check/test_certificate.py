@@ -10,7 +10,7 @@ from placements import job, placement, server, three_jobs
 
 import clusterplan
 from clusterplan.formulations.consolidation.certificate import CertifiedGoal
-from clusterplan.formulations.consolidation.check.certificate import (
+from clusterplan.formulations.consolidation.check.bounds import (
     goal_bound,
     level,
     price_bounds,
@@ -21,7 +21,7 @@ from clusterplan.formulations.consolidation.check.certificate import (
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
 from clusterplan.formulations.consolidation.classes import exact
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 
 
 def goal(objective: str, prices: list[list[float]], **multipliers: float) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from clusterplan.formulations.consolidation.check.device_bound import (
     shape_bounds,
     shapes_of,
 )
-from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
+from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.common.hardware import GEOMETRIES
 from clusterplan.instances.consolidation.devices import Device
 from clusterplan.instances.consolidation.instance import ConsolidationInstance

@@ -8,7 +8,7 @@ import pytest
 from placements import job, placement, server
 
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
-from clusterplan.formulations.consolidation.check.dual_bound import PriceBound
+from clusterplan.formulations.consolidation.check.placement_enumeration import PriceBound
 from clusterplan.instances.common.errors import TooLargeError
 
 PREFERRED = placement(

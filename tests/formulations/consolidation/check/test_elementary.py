@@ -12,11 +12,8 @@ import pytest
 from placements import job, placement, server
 
 import clusterplan
+from clusterplan.formulations.consolidation.check.bounds import elementary_bounds, elementary_infeasibility
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
-from clusterplan.formulations.consolidation.check.elementary import (
-    elementary_bounds,
-    elementary_infeasibility,
-)
 from clusterplan.formulations.consolidation.cluster_data import ClusterData
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance

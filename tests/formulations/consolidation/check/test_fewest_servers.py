@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from clusterplan.formulations.consolidation.check.fewest_servers import fewest_again
+from clusterplan.formulations.consolidation.check.classes import fewest_again
 from clusterplan.formulations.consolidation.fewest_servers import Shapes, fewest_servers
 from clusterplan.instances.consolidation.instance import Server
 from clusterplan.instances.consolidation.job import Group

@@ -9,15 +9,14 @@ from fractions import Fraction
 import pytest
 from placements import job, placement, server, three_jobs
 
-from clusterplan.formulations.consolidation.check import certificate as check_certificate
+from clusterplan.formulations.consolidation.check import bounds as check_certificate
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
-from clusterplan.formulations.consolidation.check.dual_bound import PriceBound
-from clusterplan.formulations.consolidation.check.placement_enumeration import none_better
+from clusterplan.formulations.consolidation.check.placement_enumeration import PriceBound, none_better
 from clusterplan.formulations.consolidation.classes import Classes
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.brute_force import ConsolidationBruteForce
 
 VALUE = {"value": Fraction(1)}

@@ -12,8 +12,7 @@ from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.formulations.consolidation.presolve import LEADING, STAYING, WithRunningJobs
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.common.result import Result
+from clusterplan.solvers.common.result import Result, SolveOptions
 
 TENTHS = (0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9)
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from clusterplan.formulations.common.tolerance import TOLERANCE
+from clusterplan.formulations.common.objective import TOLERANCE
 from clusterplan.formulations.scheduling.certificate import PriceGrid
 from clusterplan.formulations.scheduling.check import price_bound as module
 from clusterplan.formulations.scheduling.check.elementary import earliest_ends_s, least_mean_completion_s

@@ -19,9 +19,9 @@ from clusterplan.formulations.scheduling.plan import Segment
 from clusterplan.instances.importers.traces.tiresias import import_muri
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.scheduling.dual.ascent import best_prices
-from clusterplan.solvers.scheduling.methods import POLICIES
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.scheduling.lagrangian_dual import best_prices
+from clusterplan.solvers.scheduling.policy_solvers import POLICIES
 
 State = tuple[int, int, int, int]
 """Of a job: work to do, configuration that runs or −1, seconds of restart to come, and of its lease."""

@@ -16,9 +16,9 @@ from clusterplan.formulations.scheduling.check.elementary import least_mean_comp
 from clusterplan.formulations.scheduling.check.price_bound import price_bound
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.scheduling.dual.ascent import best_prices
-from clusterplan.solvers.scheduling.methods import POLICIES
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.scheduling.lagrangian_dual import best_prices
+from clusterplan.solvers.scheduling.policy_solvers import POLICIES
 
 State = tuple[float, int, int, bool]
 """Of a job: seconds to do, its place or −1, seconds of restart to come, and whether it has run."""

@@ -19,8 +19,7 @@ from staging_instances import half_serial
 import clusterplan
 from clusterplan.formulations.staging.check.certificate import CertificateCheck, certified_error, proves_none
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.plan import Corner
-from clusterplan.formulations.staging.stage_times import StageTable, stage_table
+from clusterplan.formulations.staging.stages import Corner, StageTable, stage_table
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
 

@@ -15,7 +15,7 @@ from clusterplan.formulations.staging.graph_formulation import GraphFormulation
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.instance import StagingInstance
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.run import solve_with
 

@@ -22,7 +22,7 @@ from clusterplan.formulations.staging.check.interval_bounds import (
     Segments,
     derive_segments,
 )
-from clusterplan.formulations.staging.stage_times import stage_table, stage_time_s
+from clusterplan.formulations.staging.stages import stage_table, stage_time_s
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance

@@ -16,8 +16,8 @@ from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.importers.traces.tiresias import import_muri, import_tiresias_trace
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.scheduling.methods import POLICIES
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.scheduling.policy_solvers import POLICIES
 
 CLUSTER = "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n2,3,4,64,256\n"
 

@@ -6,10 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 import clusterplan
-from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
+from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.consolidation.devices import Ask
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.solvers.consolidation.devices.cluster import Cluster
+from clusterplan.solvers.consolidation.devices.classes import Cluster
 
 DOCUMENT: dict[str, Any] = {
     "schema_version": 1,

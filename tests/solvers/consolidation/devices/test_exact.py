@@ -12,15 +12,15 @@ from device_instances import device_instance
 from placements import job, placement, server
 
 import clusterplan
-from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
+from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock, Outcome, Solver
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.devices import exact
-from clusterplan.solvers.consolidation.devices.cluster import Cluster
+from clusterplan.solvers.consolidation.devices.classes import Cluster
 from clusterplan.solvers.consolidation.devices.exact import OnDevices, Search, certify_on_devices, priced
-from clusterplan.solvers.consolidation.devices.shape_prices import ShapeProgram
+from clusterplan.solvers.consolidation.devices.shape_relaxation import ShapeProgram
 from clusterplan.solvers.consolidation.exact import ConsolidationExact
 from clusterplan.solvers.consolidation.kind import CONSOLIDATION
 from clusterplan.solvers.consolidation.presolve import AroundFixedJobs

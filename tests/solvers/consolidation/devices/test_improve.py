@@ -12,13 +12,13 @@ import pytest
 from device_instances import device_instance
 
 import clusterplan
-from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
-from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation, DeviceFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.consolidation.devices.cluster import Cluster
-from clusterplan.solvers.consolidation.devices.improve import (
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.consolidation.devices.classes import Cluster
+from clusterplan.solvers.consolidation.devices.partial_placement import Board
+from clusterplan.solvers.consolidation.devices.ruin_and_recreate import (
     Local,
     Placing,
     Ruin,
@@ -26,8 +26,7 @@ from clusterplan.solvers.consolidation.devices.improve import (
     repaired,
     sizes,
 )
-from clusterplan.solvers.consolidation.devices.partial_placement import Board
-from clusterplan.solvers.consolidation.devices.shape_prices import ShapeProgram
+from clusterplan.solvers.consolidation.devices.shape_relaxation import ShapeProgram
 from clusterplan.solvers.consolidation.heuristics.list_heuristics import FirstFit
 
 

@@ -12,11 +12,11 @@ import random
 import pytest
 from device_instances import device_instance
 
-from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
+from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.common.hardware import GEOMETRIES
 from clusterplan.instances.consolidation.devices import Ask, Device, DeviceSlot
 from clusterplan.solvers.consolidation.devices import partial_placement
-from clusterplan.solvers.consolidation.devices.cluster import Cluster
+from clusterplan.solvers.consolidation.devices.classes import Cluster
 from clusterplan.solvers.consolidation.devices.partial_placement import Bank, Board, Ranking, Taste
 
 

@@ -11,13 +11,13 @@ import pytest
 from device_instances import device_instance
 
 import clusterplan
-from clusterplan.formulations.consolidation.device_formulation import DeviceFormulation
+from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.common.hardware import GEOMETRIES
 from clusterplan.instances.consolidation.devices import WHOLE, Ask, Device
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.consolidation.devices.cluster import Cluster
-from clusterplan.solvers.consolidation.devices.shape_prices import ShapeProgram, best_pattern, sort_of
+from clusterplan.solvers.consolidation.devices.classes import Cluster
+from clusterplan.solvers.consolidation.devices.shape_relaxation import ShapeProgram, best_pattern, sort_of
 
 A100 = GEOMETRIES["a100-40"]
 

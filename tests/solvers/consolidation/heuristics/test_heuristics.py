@@ -17,7 +17,7 @@ from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.consolidation.job import PlacementJob
 from clusterplan.solvers.common.base import Clock, Outcome
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.heuristics import list_heuristics
 from clusterplan.solvers.registry import find_solver
 

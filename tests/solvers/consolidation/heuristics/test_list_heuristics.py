@@ -16,7 +16,7 @@ from placements import job, placement, server
 
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.solvers.common.base import Clock, Solver
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.heuristics.list_heuristics import (
     BestFit,
     BestFitCosine,

@@ -20,7 +20,7 @@ from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.heuristics.local_search import (
     LAST,
     Insertion,

@@ -12,7 +12,7 @@ from random_instances import random_consolidation
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.heuristics.placement_arrays import Losses, Pieces, PlacementArrays
 from clusterplan.solvers.registry import find_solver
 

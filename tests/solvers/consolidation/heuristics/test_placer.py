@@ -6,7 +6,7 @@ from placements import job, placement, server
 
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit, ConsolidateOrWait
 from clusterplan.solvers.consolidation.heuristics.placer import Request
 

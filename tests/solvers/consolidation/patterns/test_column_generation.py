@@ -18,7 +18,7 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.patterns.column_generation import Program, Relaxed, Smoothing, mixed
 from clusterplan.solvers.consolidation.patterns.master import DualPrices, RestrictedMaster
 

@@ -9,11 +9,11 @@ import pytest
 from random_instances import random_consolidation
 
 from clusterplan.formulations.consolidation.certificate import MUST_PLACE, PRICED, CertifiedGoal
-from clusterplan.formulations.consolidation.check.certificate import goal_bound, quantum
+from clusterplan.formulations.consolidation.check.bounds import goal_bound, quantum
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.solvers.consolidation.patterns.lagrangian_bound import lagrangian_bound
-from clusterplan.solvers.consolidation.patterns.price_servers import ServerPricing
+from clusterplan.solvers.consolidation.patterns.column_generation import lagrangian_bound
+from clusterplan.solvers.consolidation.patterns.pricing import ServerPricing
 
 
 @pytest.mark.parametrize("block", range(5))

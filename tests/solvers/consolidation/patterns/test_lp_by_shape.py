@@ -12,11 +12,10 @@ from random_instances import random_consolidation
 from clusterplan.formulations.consolidation.certificate import MUST_PLACE, PRICED, CertifiedGoal
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.consolidation.patterns import lp_by_shape
-from clusterplan.solvers.consolidation.patterns.column_generation import certified
-from clusterplan.solvers.consolidation.patterns.lagrangian_bound import lagrangian_bound
-from clusterplan.solvers.consolidation.patterns.lp_by_shape import LpByShape
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.consolidation.patterns import assignment_relaxation
+from clusterplan.solvers.consolidation.patterns.assignment_relaxation import LpByShape
+from clusterplan.solvers.consolidation.patterns.column_generation import certified, lagrangian_bound
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
 from clusterplan.solvers.consolidation.progress import reached_level
 from clusterplan.solvers.registry import find_solver
@@ -72,7 +71,7 @@ def test_staying_saves_moves() -> None:
 @pytest.mark.parametrize("groups", [1, 2])
 def test_groups_of_servers_loosen_the_programme(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where servers that differ count as one, no plan beats the value, and all apart it is the least."""
-    few = replace(lp_by_shape.SETTINGS, most_linked_rows=groups, fewest_groups=groups)
+    few = replace(assignment_relaxation.SETTINGS, most_linked_rows=groups, fewest_groups=groups)
     looked = 0
     for seed in range(30):
         instance = random_consolidation(seed)
@@ -85,7 +84,7 @@ def test_groups_of_servers_loosen_the_programme(groups: int, monkeypatch: pytest
         value = formulation.evaluate(best.plan)[0]  # type: ignore[arg-type]
         apart = solved(formulation, name)
         with monkeypatch.context() as patch:
-            patch.setattr(lp_by_shape, "SETTINGS", few)
+            patch.setattr(assignment_relaxation, "SETTINGS", few)
             merged = solved(formulation, name)
         objective = formulation.objectives[0]
         room = 1e-9 * max(1.0, abs(merged))

@@ -18,16 +18,16 @@ from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
 from clusterplan.solvers.consolidation.patterns.column_generation import Program
-from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
-from clusterplan.solvers.consolidation.patterns.plan_of_columns import (
+from clusterplan.solvers.consolidation.patterns.disaggregation import (
     Disaggregation,
     RackAwareAssignment,
     SlotAssignment,
     add_plan_columns,
 )
+from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
 
 ONE, TWO = (0, 0), (0, 1)
 

@@ -10,8 +10,8 @@ from placements import job, placement, server
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.consolidation.patterns.diving import plan_of_relaxation
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
-from clusterplan.solvers.consolidation.patterns.plan_of_relaxation import plan_of_relaxation
 
 
 def plan_of(

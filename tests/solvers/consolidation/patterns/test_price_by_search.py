@@ -22,7 +22,7 @@ from clusterplan.formulations.consolidation.classes import ClassTable
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.solvers.consolidation.patterns.price_by_search import (
+from clusterplan.solvers.consolidation.patterns.knapsack_pricing import (
     CoarseTable,
     Item,
     PatternRepair,
@@ -31,10 +31,10 @@ from clusterplan.solvers.consolidation.patterns.price_by_search import (
     relaxed_knapsack,
     solved_knapsack,
 )
-from clusterplan.solvers.consolidation.patterns.price_servers import ServerPattern, ServerPricing
+from clusterplan.solvers.consolidation.patterns.pricing import ServerPattern, ServerPricing
 from clusterplan.solvers.consolidation.progress import SETTINGS, ExactSettings
 
-TABLE = "clusterplan.solvers.consolidation.patterns.price_by_search.SETTINGS"
+TABLE = "clusterplan.solvers.consolidation.patterns.knapsack_pricing.SETTINGS"
 
 
 def worth(pattern: ServerPattern, paid: list[np.ndarray]) -> float:
@@ -244,7 +244,7 @@ def test_no_pattern_is_paid_more_than_the_bound(seed: int, monkeypatch: pytest.M
     items = coarse_table_random_items(seed)
     for steps in (2, 5, 100):
         monkeypatch.setattr(
-            "clusterplan.solvers.consolidation.patterns.price_by_search.SETTINGS",
+            "clusterplan.solvers.consolidation.patterns.knapsack_pricing.SETTINGS",
             SETTINGS.__class__(most_coarse_steps=steps, most_coarse_cells=steps * steps),
         )
         bounds = CoarseTable(items, COARSE_TABLE_FREE, rng.random(3)).bounds(COARSE_TABLE_FREE)

@@ -10,7 +10,7 @@ import pytest
 
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.generate import generate_consolidation
-from clusterplan.solvers.consolidation.patterns.price_servers import ServerPricing
+from clusterplan.solvers.consolidation.patterns.pricing import ServerPricing
 
 CLASSES = ConsolidationFormulation(
     generate_consolidation(8, 6, gpus_per_server=4, load=1.2, preferred_share=0.6, seed=2)

@@ -14,7 +14,7 @@ from placements import job, placement, server
 
 from clusterplan.formulations.consolidation.classes import TaskShape
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
-from clusterplan.solvers.consolidation.patterns.server_groups import hosting, hosts, server_groups
+from clusterplan.solvers.consolidation.patterns.master import hosting, hosts, server_groups
 
 
 def test_servers_on_which_the_same_fits_come_together() -> None:

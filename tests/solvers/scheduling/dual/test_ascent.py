@@ -14,10 +14,15 @@ from clusterplan.formulations.scheduling.formulation import SchedulingFormulatio
 from clusterplan.formulations.scheduling.plan import Segment, SegmentTable
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.scheduling.dual.ascent import TimePrices, best_prices, first_prices, time_grid
-from clusterplan.solvers.scheduling.dual.evaluation import TimeDual
-from clusterplan.solvers.scheduling.methods import POLICIES
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.scheduling.lagrangian_dual import (
+    TimeDual,
+    TimePrices,
+    best_prices,
+    first_prices,
+    time_grid,
+)
+from clusterplan.solvers.scheduling.policy_solvers import POLICIES
 
 
 def climbed(instance: SchedulingInstance, clock: Clock) -> tuple[float, TimePrices]:

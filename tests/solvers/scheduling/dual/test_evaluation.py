@@ -8,8 +8,8 @@ import pytest
 from clusterplan.formulations.scheduling.certificate import PriceGrid
 from clusterplan.formulations.scheduling.check.price_bound import price_bound
 from clusterplan.instances.scheduling.generate import generate_scheduling
-from clusterplan.solvers.scheduling.dual import evaluation
-from clusterplan.solvers.scheduling.dual.evaluation import TimeDual
+from clusterplan.solvers.scheduling import lagrangian_dual
+from clusterplan.solvers.scheduling.lagrangian_dual import TimeDual
 
 
 @pytest.mark.parametrize("malleable", [False, True])
@@ -33,7 +33,7 @@ def test_tangents_lie_above_the_function(preemption: str, malleable: bool) -> No
 
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """But the order of sums."""
-    monkeypatch.setattr(evaluation, "JOBS_OF_A_THREAD", 10)
+    monkeypatch.setattr(lagrangian_dual, "JOBS_OF_A_THREAD", 10)
     instance = generate_scheduling(60, 8, load=1.5)
     edges = np.linspace(0, instance.table().arrival_s.max(), 30)
     price = np.full((29, 1), 0.3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.scheduling.check.one_job import least_interrupted
-from clusterplan.solvers.scheduling.dual import malleable, rigid
+from clusterplan.solvers.scheduling import dual_kernels
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -27,7 +27,7 @@ def test_costs_are_those_of_the_check_and_belong_to_what_is_used(seed: int) -> N
     used, found = np.zeros((cells, 2)), np.zeros((2, count))
     for begin in range(2):
         columns = (arrival, work, weight, first, usage, speed)
-        malleable.interrupted(edges, price, *columns, begin, 2, used, found)
+        dual_kernels.malleable_preemptive(edges, price, *columns, begin, 2, used, found)
     checked = least_interrupted(edges, price, arrival, work, weight, first, usage, speed)
     assert found[0] == pytest.approx(checked, rel=1e-9, abs=1e-9)
     assert weight @ found[1] + float((used * price).sum()) == pytest.approx(found[0].sum(), rel=1e-9)
@@ -43,8 +43,8 @@ def test_jobs_with_one_configuration_of_speed_one_are_rigid_jobs() -> None:
     weight, demand = np.ones(count), rng.integers(1, 4, (count, 1)).astype(float)
     results = []
     for loop, more in (
-        (rigid.interrupted, (demand,)),
-        (malleable.interrupted, (np.arange(count + 1), demand, np.ones(count))),
+        (dual_kernels.rigid_preemptive, (demand,)),
+        (dual_kernels.malleable_preemptive, (np.arange(count + 1), demand, np.ones(count))),
     ):
         used, found = np.zeros((cells, 1)), np.zeros((2, count))
         loop(edges, price, arrival, work, weight, *more, 0, 1, used, found)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.scheduling.check.one_job import least_at_once, least_interrupted
-from clusterplan.solvers.scheduling.dual import rigid
+from clusterplan.solvers.scheduling import dual_kernels
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -21,7 +21,7 @@ def test_costs_are_those_of_the_check_and_belong_to_what_is_used(seed: int, at_o
     arrival, work = rng.uniform(0, edges[-1] * 1.1, count), rng.exponential(8, count)
     weight, demand = rng.uniform(0, 2, count), rng.integers(0, 4, (count, 2)).astype(float)
     used, found = np.zeros((cells, 2)), np.zeros((2, count))
-    loop = rigid.at_once if at_once else rigid.interrupted
+    loop = dual_kernels.rigid_nonpreemptive if at_once else dual_kernels.rigid_preemptive
     for begin in range(2):
         loop(edges, price, arrival, work, weight, demand, begin, 2, used, found)
     check = least_at_once if at_once else least_interrupted

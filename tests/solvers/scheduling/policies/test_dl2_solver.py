@@ -13,7 +13,7 @@ from clusterplan.instances.common.errors import UnavailableError
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.backends import base
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.scheduling.policies.dl2_solver import LearnedPolicy
 

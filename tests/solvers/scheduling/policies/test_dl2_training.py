@@ -18,7 +18,7 @@ from clusterplan.solvers.scheduling.policies.dl2_policy import (
     STOP,
     Journal,
 )
-from clusterplan.solvers.scheduling.rounds import RoundEngine
+from clusterplan.solvers.scheduling.round_engine import RoundEngine
 
 training = pytest.importorskip(
     "clusterplan.solvers.scheduling.policies.dl2_training",
@@ -72,7 +72,7 @@ def test_torch_and_numpy_are_the_same_network() -> None:
     trainer, journal = trained(), Journal()
     actor = training.Actor(trainer.network.weights())
     RoundEngine(training.training_trace(5, 60.0), DL2(60.0, actor, journal)).run()
-    from clusterplan.solvers.scheduling.policies.dl2_network import torch
+    from clusterplan.solvers.scheduling.policies.dl2_training import torch
 
     states, allowed = torch.tensor(np.array(journal.states)), torch.tensor(np.array(journal.allowed))
     with torch.no_grad():

@@ -15,7 +15,6 @@ import pytest
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling.engine import Engine
-from clusterplan.solvers.scheduling.methods import plan_of
 from clusterplan.solvers.scheduling.policies.fairness import (
     MaxMin,
     TenantQueues,
@@ -23,7 +22,8 @@ from clusterplan.solvers.scheduling.policies.fairness import (
     max_min_shares,
     water,
 )
-from clusterplan.solvers.scheduling.rounds import RoundEngine
+from clusterplan.solvers.scheduling.policy_solvers import plan_of
+from clusterplan.solvers.scheduling.round_engine import RoundEngine
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from clusterplan.formulations.scheduling.formulation import SchedulingFormulatio
 from clusterplan.instances.common.arrays import Floats
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import KINDS, find_solver
-from clusterplan.solvers.scheduling.methods import plan_of
 from clusterplan.solvers.scheduling.policies.optimus import Optimus, OptimusExact, allocation_by
-from clusterplan.solvers.scheduling.rounds import RoundEngine
+from clusterplan.solvers.scheduling.policy_solvers import plan_of
+from clusterplan.solvers.scheduling.round_engine import RoundEngine
 
 
 def instance(*jobs: dict[str, Any], gpus: int = 4) -> SchedulingInstance:

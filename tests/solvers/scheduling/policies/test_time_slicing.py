@@ -13,9 +13,9 @@ from clusterplan.formulations.scheduling.formulation import SchedulingFormulatio
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling.engine import Engine
-from clusterplan.solvers.scheduling.methods import plan_of
-from clusterplan.solvers.scheduling.policies.time_slicing import RoundRobin, TimeSlice, turn_s
-from clusterplan.solvers.scheduling.rounds import RoundEngine
+from clusterplan.solvers.scheduling.policies.service_disciplines import RoundRobin, TimeSlice, turn_s
+from clusterplan.solvers.scheduling.policy_solvers import plan_of
+from clusterplan.solvers.scheduling.round_engine import RoundEngine
 
 
 def segments(*jobs: tuple[float, int, float], gpus: int) -> list[tuple[Any, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterplan.instances.scheduling.generate import generate_scheduling
-from clusterplan.solvers.scheduling.search.event_state import ARRIVED, COUNTS
+from clusterplan.solvers.scheduling.search.event_loop import ARRIVED, COUNTS
 from clusterplan.solvers.scheduling.search.simulator import Server
 
 

@@ -17,13 +17,12 @@ from clusterplan.formulations.scheduling.formulation import SchedulingFormulatio
 from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.scheduling.brute_force import SchedulingBruteForce
-from clusterplan.solvers.scheduling.methods import POLICIES, plan_of
-from clusterplan.solvers.scheduling.search import price
-from clusterplan.solvers.scheduling.search.event_state import Rule
-from clusterplan.solvers.scheduling.search.local_search import Climb
-from clusterplan.solvers.scheduling.search.price import Price, placed, static_rules
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.scheduling.exact import SchedulingBruteForce
+from clusterplan.solvers.scheduling.policy_solvers import POLICIES, plan_of
+from clusterplan.solvers.scheduling.search import local_search
+from clusterplan.solvers.scheduling.search.event_loop import Rule
+from clusterplan.solvers.scheduling.search.local_search import Climb, Price, placed, static_rules
 from clusterplan.solvers.scheduling.search.simulator import (
     Server,
     shortest,
@@ -268,7 +267,7 @@ def test_without_time_for_places_price_has_no_plan(monkeypatch: pytest.MonkeyPat
     def too_long(*_: object) -> None:
         raise OutOfTimeError("too long")
 
-    monkeypatch.setattr(price, "placed", too_long)
+    monkeypatch.setattr(local_search, "placed", too_long)
     with pytest.raises(OutOfTimeError, match="places on the servers"):
         Price().solve(SchedulingFormulation(on_servers(3)), SolveOptions(), Clock())
 

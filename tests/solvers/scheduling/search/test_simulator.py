@@ -13,7 +13,7 @@ import pytest
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling.engine import Engine, EvictionError, PolicyError, Schedule
-from clusterplan.solvers.scheduling.policies.static_order import (
+from clusterplan.solvers.scheduling.policies.service_disciplines import (
     FirstCome,
     Shortest,
     ShortestRemaining,

@@ -8,14 +8,19 @@ import numpy as np
 from staging_instances import half_serial, two_layers
 
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.plan import Stage
-from clusterplan.formulations.staging.stage_times import fewest_units
+from clusterplan.formulations.staging.stages import Stage, fewest_units
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.solvers.common.base import Clock
-from clusterplan.solvers.common.options import SolveOptions
-from clusterplan.solvers.staging.heterps.greedy import Greedy, SingleType
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging.heterps.provisioning import Provisioner, segments_of
-from clusterplan.solvers.staging.heterps.type_search import GENETIC_SETTINGS, Breeder, Genetic, TypeSearch
+from clusterplan.solvers.staging.heterps.type_search import (
+    GENETIC_SETTINGS,
+    Breeder,
+    Genetic,
+    Greedy,
+    SingleType,
+    TypeSearch,
+)
 
 EXACT = SolveOptions(method_options={"provisioning": "exact"})
 

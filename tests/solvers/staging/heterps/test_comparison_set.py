@@ -15,14 +15,14 @@ from random_instances import random_staging
 
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.plan import Stage
+from clusterplan.formulations.staging.stages import Stage
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.backends import base
 from clusterplan.solvers.backends.base import one_torch
 from clusterplan.solvers.common.base import Clock, MethodOption
-from clusterplan.solvers.common.options import SolveOptions
+from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.run import solve_with
 from clusterplan.solvers.staging.heterps.provisioning import Provisioner, Segment, segments_of

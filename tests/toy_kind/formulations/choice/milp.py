@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..common.milp_model import MilpModel, ModelObjective, new_problem
+from ..common.formulation import MilpModel, ModelObjective, new_problem
 from .formulation import ChoiceFormulation, Chosen
 
 

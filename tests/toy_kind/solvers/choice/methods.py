@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...formulations.choice.formulation import ChoiceFormulation, Chosen
 from ...formulations.common.objective import Diagnosis
 from ..common.base import Clock, Outcome, Solver
-from ..common.options import SolveOptions
+from ..common.result import SolveOptions
 
 
 class Cheapest(Solver[ChoiceFormulation]):

@@ -1,10 +1,10 @@
-"""Plans on devices: a greedy one that follows the relaxation, and ruin and recreate.
+"""Heuristic plans on devices: greedy by prices of the relaxation, ruin and recreate, repair of pooled plans.
 
 Ruin and recreate (Schrimpf et al., *Record breaking optimization results using the ruin and recreate
 principle*, Journal of Computational Physics 159, 2000): the jobs of a few servers, most of them with unused
 devices, are taken away and placed again one after the other in a random order; what is no worse is kept.
 
-From a plan of the pooled relaxation to one on devices: what single devices do not hold goes elsewhere.
+A plan of the pooled relaxation becomes one on devices: what single devices do not hold is placed elsewhere.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....formulations.consolidation.device_formulation import DeviceFormulation
-from ....formulations.consolidation.device_placement import staying, with_devices
-from ....formulations.consolidation.plan import JobPlacement
+from ....formulations.consolidation.formulation import DeviceFormulation
+from ....formulations.consolidation.plan import JobPlacement, staying, with_devices
 from ....instances.common.arrays import Floats
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.devices import WHOLE, Held
 from ....instances.consolidation.job import PlacementJob
 from ...common.base import Clock
-from .cluster import Cluster, JobsAlike
+from .classes import Cluster, JobsAlike
 from .partial_placement import Board, Ranking, Taste
-from .shape_prices import Relaxed
+from .shape_relaxation import Relaxed
 
 FEWEST_FREED, MORE_FREED, MOST_FREED = 2, 1.0, 14
 """Servers whose jobs are taken away at a time: so many, more on average, and at most."""

@@ -9,25 +9,32 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.scheduling.constraints import interval_s, restarts_s
+from ...formulations.scheduling.evaluation import interval_s, restarts_s
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Segment
 from ...instances.common.errors import OptionError, OutOfTimeError
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import Clock, MethodOption, Outcome, Solver
-from ..common.options import SolveOptions
+from ..common.result import SolveOptions
 from . import muri
 from .engine import Engine, EvictionError, Schedule, StuckError
 from .placement import RULES
 from .policies.attained_service import Gittins, LeastAttained, Queues
 from .policies.fairness import MaxMin, TenantQueues, Themis
 from .policies.optimus import Allocate, Optimus, OptimusExact
-from .policies.static_order import Backfill, FirstCome, Shortest, ShortestRemaining, ShortestService
-from .policies.time_slicing import RoundRobin, TimeSlice, turn_s
-from .policy import Policy
-from .round_policy import RoundPolicy
-from .rounds import RoundEngine
-from .search.event_state import Rule
+from .policies.service_disciplines import (
+    Backfill,
+    FirstCome,
+    RoundRobin,
+    Shortest,
+    ShortestRemaining,
+    ShortestService,
+    TimeSlice,
+    turn_s,
+)
+from .policy import Policy, RoundPolicy
+from .round_engine import RoundEngine
+from .search.event_loop import Rule
 from .search.simulator import Server, first_come, shortest, shortest_remaining, shortest_service
 from .seen import Knowledge
 

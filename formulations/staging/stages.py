@@ -1,31 +1,96 @@
-"""The time of one stage: how long consecutive layers take on k units of a type of hardware.
+"""The stages of a pipeline: a plan's entries, and how long consecutive layers take on k units of a type.
 
 A stage's compute time is S + A/k and its communication time S' + A'/k, where S is the serial and A the
-parallel part (Amdahl 1967; HeterPS 2023, eq. 1-4). The parts of a stage are sums over its layers, added from
-the first to the last.
+parallel part (Amdahl 1967; HeterPS 2023, eq. 1-4). The parts of a stage are sums over its layers.
 
-The stage times of every segment of layers on every type at once, for the methods.
-
-A segment is a run of consecutive layers on one type. Its parts are added from the first layer to the last, so
-that the arrays here and the evaluation of a single stage (`stage_times.py`) give the same floating-point
-numbers. The check derives its own (`check/segments.py`).
+The table for the methods has the stage times of every segment, a run of consecutive layers on one type.
+Parts are added from the first layer to the last, so that the table and the evaluation of a single stage
+give the same floating-point numbers. The check derives its own (`check/interval_bounds.py`).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ...instances.common.arrays import Floats, Ints, narrow
 from ...instances.common.errors import TooLargeError
-from ...instances.staging.instance import Layer, StagingInstance
+from ...instances.common.fields import Checked, Complaint, Count, Name, PositiveCount, in_slices
+from ...instances.staging.instance import MOST_LAYERS, Layer, StagingInstance
 from ..common.clock import check_time
-from ..common.tolerance import TOLERANCE, loosened
+from ..common.objective import TOLERANCE, loosened
+
+
+class Stage(Checked):
+    """Layers, counted from 0, on `units` units of one type.
+
+    Attributes
+    ----------
+    first_layer, last_layer
+        In a chain the layers between, both included, are those of the stage.
+    layers
+        In a graph all layers of the stage, ascending; None where they are consecutive.
+    """
+
+    first_layer: Count
+    last_layer: Count
+    layers: Annotated[tuple[Count, ...] | None, Field(max_length=MOST_LAYERS), in_slices(MOST_LAYERS)] = None
+    type: Name
+    units: PositiveCount
+
+    def _complaints(self) -> Iterable[Complaint]:
+        if self.layers is None:
+            return
+        if any(a >= b for a, b in itertools.pairwise(self.layers)):
+            yield "layers", "have to rise"
+        elif not self.layers or (self.layers[0], self.layers[-1]) != (self.first_layer, self.last_layer):
+            yield "layers", "have to go from first_layer to last_layer"
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out layers where there are none, so that plans of chains keep their form and hash."""
+        data: dict[str, Any] = handler(self)
+        if self.layers is None:
+            data.pop("layers", None)
+        return data
+
+    @property
+    def members(self) -> Sequence[int]:
+        """All layers of the stage."""
+        return range(self.first_layer, self.last_layer + 1) if self.layers is None else self.layers
+
+
+def stage_of(layers: Sequence[int], name: str, units: int) -> Stage:
+    """Return the stage of these layers, in ascending order, of a graph on units of a type."""
+    return Stage(first_layer=layers[0], last_layer=layers[-1], layers=tuple(layers), type=name, units=units)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A possible stage, a column of the compact model; `type` is the index of the type."""
+
+    first: int
+    last: int
+    type: int
+    units: int
+    time_s: float
+
+
+@dataclass(frozen=True)
+class Corner:
+    """A point of the frontier: stage time [s per probe batch] and cost [USD]."""
+
+    time_s: float
+    cost_usd: float
+
 
 Parts = tuple[float, float, float, float]
 """S, A of compute and S', A' of communication, with the transfer; an infinite S cannot be a stage."""

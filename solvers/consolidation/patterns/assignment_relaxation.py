@@ -1,10 +1,11 @@
-"""The linear programme by shape: a bound, and prices of tasks to begin column generation with.
+"""The assignment relaxation by task shape: a linear programme whose bound and prices start column generation.
 
-Servers of a class count by their sum of capacities, and tasks of a shape by their number on each class. What
-a server holds of one shape is limited by what it would hold of that shape alone. This is the relaxation of
-the assignment model, summed up over equal servers. Its dual prices are feasible for all patterns, so that the
-Lagrangian bound at these prices is no worse than its value (Geoffrion 1974). Where classes are so many that
-the programme would be large, classes that hold nearly the same count as one, which loosens it a little.
+Servers of a class count by their sum of capacities, and tasks of a shape by their number on each class.
+What a server holds of one shape is limited by what it would hold of that shape alone. This is the
+relaxation of the assignment model, summed up over equal servers. Its dual prices are feasible for all
+patterns, so that the Lagrangian bound at these prices is no worse than its value (Geoffrion 1974). Where
+classes are so many that the programme would be large, classes that hold nearly the same count as one, which
+loosens it a little.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from ....instances.common.arrays import Floats
 from ...backends.base import BackendError
 from ...backends.highs import linear_program, solver_with
 from ..progress import SETTINGS
-from .master import DualPrices, RestrictedMaster
-from .server_groups import server_groups
+from .master import DualPrices, RestrictedMaster, server_groups
 
 Entries = list[tuple[int, float]]
 

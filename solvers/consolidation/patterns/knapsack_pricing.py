@@ -1,21 +1,14 @@
-"""The pricing problem of servers where sums of demands hardly repeat, so that no table holds them all.
+"""Pricing of servers by knapsack bounds and branch and bound, where demands have too many sums to list.
 
 A dynamic programme over two resources in coarse units, with demands rounded down, prices all classes of a
-pool at once (state-space relaxation, Christofides, Mingozzi & Toth 1981); the other resources have Lagrangian
-multipliers. It bounds what a server is paid. Its pattern, repaired where the server does not hold it, is a
-column. Where pattern and bound differ, branch and bound solves the knapsack of a class to optimality.
+pool at once, so that every pattern that a server holds is in the table (state-space relaxation,
+Christofides, Mingozzi & Toth 1981). Resources without an axis have Lagrangian multipliers. The programme
+bounds what a server is paid. Its pattern is a column. Where the server does not hold it, it is repaired:
+tasks of least density are removed, and the rest is filled. Where pattern and bound differ, branch and bound
+solves the knapsack of a class to optimality.
 
-The knapsack of one server: its linear relaxation with multipliers, and branch and bound.
-
-Every shape of tasks is one choice: so many tasks of it, or one of its slots, or none. Amounts are vectors
-(multi-dimensional multiple-choice knapsack).
-
-A dynamic programme over two resources in coarse units: a bound and a pattern for every server of a pool.
-
-Demands are rounded down, so that every pattern that a server holds is in the table (state-space relaxation,
-Christofides, Mingozzi & Toth 1981). Resources without an axis have Lagrangian multipliers.
-
-Patterns that a server holds, from others: what is least dense goes, what is left is filled.
+The knapsack of one server is multi-dimensional and multiple-choice: each shape of tasks is one choice, of
+so many tasks, or one of its slots, or none. Its linear relaxation has multipliers.
 """
 
 from __future__ import annotations
@@ -34,7 +27,7 @@ from ....instances.common.arrays import Floats, Ints
 from ...backends.base import BackendError
 from ...backends.highs import FIXED, how_it_ended, linear_program, solver_with
 from ..progress import SETTINGS
-from .price_servers import ServerPattern, stays_of
+from .pricing import ServerPattern, stays_of
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Disaggregation: from counts of patterns to named servers and jobs, always in the same way.
+"""Disaggregation: from counts of patterns to named servers and jobs, always in the same way; and back.
 
-Warm-start columns: the patterns of a plan, so that the master problem holds the plan.
+The patterns of a plan are the warm-start columns, so that the master problem holds the plan.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ....formulations.consolidation.classes import ClassTable, JobClass
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement, entry_of
 from .master import Column, RestrictedMaster
-from .price_jobs import JobPattern, Stay
+from .pricing import JobPattern, Stay
 
 Integers = NDArray[np.int64]
 Node = tuple[int, int]

@@ -1,4 +1,4 @@
-"""A first plan of a graph without compiled loops: blocks in a row, stage after stage as far as it gets.
+"""Constructive heuristic for graphs of layers, without compiled loops: blocks in a row, stage after stage.
 
 For a stage time τ each stage takes the type and number of units that do most by one of three measures: work
 for each unit, work for each USD, or work at all. The first τ is the slowest, so that a plan is there soon;
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...formulations.common.tolerance import loosened
+from ...formulations.common.objective import loosened
 from ...formulations.staging.graph_formulation import GraphFormulation
 from ...formulations.staging.graph_order import relays
-from ...formulations.staging.plan import Stage
+from ...formulations.staging.stages import Stage
 from ...instances.common.arrays import Flags, Floats, Ints
 from ..common.base import Clock
 

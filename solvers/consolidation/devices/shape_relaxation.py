@@ -1,8 +1,9 @@
-"""Prices by shape of server: the linear programme in which only what servers of a shape hold together counts.
+"""Linear relaxation by shape of server: limits on what all servers of a shape hold together, and prices.
 
 Variables
     z_j    jobs of a class that are placed;  x_gs tasks of a group on servers of a shape;
-    n_s    servers of a shape that are used;  y_sdp devices in one state on them with one pattern of contents
+    n_s    servers of a shape that are used;
+    y_sdp  devices in one state on them with one pattern of contents
 Rows
     all tasks of a placed job are somewhere;  resources of each shape;  shares of each size, partitions of
     each profile, and whole devices are covered by patterns;  each device has one pattern at most
@@ -28,7 +29,7 @@ from ....instances.consolidation.devices import WHOLE, Ask, Device
 from ...backends.base import BackendError
 from ...backends.highs import linear_program, solver_with
 from ...common.base import Clock
-from .cluster import Cluster
+from .classes import Cluster
 
 MOST_ROUNDS = 60
 MOST_COLUMNS = 400_000

@@ -1,4 +1,4 @@
-"""An instance with single devices in integers: kinds of tasks, shapes of servers, classes of jobs."""
+"""Classes of an instance with single devices, in integers: kinds of tasks, shapes of servers, equal jobs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fractions import Fraction
 import numpy as np
 
 from ....formulations.common.clock import check_time
-from ....formulations.common.tolerance import loosened
+from ....formulations.common.objective import loosened
 from ....formulations.consolidation.classes import common_step, exact
-from ....formulations.consolidation.device_formulation import DeviceFormulation
-from ....formulations.consolidation.device_relaxation import instances_of
+from ....formulations.consolidation.fewest_servers import instances_of
+from ....formulations.consolidation.formulation import DeviceFormulation
 from ....instances.common.arrays import Ints
 from ....instances.consolidation.devices import Ask
 from ....instances.consolidation.instance import Server

@@ -1,8 +1,9 @@
-"""A plan from the linear relaxation: dive, then assign, then fill.
+"""Diving heuristic: a plan from the linear relaxation by fixing patterns, assigning tasks, and best fit.
 
 Diving fixes the patterns that the relaxation uses as often as whole numbers allow, then the one that is
-closest to one more, and solves what is left again (Wäscher & Gau 1996, residual heuristics of cutting stock).
-The tasks of jobs are assigned to the slots of these patterns. Best fit places the jobs that are left.
+closest to one more, and solves what is left again (Wäscher & Gau 1996, residual heuristics of cutting
+stock). The tasks of jobs are assigned to the slots of these patterns. Best fit places the jobs that are
+left.
 """
 
 from __future__ import annotations
@@ -21,10 +22,9 @@ from ....instances.consolidation.job import PlacementJob
 from ...backends.base import BackendError
 from ...backends.highs import linear_program, solver_with
 from ...common.base import Clock
-from ..keep_in_place import completed
+from ..presolve import completed
 from .column_generation import Integers
-from .master import Column
-from .server_groups import hosts
+from .master import Column, hosts
 
 
 def plan_of_relaxation(

@@ -1,9 +1,9 @@
-"""The engine of policies that choose configurations: from event to event, it notes who runs how.
+"""Discrete-event engine of policies by rounds: which job runs in which configuration between events.
 
-Events are arrivals, ends, changes of the cluster, and the times at which the policy wants to be asked again.
-It is asked then, and at the others only if it reacts to them or loses some of the cluster. The engine alone
-knows what jobs have still to do. It holds a job to its configuration within its lease, and where preemption
-is not allowed to the end.
+Events are arrivals, ends, changes of the cluster, and the times at which the policy wants to be asked
+again. It is asked then, and at the others only if it reacts to them or loses some of the cluster. The
+engine alone knows what jobs have still to do. It holds a job to its configuration within its lease, and
+where preemption is not allowed to the end.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from functools import partial
 import numpy as np
 
 from ...formulations.common.clock import check_time
-from ...formulations.scheduling.constraints import interval_s, kept_s, restarts_s
+from ...formulations.scheduling.evaluation import interval_s, kept_s, restarts_s
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from .engine import EvictionError, PolicyError, Schedule, StallWatch, StuckError, stall_text
 from .placement import RowPlaces, gangs_of, placeable
-from .round_policy import SLACK, MenuSight, RoundPolicy
+from .policy import SLACK, MenuSight, RoundPolicy
 from .seen import Knowledge
 
 SELDOM = 100

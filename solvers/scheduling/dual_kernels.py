@@ -1,0 +1,498 @@
+"""Compiled loops of the Lagrangian dual: each job's cheapest schedule by prices of time, rigid or malleable.
+
+In a cell a malleable job may share its time among its configurations; what work costs there is the lower
+hull of (0, 0) and the points (speed, cost a second). From corner to corner it has pieces, at rising costs
+per work.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...formulations.common.compiled import compiled
+from ...instances.common.arrays import Floats, Ints
+
+
+@compiled
+def _cell(edges: Floats, at: float) -> int:
+    """Return in which cell a moment is; written out, for the library's search takes long to compile."""
+    low, high = 0, len(edges)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if edges[middle] <= at:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def _rate(price: Floats, demand: Floats) -> float:
+    found = 0.0
+    for r in range(len(demand)):
+        found += price[r] * demand[r]
+    return found
+
+
+@compiled
+def _push_seconds(rates: Floats, lengths: Floats, count: int, rate: float, length: float) -> None:
+    """Put seconds at a rate into a heap of `count` piles, the dearest first."""
+    at = count
+    while at:
+        above = (at - 1) // 2
+        if rates[above] >= rate:
+            break
+        rates[at], lengths[at] = rates[above], lengths[above]
+        at = above
+    rates[at], lengths[at] = rate, length
+
+
+@compiled
+def _pop_seconds(rates: Floats, lengths: Floats, count: int) -> None:
+    """Take the dearest of `count` piles away."""
+    last = count - 1
+    rate, length, at = rates[last], lengths[last], 0
+    while True:
+        child = 2 * at + 1
+        if child >= last:
+            break
+        if child + 1 < last and rates[child + 1] > rates[child]:
+            child += 1
+        if rates[child] <= rate:
+            break
+        rates[at], lengths[at] = rates[child], lengths[child]
+        at = child
+    rates[at], lengths[at] = rate, length
+
+
+@compiled
+def _use_rigid(
+    edges: Floats,
+    rates: Floats,
+    demand: Floats,
+    arrival: float,
+    until: float,
+    first: int,
+    last: int,
+    limit: float,
+    missing: float,
+    used: Floats,
+) -> None:
+    """Add what a job uses: all seconds whose rate is below the limit, and of those at it what is missing.
+
+    Parameters
+    ----------
+    until
+        C_j, in cell `last`; the arrival is in cell `first`.
+    missing
+        Seconds that it runs.
+    """
+    for g in range(first, last + 1):
+        if rates[g] < limit:
+            missing -= max(0.0, (edges[g + 1] if g < last else until) - max(edges[g], arrival))
+    for g in range(first, last + 1):
+        if rates[g] > limit:
+            continue
+        seconds = max(0.0, (edges[g + 1] if g < last else until) - max(edges[g], arrival))
+        if rates[g] == limit:
+            seconds = min(seconds, max(0.0, missing))
+            missing -= seconds
+        for r in range(len(demand)):
+            used[g, r] += demand[r] * seconds
+
+
+@compiled
+def rigid_preemptive(
+    edges: Floats,
+    price: Floats,
+    arrival: Floats,
+    work: Floats,
+    weight: Floats,
+    demand: Floats,
+    begin: int,
+    stride: int,
+    used: Floats,
+    found: Floats,
+) -> None:
+    """Find min ω (C − r) + ∫ λ·a dt of each stride-th job from `begin` on, where it may be interrupted.
+
+    C sweeps over time while the cheapest seconds before it are held: where a cell is cheaper than the dearest
+    of them, it takes their place.
+
+    Parameters
+    ----------
+    edges, price
+        Shapes (G,) and (G, R); the first edge is before any arrival, and the last row is 0.
+    arrival, work, weight, demand
+        Shapes (J,), and (J, R); work is in seconds.
+    used
+        What the jobs use of each resource in each cell, unit-seconds, shape (G, R); added to.
+    found
+        Becomes the least cost and C − r of the jobs, shape (2, J).
+    """
+    cells = len(price)
+    rate_of, rates, lengths = np.empty(cells), np.empty(2 * cells + 2), np.empty(2 * cells + 2)
+    for j in range(begin, len(arrival), stride):
+        w, a = weight[j], demand[j]
+        first = _cell(edges, arrival[j])
+        g, at, rest, count, cost, moved = first, arrival[j], work[j], 0, 0.0, 0.0
+        while True:
+            rate = _rate(price[g], a)
+            rate_of[g] = rate
+            left = edges[g + 1] - at if g + 1 < cells else np.inf
+            step = min(left, rest)
+            cost += rate * step
+            moved += step
+            rest -= step
+            _push_seconds(rates, lengths, count, rate, step)
+            count += 1
+            left -= step
+            if rest <= 0:
+                break
+            g += 1
+            at = edges[g]
+        least, best, limit, last = w * moved + cost, moved, rates[0], g
+        while True:
+            taken = 0.0
+            while left > 0 and count and rates[0] > rate:
+                dearest, pile = rates[0], lengths[0]
+                step = min(left, pile)
+                cost -= step * (dearest - rate)
+                moved += step
+                left -= step
+                taken += step
+                if step < pile:
+                    lengths[0] = pile - step
+                else:
+                    _pop_seconds(rates, lengths, count)
+                    count -= 1
+                if w * moved + cost < least:
+                    least, best, limit, last = w * moved + cost, moved, dearest, g
+            moved += left
+            if taken > 0:
+                _push_seconds(rates, lengths, count, rate, taken)
+                count += 1
+            g += 1
+            if w * moved >= least or g == cells or rates[0] <= 0:
+                break
+            rate = _rate(price[g], a)
+            rate_of[g] = rate
+            left = edges[g + 1] - edges[g] if g + 1 < cells else np.inf
+        found[0, j], found[1, j] = least, best
+        _use_rigid(edges, rate_of, a, arrival[j], arrival[j] + best, first, last, limit, work[j], used)
+
+
+@compiled
+def rigid_nonpreemptive(
+    edges: Floats,
+    price: Floats,
+    arrival: Floats,
+    work: Floats,
+    weight: Floats,
+    demand: Floats,
+    begin: int,
+    stride: int,
+    used: Floats,
+    found: Floats,
+) -> None:
+    """Find the same for jobs that run in one go, in a window that starts or ends at an edge, or starts at r.
+
+    Parameters are those of `interrupted`.
+    """
+    cells, resources = price.shape
+    for j in range(begin, len(arrival), stride):
+        w, a, length = weight[j], demand[j], work[j]
+        tail = _cell(edges, arrival[j])
+        head, rest, cost = tail, length, 0.0
+        rate_tail = rate_head = _rate(price[tail], a)
+        ahead = edges[tail + 1] - arrival[j] if tail + 1 < cells else np.inf
+        behind = ahead
+        while ahead < rest:
+            cost += rate_head * ahead
+            rest -= ahead
+            head += 1
+            rate_head = _rate(price[head], a)
+            ahead = edges[head + 1] - edges[head] if head + 1 < cells else np.inf
+        cost += rate_head * rest
+        ahead -= rest
+        waited, best, least, start = 0.0, 0.0, w * length + cost, tail
+        while tail + 1 < cells and w * (waited + length) < least:
+            step = min(ahead, behind)
+            cost = max(0.0, cost + step * (rate_head - rate_tail)) if head != tail else cost
+            waited += step
+            behind -= step
+            ahead -= step
+            if behind <= 0:
+                tail += 1
+                rate_tail = _rate(price[tail], a)
+                behind = edges[tail + 1] - edges[tail] if tail + 1 < cells else np.inf
+            if ahead <= 0:
+                head += 1
+                rate_head = _rate(price[head], a)
+                ahead = edges[head + 1] - edges[head] if head + 1 < cells else np.inf
+            if w * (waited + length) + cost < least:
+                least, best, start = w * (waited + length) + cost, waited, tail
+        found[0, j], found[1, j] = least, best + length
+        at, until, g = arrival[j] + best, arrival[j] + best + length, start
+        while g < cells:
+            stop = min(until, edges[g + 1]) if g + 1 < cells else until
+            seconds = max(0.0, stop - max(edges[g], at))
+            for r in range(resources):
+                used[g, r] += a[r] * seconds
+            if stop >= until:
+                break
+            g += 1
+
+
+@compiled
+def _hull(
+    price: Floats, usage: Floats, speed: Floats, dear: Floats, fast: Floats, corner: Ints, cost: Floats
+) -> int:
+    """Find the corners of the hull; return how many there are beside (0, 0).
+
+    Parameters
+    ----------
+    usage, speed
+        Of the K configurations by rising speed.
+    dear, fast
+        Cost per work, and speed, of the piece that ends at each corner, shape (K,).
+    corner, cost
+        Configuration of each corner, and its cost, shape (K,).
+    """
+    count = 0
+    for k in range(len(speed)):
+        rate = 0.0
+        for r in range(len(price)):
+            rate += price[r] * usage[k, r]
+        if count and speed[corner[count - 1]] == speed[k]:
+            if cost[count - 1] <= rate:
+                continue
+            count -= 1
+        while True:
+            before_s = speed[corner[count - 1]] if count else 0.0
+            before_c = cost[count - 1] if count else 0.0
+            slope = (rate - before_c) / (speed[k] - before_s)
+            if count == 0 or slope > dear[count - 1]:
+                break
+            count -= 1
+        dear[count], fast[count], corner[count], cost[count] = slope, speed[k] - before_s, k, rate
+        count += 1
+    return count
+
+
+@compiled
+def _push_work(piles: Floats, count: int, dear: float, work: float) -> None:
+    """Put work into a heap of `count` piles, the dearest first; shape (2, capacity)."""
+    at = count
+    while at and piles[0, (at - 1) // 2] < dear:
+        piles[0, at], piles[1, at] = piles[0, (at - 1) // 2], piles[1, (at - 1) // 2]
+        at = (at - 1) // 2
+    piles[0, at], piles[1, at] = dear, work
+
+
+@compiled
+def _pop_work(piles: Floats, count: int) -> None:
+    """Take the dearest of `count` piles away."""
+    last = count - 1
+    dear, work, at = piles[0, last], piles[1, last], 0
+    while True:
+        child = 2 * at + 1
+        if child >= last:
+            break
+        if child + 1 < last and piles[0, child + 1] > piles[0, child]:
+            child += 1
+        if piles[0, child] <= dear:
+            break
+        piles[0, at], piles[1, at] = piles[0, child], piles[1, child]
+        at = child
+    piles[0, at], piles[1, at] = dear, work
+
+
+@compiled
+def _clear(values: Floats, n: int) -> None:
+    """Set the first n values to 0."""
+    for i in range(n):
+        values[i] = 0.0
+
+
+@compiled
+def _enlarged(piles: Floats, count: int, n: int) -> Floats:
+    """Return piles with room for n more piles, and the first `count`."""
+    larger = np.empty((2, 2 * piles.shape[1] + n))
+    for i in range(count):
+        larger[0, i], larger[1, i] = piles[0, i], piles[1, i]
+    return larger
+
+
+@compiled
+def _cross(
+    left: float,
+    dear: Floats,
+    fast: Floats,
+    held: Floats,
+    n: int,
+    piles: Floats,
+    count: int,
+    weight: float,
+    sweep: Floats,
+) -> int:
+    """Let C move through what is left of a cell: its cheap work takes the place of the dearest that is held.
+
+    Parameters
+    ----------
+    held, n
+        Work of each of the n pieces of the cell that is held; piles hold that of earlier ones.
+    sweep
+        C − r, cost of what is held, least total so far, C − r there, and the dearest work there.
+
+    Returns
+    -------
+    count
+        Piles that are left.
+    """
+    while left > 0:
+        own = n - 1
+        while own >= 0 and held[own] <= 0:
+            own -= 1
+        top = dear[own] if own >= 0 else 0.0
+        older = count > 0 and piles[0, 0] > top
+        if older:
+            top = piles[0, 0]
+        pace, saving, active = 0.0, 0.0, 0
+        while active < n and dear[active] < top:
+            pace += fast[active]
+            saving += fast[active] * (top - dear[active])
+            active += 1
+        if active == 0:
+            break
+        pile = piles[1, 0] if older else held[own]
+        step = min(left, pile / pace)
+        for i in range(active):
+            held[i] += fast[i] * step
+        rest = max(0.0, pile - pace * step) if step >= left else 0.0
+        if not older:
+            held[own] = rest
+        elif rest > 0:
+            piles[1, 0] = rest
+        else:
+            _pop_work(piles, count)
+            count -= 1
+        left = 0.0 if step >= left else left - step
+        sweep[0] += step
+        sweep[1] -= saving * step
+        if weight * sweep[0] + sweep[1] < sweep[2]:
+            sweep[2], sweep[3], sweep[4] = weight * sweep[0] + sweep[1], sweep[0], top
+    sweep[0] += left
+    return count
+
+
+@compiled
+def _use_malleable(
+    edges: Floats,
+    price: Floats,
+    usage: Floats,
+    speed: Floats,
+    arrival: float,
+    until: float,
+    first: int,
+    limit: float,
+    missing: float,
+    used: Floats,
+) -> None:
+    """Add what a job uses: all pieces that cost less than the limit, and of those at it what is missing.
+
+    Parameters
+    ----------
+    until
+        C_j; the arrival is in cell `first`.
+    missing
+        Work that it does.
+    """
+    size = len(speed)
+    dear, fast, cost, corner = np.empty(size), np.empty(size), np.empty(size), np.empty(size, dtype=np.int64)
+    for again in range(2):
+        g = first
+        while g < len(edges) and edges[g] < until:
+            stop = min(until, edges[g + 1]) if g + 1 < len(edges) else until
+            seconds = max(0.0, stop - max(edges[g], arrival))
+            for i in range(_hull(price[g], usage, speed, dear, fast, corner, cost)):
+                if again == 0:
+                    missing -= fast[i] * seconds if dear[i] < limit else 0.0
+                    continue
+                if dear[i] > limit:
+                    break
+                part = seconds
+                if dear[i] == limit:
+                    part = min(seconds, max(0.0, missing) / fast[i])
+                    missing -= fast[i] * part
+                for r in range(used.shape[1]):
+                    before = usage[corner[i - 1], r] if i else 0.0
+                    used[g, r] += (usage[corner[i], r] - before) * part
+            g += 1
+
+
+@compiled
+def malleable_preemptive(
+    edges: Floats,
+    price: Floats,
+    arrival: Floats,
+    work: Floats,
+    weight: Floats,
+    first: Ints,
+    usage: Floats,
+    speed: Floats,
+    begin: int,
+    stride: int,
+    used: Floats,
+    found: Floats,
+) -> None:
+    """Find min ω (C − r) + ∫ λ·a dt of each stride-th job from `begin` on.
+
+    Parameters
+    ----------
+    first, usage, speed
+        Configurations of job j are rows first[j] to first[j + 1] − 1, by rising speed.
+    used, found
+        As in `rigid.interrupted`.
+    """
+    cells, widest = len(price), 1
+    for j in range(len(arrival)):
+        widest = max(widest, first[j + 1] - first[j])
+    dear, fast, cost, held = np.empty(widest), np.empty(widest), np.empty(widest), np.empty(widest)
+    corner, piles, sweep = np.empty(widest, dtype=np.int64), np.empty((2, 4096)), np.empty(5)
+    for j in range(begin, len(arrival), stride):
+        own_usage, own_speed = usage[first[j] : first[j + 1]], speed[first[j] : first[j + 1]]
+        full, start = own_speed[-1], np.searchsorted(edges, arrival[j], side="right") - 1
+        g, at, rest, count, dearest = start, arrival[j], work[j], 0, 0.0
+        _clear(sweep, len(sweep))
+        while g < cells:
+            n = _hull(price[g], own_usage, own_speed, dear, fast, corner, cost)
+            left = edges[g + 1] - at if g + 1 < cells else np.inf
+            _clear(held, n)
+            if rest > 0:
+                # As early as can be: everything at full speed.
+                step = min(left, rest / full)
+                for i in range(n):
+                    held[i] = fast[i] * step
+                    sweep[1] += dear[i] * held[i]
+                sweep[0] += step
+                rest = 0.0 if step < left or full * left >= rest else rest - full * step
+                left -= step
+                dearest = max(dearest, dear[n - 1])
+                if rest <= 0:
+                    sweep[2], sweep[3], sweep[4] = weight[j] * sweep[0] + sweep[1], sweep[0], dearest
+            if rest <= 0:
+                count = _cross(left, dear, fast, held, n, piles, count, weight[j], sweep)
+                if weight[j] * sweep[0] >= sweep[2]:
+                    break
+            if count + n > piles.shape[1]:
+                piles = _enlarged(piles, count, n)
+            for i in range(n):
+                if held[i] > 0:
+                    _push_work(piles, count, dear[i], held[i])
+                    count += 1
+            g += 1
+            at = edges[g] if g < cells else np.inf
+        found[0, j], found[1, j] = sweep[2], sweep[3]
+        until, limit = arrival[j] + sweep[3], sweep[4]
+        _use_malleable(edges, price, own_usage, own_speed, arrival[j], until, start, limit, work[j], used)
