@@ -1,14 +1,21 @@
-"""The command line in this process: a fresh one would load its libraries for a second or two."""
+"""The command line in tests: in this process, in another, and its verbs."""
 
 from __future__ import annotations
 
 import io
 import logging
 import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import typer
+from typer.testing import CliRunner
 
 from clusterplan.planner.batch import local
 from clusterplan.planner.cli.main import main
@@ -46,3 +53,51 @@ def run_here(*words: object, cwd: Path | None = None) -> Done:
         stream.seek(0)
         printed.append(stream.read())
     return Done(int(str(code or 0)), *printed)
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the processes that a process has started, and those that these have."""
+    listed = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True, check=True).stdout
+    pairs = [tuple(map(int, line.split())) for line in listed.splitlines()[1:]]
+    own = {child for child, parent in pairs if parent == pid}
+    return own.union(*(descendants(child) for child in own))
+
+
+def is_running(pid: int) -> bool:
+    """Return whether there is such a process, and it is more than an entry in a table."""
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0]
+    except OSError:
+        return False
+
+
+def happens(what: Callable[[], bool], within_s: float = 30) -> bool:
+    """Return whether something becomes true in time; return as soon as it is."""
+    deadline = time.monotonic() + within_s
+    while not what() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return what()
+
+
+def all_end(pids: set[int]) -> bool:
+    """Return whether all these processes end within ten seconds."""
+    return happens(lambda: not any(map(is_running, pids)), within_s=10)
+
+
+def invoke(command: Callable[..., Any], *arguments: object, fails: type[Exception] | None = None) -> Any:
+    """Run a verb and return what it printed, with its exit code; an exception passes unless it is expected.
+
+    Parameters
+    ----------
+    fails
+        What it has to raise for the command line to turn into a line and an exit code; the text is returned.
+    """
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command()(command)
+    answer = CliRunner().invoke(app, [*map(str, arguments)])
+    if fails is not None:
+        assert isinstance(answer.exception, fails), answer.output
+        return str(answer.exception)
+    if answer.exception is not None and not isinstance(answer.exception, SystemExit):
+        raise answer.exception
+    return answer

@@ -1,12 +1,15 @@
-"""Tables written cell by cell."""
+"""Tables as files, and which columns a reader asks for."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
@@ -46,3 +49,27 @@ def clusterplan_command(folder: Path, *words: str) -> subprocess.CompletedProces
     """Run the command in a folder."""
     command = [sys.executable, "-m", "clusterplan", *words]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+class CountedColumn(np.ndarray):  # type: ignore[type-arg]
+    """A column that notes the largest piece of it that a calculation took."""
+
+    most = 0
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Calculate as usual, and note the size."""
+        CountedColumn.most = max(CountedColumn.most, *(np.size(given) for given in inputs))
+        plain = [given.view(np.ndarray) if isinstance(given, CountedColumn) else given for given in inputs]
+        return getattr(ufunc, method)(*plain, **options)
+
+
+def most_cells_for_a_row(table: Any) -> int:
+    """Return how many cells of one column, at most, are computed with when a table makes its rows."""
+    columns = {field.name: getattr(table, field.name) for field in fields(table)}
+    counted = {
+        name: column.view(CountedColumn) for name, column in columns.items() if isinstance(column, np.ndarray)
+    }
+    watched: Sequence[Any] = replace(table, **counted)
+    CountedColumn.most = 0
+    assert list(watched) == list(table)
+    return CountedColumn.most

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzz import campaign, cases, forging, lanes, prices, reading, record, solving
-from fuzz.allocation_truth import AllocationTruth
+from fuzz import campaign, cases, checks, forging, lanes, reading, record
+from fuzz.allocation import AllocationTruth
 from fuzz.checks import Finding
 from fuzz.consolidation_truth import ConsolidationTruth
 from fuzz.features import features
 from fuzz.kinds import KINDS
 from fuzz.shrinking import shrunk
-from fuzz.staging_truth import StagingTruth
+from fuzz.staging import StagingTruth
 
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.common.errors import OptionError
@@ -182,18 +182,18 @@ def test_planted_answers_are_found(
     monkeypatch: pytest.MonkeyPatch, plant: Callable[[Result], Result], check: str
 ) -> None:
     """A solver that answers wrongly is found out by the check that is meant for it."""
-    monkeypatch.setattr(solving, "solve", lambda *given: plant(solve(*given)))
+    monkeypatch.setattr(checks, "solve", lambda *given: plant(solve(*given)))
     instance, truth = parse_instance(ALLOCATION), AllocationTruth(ALLOCATION)
-    _, found = solving.solved(instance, truth, "exact", {"threads": 1})
+    _, found = checks.solved(instance, truth, "exact", {"threads": 1})
     assert check in {finding.check for finding in found}, found
 
 
 def test_a_warning_and_a_refusal_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """`exact` may neither warn nor refuse an instance; other methods may refuse with a reason."""
     instance, truth = parse_instance(ALLOCATION), AllocationTruth(ALLOCATION)
-    _, found = solving.solved(instance, truth, "exact", {"threads": 1, "method_options": {"nonsense": 1}})
+    _, found = checks.solved(instance, truth, "exact", {"threads": 1, "method_options": {"nonsense": 1}})
     assert [finding.check for finding in found] == ["refused"]
-    assert solving.solved(instance, truth, "minlp", {}) == (None, [])
+    assert checks.solved(instance, truth, "minlp", {}) == (None, [])
 
     def warns(*given: Any) -> Result:
         import warnings
@@ -201,8 +201,8 @@ def test_a_warning_and_a_refusal_are_found(monkeypatch: pytest.MonkeyPatch) -> N
         warnings.warn("overflow", RuntimeWarning, stacklevel=1)
         return solve(*given)
 
-    monkeypatch.setattr(solving, "solve", warns)
-    assert [finding.check for finding in solving.solved(instance, truth, "exact", {})[1]] == ["warning"]
+    monkeypatch.setattr(checks, "solve", warns)
+    assert [finding.check for finding in checks.solved(instance, truth, "exact", {})[1]] == ["warning"]
 
 
 def forged_checks(check: Callable[..., Any], make: Callable[..., Any]) -> list[Finding]:
@@ -292,7 +292,7 @@ def test_failures_are_made_small_and_kept(tmp_path: Path, monkeypatch: pytest.Mo
         result = solve(*given)
         return with_records(result, certified_bound=1e6, certified_gap=1.0) if result.plan else result
 
-    monkeypatch.setattr(solving, "solve", answers)
+    monkeypatch.setattr(checks, "solve", answers)
     case = {"lane": "solve", "instance": ALLOCATION, "solver": "exact", "options": {"threads": 1}}
     finding = next(f for f in cases.retried(case) if f.check == "certified bound")
     sort = cases.sort_of(finding, case)
@@ -370,10 +370,10 @@ def test_prices_that_are_too_low_are_found(
     truth = KINDS[data["kind"]].truth(data)
     result = solve(parse_instance(data), "exact")
     assert result.prices
-    done = prices.compared(truth, result.model_copy(update=right))
+    done = checks.compared(truth, result.model_copy(update=right))
     assert done.counts[f"{data['kind']} prices compared of what wins something"] > 0
     assert not done.wrong
-    assert prices.compared(truth, result.model_copy(update=low)).wrong
+    assert checks.compared(truth, result.model_copy(update=low)).wrong
 
 
 @pytest.mark.slow

@@ -8,14 +8,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
-import staging_graphs
+import staging_instances
 from fuzz import lanes
 from fuzz.graph_truth import GraphTruth, staging_truth
-from fuzz.staging_documents import document
+from fuzz.staging import document
 
 from clusterplan.instances.documents import parse_instance
 
-DIAMOND = staging_graphs.diamond().document()
+DIAMOND = staging_instances.diamond().document()
 """a before b and c, and both before d, of 1, 2, 3 and 1 s; a tensor takes half a second."""
 
 
@@ -90,8 +90,8 @@ def test_two_truths_agree() -> None:
     """That of the campaign and that of the agreement tests know nothing of each other."""
     compared = 0
     for seed in range(40):
-        data = staging_graphs.random_graph(seed)
-        best = staging_graphs.GraphTruth(data).best()
+        data = staging_instances.random_graph(seed)
+        best = staging_instances.GraphTruth(data).best()
         try:
             own = staging_truth(data).best()
         except lanes.TooManyPlansError:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from fuzz import lanes
 from fuzz.kinds import KINDS
-from fuzz.scheduling_documents import document
-from fuzz.scheduling_truth import SchedulingTruth
+from fuzz.scheduling import SchedulingTruth, document
 from fuzz.truth import TooManyPlansError
 
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation

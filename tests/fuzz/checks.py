@@ -1,15 +1,31 @@
-"""What has to hold of a result, judged by all plans of its instance."""
+"""What is checked of a solved instance: status, value, bounds and prices."""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import random
+import re
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
-from clusterplan.solvers.common.result import Result
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.common.errors import ClusterplanError, OptionError, UnavailableError
+from clusterplan.planner.api import solve
+from clusterplan.planner.verification import verify
+from clusterplan.solvers.common.result import Result, SolveOptions
 
-from .truth import Truth
+from .allocation import AllocationTruth
+from .consolidation_truth import ConsolidationTruth, expanded
+from .kinds import BUDGETS, EVERYWHERE, KINDS
+from .scheduling import SchedulingTruth
+from .truth import TooManyPlansError, Truth
 
 ROUNDING = Fraction(1001, 10**12)
 """Relative; what the documentation allows a comparison of floating-point figures, and a hair for its own."""
@@ -144,3 +160,204 @@ def _same(a: float | None, b: float | None) -> bool:
 def _near(a: float, b: float | None) -> bool:
     """Return whether two gaps are the same, where value and bound may each be off by rounding."""
     return b is not None and math.isclose(a, b, rel_tol=2e-9, abs_tol=4e-9)
+
+
+def settings(solver: str, rng: random.Random, seconds: float = 20.0) -> dict[str, Any]:
+    """Return the options of a solve as plain data; tiny instances take milliseconds."""
+    return {
+        "threads": 1,
+        "seed": 1,
+        "time_limit_s": seconds,
+        "gap": rng.choice([1e-6, 1e-6, 1e-6, 0.0, 0.05]),
+        "method_options": BUDGETS.get(solver, {}),
+    }
+
+
+def solvers_of(data: dict[str, Any], rng: random.Random) -> list[str]:
+    """Return the solvers that try a document: some always, the others by their share."""
+    others = {} if data.get("edges") is not None else KINDS[data["kind"]].sample
+    return [*EVERYWHERE, *(name for name, share in others.items() if rng.random() < share)]
+
+
+def place(error: BaseException) -> str:
+    """Return what an exception is and where it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "/fuzz/" not in frame.filename] or frames
+    last = own[-1]
+    return f"{type(error).__name__} in {Path(last.filename).name}:{last.name}: {str(error)[:300]}"
+
+
+def solved(
+    instance: Instance, truth: Truth, solver: str, options: dict[str, Any]
+) -> tuple[Result | None, list[Finding]]:
+    """Return the result of a solve, None where the solver refuses, and what is wrong with it."""
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        try:
+            result = solve(instance, solver, SolveOptions(**options))
+            wrong = [*_checked(instance, truth, result)]
+        except (OptionError, UnavailableError) as error:
+            expected = solver not in EVERYWHERE
+            return None, [] if expected else [Finding("refused", solver, str(error))]
+        except ClusterplanError as error:
+            return None, [Finding("refused", solver, f"{type(error).__name__}: {error}")]
+        except Exception as error:  # noqa: BLE001  whatever escapes is what is looked for
+            return None, [Finding("exception", solver, place(error))]
+    wrong += [Finding("warning", solver, f"{w.category.__name__}: {w.message}") for w in raised]
+    return result, wrong
+
+
+def _checked(instance: Instance, truth: Truth, result: Result) -> Iterator[Finding]:
+    yield from findings(truth, result)
+    name = result.solver
+    verification = verify(instance, result)
+    if not verification.ok:
+        yield Finding("verify", name, "; ".join(verification.faults))
+    if Result.model_validate_json(result.to_json()) != result:
+        yield Finding("json", name, "the result read from its JSON differs")
+    if KINDS[instance.kind].closes and name in EVERYWHERE and result.status in ("feasible", "unknown"):
+        yield Finding("unproven", name, f"{result.status}: {result.message}")
+
+
+MOST_WAYS = 12_000
+"""Placements that are looked through for the best value on one server more."""
+EXTRA = "one more"
+BUDGET = "budget_usd_per_hour"
+FIT = "document in which configurations have to fit"
+HOUR_S = 3600
+NOTHING_H = Fraction(1, 10**6)
+"""Up to so many weighted job-hours an allocation says that nothing is saved."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What one addition is said to win over a plan, at most, in the unit of the first objective.
+
+    Attributes
+    ----------
+    what
+        What is added, as the result names it.
+    most
+        The figure of the claim.
+    changed
+        The document with the addition.
+    """
+
+    what: str
+    most: Fraction
+    changed: dict[str, Any]
+
+
+@dataclass
+class Compared:
+    """Claims of one result that were compared with optima, and those that do not hold."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    wrong: list[Finding] = field(default_factory=list)
+
+
+def compared(truth: Truth, result: Result) -> Compared:
+    """Return what the prices of a result claim in vain."""
+    done = Compared()
+    if result.prices is None or result.plan is None:
+        return done
+    kind = result.kind
+    value = result.objectives[0].value
+    assert value is not None
+    slack = ROUNDING * abs(Fraction(value))
+    for name, price in result.prices.items():
+        if Fraction(price) < -slack:
+            done.wrong.append(Finding("negative price", result.solver, f"{name} costs {price:.17g}"))
+    if kind not in CLAIMS:
+        return done
+    claims, of = CLAIMS[kind]
+    for claim in claims(truth.data, result):
+        best = _best(truth, claim.changed, of)
+        if best is None:
+            done.counts[f"{kind} prices not compared"] += 1
+            continue
+        done.counts[f"{kind} prices compared"] += 1
+        gain = (best - Fraction(value)) * (1 if result.objectives[0].sense == "max" else -1)
+        done.counts[f"{kind} prices compared of what wins something"] += gain > slack
+        if gain > claim.most + slack + ROUNDING * abs(best):
+            said = f"at most {float(claim.most):.17g} is said"
+            text = f"{claim.what} wins {float(gain):.17g} over {value:.17g}; {said}"
+            done.wrong.append(Finding("price", result.solver, text))
+    return done
+
+
+def _best(truth: Truth, changed: dict[str, Any], of: Callable[[dict[str, Any]], Truth]) -> Fraction | None:
+    """Return the best value of a changed document, for all solvers' results; None if it is not clear."""
+    key = repr(changed)
+    if key not in truth.best_changed:
+        try:
+            other = of(changed)
+            truth.best_changed[key] = None if other.unclear else other.best()
+        except TooManyPlansError:
+            truth.best_changed[key] = None
+    return truth.best_changed[key]
+
+
+def of_servers(data: dict[str, Any], result: Result) -> Iterator[Claim]:
+    """Yield what one more empty server of each shape is said to add to the value."""
+    for name, price in (result.prices or {}).items():
+        listed, model = re.fullmatch(r"empty server of (.+?)(?: \((.*)\))?", name).groups()  # type: ignore[union-attr]
+        seen = []
+        for server in expanded(data["servers"]):
+            amounts = ", ".join(f"{amount:g} {r}" for r, amount in sorted(server["capacity"].items()))
+            if (amounts, server.get("gpu_model")) != (listed, model) or server["capacity"] in seen:
+                continue
+            seen.append(server["capacity"])
+            added = {k: v for k, v in server.items() if k not in ("free", "count")} | {"name": EXTRA}
+            servers = [*data["servers"], added]
+            yield Claim(name, Fraction(price), {**data, "servers": servers, "objectives": ["value"]})
+
+
+def of_resources(data: dict[str, Any], result: Result) -> Iterator[Claim]:
+    """Yield what one more unit of each resource is said to save, in job-seconds."""
+    said = {
+        name: Fraction(hours) * HOUR_S
+        for name, hours in re.findall(r"one more (.+?)(?: saves)? at most ([\d.e+-]+)", result.message or "")
+    }
+    for name in result.prices or {}:
+        changed = copy.deepcopy(data)
+        if name == BUDGET:
+            changed[BUDGET] = float(Fraction(changed[BUDGET]) + 1)
+        else:
+            changed["resources"][name] = float(Fraction(changed["resources"][name]) + 1)
+        most = said.get("USD/h of budget" if name == BUDGET else name, said.get("unit"))
+        if most is None and "saves nothing" in (result.message or ""):
+            most = NOTHING_H * HOUR_S
+        if most is not None:
+            among = "in the configurations that fit now" in (result.message or "")
+            yield Claim(name, most, {**changed, FIT: data} if among else changed)
+
+
+def of_units(data: dict[str, Any], result: Result) -> Iterator[Claim]:
+    """Yield by how much one more unit, in the pool or on one of the servers, is said to lower the mean."""
+    record = result.objectives[0]
+    assert record.value is not None
+    assert record.certified_bound is not None
+    gap = Fraction(record.value) - Fraction(record.certified_bound)
+    for name, price in (result.prices or {}).items():
+        for index in range(len(data.get("servers", [0]))):
+            changed = copy.deepcopy(data)
+            amounts = changed["servers"][index]["capacity"] if "servers" in data else changed["resources"]
+            amounts[name] = float(Fraction(amounts.get(name, 0)) + 1)
+            yield Claim(name, gap + Fraction(price), changed)
+
+
+def _of_value(data: dict[str, Any]) -> Truth:
+    return ConsolidationTruth(data, MOST_WAYS)
+
+
+def _of_total(data: dict[str, Any]) -> Truth:
+    return AllocationTruth(data, data.get(FIT))
+
+
+CLAIMS: dict[str, tuple[Callable[..., Iterator[Claim]], Callable[[dict[str, Any]], Truth]]] = {
+    "consolidation": (of_servers, _of_value),
+    "allocation": (of_resources, _of_total),
+    "scheduling": (of_units, SchedulingTruth),
+}
+"""What the prices of a kind claim, and how the best plan of a changed document is found."""

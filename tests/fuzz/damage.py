@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from .mutation import EXTREMES, STRANGE, mutated
+from .forging import EXTREMES, STRANGE, mutated_document
 
 WORDS = rb"""
 NaN Infinity .inf 1e309 -1e309 1e-400 0x10 1_000 null ~ true yes 2024-01-01 12:30:45
@@ -69,10 +69,10 @@ def _damaged_data(rng: random.Random, name: str, content: bytes) -> bytes:
     if name.endswith(".jsonl"):
         lines = text.splitlines()
         at = rng.randrange(len(lines))
-        lines[at] = json.dumps(mutated(rng, json.loads(lines[at])))
+        lines[at] = json.dumps(mutated_document(rng, json.loads(lines[at])))
         return "\n".join(lines).encode() + b"\n"
     data = json.loads(text) if name.endswith(".json") else yaml.safe_load(text)
-    return _dumped(rng, mutated(rng, data), name)
+    return _dumped(rng, mutated_document(rng, data), name)
 
 
 def _damaged_table(rng: random.Random, content: bytes) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from .staging_truth import MOST_PLANS, Stage, StagingTruth
+from .staging import MOST_PLANS, Stage, StagingTruth
 from .truth import TooManyPlansError, limits
 
 FINE = 1 << 200

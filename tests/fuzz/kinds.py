@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import allocation_documents, consolidation_documents, scheduling_documents, staging_documents
-from .allocation_truth import AllocationTruth
+from . import allocation, consolidation_documents, scheduling, staging
+from .allocation import AllocationTruth
 from .consolidation_truth import ConsolidationTruth
 from .graph_truth import staging_truth
-from .scheduling_truth import SchedulingTruth
+from .scheduling import SchedulingTruth
 from .truth import Truth
 
 
@@ -43,7 +43,7 @@ class Kind:
 
 KINDS = {
     "allocation": Kind(
-        allocation_documents.document,
+        allocation.document,
         AllocationTruth,
         {
             "lagrangian": 0.3,
@@ -58,7 +58,7 @@ KINDS = {
         },
     ),
     "staging": Kind(
-        staging_documents.document,
+        staging.document,
         staging_truth,
         {
             "greedy": 0.3,
@@ -88,7 +88,7 @@ KINDS = {
         },
     ),
     "scheduling": Kind(
-        scheduling_documents.document,
+        scheduling.document,
         SchedulingTruth,
         {
             **dict.fromkeys(("fifo", "fifo-backfill", "sjf", "srtf", "srsf", "las", "gittins"), 0.3),

@@ -13,13 +13,11 @@ from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.documents import parse_instance
 from clusterplan.solvers.common.result import Result
 
-from .checks import Finding, trusts_library
+from .checks import Finding, compared, settings, solved, solvers_of, trusts_library
 from .features import features
 from .forging import accepted, certified, forged_certificates, forgeries
 from .kinds import KINDS
-from .prices import compared
 from .reading import damaged_specimen, how_to_read, packed, read, unpacked
-from .solving import settings, solved, solvers_of
 from .truth import TooManyPlansError, Truth
 
 TAMPERED = 0.1

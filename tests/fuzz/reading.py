@@ -21,9 +21,8 @@ from clusterplan.planner.cli import main as cli
 from clusterplan.planner.verification import verify
 from clusterplan.solvers.common.result import SolveOptions
 
-from .checks import Finding
+from .checks import Finding, place
 from .damage import damaged
-from .solving import place
 from .specimens import READERS, Specimen, specimen
 
 LONGEST_S = 5.0

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from json_schemas import INFINITE, accepted
-from sample_documents import ALLOCATION, CONSOLIDATION
+from sample_documents import ALLOCATION, CONSOLIDATION, INFINITE, accepted
 
 import clusterplan
 from clusterplan.instances import examples

@@ -10,8 +10,7 @@ import random
 from functools import partial
 from typing import Any
 
-from fuzz.forging import complete
-from fuzz.mutation import mutated
+from fuzz.forging import complete, mutated_document
 
 import clusterplan
 from clusterplan import ClusterplanError
@@ -48,7 +47,9 @@ def forged(label: str, result: dict[str, Any]) -> dict[str, Any]:
     """Return a result that was tampered with, always the same for a label."""
     rng = random.Random(label)
     places = [(), ("objectives",), *([("certificate",)] if result["certificate"] else []), ("plan",)]
-    return mutated(rng, result, rng.choice([place for place in places if not place or result[place[0]]]))
+    return mutated_document(
+        rng, result, rng.choice([place for place in places if not place or result[place[0]]])
+    )
 
 
 def verdict(instance: clusterplan.Instance, result: dict[str, Any]) -> str:

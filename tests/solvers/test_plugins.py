@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import all_end, descendants, happens
 from imports import ROOT
-from processes import all_end, descendants, happens
 
 import clusterplan
 from clusterplan.instances.scheduling.generate import generate_scheduling

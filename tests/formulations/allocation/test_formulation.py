@@ -1,22 +1,29 @@
-"""Allocation: the mathematics by hand, and the paper's heuristic against a plain reference.
-
-Why a job can never run, by hand.
-"""
+"""Allocation: evaluation, violations, MILP model and grids of clusters."""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pulp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_instances import random_allocation
 
 import clusterplan
+from clusterplan.formulations.allocation.cluster_grids import (
+    ClusterGrid,
+    Interval,
+    cluster_grid_of,
+    intervals,
+    proven_error,
+)
 from clusterplan.formulations.allocation.configurations import UNPLACED, task_demands
-from clusterplan.formulations.allocation.formulation import AllocationFormulation, why_never
+from clusterplan.formulations.allocation.formulation import AllocationFormulation, milp_model, why_never
+from clusterplan.formulations.allocation.kind import ALLOCATION
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.speed import PsAsync, PsSync, RingAllreduce, SpeedTable
@@ -220,3 +227,76 @@ def explain_instance(speed: dict[str, Any] | None = None, gpus: float = 3, **job
 def test_the_reason_is_what_is_short(made: AllocationInstance, reason: str) -> None:
     """For every variant of the job."""
     assert why_never(made, made.table(), 0) == [f"job 'j', variant 'v': {reason}"]
+
+
+def test_the_kind_has_this_formulation_and_model() -> None:
+    """As the registry finds them."""
+    assert ALLOCATION.formulation is AllocationFormulation
+    assert ALLOCATION.milp_model is milp_model
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_optimal_plan_is_a_feasible_point_of_its_value(seed: int) -> None:
+    """Every constraint holds at the encoded plan, the expression has its value, and decoding returns it."""
+    instance = random_allocation(seed)
+    assert isinstance(instance, AllocationInstance)
+    best = clusterplan.solve(instance, "brute-force")
+    if best.plan is None:
+        return
+    formulation = AllocationFormulation(instance)
+    model = milp_model(formulation)
+    plan = formulation.parse_plan([entry.model_dump() for entry in best.plan])
+    for variable, value in model.encode(plan).items():
+        variable.varValue = value
+    for constraint in model.problem.constraints():
+        assert constraint.valid(1e-6)
+    assert pulp.value(model.objectives[0].expression) == pytest.approx(best.objective)
+    decoded = model.decode(lambda variable: float(variable.varValue))
+    assert formulation.finish(decoded) == formulation.finish(plan)
+
+
+def grid() -> ClusterGrid:
+    """Return a grid of scaled clusters."""
+    return cluster_grid_of(generate_allocation(3, 1, 0.5, seed=1), "fixed", {"cpu": 1.0}, None)
+
+
+def test_the_error_is_the_largest_distance_of_a_value_from_the_bound_above_it() -> None:
+    """Below the middle there is no plan; above it the value 10 has the bound 8 of the last step."""
+    clusters = grid()
+    last = clusters.last
+    middle = clusters.at_most(last / 2)
+    below = clusters.previous(middle)
+    bounds = {below: math.inf, middle: 9.5, last: 8.0}
+    assert proven_error(clusters, {middle: 10.0}, bounds) == pytest.approx(0.2)
+    assert proven_error(clusters, {middle: 10.0, last: 8.0}, bounds) == pytest.approx(0.2)
+    above = clusters.next(middle)
+    assert proven_error(clusters, {middle: 10.0, above: 8.0}, bounds) == pytest.approx(0.05)
+
+
+def test_without_a_proof_that_cheaper_clusters_have_no_plan_there_is_no_error() -> None:
+    """The error is unknown, not large."""
+    clusters = grid()
+    assert proven_error(clusters, {clusters.last: 8.0}, {clusters.last: 8.0}) is None
+    below = clusters.previous(clusters.last)
+    assert proven_error(clusters, {clusters.last: 8.0}, {clusters.last: 8.0, below: math.inf}) == 0
+
+
+def test_intervals_cover_the_grid_without_overlap() -> None:
+    """Each ends at a step with a bound, and the next begins one step above."""
+    clusters = grid()
+    middle = clusters.at_most(clusters.last / 2)
+    found = intervals(clusters, {middle: 10.0}, {middle: 9.0, clusters.last: 8.0})
+    assert [part.high for part in found] == [middle, clusters.last]
+    assert found[0].low == 0
+    assert found[1].low == clusters.next(middle)
+    assert found[1].point == middle
+    assert found[0].point is None
+
+
+def test_a_bound_above_a_value_contradicts_it() -> None:
+    """Rounding does not."""
+    one = Fraction(1)
+    assert Interval(one, one, one, 10.0, 10.1).contradicts
+    rounded = Interval(one, one, one, 10.0, 10.0 * (1 + 1e-12))
+    assert not rounded.contradicts
+    assert rounded.error == 0

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from placements import job, placement, server
+from device_instances import job, placement, server
 from random_instances import random_consolidation
 
 from clusterplan.formulations.consolidation import build_classes

@@ -1,7 +1,4 @@
-"""Consolidation: fewest servers, every objective by hand, reasons, and the skew rule.
-
-Each objective by itself.
-"""
+"""Consolidation: evaluation and violations on amounts and on devices, certificates' form, explanations."""
 
 from __future__ import annotations
 
@@ -9,15 +6,31 @@ import itertools
 from typing import Any
 
 import pytest
+from device_instances import device_instance, job, placement, server, three_jobs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from placements import job, placement, server
+from pydantic import ValidationError
 
 import clusterplan
+from clusterplan.formulations.consolidation.certificate import (
+    LARGEST,
+    CertifiedGoal,
+    ConsolidationCertificate,
+    DeviceCertificate,
+)
 from clusterplan.formulations.consolidation.cluster_data import OBJECTIVES, ClusterData
+from clusterplan.formulations.consolidation.explain import APART, Reasons, no_room
 from clusterplan.formulations.consolidation.fewest_servers import Shapes, fewest_servers, shape_of
-from clusterplan.formulations.consolidation.formulation import VALUE_OF, ConsolidationFormulation
-from clusterplan.formulations.consolidation.plan import JobPlacement
+from clusterplan.formulations.consolidation.formulation import (
+    VALUE_OF,
+    ConsolidationFormulation,
+    DeviceFormulation,
+    formulation_of,
+)
+from clusterplan.formulations.consolidation.kind import CONSOLIDATION
+from clusterplan.formulations.consolidation.plan import JobPlacement, entry_of
+from clusterplan.formulations.registry import KINDS, formulate
+from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
 from clusterplan.instances.consolidation.job import Group
 
@@ -197,3 +210,180 @@ def test_gains_and_losses_cancel_exactly() -> None:
     data = ClusterData(placement(["slowdown"], [server(gpu=2)], jobs))
     plan = [JobPlacement(job=name, servers={"n": 1}) for name in "ab"]
     assert VALUE_OF["slowdown"](data, plan) == 0.0
+
+
+def _instance(jobs: list[dict[str, Any]], count: int = 2, **fields: Any) -> ConsolidationInstance:
+    found = clusterplan.parse_instance(
+        {
+            "schema_version": 1,
+            "kind": "consolidation",
+            "name": "devices",
+            "servers": [
+                {"name": "n", "count": 2, "capacity": {"cpu": 8}, "devices": {"gpu": {"count": count}}}
+            ],
+            "jobs": [{"tasks": 1, "task_demand": {"cpu": 1}, **job} for job in jobs],
+            **fields,
+        }
+    )
+    assert isinstance(found, ConsolidationInstance)
+    return found
+
+
+def test_only_instances_with_devices_have_it() -> None:
+    """Others are formulated as before."""
+    assert type(formulate(device_instance(0))) is DeviceFormulation
+    plain = placement(["value"], [server(gpu=1)], [job("a")])
+    assert type(formulation_of(plain)) is ConsolidationFormulation
+
+
+def test_classes_of_amounts_are_refused() -> None:
+    """A method that knows no devices says so, rather than plan without them."""
+    with pytest.raises(OptionError, match="does not place single devices"):
+        _ = DeviceFormulation(device_instance(0)).classes
+
+
+def test_fewest_servers_count_devices() -> None:
+    """Three shares of 600 need three devices, so two servers; the relaxation forbids no such plan."""
+    wanted = [
+        {"name": "j", "tasks": 3, "share": {"gpu": 600}, "spread": rule} for rule in ("required", "free")
+    ]
+    instance = _instance([{**job, "name": f"j{n}"} for n, job in enumerate(wanted)])
+    formulation = DeviceFormulation(instance)
+    assert formulation.fewest(instance.jobs[0]) == 2
+    assert formulation.pooled.fewest(formulation.pooled.instance.jobs[0]) == 1
+    assert [job.spread for job in formulation.pooled.instance.jobs] == ["free", "free"]
+    held = {"tasks": {"n-0": [{"gpu": [0]}, {"gpu": [1]}], "n-1": [{"gpu": [0]}]}}
+    plan = [{"job": "j0", "servers": {"n-0": 2, "n-1": 1}, "devices": held}, {"job": "j1", "placed": False}]
+    assert formulation.violations(formulation.parse_plan(plan)) == []
+
+
+def test_reasons_speak_of_single_devices() -> None:
+    """The sum of what is left would do for a share of 500, but no device has it."""
+    instance = _instance(
+        [{"name": f"j{n}", "share": {"gpu": 600}} for n in range(4)] + [{"name": "x", "share": {"gpu": 500}}]
+    )
+    result = clusterplan.solve(instance, solver="exact")
+    assert result.plan is not None
+    assert [entry.model_dump()["reason"] for entry in result.plan] == [None] * 4 + [APART]
+    never = clusterplan.solve(_instance([{"name": "x", "devices": {"gpu": 3}}]), solver="best-fit").plan
+    assert never is not None
+    words = "never fits: a task of 'tasks' needs 3 gpu; the largest server has 2 (8 cpu, 2 gpu)"
+    assert never[0].model_dump()["reason"] == words
+
+
+def test_room_that_single_devices_have_is_no_reason() -> None:
+    """A method that stopped early is not excused by devices."""
+    formulation = DeviceFormulation(_instance([{"name": "x", "share": {"gpu": 500}}]))
+    (entry,) = formulation.finish([JobPlacement(job="x", placed=False)])
+    assert str(entry.reason).startswith("left out although there is room")
+
+
+def test_wrong_certificates_are_named() -> None:
+    """By their form, by the number of shapes, and in what is pooled."""
+    formulation = DeviceFormulation(_instance([{"name": "x", "share": {"gpu": 500}}]))
+    goal = {"objective": "value", "shapes": []}
+    assert formulation.certificate_fault({"devices": [goal]}) == (
+        "the prices of value are of 0 shapes of servers, not 1"
+    )
+    assert "devices.0.shapes" in str(formulation.certificate_fault({"devices": [{"objective": "value"}]}))
+    assert formulation.certificate_fault({"pooled": {"goals": 1}}) is not None
+    assert formulation.certificate_fault({"devices": [{**goal, "shapes": [{}]}]}) is None
+    assert formulation.certified_bounds({"devices": 3})[0] == 0.5
+    assert DeviceCertificate().devices == ()
+
+
+def test_plans_without_devices_keep_their_form() -> None:
+    """Their JSON, and so their hash, has no new key."""
+    entry = JobPlacement(job="a", servers={"n": 1})
+    assert list(entry.model_dump()) == ["job", "placed", "servers", "groups", "reason", "action"]
+    named = JobPlacement.model_validate(
+        {"job": "a", "servers": {"n": 1}, "devices": {"tasks": {"n": [{"gpu": {"device": 1, "slot": 4}}]}}}
+    )
+    assert JobPlacement.model_validate_json(named.model_dump_json()) == named
+
+
+def test_the_registry_knows_it() -> None:
+    """With its formulation and a compact model."""
+    assert KINDS["consolidation"] is CONSOLIDATION
+    assert CONSOLIDATION.formulation is ConsolidationFormulation
+    assert CONSOLIDATION.milp_model is not None
+    assert CONSOLIDATION.milp_model(three_jobs()).objectives[0].objective.name == "value"
+
+
+def test_a_certificate_of_plain_data_is_read() -> None:
+    """Prices by shape and piece, multipliers by objective."""
+    goal = {"objective": "servers", "prices": [[1.0, 2.0], []], "multipliers": {"value": 0.5}}
+    read = ConsolidationCertificate.model_validate({"goals": [goal]})
+    assert read.goals[0].prices == ((1.0, 2.0), ())
+    assert read.traffic is None
+
+
+@pytest.mark.parametrize("price", [-1.0, 2 * LARGEST, float("nan"), "many"])
+def test_prices_out_of_range_are_refused(price: object) -> None:
+    """Of pieces and of earlier objectives."""
+    with pytest.raises(ValidationError):
+        CertifiedGoal.model_validate({"objective": "value", "prices": [[price]]})
+    with pytest.raises(ValidationError):
+        CertifiedGoal.model_validate({"objective": "value", "prices": [], "multipliers": {"spread": price}})
+
+
+def test_objectives_that_name_servers_have_no_prices() -> None:
+    """Racks and traffic are not bounded by prices of pieces."""
+    for name in ("racks", "traffic"):
+        with pytest.raises(ValidationError):
+            CertifiedGoal.model_validate({"objective": name, "prices": []})
+
+
+@pytest.mark.parametrize(
+    ("tasks", "demand", "words"),
+    [
+        (1, {"gpu": 4}, "it needs 4 gpu on one server; the most that is free now is 3"),
+        (2, {"gpu": 4}, "each of its 2 workers needs 4 gpu on one server; the most that is free now is 3"),
+        (1, {"tpu": 1}, "it needs 1 tpu on one server; the most that is free now is 0"),
+        (1, {"gpu": 3, "cpu": 9}, "it needs 9 cpu and 3 gpu on one server; none has all of that free now"),
+    ],
+)
+def test_the_resource_that_no_server_has_enough_of_is_named(
+    tasks: int, demand: dict[str, float], words: str
+) -> None:
+    left = Shapes([shape_of({"gpu": 3, "cpu": 8, "tpu": 1e-9}), shape_of({"gpu": 1, "cpu": 64})])
+    assert no_room(Group(name="workers", tasks=tasks, demand=demand), left) == words
+
+
+def test_a_job_that_waits_is_told_what_is_free_and_what_the_placed_jobs_leave() -> None:
+    def job(name: str, **demand: float) -> dict[str, Any]:
+        return {"name": name, "tasks": 1, "task_demand": demand}
+
+    instance = ConsolidationInstance.model_validate(
+        {
+            "name": "x",
+            "servers": [
+                {"name": "a", "capacity": {"gpu": 8}, "free": {"gpu": 3}},
+                {"name": "b", "capacity": {"gpu": 8}},
+            ],
+            "jobs": [job("placed", gpu=6), job("later", gpu=4), job("never", gpu=9), job("small", gpu=1)],
+        }
+    )
+    plan = [entry_of(entry, {"tasks": {"b": 1}} if entry.name == "placed" else {}) for entry in instance.jobs]
+    reasons = Reasons(ConsolidationFormulation(instance), plan)
+    assert reasons.why(1) == "waits: it needs 4 gpu on one server; the most that the placed jobs leave is 3"
+    assert reasons.why(2).startswith("never fits: a task of 'tasks' needs 9 gpu; the largest server has 8")
+    assert reasons.why(3).startswith("left out although there is room")
+
+
+def test_servers_that_lack_different_things_are_counted() -> None:
+    """Most servers first; what a server has none of is told from what it has too little of."""
+    capacities = [{"gpu": 8}, {"gpu": 8}, {"gpu": 2, "toleration for taint t": 1}]
+    asks = {"gpu": 4, "toleration for taint t": 1}
+    instance = ConsolidationInstance.model_validate(
+        {
+            "name": "x",
+            "servers": [{"name": f"s{k}", "capacity": capacity} for k, capacity in enumerate(capacities)],
+            "jobs": [{"name": "a", "tasks": 1, "task_demand": asks}],
+        }
+    )
+    plan = [entry_of(entry, {}) for entry in instance.jobs]
+    assert Reasons(ConsolidationFormulation(instance), plan).why(0) == (
+        "never fits: no server has all that a task of 'tasks' needs; on 2 servers: no toleration for taint t "
+        "(1 needed); on 1 server: too little gpu (4 needed)"
+    )

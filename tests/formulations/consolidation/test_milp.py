@@ -1,12 +1,19 @@
-"""The compact formulation: its size, its variables, and the way back to a plan."""
+"""The compact MILP models of consolidation, on amounts and on single devices."""
 
 from __future__ import annotations
 
-from placements import job, placement, server, three_jobs
+from typing import Any
 
+import pytest
+from device_instances import device_instance, job, placement, server, three_jobs
+from random_instances import random_devices
+
+import clusterplan
 from clusterplan.formulations.consolidation.cluster_data import ClusterData
-from clusterplan.formulations.consolidation.milp import milp_model, model_terms
+from clusterplan.formulations.consolidation.formulation import DeviceFormulation
+from clusterplan.formulations.consolidation.milp import DeviceRows, device_terms, milp_model, model_terms
 from clusterplan.formulations.consolidation.plan import JobPlacement
+from clusterplan.instances.consolidation.devices import Ask
 
 
 def test_the_size_is_known_beforehand() -> None:
@@ -34,3 +41,82 @@ def test_a_plan_is_encoded_and_decoded() -> None:
         variable.varValue = start.get(variable, 1.0)  # what is not encoded is a server in use
     assert model.problem.valid(1e-9)
     assert model.objectives[0].expression.value() == 6
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_its_optimum_is_that_of_enumeration(seed: int) -> None:
+    """In every objective; and it starts from the plan that was found."""
+    instance = device_instance(seed, jobs=3)
+    best, model = (clusterplan.solve(instance, solver=name) for name in ("brute-force", "milp:highs"))
+    assert model.status == best.status
+    assert [o.value for o in model.objectives] == pytest.approx([o.value for o in best.objectives])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_plan_written_as_values_keeps_every_row(seed: int) -> None:
+    """The plan of best-fit, by the model's own rows."""
+    instance = device_instance(seed)
+    formulation, result = DeviceFormulation(instance), clusterplan.solve(instance, solver="best-fit")
+    if result.plan is None:
+        return
+    model = milp_model(formulation)
+    start = model.encode(formulation.parse_plan([entry.model_dump() for entry in result.plan]))
+    names = {variable.name: value for variable, value in start.items()}
+    for row in model.problem.constraints():
+        if all(variable.name in names for variable in row):
+            left = sum(c * names[v.name] for v, c in row.items()) + row.constant
+            assert {-1: left <= 1e-9, 0: abs(left) <= 1e-9, 1: left >= -1e-9}[row.sense], row
+
+
+@pytest.mark.parametrize("solver", ["milp:highs", "cp-sat", "exact"])
+@pytest.mark.parametrize("seed", range(16))
+def test_moves_between_devices_are_those_of_enumeration(solver: str, seed: int) -> None:
+    """Where they count, with tasks that run on one another's devices, or on none that there is."""
+    instance = random_devices(seed, device_moves=True, objectives=("migrations", "value"))
+    best, model = (clusterplan.solve(instance, solver=name) for name in ("brute-force", solver))
+    assert model.status == best.status
+    assert [o.value for o in model.objectives] == pytest.approx([o.value for o in best.objectives])
+
+
+def test_rows_speak_of_devices_that_others_leave() -> None:
+    """A device that others hold whole has no content; a shared one only shares that fit."""
+    instance = clusterplan.parse_instance(
+        {
+            "schema_version": 1,
+            "kind": "consolidation",
+            "name": "rows",
+            "servers": [
+                {
+                    "name": "n",
+                    "capacity": {"cpu": 8},
+                    "devices": {
+                        "gpu": {"count": 3, "taken": [{"device": 0}, {"device": 1, "share": 700}]},
+                    },
+                }
+            ],
+            "jobs": [
+                {"name": f"j{s}", "tasks": 1, "task_demand": {}, "share": {"gpu": s}} for s in (300, 400)
+            ],
+        }
+    )
+    formulation = DeviceFormulation(instance)  # type: ignore[arg-type]
+    made: list[str] = []
+    rows = DeviceRows(lambda letter, _, __: made.append(letter) or 0, lambda _: None, sum)  # type: ignore[func-returns-value]
+    rows.write(formulation.jobs, formulation.servers, {("j300", "tasks", "n"): 1, ("j400", "tasks", "n"): 1})
+    contents = {(i, ask) for _, _, i, ask, _ in rows.contents}
+    assert contents == {(1, Ask(share=300)), (2, Ask(share=300)), (2, Ask(share=400))}
+    assert sorted(made) == ["a", "a", "a", "p", "q"]
+
+
+def test_the_size_grows_with_devices_and_what_is_asked_of_them() -> None:
+    """Two devices with one share each; then with a profile of two slots that starts at three places, too."""
+    server = {"name": "n", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2, "geometry": "a100-40"}}}
+    jobs: list[dict[str, Any]] = [{"name": "s", "tasks": 1, "task_demand": {}, "share": {"gpu": 300}}]
+    document = {"schema_version": 1, "kind": "consolidation", "name": "size", "servers": [server]}
+    sizes = []
+    for more in ({}, {"name": "p", "tasks": 1, "task_demand": {}, "profile": {"gpu": "2g.10gb"}, "value": 1}):
+        found = clusterplan.parse_instance({**document, "jobs": [*jobs, more] if more else jobs})
+        formulation = DeviceFormulation(found)  # type: ignore[arg-type]
+        sizes.append(device_terms(formulation.jobs.values(), formulation.servers.values()))
+        assert model_terms(formulation) > sizes[-1]
+    assert sizes == [2 * (4 + 2), 2 * (4 + 2 + 3 * 3)]

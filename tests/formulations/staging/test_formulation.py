@@ -1,22 +1,31 @@
-"""Staging: stage times, fewest units and costs by hand, and their invariants.
-
-What counting shows of layers that cannot be planned: one line for all alike.
-"""
+"""Staging: evaluation, hourly budgets, and the form of certificates."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_instances import random_staging
-from staging_instances import half_serial, two_layers
+from staging_instances import diamond, half_serial, random_graph, two_layers
 
 import clusterplan
 from clusterplan.formulations.common.objective import Diagnosis
+from clusterplan.formulations.staging.certificate import (
+    BUDGET,
+    LARGEST,
+    StagingCertificate,
+    limited_types,
+    named_prices,
+    prices_at,
+    read_certificate,
+)
 from clusterplan.formulations.staging.formulation import StagingFormulation, layers_out_of_reach, named
+from clusterplan.formulations.staging.graph_formulation import GraphFormulation, formulation_of
+from clusterplan.formulations.staging.kind import STAGING
 from clusterplan.formulations.staging.stages import (
     MOST_UNITS,
     Stage,
@@ -25,6 +34,7 @@ from clusterplan.formulations.staging.stages import (
     stage_table,
     stage_time_s,
 )
+from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import Layer, StagingInstance
 from clusterplan.solvers.staging.heterps.provisioning import Provisioner, segments_of
@@ -196,3 +206,116 @@ def test_the_slowest_layer_stands_for_the_others() -> None:
     assert single is not None
     assert single.reasons == ("layer 'a': at most 1.33333 samples/s, on all units of t",)
     assert single.remedies[0] == "no floor above 1.33333 samples/s can be reached"
+
+
+def test_the_formulation_and_its_compact_model_fit_together() -> None:
+    """The model has the objective of the formulation."""
+    assert STAGING.milp_model is not None
+    formulation = STAGING.formulation(two_layers(objective="time"))
+    model = STAGING.milp_model(formulation)
+    assert [one.objective for one in model.objectives] == list(formulation.objectives)
+
+
+def test_only_types_with_a_limit_have_prices() -> None:
+    """In the order of the instance."""
+    instance = two_layers()
+    assert limited_types(instance) == ["slow", "fast"]
+    free = instance.types[0].model_copy(update={"limit": None})
+    assert limited_types(instance.model_copy(update={"types": (free, instance.types[1])})) == ["fast"]
+
+
+def test_a_certificate_is_read_or_its_fault_named() -> None:
+    """Intervals have to rise, and prices to be of limited types."""
+    given = read_certificate(
+        two_layers(), {"cutoff": 3.0, "intervals": [{"until_s": 1, "prices": {"fast": 2}}]}
+    )
+    assert isinstance(given, StagingCertificate)
+    assert given.intervals[0].prices == {"fast": 2.0}
+    falling = {"intervals": [{"until_s": 2}, {"until_s": 2}]}
+    assert read_certificate(two_layers(), falling) == (
+        "intervals: until_s has to rise from one interval to the next"
+    )
+    stranger = {"intervals": [{"until_s": 2, "prices": {"else": 1}}]}
+    assert "intervals.0.prices.else" in str(read_certificate(two_layers(), stranger))
+
+
+def test_prices_are_written_by_name_within_what_the_form_holds() -> None:
+    """Zero and negative ones are left out; infinite ones become the largest; the budget's stands apart."""
+    assert named_prices(two_layers(), np.array([-1.0, 2.5])) == ({"fast": 2.5}, 0.0)
+    assert named_prices(two_layers(), np.array([math.inf, math.nan])) == ({"slow": LARGEST}, 0.0)
+    budget = two_layers(hourly_budget_usd=9)
+    assert named_prices(budget, np.array([1.0, 0.0, 0.25])) == ({"slow": 1.0}, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("time", "prices"),
+    [
+        (0.5, None),  # there units do not suffice, which says nothing about money
+        (2.0, {"slow": 0.0, "fast": 3.0, BUDGET: 0.5}),
+        (9.0, None),  # beyond the last interval
+    ],
+)
+def test_prices_are_those_of_the_interval_of_the_stage_time(time: float, prices: dict[str, float]) -> None:
+    """Both ends of an interval belong to it."""
+    data = {
+        "intervals": [
+            {"until_s": 1.0, "counts_cost": False},
+            {"until_s": 2.0, "prices": {"fast": 3.0}, "budget_price": 0.5},
+        ]
+    }
+    assert prices_at(two_layers(hourly_budget_usd=9), data, time) == prices
+
+
+def _budgeted(seed: int, graph: bool) -> StagingInstance:
+    """Return a random instance in which a budget of some units an hour is all that money limits."""
+    document = random_graph(seed) if graph else random_staging(seed).model_dump(mode="json")
+    prices = [one["price_usd_per_hour"] for one in document["types"]]
+    budget = sum(prices) * (0.4 + seed % 5 / 2)
+    changes = {"objective": ("throughput", "time")[seed % 2], "hourly_budget_usd": budget or None}
+    dropped = ("cost_limit_usd", "throughput_floor_samples_per_s")
+    made = parse_instance({k: v for k, v in (document | changes).items() if k not in dropped})
+    assert isinstance(made, StagingInstance)
+    return made
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_no_plan_is_faster_than_its_budget_allows(graph: bool) -> None:
+    """Of random instances, with all rules of cost; in some the budget says the most."""
+    solved = said_most = 0
+    for seed in range(60):
+        instance = _budgeted(seed, graph)
+        if instance.hourly_budget_usd is None or any(one.limit is None for one in instance.types):
+            continue
+        best = clusterplan.solve(instance, "brute-force")
+        if best.plan is None:
+            continue
+        formulation = formulation_of(instance)
+        least = formulation.budgeted_s
+        assert 0 < least <= formulation.stage_time_s(best.plan)
+        (bound,) = formulation.elementary_bounds()
+        assert bound is not None
+        assert least <= formulation.to_stage_time(bound) * (1 + 1e-12)
+        solved += 1
+        said_most += bool(least > 1.001 * formulation.fastest_s)
+    assert solved >= 20
+    assert said_most >= 3
+
+
+def test_the_bound_of_a_budget_by_hand() -> None:
+    """Layer a takes at least 4 s at 1 USD/h or 1 s at 5 USD/h, layer b 8 s or 1 s: 4 + 5 of 3 USD/h."""
+    formulation = StagingFormulation(two_layers(objective="throughput", hourly_budget_usd=3))
+    assert formulation.budgeted_s == pytest.approx(3.0)
+    assert StagingFormulation(two_layers()).budgeted_s == 0.0
+    # Layers of 7 s on units of 1 USD/h; two of these take 3.5 s.
+    alone = GraphFormulation(diamond(hourly_budget_usd=2))
+    assert alone.budgeted_s == pytest.approx(3.5)
+    assert alone.elementary_bounds() == (pytest.approx(3.5),)
+
+
+def test_a_budget_that_a_plan_just_exceeds_within_tolerance_is_kept() -> None:
+    """A plan may cost a little more than its budget; the bound allows for it."""
+    instance = diamond(1, hourly_budget_usd=1 - 1e-9)
+    plan = clusterplan.solve(instance, "exact").plan
+    assert plan is not None
+    formulation = GraphFormulation(instance)
+    assert formulation.budgeted_s <= formulation.stage_time_s(plan) == 7.0

@@ -1,18 +1,24 @@
-"""The compact model: its constraints hold for feasible plans alone, and its objective is theirs.
-
-Columns: the stages that could be part of an optimal plan.
-"""
+"""The compact MILP models of staging, for chains and for graphs."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
-from staging_instances import half_serial, two_layers
+from staging_instances import diamond, half_serial, two_layers
 
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.milp import Columns, milp_model
-from clusterplan.formulations.staging.stages import Stage
+from clusterplan.formulations.staging.graph_formulation import GraphFormulation, formulation_of
+from clusterplan.formulations.staging.milp import (
+    Columns,
+    Option,
+    graph_model,
+    milp_model,
+    milp_of,
+    options_of,
+)
+from clusterplan.formulations.staging.stages import Stage, stage_of
 from clusterplan.instances.common.errors import TooLargeError
 
 
@@ -91,3 +97,102 @@ def test_plans_become_columns_and_back() -> None:
     )
     used = [c for c, flag in zip(columns.all, columns.uses(plan), strict=True) if flag]
     assert columns.stages(used[::-1]) == plan
+
+
+def broken_by_graph(formulation: GraphFormulation, plan: list[Stage]) -> tuple[set[str], Any]:
+    """Return the rows that the plan's values break, and the model."""
+    model = graph_model(formulation)
+    for variable, value in model.encode(plan).items():
+        variable.varValue = value
+    rows = model.problem.constraints()
+    return {row.name.split("_")[0] for row in rows if not row.valid(1e-9)}, model
+
+
+def of_letters(*stages: str) -> list[Stage]:
+    """Return the plan of the diamond with these stages, each on one unit."""
+    return [stage_of(sorted(map("abcd".index, letters)), "gpu", 1) for letters in stages]
+
+
+@pytest.mark.parametrize("objective", ["time", "throughput", "cost"])
+@pytest.mark.parametrize("stages", [("abcd",), ("ab", "cd"), ("ac", "bd"), ("a", "bcd")])
+@pytest.mark.parametrize("rule", ["sum", "relay"])
+def test_a_feasible_plan_keeps_every_row_and_has_its_value(
+    objective: str, stages: tuple[str, ...], rule: str
+) -> None:
+    """Read back it is the same plan."""
+    formulation = GraphFormulation(diamond(objective=objective, stage_cost=rule))
+    plan = of_letters(*stages)
+    faults, model = broken_by_graph(formulation, plan)
+    assert faults == set()
+    target = model.objectives[0]
+    assert target.to_plan(target.expression.value()) == pytest.approx(formulation.evaluate(plan)[0])
+    assert model.decode(lambda variable: variable.varValue) == tuple(plan)
+
+
+@pytest.mark.parametrize(
+    ("changes", "plan", "row"),
+    [
+        ({}, of_letters("cd", "ab"), "order"),
+        ({}, of_letters("ab", "c"), "placed"),
+        ({"hourly_budget_usd": 1}, of_letters("ab", "cd"), "hourly"),
+        ({"cost_limit_usd": 9 / 3600, "objective": "time"}, of_letters("ab", "cd"), "cost"),
+        ({"throughput_floor_samples_per_s": 0.25}, of_letters("ab", "cd"), "adds"),
+    ],
+)
+def test_other_plans_break_a_row(changes: dict[str, Any], plan: list[Stage], row: str) -> None:
+    """Order, layers left out, budget, cost limit, and the floor, at which τ is 1."""
+    faults, _ = broken_by_graph(GraphFormulation(diamond(**changes)), plan)
+    assert row in faults
+
+
+def test_memory_and_layers_that_cannot_run() -> None:
+    """Two units of 2 GiB hold two layers of 1 GiB each; a layer for the CPU alone is not run by a GPU."""
+    layers = [
+        {"name": name, "compute_s": {"gpu": 1.0}, "compute_parallel": 0, "memory_gib": 1.0} for name in "abcd"
+    ]
+    layers[3]["compute_s"] = {"cpu": 1.0}
+    types = [
+        {"name": "gpu", "price_usd_per_hour": 1, "limit": 2, "memory_gib": 2},
+        {"name": "cpu", "price_usd_per_hour": 1, "limit": 1},
+    ]
+    formulation = GraphFormulation(diamond(layers=layers, types=types))
+    assert options_of(formulation) == [Option(0, 1), Option(1, 1)]
+    good = [*of_letters("ab", "c"), stage_of([3], "cpu", 1)]
+    assert broken_by_graph(formulation, good)[0] == set()
+    assert "memory" in broken_by_graph(formulation, [*of_letters("abc"), stage_of([3], "cpu", 1)])[0]
+    assert "unable" in broken_by_graph(formulation, of_letters("ab", "cd"))[0]
+
+
+def test_a_cut_tensor_is_paid() -> None:
+    """A slot with b alone cuts the tensor of a and its own."""
+    _, model = broken_by_graph(GraphFormulation(diamond(3)), of_letters("a", "b", "cd"))
+    cut = {v.name for v in model.problem.variables() if v.name.startswith("h_") and v.varValue}
+    tensors = {int(name.split("_")[1]) for name in cut if name.endswith("_1")}
+    assert len(tensors) == 2
+
+
+def test_what_crosses_a_stage_that_relays_is_paid() -> None:
+    """The slots cut the tensor of a; of a and b; of b and c; none. The floor allows 5 s, and b takes 6."""
+    rows = [layer.model_dump(exclude_none=True) for layer in diamond().layers]
+    for row, seconds in zip(rows, (5.0, 1.0, 2.0, 9.0), strict=True):
+        row["transfer_s"] = {"gpu": seconds}
+    plan = of_letters("a", "b", "c", "d")
+    given = {"layers": rows, "stage_cost": "relay"}
+    faults, model = broken_by_graph(GraphFormulation(diamond(4, **given)), plan)
+    assert faults == set()
+    cut = {v.name for v in model.problem.variables() if v.name.startswith("h_") and v.varValue}
+    assert {d: sum(name.endswith(f"_{d}") for name in cut) for d in range(4)} == {0: 1, 1: 2, 2: 2, 3: 0}
+    slow, _ = broken_by_graph(GraphFormulation(diamond(4, throughput_floor_samples_per_s=0.2, **given)), plan)
+    assert slow == {"communicating", "receiving"}
+
+
+def test_units_without_any_limit_are_refused() -> None:
+    """With a line that names the type; chains keep their own model."""
+    endless = diamond(types=[{"name": "gpu", "price_usd_per_hour": 1}], most_units_per_stage=None)
+    with pytest.raises(TooLargeError, match="'gpu' has no limit"):
+        graph_model(GraphFormulation(endless))
+    few = diamond(types=[{"name": "gpu", "price_usd_per_hour": 1}])
+    assert options_of(GraphFormulation(few)) == [Option(0, 1)]
+    chain = milp_of(formulation_of(two_layers()))
+    names = itertools.chain.from_iterable(v.name.split("_") for v in chain.problem.variables())
+    assert "h" not in names

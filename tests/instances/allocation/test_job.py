@@ -1,11 +1,4 @@
-"""The rules between fields of a job: one job and columns of jobs are judged by the same expression.
-
-Measurements in place of a speed.
-
-Measurements in a document are replaced by their fits, and the assumptions say so.
-
-Tables of measured throughput as jobs.
-"""
+"""Jobs of an allocation, built one by one."""
 
 from __future__ import annotations
 
@@ -17,7 +10,10 @@ import numpy as np
 import pytest
 import yaml
 from pydantic import TypeAdapter
+from sample_documents import ALLOCATION
 
+import clusterplan
+from clusterplan.instances.allocation.builder import Allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.allocation.job import (
     MeasuredSpeed,
@@ -30,7 +26,7 @@ from clusterplan.instances.allocation.job import (
 )
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.common.speed import broken
-from clusterplan.instances.documents import load, save
+from clusterplan.instances.documents import load, parse_instance, save
 from clusterplan.instances.references import Folder
 from clusterplan.planner.api import solve
 
@@ -211,3 +207,26 @@ def test_a_plan_that_rests_on_assumed_work_says_so(tmp_path: Path, caplog: pytes
     assert [message for message in caplog.messages if note in message]
     known = read(tmp_path, "job,gpus,samples_per_s,remaining_samples\na,1,4,9\n")
     assert known.figure_notes() == []
+
+
+def test_the_package_gives_the_builder() -> None:
+    assert clusterplan.Allocation is Allocation
+
+
+def test_an_allocation_is_that_of_its_document() -> None:
+    ps, table = ALLOCATION["jobs"]
+    (variant,) = ps["variants"]
+    built = (
+        clusterplan.Allocation("a", cpu=10, gpu=4)
+        .add_jobs([ps])
+        .add_job("k", {1: 1.5, 2: 2.5}, 100, per_worker={"gpu": 1})
+        .build()
+    )
+    named = {**table, "variants": [{**table["variants"][0], "name": "default"}]}
+    assert built.sha256() == parse_instance({**ALLOCATION, "jobs": [ps, named]}).sha256()
+    again = clusterplan.Allocation("a", cpu=10, gpu=4).add_job(
+        "j", variant["speed"], 100, workers=(1, 3), ps=2, per_worker={"cpu": 1, "gpu": 1}, per_ps={"cpu": 1}
+    )
+    assert again.build().jobs[0].variants[0].model_dump(exclude={"name"}) == built.jobs[0].variants[
+        0
+    ].model_dump(exclude={"name"})

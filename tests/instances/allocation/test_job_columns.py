@@ -1,20 +1,20 @@
-"""Columns of a table of jobs: which rows may be wrong, and the table that fine rows become.
-
-Tables of jobs that become a job table, and those that are read row by row.
-"""
+"""Columns of jobs, read and written."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.job import Job
 from clusterplan.instances.allocation.job_columns import LONGEST_NAME, JobColumns, read_allocation
-from clusterplan.instances.allocation.job_table import JobTable
+from clusterplan.instances.allocation.job_table import JobTable, write_jobs
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.files.columns import Columns
+from clusterplan.instances.files.tables import read_table
 
 V = "variants.0"
 FINE: dict[str, Any] = {
@@ -146,3 +146,15 @@ def test_measurements_are_left_to_the_reader_of_rows() -> None:
     """They have to be fitted first."""
     assert read(**{"loss.measurements": ["a.csv", None]}) is None
     assert read(**{"loss.measurements": pa.array([None, None], pa.string())}) is not None
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_every_job_is_a_row(tmp_path: Path, ending: str) -> None:
+    """Columns that hold nothing but defaults are left out."""
+    table = generate_allocation(20, 2, seed=1).table()
+    write_jobs(table, tmp_path / f"t.{ending}")
+    rows = read_table(tmp_path / f"t.{ending}", "t")
+    assert [row["name"] for row in rows] == list(table.names)
+    assert [float(row["remaining_steps"]) for row in rows] == table.remaining_steps.tolist()
+    assert [len(row["variants"]) for row in rows] == [len(job.variants) for job in table]
+    assert not any({"optional", "deadline_s", "current"} & set(row) for row in rows)

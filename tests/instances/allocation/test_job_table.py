@@ -12,14 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
-from column_reads import most_cells_for_a_row
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 from random_instances import variant_data
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
-from table_files import ENDLESS, FORMATS, clusterplan_command, flat, write_table
+from table_files import ENDLESS, FORMATS, clusterplan_command, flat, most_cells_for_a_row, write_table
 
 import clusterplan
 from clusterplan.instances.allocation.generate import generate_allocation

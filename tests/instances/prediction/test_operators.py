@@ -1,12 +1,22 @@
-"""Operators: their operations, bytes and backward passes, and shapes that cannot be."""
+"""Operators of models and the hardware that runs them."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.common.errors import InstanceError, OptionError
+from clusterplan.instances.prediction.hardware import (
+    TENSOR_CORES,
+    gpu_named,
+    known_gpus,
+    powered,
+    read_gpus,
+    sustained,
+)
 from clusterplan.instances.prediction.operators import Operator, flops, linear
 
 SIZE = st.integers(1, 5000)
@@ -65,3 +75,125 @@ def test_precision_and_count_are_checked() -> None:
         Operator("add", (1, 2), precision="fp7")
     with pytest.raises(OptionError, match="count is 0"):
         Operator("add", (1, 2), count=0)
+
+
+def test_every_gpu_says_where_its_figures_come_from() -> None:
+    for gpu in known_gpus().values():
+        assert gpu.source
+        assert gpu.peak("fp32") >= 1e12
+        assert gpu.memory_gb >= 8
+
+
+def test_names_have_aliases_and_any_case() -> None:
+    assert gpu_named("A100").name == "a100-40"
+    assert gpu_named("h100").peak("bf16") == pytest.approx(989.5e12)
+    assert gpu_named("GH-96").name == "gh200"
+    assert gpu_named("rtx-pro-server-6000").name == "rtx-pro-6000"
+
+
+def test_the_precision_that_people_train_in() -> None:
+    """Pascal multiplies in half precision, but not on tensor cores; Volta and Turing have no bf16."""
+    taken = {name: gpu.training_precision for name, gpu in known_gpus().items()}
+    single, half = ("k80", "p4", "p100"), ("t4", "v100", "v100-sxm2", "rtx-2080-ti", "titan-rtx")
+    for name, precision in taken.items():
+        assert precision == ("fp32" if name in single else "fp16" if name in half else "bf16"), name
+
+
+def test_unknown_gpus_and_missing_peaks_are_one_line() -> None:
+    with pytest.raises(OptionError, match=r"GPU 'h1000': unknown; did you mean 'h100'\? known are k80"):
+        gpu_named("h1000")
+    with pytest.raises(OptionError, match="t4: has no peak for bf16; it has fp32, fp16"):
+        gpu_named("t4").peak("bf16")
+    with pytest.raises(OptionError, match="precision 'int4': unknown"):
+        gpu_named("t4").peak("int4")
+
+
+def test_a_list_of_ones_own_is_checked(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "gpus: [{name: x, peak_tflops: {fp33: 1}, bandwidth_gb_per_s: 1, memory_gb: 1, source: me}]"
+    )
+    with pytest.raises(InstanceError, match="'fp33' is no precision"):
+        read_gpus(file)
+
+
+def test_a_watt_does_as_much_as_on_the_board_that_holds_its_clock() -> None:
+    t4, v100 = gpu_named("t4"), gpu_named("v100")
+    assert t4.watts
+    assert v100.watts
+    assert powered(t4).peak("fp32") / t4.watts == pytest.approx(v100.peak("fp32") / v100.watts)
+    assert powered(v100) == v100
+
+
+def test_tensor_cores_reach_a_part_of_their_peak() -> None:
+    a100 = gpu_named("a100")
+    assert sustained(a100).peak("bf16") == pytest.approx(TENSOR_CORES * a100.peak("bf16"))
+    assert sustained(a100).peak("fp32") == a100.peak("fp32")
+    assert sustained(a100).peak("tf32") == pytest.approx(104e12)
+    assert sustained(a100).peak("fp16") == pytest.approx(208e12)
+    assert sustained(gpu_named("h100")).peak("fp8") == pytest.approx(1979e12 * 2 / 3)
+    assert powered(a100).peak("bf16") == a100.peak("bf16")
+
+
+def test_half_precision_without_tensor_cores_has_its_peak() -> None:
+    """P100 computes two halves in place of one single; V100 and A10G have tensor cores for them."""
+    p100, v100, a10g = gpu_named("p100"), gpu_named("v100"), gpu_named("a10g")
+    assert sustained(p100) == p100
+    assert sustained(v100).peak("fp16") == pytest.approx(TENSOR_CORES * v100.peak("fp16"))
+    assert sustained(a10g).peak("fp16") == pytest.approx(TENSOR_CORES * a10g.peak("fp16"))
+
+
+def test_each_precision_has_the_lesser_of_power_and_tensor_cores() -> None:
+    """Never both: T4 is at its power before two thirds of its tensor cores, RTX 2080 Ti is not."""
+    t4, rtx = gpu_named("t4"), gpu_named("rtx-2080-ti")
+    assert sustained(t4).peak("fp16") == powered(t4).peak("fp16") == pytest.approx(112e12 * 70 / 250)
+    assert sustained(rtx).peak("fp16") == pytest.approx(TENSOR_CORES * rtx.peak("fp16"))
+
+
+def test_what_t4_sustains_is_near_what_others_measured() -> None:
+    """NVIDIA's developer forum, topic 264462: 24 TFLOP/s in half precision, for the limit of 70 W."""
+    assert 24e12 < sustained(gpu_named("t4")).peak("fp16") < 1.4 * 24e12
+
+
+def test_no_gpu_sustains_more_than_its_peaks() -> None:
+    for gpu in known_gpus().values():
+        most, beside = powered(gpu), sustained(gpu)
+        for precision in gpu.peak_tflops:
+            assert 0 < beside.peak(precision) <= most.peak(precision) <= gpu.peak(precision)
+
+
+def test_a_board_of_which_no_power_is_known_keeps_its_peaks() -> None:
+    own = gpu_named("t4").model_copy(update={"watts": None})
+    assert powered(own) == own
+
+
+def test_a_board_of_ones_own_holds_like_one_of_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By any of its names; what holds like a board of little power holds no more than that one."""
+    t4 = gpu_named("t4")
+    own = t4.model_copy(update={"name": "own", "holds_like": "V100-32"})
+    assert powered(own).peak_tflops == powered(t4).peak_tflops
+    like_t4 = own.model_copy(update={"holds_like": "t4"})
+    assert powered(like_t4).peak_tflops == powered(t4).peak_tflops
+    with pytest.raises(OptionError, match=r"GPU 'v1000': unknown; did you mean 'v100'\?"):
+        powered(own.model_copy(update={"holds_like": "v1000"}))
+    unknown = t4.model_copy(update={"watts": None})
+    monkeypatch.setattr("clusterplan.instances.prediction.hardware.gpu_named", lambda _: unknown)
+    with pytest.raises(OptionError, match="own: holds_like t4, of which no power is known; name a board"):
+        powered(own)
+
+
+def test_a_peak_that_the_other_board_does_not_have_is_kept() -> None:
+    t4 = gpu_named("t4")
+    own = t4.model_copy(update={"peak_tflops": {"fp32": 8.1, "fp8": 130.0}})
+    assert powered(own).peak("fp8") == pytest.approx(130e12)
+    assert powered(own).peak("fp32") == powered(t4).peak("fp32")
+
+
+def test_every_board_holds_like_one_that_has_its_power_and_peaks() -> None:
+    known = known_gpus()
+    for gpu in known.values():
+        if gpu.holds_like is not None:
+            like = known[gpu.holds_like]
+            assert gpu.watts
+            assert like.watts
+            assert like.holds_like is None

@@ -1,19 +1,22 @@
-"""Scheduling instances: every rule refuses what breaks it, in one line.
-
-Servers over time, and events that name what is not there.
-"""
+"""Scheduling instances: builder, generator, data model."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from clusterplan.instances.common.errors import InstanceError
+import clusterplan
+from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.common.faults import validated
 from clusterplan.instances.documents import parse_instance
+from clusterplan.instances.scheduling.builder import Scheduling
+from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import ClusterEvent, SchedulingInstance, Server, ServerStates
+from clusterplan.instances.scheduling.jobs import JobTable
+from clusterplan.instances.scheduling.kind import SCHEDULING
 
 JOB: dict[str, Any] = {"name": "x", "demand": {"gpu": 1}, "duration_s": 3}
 
@@ -167,3 +170,76 @@ def test_the_rule_that_is_the_default_is_not_written() -> None:
     """So that documents of before keep their hash."""
     assert servers_instance(evict="error").sha256() == servers_instance().sha256()
     assert servers_instance(evict="restart").sha256() != servers_instance().sha256()
+
+
+def test_a_scheduling_is_that_of_its_document() -> None:
+    job = {"name": "b", "demand": {"gpu": 1}, "work": 10, "speeds": {1: 1.0, 2: 1.5}, "arrival_s": 5}
+    document = {
+        "schema_version": 1,
+        "kind": "scheduling",
+        "name": "s",
+        "resources": {"gpu": 2},
+        "preemption": "costs",
+        "restart_s": 3,
+        "events": [{"at_s": 9, "change": {"gpu": -1}}],
+        "jobs": [{"name": "a", "demand": {"gpu": 1}, "duration_s": 4, "tasks": 2}, job],
+    }
+    builder = Scheduling("s", gpu=2, preemption="costs", restart_s=3)
+    builder.add_event(9, change={"gpu": -1}).add_job("a", {"gpu": 1}, 4, tasks=2)
+    assert builder.add_jobs([job]).build().sha256() == parse_instance(document).sha256()
+    on_servers = Scheduling().add_server("n", {"gpu": 8}, count=2)
+    frame = pd.DataFrame({"name": ["x", "y"], "demand.gpu": [8, 16], "duration_s": [60.0, 30.0]})
+    with pytest.raises(clusterplan.InstanceError, match="all servers together hold"):
+        on_servers.add_jobs(frame).build()
+    fits = Scheduling().add_server("n", {"gpu": 8}, count=2).add_jobs(frame.iloc[:1])
+    assert clusterplan.solve(fits, "fifo").objective == 60
+
+
+def test_the_tiny_instance_is_contended() -> None:
+    """Its jobs ask for more than there is, so that methods have something to decide."""
+    tiny = SCHEDULING.tiny()
+    assert isinstance(tiny, SCHEDULING.model)
+    assert len(tiny.table()) == 4
+    assert tiny.table().total_demand.sum() > sum(tiny.pool.values())
+
+
+def test_the_load_is_what_was_asked_for() -> None:
+    """GPU-seconds over those until the last arrival, up to where the first and last fall."""
+    table = generate_scheduling(4_000, 64, load=0.7, seed=5).table()
+    asked = (table.total_demand[:, 0] * table.duration_s).sum()
+    assert asked / (64 * table.arrival_s.max()) == pytest.approx(0.7, rel=0.01)
+
+
+def test_the_same_seed_gives_the_same_trace() -> None:
+    """And another one another."""
+    assert generate_scheduling(50, 8, seed=1).sha256() == generate_scheduling(50, 8, seed=1).sha256()
+    assert generate_scheduling(50, 8, seed=1).sha256() != generate_scheduling(50, 8, seed=2).sha256()
+
+
+def test_no_job_is_larger_than_the_pool() -> None:
+    """Sizes are cut to the pool, and jobs are held in columns."""
+    made = generate_scheduling(500, 3)
+    assert isinstance(made.jobs, JobTable)
+    assert made.table().tasks.max() == 3
+
+
+@pytest.mark.parametrize("wrong", [{"jobs": 0}, {"gpus": 0}, {"load": 0.0}])
+def test_values_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+    """With the option's name."""
+    with pytest.raises(OptionError, match=next(iter(wrong))):
+        generate_scheduling(**{"jobs": 1, "gpus": 1, **wrong})  # type: ignore[arg-type]
+
+
+def test_malleable_jobs_are_the_rigid_ones_with_a_menu() -> None:
+    """On what is requested each takes as long as the rigid one of the same draw."""
+    rigid = generate_scheduling(40, 16, seed=5)
+    malleable = generate_scheduling(40, 16, seed=5, malleable=True)
+    assert np.allclose(malleable.table().duration_s, rigid.table().duration_s)
+    assert np.array_equal(malleable.table().total_demand, rigid.table().total_demand)
+    menus = malleable.menus()
+    assert len(menus.malleable) == 40
+    # More GPUs are faster, but each GPU does less.
+    for j in range(40):
+        own = slice(int(menus.first[j]), int(menus.first[j + 1]))
+        assert (np.diff(menus.speed[own]) > 0).all()
+        assert (np.diff(menus.speed[own] / menus.usage[own, 0]) < 0).all()

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import all_end, descendants
 from command_line import run_here as run
-from processes import all_end, descendants
 
 import clusterplan
 from clusterplan.instances.allocation.generate import generate_allocation

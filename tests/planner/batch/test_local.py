@@ -8,7 +8,7 @@ from collections import deque
 from contextlib import closing
 
 import pytest
-from processes import all_end, descendants, is_running
+from command_line import all_end, descendants, is_running
 from sample_documents import STAGING
 
 import clusterplan

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from processes import is_running
+from command_line import is_running
 from sample_documents import STAGING
 
 import clusterplan

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from verbs import invoke
+from command_line import invoke
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.documents import load, parse_instance

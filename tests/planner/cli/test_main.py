@@ -1,17 +1,37 @@
-"""The table of commands agrees with the commands."""
+"""The command: its verbs, options, schema and progress."""
 
 from __future__ import annotations
 
+import io
 import itertools
+import json
 import shlex
 import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
 import typer
+import yaml
+from command_line import invoke
+from sample_documents import CONSOLIDATION, STAGING
 from typer.testing import CliRunner
 
-from clusterplan.planner.cli import main
+from clusterplan.formulations.common.objective import Objective
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.planner.cli import main, progress
+from clusterplan.planner.cli.instances.generate import validate
 from clusterplan.planner.cli.main import EXAMPLES, GROUPS, VERBS, Verbs, _shortened, app
+from clusterplan.planner.cli.options import pairs, taking
+from clusterplan.planner.cli.progress import working
+from clusterplan.planner.cli.schema import names, schema, schema_of
+from clusterplan.planner.cli.solvers import Finding, doctor, export_model, solvers
+from clusterplan.planner.cli.solving import RunOptions, write_text
+from clusterplan.planner.registry import KINDS
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.common.search_control import tell
+from clusterplan.solvers.registry import all_solvers
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -92,3 +112,202 @@ def test_ctrl_c_in_a_command_is_told(
         main.main()
     assert ended.value.code == 130
     assert capsys.readouterr().err == main.WAS_INTERRUPTED + "\n"
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_document_has_a_schema(name: str) -> None:
+    schema = schema_of(name)
+    assert schema.get("properties") or schema.get("anyOf") or schema.get("oneOf")
+
+
+def test_a_frontier_is_one_of_those_of_the_kinds() -> None:
+    able = [kind.frontier.model.__name__ for kind in KINDS.values() if kind.frontier is not None]
+    assert sorted(schema_of("frontier")["$defs"].keys() & set(able)) == sorted(able)
+
+
+def test_what_is_no_document_is_refused() -> None:
+    with pytest.raises(OptionError, match="there are: allocation"):
+        schema_of("bogus")
+
+
+def put(folder: Path, document: dict[str, object]) -> Path:
+    """Write a document."""
+    path = folder / "d.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def test_validate_counts_what_is_fine_and_names_what_is_not(tmp_path: Path) -> None:
+    path = put(tmp_path, STAGING)
+    answer = invoke(validate, path, tmp_path / "none.yaml")
+    assert answer.exit_code == 3
+    assert answer.stdout.startswith(f"{path}: staging, 2 types, 2 layers; fine")
+    assert "none.yaml" in answer.stderr
+    assert invoke(validate, path).exit_code == 0
+
+
+def test_schema_prints_json_and_refuses_what_is_no_document() -> None:
+    assert "layers" in json.loads(invoke(schema, "staging").stdout)["properties"]
+    assert "there are" in invoke(schema, "bogus", fails=OptionError)
+
+
+@pytest.mark.parametrize(
+    ("finding", "code", "word"),
+    [
+        (Finding("a", True, "1.0"), 0, "fine"),
+        (Finding("a", False, "missing"), 1, "WRONG"),
+        (Finding("a", False, "missing", needed=False), 0, "WRONG"),
+    ],
+)
+def test_doctor_fails_for_what_is_needed(
+    monkeypatch: pytest.MonkeyPatch, finding: Finding, code: int, word: str
+) -> None:
+    monkeypatch.setattr("clusterplan.planner.cli.solvers.examine", lambda: [finding])
+    answer = invoke(doctor)
+    assert answer.exit_code == code
+    assert word in answer.stdout
+
+
+def test_solvers_are_listed_in_every_format() -> None:
+    names = [solver.name for solver in all_solvers()]
+    listed = [json.loads(line) for line in invoke(solvers, "--format", "json").stdout.splitlines()]
+    assert [row["solver"] for row in listed] == names
+    lines = invoke(solvers, "--format", "csv").stdout.splitlines()
+    assert [line.split(",")[0] for line in lines[1:]] == names
+    assert all(name in invoke(solvers).stdout for name in names)
+
+
+def test_a_model_is_written_in_the_format_of_its_ending(tmp_path: Path) -> None:
+    path = put(tmp_path, CONSOLIDATION)
+    assert invoke(export_model, path).stdout.startswith("*SENSE:Minimize")
+    invoke(export_model, path, "--output", tmp_path / "m.lp")
+    assert "Subject To" in (tmp_path / "m.lp").read_text()
+    assert "--objective 9" in invoke(export_model, path, "--objective", 9, fails=OptionError)
+
+
+COST = Objective("cost", "min", "USD")
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, **options: Any) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "160")
+    with working("[b]name[/b]: auto", SolveOptions(**options), False):
+        tell(COST, None, 2.0)
+        tell(COST, 4.0, 3.0)
+    return stream.getvalue()
+
+
+def test_a_terminal_shows_name_elapsed_time_and_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(monkeypatch, Terminal(), time_limit_s=7)
+    for part in ("[b]name[/b]: auto", "0:00:00", "of at most 7 s; Ctrl-C: the best plan so far"):
+        assert part in text
+
+
+def test_a_terminal_shows_the_best_plan_and_its_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "cost 4, gap 25.00 %" in shown(monkeypatch, Terminal(), time_limit_s=7)
+
+
+def test_a_solve_without_a_limit_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(monkeypatch, Terminal())
+    assert "Ctrl-C" in text
+    assert "at most" not in text
+
+
+def test_elsewhere_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(monkeypatch, io.StringIO()) == ""
+
+
+def test_compiling_is_told_where_it_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is kept on disk is loaded in no time, and nobody need know."""
+    times = iter([0.0, 0.2, 1.0, 7.5])
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: next(times))
+    told = progress._Compiling()
+    for lines in ([], [f"{progress.COMPILING}: 6.7 s"]):
+        for now in (True, False):
+            told(now)
+        told.tell()
+        assert capsys.readouterr().err.splitlines() == lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """A few options."""
+
+    name: Annotated[str, typer.Argument()]
+    count: Annotated[int, typer.Option("--many", help="How many.", min=1)] = 2
+    loud: Annotated[bool, typer.Option("--loud")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fewer(Given):
+    """One of them with another default, in the same place."""
+
+    count: Annotated[int, typer.Option("--few")] = 1
+
+
+@taking(Given)
+def greet(given: Given) -> None:
+    """Greet."""
+    typer.echo(repr(given))
+
+
+@taking(Fewer, leave_out=("loud",))
+def whisper(given: Fewer) -> None:
+    """Whisper."""
+    typer.echo(repr(given))
+
+
+def test_a_command_takes_one_object_of_all_its_options() -> None:
+    assert invoke(greet, "Ann").output == f"{Given(name='Ann')!r}\n"
+    assert (
+        invoke(greet, "--many", 3, "--loud", "Ann").output == f"{Given(name='Ann', count=3, loud=True)!r}\n"
+    )
+    assert invoke(greet, "Ann", "--many", 0).exit_code == 2
+    assert invoke(greet).exit_code == 2
+
+
+def test_a_command_may_change_options_and_leave_some_out() -> None:
+    assert invoke(whisper, "Ann", "--few", 5).output == f"{Fewer(name='Ann', count=5)!r}\n"
+    assert invoke(whisper, "Ann", "--many", 5).exit_code == 2
+    assert invoke(whisper, "Ann", "--loud").exit_code == 2
+
+
+def test_help_lists_options_in_the_order_of_the_fields() -> None:
+    text = invoke(greet, "--help").output
+    places = [text.index(word) for word in ("Greet.", "Arguments:", "--many", "--loud")]
+    assert places == sorted(places)
+    assert "How many." in text
+
+
+def test_run_options_need_files_alone() -> None:
+    assert RunOptions(files=["a"]).jobs is None
+    with pytest.raises(TypeError):
+        RunOptions()  # type: ignore[call-arg]
+
+
+def test_text_is_written_or_appended_or_refused(tmp_path: Path) -> None:
+    write_text(tmp_path / "a", "1\n")
+    write_text(tmp_path / "a", "2\n", append=True)
+    assert (tmp_path / "a").read_text() == "1\n2\n"
+    write_text(tmp_path / "a", "3\n")
+    assert (tmp_path / "a").read_text() == "3\n"
+    with pytest.raises(OptionError, match="cannot be written"):
+        write_text(tmp_path / "none" / "a", "")
+
+
+def test_pairs() -> None:
+    """Names are different, and each has a number."""
+    assert pairs("a=1, b=2", "--limit", int) == {"a": 1, "b": 2}
+    for text, words in (("a", "write NAME=NUMBER"), ("a=x", "write NAME"), ("a=1,a=2", "a stands twice")):
+        with pytest.raises(OptionError, match=f"--limit .*{words}"):
+            pairs(text, "--limit", int)

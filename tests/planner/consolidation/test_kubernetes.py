@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
+from device_instances import job, placement, server
 from kubernetes_cluster import LEAST, SCHEMAS, FakeCluster, merged, wrong_in
-from placements import job, placement, server
 from step_replay import overfull
 
 from clusterplan.formulations.consolidation.explain import action_of

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from device_instances import device_instance
-from placements import job, placement, server
+from device_instances import device_instance, job, placement, server
 from random_instances import random_consolidation
 from step_replay import overfull, replay
 

@@ -1,16 +1,12 @@
-"""A plan as a table, as data, and in numbers.
-
-What has to be done on a running cluster.
-
-Single devices in tables, as data, and in the forms of cluster managers.
-"""
+"""Consolidation plans as people read them, in tables and on a page."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-from placements import job, placement, server
+import pytest
+from device_instances import job, placement, server
 
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
@@ -19,6 +15,7 @@ from clusterplan.instances.consolidation.instance import ConsolidationInstance, 
 from clusterplan.instances.consolidation.job import Group
 from clusterplan.instances.importers.clusters.slurm_jobs import SHARES
 from clusterplan.planner.changes import leading
+from clusterplan.planner.consolidation.kind import CONSOLIDATION
 from clusterplan.planner.consolidation.kubernetes import kubernetes_lines
 from clusterplan.planner.consolidation.page import Servers, consolidation_parts
 from clusterplan.planner.consolidation.plan import (
@@ -38,6 +35,7 @@ from clusterplan.planner.consolidation.plan import (
     total,
 )
 from clusterplan.planner.consolidation.slurm import slurm_lines, slurm_notes
+from clusterplan.planner.registry import KINDS
 from clusterplan.planner.reports.text import cells_of
 
 INSTANCE = placement(
@@ -257,3 +255,88 @@ def test_gpus_lead_as_devices_and_beside_choices_of_servers() -> None:
     assert Servers(placement(["value"], servers, [job("a", 1, {"cpu": 1})]), ()).resource == "cpu"
     assert leading(["cpu", "node with gpu=a", "amd.com/gpu"]) == "amd.com/gpu"
     assert leading(["cpu", "nvidia.com/mig-1g.5gb"]) == "nvidia.com/mig-1g.5gb"
+
+
+def test_its_formats() -> None:
+    """Plans go to Slurm and Kubernetes; rows of a plan are jobs."""
+    assert KINDS["consolidation"] is CONSOLIDATION
+    forms = {"slurm", "slurm-options", "kubernetes", "kubernetes-affinity"}
+    assert set(CONSOLIDATION.formats) == forms
+    assert CONSOLIDATION.rows_of_plan == "jobs"
+
+
+PAGE_INSTANCE = placement(["value"], [{**server(gpu=2), "count": 2}], [job("a", 2), job("b", 2), job("c", 3)])
+
+
+def test_the_parts_of_a_page() -> None:
+    """Servers in use, who waits and why, every job."""
+    parts = consolidation_parts(PAGE_INSTANCE, clusterplan.solve(PAGE_INSTANCE))
+    assert dict(parts["summary"]) == {"jobs placed": "2 of 3", "servers used by the plan": "2 of 2"}
+    assert parts["bars"] == [("gpu", 1.0, "4 of the 4 that were free")]
+    assert parts["detailed"] == 2
+    assert parts["states"] is None
+    assert len(parts["jobs"].rows) == 3
+    assert parts["waiting"] is not None
+    assert ("waiting", "Who waits, and why") in parts["sections"]
+
+
+def test_without_a_plan_there_is_little_to_show() -> None:
+    """Only what was asked."""
+    jobs = [{**job("a", 9), "must_place": True}]
+    instance = placement(["value"], [server(gpu=2)], jobs)
+    parts = consolidation_parts(instance, clusterplan.solve(instance))
+    assert parts["sections"] == []
+    assert ("servers", "1") in parts["about"]
+
+
+SERVERS_INSTANCE = placement(
+    ["value"],
+    [{**server("n", gpu=4, cpu=8), "free": {"gpu": 3, "cpu": 8}, "rack": "r1"}, server("m", gpu=4)],
+    [job("a", 2, {"gpu": 1, "cpu": 2})],
+)
+SERVERS = Servers(SERVERS_INSTANCE, [JobPlacement(job="a", servers={"n": 2})])
+
+
+def test_a_row_for_each_server() -> None:
+    """Four GPUs: two of the plan, one of others, one free."""
+    row = SERVERS.rows["n"]
+    assert (row.capacity, row.taken, row.used, row.free) == (4, 1, 2, 1)
+    assert row.busy == pytest.approx(0.75)
+    assert SERVERS.total == {"gpu": [8, 1, 2], "cpu": [8, 0, 4]}
+
+
+def test_the_parts_of_a_bar_are_the_whole_bar() -> None:
+    """Job, what is free, what others hold."""
+    parts = SERVERS.segments(SERVERS.rows["n"])
+    assert [part.label for part in parts] == ["a", "", ""]
+    assert sum(part.share for part in parts) == pytest.approx(1)
+    assert parts[-1].taken
+
+
+def test_racks_and_the_servers_that_are_only_counted() -> None:
+    """Servers without a rack stand together; equal ones are one row of the table."""
+    assert {name: len(rows) for name, rows in SERVERS.racks().items()} == {"r1": 1, "": 1}
+    assert SERVERS.title("r1", [SERVERS.rows["n"]]) == "rack r1: 1 server, 3 of 4 gpu in use"
+    table = SERVERS.states_table([SERVERS.rows["m"], SERVERS.rows["m"]])
+    assert len(table.rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (["gpu-001", "gpu-002"], ["gpu-001", "gpu-002"]),
+        (
+            ["ip-10-0-1-7.us-east-2.compute.internal", "ip-10-0-1-17.us-east-2.compute.internal"],
+            ["ip-10-0-1-7", "ip-10-0-1-17"],
+        ),
+        (
+            ["aks-nodepool1-11791983-vmss00000a", "aks-agentpool-20176621-vmss000000"],
+            ["aks-nod…vmss00000a", "aks-age…vmss000000"],
+        ),
+        (["n.of.one.server.alone"], ["n.of.on…rver.alone"]),
+    ],
+)
+def test_long_names_are_cut_where_they_are_alike(names: list[str], labels: list[str]) -> None:
+    """Clouds name servers by pool and number, or by address and domain."""
+    shown = Servers(placement(["value"], [server(name, gpu=1) for name in names], [job("a", 1)]), [])
+    assert [shown.label(name) for name in names] == labels

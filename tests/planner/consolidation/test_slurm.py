@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from placements import job, placement, server
+from device_instances import job, placement, server
 
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.common.errors import InstanceError

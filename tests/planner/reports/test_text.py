@@ -1,19 +1,33 @@
-"""Figures, gaps and cells as people and spreadsheets read them.
-
-Markdown shows names as they are, whoever chose them.
-"""
+"""Texts, tables and styles of pages."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 
 import pytest
 from sample_documents import STAGING
 
 import clusterplan
+from clusterplan.planner.reports import plot_style as style
+from clusterplan.planner.reports.page import Cell, number, seconds, share, text
 from clusterplan.planner.reports.result_page import frontier_markdown
-from clusterplan.planner.reports.text import csv_line, escaped, figure, percent, safe_cell, table_lines
+from clusterplan.planner.reports.text import (
+    STATUS,
+    counted,
+    csv_line,
+    duration,
+    escaped,
+    figure,
+    listed,
+    percent,
+    safe_cell,
+    short,
+    status_words,
+    table_lines,
+    unit_of_time,
+)
 
 
 @pytest.mark.parametrize(
@@ -82,3 +96,97 @@ def test_a_frontier_lists_its_points_and_what_is_proven() -> None:
     assert any(line.startswith("- certified: ") for line in lines)
     nothing = clusterplan.parse_instance({**STAGING, "throughput_floor_samples_per_s": 1e9})
     assert "| " not in frontier_markdown(clusterplan.pareto(nothing))
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "–"),
+        (0.0, "0 s"),
+        (0.0123, "12.3 ms"),
+        (119.0, "119 s"),
+        (120.0, "2 min"),
+        (7200.0, "2 h"),
+        (4 * 86400.0, "4 days"),
+    ],
+)
+def test_durations_have_the_unit_that_suits_them(value: float | None, words: str) -> None:
+    assert duration(value) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(None, "–"), (0.0, "0"), (2.5, "2.5"), (0.12345678, "0.123457"), (1e6, "1,000,000")],
+)
+def test_numbers_have_no_zeros_at_their_end(value: float | None, words: str) -> None:
+    assert short(value) == words
+
+
+def test_the_unit_of_time_is_a_power_that_people_know() -> None:
+    assert [unit_of_time(value)[1] for value in (1.0, 300.0, 9000.0, 1e6)] == ["s", "min", "h", "days"]
+
+
+def test_counts_and_lists_are_words() -> None:
+    assert (counted(1, "plan"), counted(1200, "plan"), counted(2, "entry", "entries")) == (
+        "1 plan",
+        "1,200 plans",
+        "2 entries",
+    )
+    assert listed(["a", "b"]) == "a, b"
+    assert listed(["a", "b", "c"], most=1) == "a and 2 more"
+    assert status_words("unknown", "memory") == f"{STATUS['unknown']} (memory limit)"
+
+
+def test_cells_carry_what_they_are_sorted_by() -> None:
+    assert number(2.5) == Cell("2.5", 2.5)
+    assert share(0.0123) == Cell("1.23 %", 0.0123)
+    assert seconds(None) == Cell("–", None)
+    assert text(None, "bad") == Cell("–", mark="bad")
+
+
+def test_names_are_shown_literally_and_cut() -> None:
+    assert style.shown("<b>&") == "&lt;b&gt;&amp;"
+    assert len(style.shown("x" * 1000)) == style.LONGEST
+    assert style.shown("x" * 1000).endswith("…")
+
+
+def test_colours_and_symbols_repeat_together_only_after_all_pairs() -> None:
+    pairs = [(style.colour(i), style.symbol(i)) for i in range(style.COLOURS * len(style.SYMBOLS))]
+    assert len(set(pairs)) == len(pairs)
+    assert style.colour(9, 0.5) == "@s1/0.5"
+    assert style.dash(style.COLOURS) != style.dash(0)
+
+
+@pytest.mark.parametrize("values", [(1.0, 2.0), (0.003, 4e5), (5.0, 5.0), (1e-12, 1e15), (0.0,), ()])
+def test_a_logarithmic_axis_holds_its_values_and_has_a_few_ticks(values: tuple[float, ...]) -> None:
+    axis = style.log_axis("x", values)
+    low, high = (10 ** (at / 2) for at in axis["range"])
+    assert all(low <= math.sqrt(value) <= high for value in values if value > 0)
+    assert all(low <= math.sqrt(tick) <= high for tick in axis["tickvals"])
+    assert 0 < len(axis["tickvals"]) <= 12
+    assert len(axis["ticktext"]) == len(axis["tickvals"])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.5, "0.5"), (2000.0, "2,000"), (1e6, "10<sup>6</sup>"), (3e-7, "3·10<sup>-7</sup>")]
+)
+def test_ticks_are_written_as_people_write_them(value: float, text: str) -> None:
+    assert style._tick(value) == text
+
+
+def test_an_axis_is_logarithmic_where_values_span_much() -> None:
+    assert style.spread_axis("x", [1.0, 2.0 * style.WIDE])["type"] == "log"
+    plain = style.spread_axis("x", [1.0, 2.0])
+    assert "type" not in plain
+    assert plain["range"] == pytest.approx([0.94, 2.06])
+    assert style.spread_axis("x", [0.0, 0.0])["range"] == [0.0, 1.0]
+    assert style.place_on(style.spread_axis("x", [1.0, 100.0]), 100.0) == 2.0
+    assert style.place_on(plain, 1.5) == 1.5
+
+
+def test_lines_and_marks_stand_where_they_are_put() -> None:
+    upright = style.line_at("x", 3.0)
+    assert (upright["x0"], upright["x1"], upright["yref"]) == (3.0, 3.0, "y domain")
+    assert style.note("<i>", x=1)["text"] == "&lt;i&gt;"
+    assert style.marker("circle", "@s0", 9)["line"]["color"] == "@panel"
+    assert style.size(3, 10) > style.size(0, 10) > style.size(0, style.MANY)

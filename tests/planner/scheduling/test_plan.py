@@ -1,11 +1,4 @@
-"""A schedule as a table, as plain data, in a sentence, and beside another one.
-
-How the page of a schedule begins.
-
-Why jobs waited: told apart on schedules that are small enough to see it.
-
-The page of a schedule: curves over time keep their peaks, and those who waited most come first.
-"""
+"""Schedules as people read them, their changes and frontiers."""
 
 from __future__ import annotations
 
@@ -20,8 +13,12 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.planner.api import solve
-from clusterplan.planner.changes import Amount, Change
-from clusterplan.planner.scheduling.changes import answer, changes
+from clusterplan.planner.changes import Amount, Change, changed_instance
+from clusterplan.planner.pareto import pareto
+from clusterplan.planner.reports.result_page import frontier_page
+from clusterplan.planner.scheduling.changes import answer, changes, what_if
+from clusterplan.planner.scheduling.frontier import SchedulingFrontierPage
+from clusterplan.planner.scheduling.kind import MOST_SEGMENTS, SCHEDULING
 from clusterplan.planner.scheduling.plan import (
     MOST_POINTS,
     Wait,
@@ -33,8 +30,10 @@ from clusterplan.planner.scheduling.plan import (
     scheduling_parts,
     thinned,
 )
+from clusterplan.planner.sensitivity import what_if as compared
 from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.result import Result, SolveOptions
+from clusterplan.solvers.scheduling.frontier_result import SchedulingFrontier, SizeBound
 from clusterplan.solvers.scheduling.policy_solvers import POLICIES
 
 INSTANCE = SchedulingInstance.model_validate(
@@ -239,3 +238,93 @@ def test_prices_of_a_certificate_are_shown() -> None:
     there, runs = figures["gantt"]["data"]
     assert len(there["x"]) == 3 * 40
     assert len(runs["x"]) == 3 * len(result.plan)
+
+
+def on_servers() -> SchedulingInstance:
+    pool = generate_scheduling(5, 32, seed=1)
+    servers = [{"name": name, "count": 8, "capacity": {"gpu": 8}} for name in ("a100", "v100")]
+    return pool.replace(resources={}, servers=servers)
+
+
+def test_a_pool_grows_and_shrinks() -> None:
+    pool = generate_scheduling(5, 64, seed=1)
+    known = what_if(pool)
+    assert list(known) == ["gpu", "remove"]
+    assert changed_instance(pool, "gpu=+10", known).document()["resources"] == {"gpu": 74.0}
+    assert changed_instance(pool, "gpu=-50%", known).document()["resources"] == {"gpu": 32.0}
+    gone = pool.jobs[0].name
+    assert gone not in {
+        job["name"] for job in changed_instance(pool, f"remove={gone}", known).document()["jobs"]
+    }
+    with pytest.raises(OptionError, match="gpu=none: a cluster has so many"):
+        changed_instance(pool, "gpu=none", known)
+    with pytest.raises(OptionError, match=r"gpu\+10' is no change; there are: gpu=\+10, remove=JOB"):
+        changed_instance(pool, "gpu+10", known)
+    with pytest.raises(OptionError, match="makes no valid instance"):
+        changed_instance(pool, "gpu=0", known)
+
+
+def test_servers_are_added_and_drained() -> None:
+    made = on_servers()
+    known = what_if(made)
+    assert changed_instance(made, "add=2xa100", known).pool == {"gpu": 144.0}
+    assert changed_instance(made, "drain=v*", known).pool == {"gpu": 64.0}
+    fewer = changed_instance(made, "drain=v100-3", known)
+    assert isinstance(fewer, SchedulingInstance)
+    assert fewer.pool == {"gpu": 120.0}
+    assert [server.name for server in fewer.servers][:4] == ["a100", "v100-0", "v100-1", "v100-2"]
+    assert changed_instance(fewer, "drain=v100-[0-6]", known).pool == {"gpu": 72.0}
+    with pytest.raises(OptionError, match="leaves no server; jobs need one at least"):
+        changed_instance(made, "drain=*", known)
+    with pytest.raises(OptionError, match="there is no server 'h100'; there are: a100, v100"):
+        changed_instance(made, "add=h100", known)
+
+
+def test_more_gpus_are_never_worse_for_shortest_service_first_on_single_gpus() -> None:
+    """The comparison says what ten more bring."""
+    jobs = [
+        {"name": f"j{k}", "arrival_s": 10.0 * k, "tasks": 1, "demand": {"gpu": 1}, "duration_s": 100.0 + k}
+        for k in range(20)
+    ]
+    made = generate_scheduling(5, 64, seed=1).replace(resources={"gpu": 2}, jobs=jobs)
+    found = compared(made, ["gpu=+10"], "srsf")
+    row = next(row for row in found.rows() if row.scenario.name == "gpu=+10")
+    assert row.difference is not None
+    assert row.difference < 0
+    assert found.headline().startswith("gpu=+10: mean_completion_time ")
+
+
+def test_a_plan_may_have_many_entries_for_a_job() -> None:
+    """Of the other kinds one for each row."""
+    assert SCHEDULING.rows_of_plan == "jobs"
+    assert SCHEDULING.entries_of_row == MOST_SEGMENTS > 1
+
+
+TRACE = generate_scheduling(40, 32, load=2.0, seed=3)
+
+
+def test_it_says_what_no_scheduler_can_beat() -> None:
+    """For as much as there is."""
+    frontier = pareto(TRACE, least=32, most=64, prices={"gpu": 2.0})
+    page = frontier_page(TRACE, frontier)
+    assert "On 32 gpu no scheduler averages less than" in page
+    assert "USD/h" in page
+    assert len(page) < 1_500_000
+
+
+def test_the_bound_of_a_size_holds_down_to_the_next_smaller_one() -> None:
+    """As steps: where each begins, and how high it is."""
+    frontier = pareto(TRACE, least=32, most=64)
+    assert isinstance(frontier, SchedulingFrontier)
+    others = (SizeBound(size=32, bound_s=90), SizeBound(size=40, bound_s=70), SizeBound(size=64, bound_s=80))
+    page = SchedulingFrontierPage(TRACE, frontier)
+    page.frontier = frontier.model_copy(update={"points": (), "others": others})
+    assert page._bounds() == [(32, 90), (33, 80), (41, 80)]
+
+
+def test_it_says_where_the_instance_asks_for_something_else() -> None:
+    """The makespan is not what the frontier shows."""
+    for objective, said in (("makespan", True), ("mean_completion_time", False)):
+        trace = TRACE.replace(objective=objective)
+        page = frontier_page(trace, pareto(trace, least=32, most=64))
+        assert ("the instance asks for the makespan" in page) == said

@@ -6,8 +6,7 @@ What pages of staging say of the instance.
 from __future__ import annotations
 
 import pytest
-from staging_graphs import diamond
-from staging_instances import half_serial, two_layers
+from staging_instances import diamond, half_serial, two_layers
 
 import clusterplan
 from clusterplan.formulations.staging.stages import Stage, stage_of

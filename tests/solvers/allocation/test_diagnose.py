@@ -1,14 +1,24 @@
-"""What is missing where an allocation has no plan."""
+"""Enumeration and diagnosis of allocations, and the registration of their solvers."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import pytest
+from random_instances import random_allocation
+from small_models import best_choice
 
 import clusterplan
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
+from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
-from clusterplan.solvers.allocation.exact import diagnose
+from clusterplan.instances.common.errors import ClusterplanError
+from clusterplan.solvers.allocation.exact import AllocationBruteForce, AllocationExact, diagnose
+from clusterplan.solvers.allocation.kind import ALLOCATION
+from clusterplan.solvers.allocation.lagrangian import MultipleChoice
 from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.common.result import SolveOptions
 
 
 def either(gpu: float, cpu: float) -> AllocationFormulation:
@@ -49,3 +59,50 @@ def test_what_is_known_is_kept_and_a_feasible_instance_misses_nothing() -> None:
     assert known is not None
     assert diagnose(either(1, 1), known, Clock(None)) is known
     assert diagnose(either(4, 4), None, Clock(None)) is None
+
+
+def test_the_optimum_is_that_of_plain_enumeration() -> None:
+    """Of the total completion time."""
+    compared = 0
+    for seed in range(40):
+        instance = random_allocation(seed)
+        assert isinstance(instance, AllocationInstance)
+        formulation = AllocationFormulation(
+            instance.model_copy(update={"objective": "total_completion_time"})
+        )
+        configs = formulation.configurations
+        if formulation.elementary_infeasibility() is not None or len(configs.time_s) > 30:
+            continue
+        value, _ = best_choice(MultipleChoice.of(configs, configs.cost))
+        found = AllocationBruteForce().solve(formulation, SolveOptions(), Clock(None))
+        compared += 1
+        assert found.infeasible == math.isinf(value)
+        if found.plan is not None:
+            assert formulation.evaluate(found.plan)[0] == pytest.approx(value)
+            assert found.bounds[0] == pytest.approx(value)
+    assert compared > 10
+
+
+def test_many_jobs_are_refused() -> None:
+    """There is a limit."""
+    formulation = AllocationFormulation(generate_allocation(2000, 1, seed=1))
+    with pytest.raises(ClusterplanError, match="jobs"):
+        AllocationBruteForce().solve(formulation, SolveOptions(), Clock(None))
+
+
+def test_every_method_is_listed_once() -> None:
+    """Names are those of the documentation."""
+    names = [ALLOCATION.exact.name, *(solver.name for solver in ALLOCATION.solvers)]
+    assert sorted(names) == [
+        "brute-force",
+        "cp-sat",
+        "exact",
+        "geometric",
+        "lagrangian",
+        "marginal-gain",
+        "marginal-gain-joint",
+        "minlp",
+    ]
+    assert isinstance(ALLOCATION.exact, AllocationExact)
+    assert ALLOCATION.exact.proves
+    assert all(solver.kinds == ("allocation",) for solver in ALLOCATION.solvers)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from random_instances import random_allocation
-from small_knapsacks import best_choice, random_knapsack
+from small_models import best_choice, random_knapsack
 
 import clusterplan
 from clusterplan.instances.allocation.instance import AllocationInstance

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import linprog
-from small_knapsacks import best_choice, random_knapsack
+from small_models import best_choice, random_knapsack
 
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
 from clusterplan.instances.allocation.generate import generate_allocation

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 import pytest
-from small_knapsacks import best_choice, random_knapsack
+from small_models import best_choice, random_knapsack
 
 from clusterplan.instances.common.arrays import Ints
 from clusterplan.solvers.allocation.lagrangian import MultipleChoice, best_prices

@@ -1,16 +1,20 @@
-"""Methods that delegate to others.
-
-A method may ask for the solution of a document of another kind.
-"""
+"""The contract of a solver, registration of kinds, enumeration."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from staging_instances import half_serial
 
 import clusterplan.solvers.run
-from clusterplan.instances.common.errors import OptionError
+from clusterplan.formulations.staging.formulation import StagingFormulation
+from clusterplan.formulations.staging.stages import Stage
+from clusterplan.instances.common.errors import OptionError, TooLargeError
 from clusterplan.solvers.common import base
-from clusterplan.solvers.common.base import Clock, Delegating, Outcome
+from clusterplan.solvers.common.base import Clock, Delegating, Outcome, Solver
+from clusterplan.solvers.common.brute_force import MOST, BruteForce, Enumeration, refuse_many
+from clusterplan.solvers.common.kind import SolverKind
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
 
@@ -55,3 +59,82 @@ def test_without_anybody_to_solve_it_the_error_says_so(monkeypatch: pytest.Monke
         base.solve_document(DOCUMENT, "exact", SolveOptions())
     base.offer(lambda document, solver, options: (document, solver, options))  # type: ignore[arg-type, return-value]
     assert base.solve_document({}, "x", SolveOptions())[1] == "x"  # type: ignore[index]
+
+
+class Named(Solver[Any]):
+    """A solver with a name and nothing else."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def solve(self, formulation: Any, options: Any, clock: Any) -> Outcome:
+        """Find nothing."""
+        del formulation, options, clock
+        return Outcome()
+
+
+def kind(*others: str, quick: tuple[str, ...] = ()) -> SolverKind:
+    """Return a kind with an exact method and others."""
+    return SolverKind(
+        exact=Named("exact"),
+        solvers=tuple(map(Named, others)),
+        certify=lambda *_: None,
+        diagnose=lambda *_: None,
+        quick=tuple((name, {}) for name in quick),
+    )
+
+
+def test_quick_methods_are_methods_of_the_kind() -> None:
+    assert kind("greedy", quick=("greedy", "exact")).quick[0] == ("greedy", {})
+    with pytest.raises(AssertionError, match="quick methods"):
+        kind("greedy", quick=("genetic",))
+
+
+def test_names_are_unique() -> None:
+    with pytest.raises(AssertionError, match="same name"):
+        kind("exact")
+
+
+def test_other_quick_searches_are_none_unless_a_kind_has_some() -> None:
+    assert not kind().more_quick
+
+
+def on(units: int) -> list[Stage]:
+    """Return the only layer on so many units; its time falls and its cost rises with them."""
+    return [Stage(first_layer=0, last_layer=0, type=half_serial(4).types[0].name, units=units)]
+
+
+class Listed(BruteForce[Any]):
+    """Judges the plans of a list."""
+
+    def __init__(self, *plans: list[Stage]) -> None:
+        self.plans = plans
+
+    def enumerate(self, formulation: Any, search: Enumeration) -> None:
+        """Judge one after the other."""
+        del formulation
+        for plan in self.plans:
+            if search.over():
+                return
+            search.judge(plan)
+
+
+def test_many_things_are_refused_with_a_way_out() -> None:
+    refuse_many(MOST, "jobs")
+    with pytest.raises(TooLargeError, match=r"201 jobs.*--solver exact"):
+        refuse_many(MOST + 1, "jobs")
+
+
+def test_the_best_feasible_plan_is_kept_and_proven() -> None:
+    """One unit is the cheapest; five are more than there are."""
+    formulation = StagingFormulation(half_serial(4))
+    found = Listed(on(2), on(1), on(3), on(5)).solve(formulation, SolveOptions(), Clock())
+    assert found.plan == tuple(on(1))
+    assert tuple(found.bounds) == formulation.evaluate(on(1))
+    assert Listed(on(5)).solve(formulation, SolveOptions(), Clock()).infeasible
+
+
+def test_without_time_nothing_is_proven() -> None:
+    formulation = StagingFormulation(half_serial(4))
+    late = Listed(on(1)).solve(formulation, SolveOptions(), Clock(0.0))
+    assert (late.plan, late.infeasible, late.limit) == (None, False, "time")

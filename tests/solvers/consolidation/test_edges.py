@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from placements import job, placement, server
+from device_instances import job, placement, server
 
 import clusterplan
 from clusterplan.formulations.consolidation.cluster_data import limited

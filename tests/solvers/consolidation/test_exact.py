@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from placements import three_jobs
+from device_instances import three_jobs
 from random_instances import random_consolidation
 
 import clusterplan

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from placements import job, placement, server
+from device_instances import job, placement, server
 from random_instances import random_consolidation
 
 import clusterplan

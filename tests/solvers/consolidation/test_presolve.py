@@ -1,14 +1,17 @@
-"""Methods around jobs that stay, and methods that do not weigh moves."""
+"""Presolve of placements with running jobs."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from device_instances import job, placement, server
+
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.consolidation.presolve import formulation_of
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock, Outcome, Solver
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.consolidation.presolve import AroundFixedJobs
+from clusterplan.solvers.consolidation.presolve import AroundFixedJobs, completed, stay_put
 
 
 class Moving(Solver[Any]):
@@ -65,3 +68,42 @@ def test_a_plan_that_moves_too_much_or_does_not_pay_gives_way_to_one_in_which_al
     for more in ({"max_moves": 1}, {"restart_cost_h": 0.1}):
         assert planned(**more)[1] == {"on-a": {"a": 1}, "on-b": {"b": 1}}
     assert planned(max_moves=2)[1] == {"on-a": {"b": 1}, "on-b": {"a": 1}}
+
+
+def test_running_jobs_stay_and_others_fill_what_they_leave() -> None:
+    """Job b would fit best where a runs."""
+    jobs = [job("a", 2, current={"n": 2}), job("b", 2, value=9), job("c", 3)]
+    servers = [server("n", gpu=3), server("m", gpu=2)]
+    formulation = ConsolidationFormulation(placement(["migrations", "value"], servers, jobs))
+    plan = stay_put(formulation, Clock())
+    assert plan is not None
+    assert [entry.servers for entry in plan] == [{"n": 2}, {"m": 2}, {}]
+    assert formulation.evaluate(plan)[0] == 0
+
+
+def test_a_job_on_more_servers_than_it_may_use_is_placed_anew() -> None:
+    """It is required to be on one."""
+    jobs = [job("a", 2, current={"n": 1, "m": 1}, spread="required")]
+    servers = [server("n", gpu=2), server("m", gpu=2)]
+    formulation = ConsolidationFormulation(placement(["migrations"], servers, jobs))
+    plan = stay_put(formulation, Clock())
+    assert plan is not None
+    assert len(plan[0].servers) == 1
+
+
+def test_others_are_placed_around_those_that_have_a_place() -> None:
+    """Job a is where nobody would put it, b fits beside it, and c nowhere."""
+    jobs = [job("a", 1), job("b", 2), job("c", 4)]
+    formulation = ConsolidationFormulation(
+        placement(["value"], [server("n", gpu=3), server("m", gpu=1)], jobs)
+    )
+    plan = completed(formulation, {"a": {"tasks": {"n": 1}}}, Clock())
+    assert plan is not None
+    assert [entry.servers for entry in plan] == [{"n": 1}, {"n": 2}, {}]
+
+
+def test_there_is_no_plan_around_them_if_others_must_be_placed_and_do_not_fit() -> None:
+    """Job a takes the only server."""
+    jobs = [job("a", 1), job("b", 3, must_place=True)]
+    formulation = ConsolidationFormulation(placement(["value"], [server("n", gpu=3)], jobs))
+    assert completed(formulation, {"a": {"tasks": {"n": 1}}}, Clock()) is None

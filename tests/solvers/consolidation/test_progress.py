@@ -11,7 +11,7 @@ import dataclasses
 from fractions import Fraction
 
 import pytest
-from placements import job, placement, server, three_jobs
+from device_instances import job, placement, server, three_jobs
 from random_instances import random_consolidation
 
 from clusterplan.formulations.consolidation.certificate import PRICED

@@ -1,19 +1,24 @@
-"""The waste budget lists the patterns that a plan with every job may use, and covers planted packings."""
+"""Budgets of waste, and traffic of servers."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from device_instances import job, placement, server
 
+import clusterplan
+from clusterplan.formulations.consolidation.certificate import MUST_PLACE
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.patterns.column_generation import Program
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
+from clusterplan.solvers.consolidation.traffic import TrafficSearch
 from clusterplan.solvers.consolidation.waste_budget import WasteBudget, cover, covering, reaches_all
 
 OPTIONS = SolveOptions(threads=1, seed=1)
@@ -112,3 +117,48 @@ def test_jobs_that_are_worth_nothing_do_not_keep_a_packing_from_being_found() ->
     solution = covering(program, "value", -11.0 / float(program.master.steps["value"]))
     assert solution is not None
     assert program.master.counted("servers", solution) == 4
+
+
+def searched(bound: float) -> TrafficSearch:
+    """Return the search for four tasks of 1 Gbit/s and one of 3 on two servers, all placed."""
+    jobs = [job(f"j{k}", traffic_gbit_per_s=1.0) for k in range(4)] + [job("big", traffic_gbit_per_s=3.0)]
+    instance = placement(["value", "traffic"], [{**server(gpu=4), "count": 2}], jobs)
+    levels = {MUST_PLACE: Fraction(0), "value": Fraction(-5)}
+    search = TrafficSearch(
+        ConsolidationFormulation(instance), levels, SolveOptions(threads=1), Clock(), bound
+    )
+    search.run(7.0)
+    return search
+
+
+def test_the_least_limit_is_found_and_the_next_refuted() -> None:
+    """Seven Gbit/s on two servers are four and three; three at most do not do."""
+    search = searched(0.0)
+    assert search.bound == 4
+    assert search.best is not None
+    assert search.best.most == 4
+    assert search.best.solution is not None
+    assert search.refuted is not None
+    assert search.refuted.most == 3
+
+
+def test_a_bound_that_is_reached_needs_no_refutation() -> None:
+    """Only the plan under it is looked for."""
+    search = searched(7.0)
+    assert (search.bound, search.refuted) == (7.0, None)
+    assert search.best is not None
+
+
+def test_a_limit_under_which_nothing_fits_is_refuted_by_what_was_reached() -> None:
+    """The only job sends more than that; later objectives are not bounded as if it were not there."""
+    runs = job("runs", traffic_gbit_per_s=0.2, current={"n": 1})
+    objectives = ["value", "spread", "traffic", "migrations"]
+    instance = placement(objectives, [server("n", gpu=4)], [runs])
+    levels = {MUST_PLACE: Fraction(0), "value": Fraction(-1), "spread": Fraction(0)}
+    search = TrafficSearch(ConsolidationFormulation(instance), levels, SolveOptions(threads=1), Clock(), 0.0)
+    search.run(0.2)
+    assert (search.bound, search.best and search.best.most) == (0.2, 0.2)
+    assert search.refuted is not None
+    result = clusterplan.solve(instance, "exact", SolveOptions(threads=1))
+    assert [r.value for r in result.objectives] == [1, 0, 0.2, 0]
+    assert [r.certified_bound for r in result.objectives] == [1, 0, 0.2, 0]

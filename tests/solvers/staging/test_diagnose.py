@@ -1,15 +1,23 @@
-"""Explanations of infeasibility, on instances computed by hand."""
+"""Enumeration and diagnosis of staging, and the registration of its solvers."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from staging_instances import half_serial, two_layers
 
+import clusterplan
 from clusterplan.formulations.common.objective import Diagnosis
 from clusterplan.formulations.staging.formulation import StagingFormulation
+from clusterplan.formulations.staging.stages import Stage
+from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.staging.brute_force import StagingBruteForce
 from clusterplan.solvers.staging.diagnose import diagnose, too_slow
+from clusterplan.solvers.staging.exact import StagingExact
+from clusterplan.solvers.staging.kind import STAGING
 
 
 def test_the_diagnosis_names_what_is_out_of_reach() -> None:
@@ -115,3 +123,37 @@ def test_types_alike_are_one_line() -> None:
     """Two types on which the same layers are too slow."""
     formulation = chain(0, 0, types=2, throughput_floor_samples_per_s=1.5)
     assert too_slow(formulation) == ["on all 9 t0 or all 9 t1, too slow for the floor even alone: 'l0', 'l1'"]
+
+
+def units(count: int) -> Stage:
+    return Stage(first_layer=0, last_layer=0, type="t", units=count)
+
+
+@pytest.mark.parametrize("solver", [StagingBruteForce(), StagingExact()], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    ("fields", "best"),
+    [({}, 1), ({"throughput_floor_samples_per_s": 1.2}, 2), ({"objective": "time"}, 4)],
+)
+def test_the_best_number_of_units(solver: Any, fields: dict[str, Any], best: int) -> None:
+    """One is the cheapest, two keep a floor of 1.2 samples/s, all four are the fastest."""
+    outcome = solver.solve(StagingFormulation(half_serial(4, **fields)), SolveOptions(), Clock())
+    assert tuple(outcome.plan) == (units(best),)
+    assert not outcome.infeasible
+
+
+@pytest.mark.parametrize("solver", [StagingBruteForce(), StagingExact()], ids=lambda one: one.name)
+def test_no_plan_is_faster_than_the_serial_part(solver: Any) -> None:
+    """Two samples a second would take infinitely many units."""
+    formulation = StagingFormulation(half_serial(4, throughput_floor_samples_per_s=1.9))
+    assert solver.solve(formulation, SolveOptions(), Clock()).infeasible
+
+
+def test_quick_methods_find_a_plan_with_the_options_that_are_registered() -> None:
+    """In both ways of provisioning."""
+    instance = half_serial(4)
+    assert isinstance(instance, StagingInstance)
+    for name, options in STAGING.quick:
+        result = clusterplan.solve(instance, name, SolveOptions(method_options=dict(options)))
+        assert result.objective == pytest.approx(1.0), (name, options)
+    assert STAGING.exact.proves
+    assert {"greedy", "genetic", "cp-sat", "brute-force"} <= {solver.name for solver in STAGING.solvers}

@@ -1,14 +1,10 @@
-"""Exact staging: its parts against plain ground truth, the whole against brute force and other solvers.
-
-Certificates for methods that make none, and wrong answers that they refute.
-
-The what-if: one sentence about each type that is used up.
-"""
+"""Exact staging of chains, its certificates, and limits of memory by type."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import random
 from typing import Any
 
 import numpy as np
@@ -19,6 +15,7 @@ from random_instances import random_staging
 from staging_instances import half_serial, two_layers
 
 import clusterplan
+from clusterplan.formulations.staging.check.interval_bounds import derive_segments
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.stages import Stage, stage_table
 from clusterplan.instances.common.errors import OutOfTimeError
@@ -29,8 +26,8 @@ from clusterplan.solvers.common.base import Clock, Outcome
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging import search as staging_search
 from clusterplan.solvers.staging.core import core_of, solve_core
-from clusterplan.solvers.staging.exact import certify, what_if
-from clusterplan.solvers.staging.intervals import Segments
+from clusterplan.solvers.staging.exact import certificate, certify, incumbent_of, intervals_of, what_if
+from clusterplan.solvers.staging.intervals import Cheapest, Fastest, Interval, Segments
 from clusterplan.solvers.staging.kernels import SegmentGraph, SegmentTimes
 from clusterplan.solvers.staging.labelling import search_labels
 from clusterplan.solvers.staging.search import solve_dual
@@ -377,3 +374,79 @@ def test_types_that_are_left_over_are_not_asked_about() -> None:
         raise AssertionError(other)
 
     assert "no type is used up" in what_if(StagingFormulation(two_layers()), plan, solve)
+
+
+def interval(low: float, high: float, price: float, counts_cost: bool = True) -> Interval:
+    return Interval(low, high, np.zeros(1), np.zeros(1), np.array([price]), counts_cost)
+
+
+def test_intervals_become_those_of_a_certificate() -> None:
+    """The stage times before the first are one more; the last goes on for ever."""
+    formulation = StagingFormulation(half_serial())
+    found = intervals_of(formulation, [interval(0.5, 0.7, 2.0, False), interval(0.7, 1.0, 0.0)], 1.0)
+    assert found == [
+        {"until_s": math.nextafter(0.5, 0)},
+        {"until_s": 0.7, "prices": {"t": 2.0}, "counts_cost": False},
+        {"until_s": 1e100},
+    ]
+
+
+def test_a_cutoff_lies_just_beyond_the_bound() -> None:
+    """Below a cost, above a throughput; there is none for a bound that the form does not hold."""
+    cost = certificate(StagingFormulation(half_serial()), [], 2.0, 1.0)
+    assert cost is not None
+    assert 2.0 * (1 - 1e-8) < cost["cutoff"] < 2.0
+    speed = certificate(StagingFormulation(half_serial(objective="throughput")), [], 2.0, 1.0)
+    assert speed is not None
+    assert 2.0 < speed["cutoff"] < 2.0 * (1 + 1e-8)
+    assert certificate(StagingFormulation(half_serial()), [], 1e101, 1.0) is None
+
+
+def test_the_objective_decides_what_is_searched_for() -> None:
+    """The fastest plan for throughput and time, within the cost limit."""
+    assert isinstance(incumbent_of(StagingFormulation(half_serial()), SolveOptions()), Cheapest)
+    fast = incumbent_of(StagingFormulation(half_serial(objective="time", cost_limit_usd=2)), SolveOptions())
+    assert isinstance(fast, Fastest)
+    assert fast.cost_limit_usd == pytest.approx(2)
+
+
+def by_type(seed: int) -> StagingInstance:
+    """Return a random instance in which every layer holds another amount on each type."""
+    instance, rng = random_staging(seed), random.Random(seed)
+    assert isinstance(instance, StagingInstance)
+    layers = [
+        layer.model_copy(
+            update={"memory_gib": {one.name: rng.choice([0.0, 1.0, 2.5, 4.0]) for one in instance.types}}
+        )
+        for layer in instance.layers
+    ]
+    return instance.model_copy(update={"layers": tuple(layers)})
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_methods_agree_with_brute_force(first: int) -> None:
+    """Status, value and certificate."""
+    statuses = set()
+    for seed in range(first, first + 20):
+        instance = by_type(seed)
+        expected = clusterplan.solve(instance, "brute-force")
+        for name in ("exact", "milp:highs"):
+            result = clusterplan.solve(instance, name)
+            assert result.status == expected.status, (seed, name)
+            if expected.objective is None:
+                assert result.objective is None
+            else:
+                assert result.objective == pytest.approx(expected.objective, rel=1e-6), (seed, name)
+            assert clusterplan.verify(instance, result).ok
+        statuses.add(expected.status)
+    assert statuses == {"optimal", "infeasible"}
+
+
+def test_the_check_leaves_out_what_the_table_does() -> None:
+    """Segment for segment."""
+    for seed in range(60):
+        table, derived = stage_table(by_type(seed)), derive_segments(by_type(seed))
+        fits = np.isfinite(table.serial)
+        stages = {tuple(one) for one in np.column_stack([table.first, table.last, table.type])[fits].tolist()}
+        found = np.column_stack([derived.first, derived.last, derived.type]).tolist()
+        assert {tuple(one) for one in found} == stages

@@ -1,4 +1,4 @@
-"""The frontier of cost against throughput: against enumeration, against other methods, and its check."""
+"""Frontiers of staging: search and result."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from command_line import run_here
 from random_instances import random_staging
+from staging_instances import half_serial
 
 import clusterplan
 from clusterplan.formulations.staging.formulation import StagingFormulation
@@ -23,6 +24,8 @@ from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.planner.stored_results import verify_frontier
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import solvers_for
+from clusterplan.solvers.staging.frontier import describe, find_frontier
+from clusterplan.solvers.staging.frontier_result import Frontier
 
 Point = tuple[float, float]
 """Stage time and cost."""
@@ -259,3 +262,41 @@ def test_opt_350_on_seven_gpu_types_is_complete(shared_data: Path) -> None:
                 cost = formulation.cost_usd(time, formulation.rate_usd_per_hour(result.plan))
                 assert behind(time, cost, points, frontier.error), solver.name
     assert plans >= 8
+
+
+def units(count: int) -> Stage:
+    return Stage(first_layer=0, last_layer=0, type="t", units=count)
+
+
+def test_the_frontier_of_one_layer() -> None:
+    """A point for each number of units, from the fastest to the cheapest."""
+    frontier = find_frontier(half_serial(3), SolveOptions(), 0.0, None)
+    assert [point.cost_usd for point in frontier.points] == pytest.approx([2.0, 1.5, 1.0])
+    assert [point.stage_time_s for point in frontier.points] == pytest.approx([2 / 3, 0.75, 1.0])
+    assert (frontier.status, frontier.certified_error) == ("complete", 0.0)
+    cheap = find_frontier(half_serial(3), SolveOptions(), 0.0, 1.6)
+    assert [point.cost_usd for point in cheap.points] == pytest.approx([1.5, 1.0])
+
+
+def test_unlimited_units_end_at_ten_times_the_least_cost() -> None:
+    """Nineteen units cost ten dollars."""
+    frontier = find_frontier(half_serial(None), SolveOptions(), 0.0, None)
+    assert frontier.most_usd == pytest.approx(10.0)
+    assert frontier.points[0].plan == (units(19),)
+
+
+def test_figures_of_a_point_are_computed_from_the_plan() -> None:
+    """Two units: 0.75 s a sample, 3600 samples, 2 USD/h."""
+    point = describe(StagingFormulation(half_serial()), (units(2),))
+    assert point.stage_time_s == 0.75
+    assert point.throughput_samples_per_s == pytest.approx(4 / 3)
+    assert (point.time_s, point.rate_usd_per_hour, point.cost_usd) == pytest.approx((2700, 2, 1.5))
+
+
+def test_a_frontier_becomes_a_table_with_short_plans() -> None:
+    """As a frame and as a notebook shows it."""
+    frontier = find_frontier(half_serial(2), SolveOptions(), 0.0, None)
+    frame = frontier.to_frame()
+    assert frame["plan"].tolist() == ["0-0:t*2", "0-0:t*1"]
+    assert Frontier.model_validate_json(frontier.model_dump_json()) == frontier
+    assert "frontier of 2 points, complete" in frontier._repr_html_()

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from staging_graphs import GraphTruth, diamond, random_graph
-from staging_instances import two_layers
+from staging_instances import GraphTruth, diamond, random_graph, two_layers
 
 from clusterplan import verify
 from clusterplan.formulations.staging import graph_stages

@@ -13,8 +13,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from json_schemas import accepted
-from sample_documents import ALLOCATION
+from sample_documents import ALLOCATION, accepted
 
 from clusterplan.instances.allocation.fits import LossPoint, SpeedPoint, fit_loss, fit_speed
 from clusterplan.instances.allocation.fits.measurements import MOST_POINTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kubernetes_objects import cluster, node, pod
+from kubernetes_cluster import cluster, node, pod
 
 from clusterplan.instances.importers.clusters.kubernetes import assumptions, what_is_ignored
 from clusterplan.instances.importers.clusters.kubernetes_cluster import Cluster, ClusterDocument

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes_objects import node, pod
+from kubernetes_cluster import node, pod
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance

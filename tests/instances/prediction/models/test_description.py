@@ -1,11 +1,4 @@
-"""Layers: forward and backward operators, and equal ones counted together.
-
-Models of layers: everything grows with the batch but the weights.
-
-Tables of layers: shapes with x or ×, several operators in a layer, and every fault with its place.
-
-Memory of a device: sixteen bytes a parameter with Adam, less with ZeRO and recomputation.
-"""
+"""Models described by tables of layers, and convolutional networks by name."""
 
 from __future__ import annotations
 
@@ -13,6 +6,7 @@ import pytest
 
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.prediction.models import load_model
+from clusterplan.instances.prediction.models.convolutional_networks import NETWORKS, Picture, resnet
 from clusterplan.instances.prediction.models.description import (
     GROWS,
     Layer,
@@ -22,7 +16,7 @@ from clusterplan.instances.prediction.models.description import (
     merged,
     model_of_rows,
 )
-from clusterplan.instances.prediction.operators import SHAPES, Operator, linear
+from clusterplan.instances.prediction.operators import SHAPES, Operator, flops, linear
 
 
 def test_equal_operators_become_one_with_their_count() -> None:
@@ -156,3 +150,32 @@ def test_what_is_not_known_is_one_line() -> None:
     ):
         with pytest.raises(OptionError, match=says):
             device_memory(load_model("gpt2"), HALF, **change)  # type: ignore[arg-type]
+
+
+BILLIONS = {
+    "alexnet": 0.71,
+    "vgg16": 15.5,
+    "vgg19": 19.6,
+    "resnet50": 4.1,
+    "resnet152": 11.5,
+    "inception-v3": 5.7,
+}
+"""Multiplications and additions of a sample, together one, as the papers and torchvision count them."""
+
+
+@pytest.mark.parametrize("name", BILLIONS)
+def test_operations_are_those_of_the_paper(name: str) -> None:
+    operators = NETWORKS[name]().operators(Setting(training=False))
+    products = flops(op for op in operators if op.kind in ("conv", "linear"))
+    assert products / 2e9 == pytest.approx(BILLIONS[name], rel=0.02)
+
+
+def test_branches_join_their_channels() -> None:
+    net = Picture(32).branches(lambda n: n.conv(4, 1), lambda n: n.conv(6, 3, 1, 1))
+    assert net.shape == (10, 32, 32)
+
+
+def test_a_residual_network_ends_at_its_classes() -> None:
+    layers = resnet("resnet18").layers(Setting(3))
+    assert layers[-1].output == 3000
+    assert len(layers) == 10

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from verbs import invoke
+from command_line import invoke
 
 import clusterplan
 from clusterplan.instances.common.errors import OptionError

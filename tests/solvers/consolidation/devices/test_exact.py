@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from device_instances import device_instance
-from placements import job, placement, server
+from device_instances import device_instance, job, placement, server
 
 import clusterplan
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation

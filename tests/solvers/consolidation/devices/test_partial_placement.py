@@ -1,20 +1,19 @@
-"""What is left while tasks come and go.
-
-The devices of one name on one server.
-
-The order of all servers, of which only what has changed is looked at again.
-"""
+"""Classes of devices, and partial placements on them."""
 
 from __future__ import annotations
 
 import random
+from fractions import Fraction
+from typing import Any
 
 import pytest
 from device_instances import device_instance
 
+import clusterplan
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.common.hardware import GEOMETRIES
 from clusterplan.instances.consolidation.devices import Ask, Device, DeviceSlot
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.consolidation.devices import partial_placement
 from clusterplan.solvers.consolidation.devices.classes import Cluster
 from clusterplan.solvers.consolidation.devices.partial_placement import Bank, Board, Ranking, Taste
@@ -120,3 +119,59 @@ def test_the_first_of_equal_servers_is_taken() -> None:
     holding = [k for k, row in enumerate(board.hosts) if any(row)]
     assert holding
     assert all(Ranking(board, Taste(), None).best(k) == 0 for k in holding)
+
+
+DOCUMENT: dict[str, Any] = {
+    "schema_version": 1,
+    "kind": "consolidation",
+    "name": "integers",
+    "servers": [
+        {"name": "a", "count": 2, "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 2}}},
+        {"name": "b", "capacity": {"cpu": 8}, "devices": {"gpu": {"count": 1}}, "gpu_model": "B"},
+        {"name": "c", "capacity": {"cpu": 1.2}},
+    ],
+    "jobs": [
+        {"name": "w", "tasks": 1, "task_demand": {"cpu": 1.5}, "devices": {"gpu": 2}},
+        {"name": "s", "tasks": 2, "task_demand": {"cpu": 0.25}, "share": {"gpu": 460}},
+        {"name": "t", "tasks": 2, "task_demand": {"cpu": 0.25}, "share": {"gpu": 460}},
+        {
+            "name": "b",
+            "tasks": 1,
+            "task_demand": {"cpu": 0.25},
+            "share": {"gpu": 460},
+            "gpu_model": ["B", "C"],
+        },
+        {"name": "n", "tasks": 1, "task_demand": {}},
+    ],
+}
+
+
+def test_kinds_shapes_and_classes() -> None:
+    """Amounts are multiples of their common unit; what a server never holds is known from the start."""
+    instance = clusterplan.parse_instance(DOCUMENT)
+    assert isinstance(instance, ConsolidationInstance)
+    cluster = Cluster(DeviceFormulation(instance))
+    assert cluster.units == [Fraction(1, 4)]
+    assert [(shape.server.name, shape.members, shape.free) for shape in cluster.shapes] == [
+        ("a-0", (0, 1), (32,)),
+        ("b", (2,), (32,)),
+        ("c", (3,), (4,)),
+    ]
+    assert [(kind.need, kind.asks) for kind in cluster.kinds] == [
+        ((6,), ((0, Ask(whole=2)),)),
+        ((1,), ((0, Ask(share=460)),)),
+        ((1,), ((0, Ask(share=460)),)),
+        ((0,), ()),
+    ]
+    assert cluster.hosts.tolist() == [
+        [True, False, False],
+        [True, True, False],
+        [False, True, False],
+        [True, True, True],
+    ]
+    assert [(alike.members, alike.groups) for alike in cluster.classes] == [
+        ((0,), ((0, 1),)),
+        ((1, 2), ((1, 2),)),
+        ((3,), ((2, 1),)),
+        ((4,), ((3, 1),)),
+    ]

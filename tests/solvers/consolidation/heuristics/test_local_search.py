@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from placements import job, placement, server
+from device_instances import job, placement, server
 from random_instances import random_consolidation
 
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation

@@ -1,20 +1,38 @@
-"""Local search keeps what it says that it keeps.
-
-A trace without its calm jobs has the same schedules.
-"""
+"""Static rules by prices, and local search from them."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+import pytest
+
+from clusterplan.formulations.common.clock import Clock
+from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.scheduling.generate import generate_scheduling
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.scheduling.exact import SchedulingBruteForce
+from clusterplan.solvers.scheduling.policy_solvers import POLICIES, plan_of
+from clusterplan.solvers.scheduling.search import local_search
+from clusterplan.solvers.scheduling.search.event_loop import Rule
 from clusterplan.solvers.scheduling.search.local_search import (
     Climb,
+    Price,
     calm_jobs,
     may_be_reserved,
+    placed,
+    static_rules,
     with_reserved,
 )
-from clusterplan.solvers.scheduling.search.simulator import Server, Simulator, shortest_service
+from clusterplan.solvers.scheduling.search.simulator import (
+    Server,
+    Simulator,
+    shortest,
+    shortest_remaining,
+    shortest_service,
+)
 
 
 def test_the_best_multipliers_have_the_best_cost() -> None:
@@ -57,3 +75,256 @@ def test_nobody_is_reserved_where_jobs_may_not_be_stopped_at_once() -> None:
     assert not may_be_reserved(Server(there.replace(lease_s=5)).trace)
     ends_s = server.trace.arrival_s + server.trace.duration_s
     assert not calm_jobs(server.trace, ends_s, server.width).any()
+
+
+RULES: list[dict[str, Any]] = [
+    {},
+    {"preemption": "none"},
+    {"preemption": "costs", "restart_s": 30, "lease_s": 120},
+    {"preemption": "costs", "restart_s": 300},
+    {"lease_s": 600},
+    {"objective": "makespan"},
+    {"events": [{"at_s": 20_000, "change": {"gpu": -10}}, {"at_s": 60_000, "change": {"gpu": 10}}]},
+]
+
+
+def value_of(there: SchedulingInstance, solver: Any, **settings: Any) -> float:
+    """Return the objective of a plan, which must be feasible."""
+    formulation = SchedulingFormulation(there)
+    plan = solver.solve(formulation, SolveOptions(seed=1, method_options=settings), Clock()).plan
+    assert plan is not None
+    assert formulation.violations(plan) == []
+    return formulation.evaluate(plan)[0]
+
+
+def weighted(there: SchedulingInstance, seed: int) -> SchedulingInstance:
+    """Return the same jobs with weights."""
+    weights = np.random.default_rng(seed).integers(0, 4, len(there.jobs))
+    rows = [
+        {**job.model_dump(exclude_none=True), "weight": float(weight) + (j == 0)}
+        for j, (job, weight) in enumerate(zip(there.jobs, weights, strict=True))
+    ]
+    return there.replace(jobs=rows)
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_it_is_never_worse_than_a_policy(rules: dict[str, Any]) -> None:
+    """Under all rules of preemption, with and without weights."""
+    there = generate_scheduling(60, 32, load=1.5, seed=4).replace(**rules)
+    for instance in (there, weighted(there, 3)):
+        found = value_of(instance, Price(), trials=100)
+        for policy in POLICIES:
+            if policy.name in ("srsf", "srtf", "sjf", "fifo-backfill"):
+                assert found <= value_of(instance, policy) * (1 + 1e-12)
+
+
+def test_it_is_better_than_every_static_rule_where_there_is_something_to_find() -> None:
+    """By more than rounding."""
+    there = generate_scheduling(200, 32, load=1.5, seed=2)
+    srsf = next(policy for policy in POLICIES if policy.name == "srsf")
+    assert value_of(there, Price(), trials=400) < 0.997 * value_of(there, srsf)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_on_tiny_traces_it_is_no_better_than_an_exhaustive_search(seed: int) -> None:
+    """Without preemption that is exact; what the search finds is the optimum on most of them."""
+    there = generate_scheduling(5, 4, load=3.0, seed=seed).replace(preemption="none")
+    assert value_of(there, Price(), trials=200) >= value_of(there, SchedulingBruteForce()) * (1 - 1e-12)
+
+
+def test_with_preemption_it_finds_what_all_fixed_orders_find() -> None:
+    """Up to a percent, on each of some tiny traces."""
+    for seed in range(4):
+        there = generate_scheduling(5, 4, load=3.0, seed=seed)
+        assert value_of(there, Price(), trials=300) <= value_of(there, SchedulingBruteForce()) * 1.01
+
+
+def test_several_resources() -> None:
+    """Of unlike amounts, most of which have fractions."""
+    rng = np.random.default_rng(2)
+    rows = [
+        {
+            "name": f"j{k}",
+            "arrival_s": float(rng.uniform(0, 50)),
+            "demand": {"gpu": int(rng.integers(0, 4)), "cpu": round(float(rng.uniform(0.1, 8)), 3)},
+            "duration_s": float(rng.exponential(20) + 0.1),
+        }
+        for k in range(50)
+    ]
+    document = {"name": "t", "resources": {"gpu": 6, "cpu": 16.5}, "jobs": rows}
+    there = SchedulingInstance.model_validate(document)
+    srsf = next(policy for policy in POLICIES if policy.name == "srsf")
+    assert value_of(there, Price(), trials=200) <= value_of(there, srsf)
+
+
+def test_the_same_seed_gives_the_same_plan() -> None:
+    """Without a time limit."""
+    there = generate_scheduling(60, 16, load=1.5, seed=5)
+    assert value_of(there, Price(), trials=200) == value_of(there, Price(), trials=200)
+
+
+def test_a_time_limit_is_kept_and_said() -> None:
+    """And one in which nothing can be simulated is an error."""
+    formulation = SchedulingFormulation(generate_scheduling(100, 16, load=1.5, seed=5))
+    value_of(formulation.instance, Price(), trials=1)  # loops are compiled now
+    clock = Clock(1.0)
+    outcome = Price().solve(formulation, SolveOptions(), clock)
+    assert outcome.limit == "time"
+    assert outcome.plan is not None
+    assert formulation.violations(outcome.plan) == []
+    with pytest.raises(OutOfTimeError):
+        Price().solve(formulation, SolveOptions(), Clock(1e-9))
+
+
+def test_a_cluster_that_shrinks_under_a_job_without_preemption_is_said() -> None:
+    """As by the policies."""
+    rows = [{"name": "a", "demand": {"gpu": 2}, "duration_s": 9}]
+    events = [{"at_s": 5, "change": {"gpu": -1}}, {"at_s": 9, "change": {"gpu": 1}}]
+    document = {"name": "t", "resources": {"gpu": 2}, "preemption": "none", "events": events, "jobs": rows}
+    there = SchedulingInstance.model_validate(document)
+    outcome = Price().solve(SchedulingFormulation(there), SolveOptions(), Clock())
+    assert outcome.plan is None
+    assert "running jobs lose their place at 5 s" in str(outcome.message)
+
+
+def test_ctrl_c_leaves_the_best_schedule_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search is stopped at its first change; the best static rule is the answer."""
+
+    def stop(self: Climb, temperature: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Climb, "try_one", stop)
+    there = generate_scheduling(jobs=20, gpus=8, seed=3)
+    outcome = Price().solve(SchedulingFormulation(there), SolveOptions(), Clock())
+    assert outcome.limit == "interrupt"
+    assert outcome.plan is not None
+    assert SchedulingFormulation(there).violations(outcome.plan) == []
+
+
+def on_servers(servers: int, **more: object) -> SchedulingInstance:
+    """Return jobs of 1, 2, 4 and 8 GPUs on servers of 8."""
+    rng = np.random.default_rng(5)
+    jobs = [
+        {
+            "name": f"j{k}",
+            "arrival_s": float(rng.integers(0, 600)),
+            "duration_s": float(rng.integers(10, 400)),
+            "tasks": int(2 ** rng.integers(0, 4)),
+            "demand": {"gpu": 1},
+        }
+        for k in range(80)
+    ]
+    document = {
+        "schema_version": 1,
+        "name": "eights",
+        "servers": [{"name": f"n{k}", "capacity": {"gpu": 8}} for k in range(servers)],
+        "jobs": jobs,
+    }
+    return SchedulingInstance.model_validate(document | more)
+
+
+@pytest.mark.parametrize("preempts", [True, False])
+def test_it_is_the_schedule_of_one_pool_where_everything_fits(preempts: bool) -> None:
+    """Powers of two that fit into all servers together fit into the servers, if those that run may move."""
+    instance = on_servers(4)
+    server = Server(instance)
+    rng = np.random.default_rng(0)
+    rule = Rule(server.width * rng.uniform(0.5, 2, 80), 0.8, 1.0, preempts=preempts, blocks=False)
+    schedule = placed(instance, rule)
+    assert schedule.servers
+    formulation = SchedulingFormulation(instance)
+    plan = plan_of(instance, schedule)
+    assert formulation.violations(plan) == []
+    pooled = server.schedule(rule)
+    if preempts:
+        ends = [formulation.segments(plan_of(instance, one)).completion_s for one in (schedule, pooled)]
+        assert ends[0] == pytest.approx(ends[1])
+
+
+def test_running_jobs_keep_their_places_more_easily_by_a_rule_that_says_so() -> None:
+    """The fewer segments, the less keys of running jobs count."""
+    instance = on_servers(4)
+    server = Server(instance)
+    segments = [
+        len(placed(instance, Rule(server.width, 1.0, keep, preempts=True, blocks=False)).job)
+        for keep in (1.0, 0.2)
+    ]
+    assert segments[1] < segments[0]
+
+
+def test_without_a_rule_it_is_backfilling() -> None:
+    """As EASY does it on servers."""
+    instance = on_servers(4)
+    policy = next(policy for policy in POLICIES if policy.name == "fifo-backfill")
+    plan = policy.solve(SchedulingFormulation(instance), SolveOptions(), Clock()).plan
+    assert plan_of(instance, placed(instance, None)) == plan
+
+
+@pytest.mark.parametrize("more", [{}, {"preemption": "none"}, {"preemption": "costs", "restart_s": 20}])
+def test_what_price_finds_has_places_and_is_feasible(more: dict[str, object]) -> None:
+    """And where jobs may be stopped freely it is better than SRSF."""
+    formulation = SchedulingFormulation(on_servers(3, **more))
+    asked = SolveOptions(seed=1, method_options={"trials": 200})
+    plan = Price().solve(formulation, asked, Clock()).plan
+    assert plan is not None
+    assert all(segment.servers for segment in plan)
+    assert formulation.violations(plan) == []
+    srsf = next(policy for policy in POLICIES if policy.name == "srsf")
+    other = srsf.solve(formulation, SolveOptions(), Clock()).plan
+    assert other is not None
+    if not more:
+        assert formulation.evaluate(plan)[0] < formulation.evaluate(other)[0]
+
+
+@pytest.mark.parametrize("seed", [0, 4, 7, 32, 96])
+def test_the_search_passes_over_schedules_that_lose_a_place(seed: int) -> None:
+    """A server fails, and no job that runs there may be interrupted: some traces have no schedule then."""
+    rng = np.random.default_rng(seed)
+    jobs = [
+        {
+            "name": f"j{k}",
+            "arrival_s": float(rng.integers(0, 100)),
+            "duration_s": float(rng.integers(5, 60)),
+            "tasks": int(2 ** rng.integers(0, 3)),
+            "demand": {"gpu": 1},
+        }
+        for k in range(12)
+    ]
+    document = {
+        "schema_version": 1,
+        "name": "failing",
+        "servers": [{"name": f"n{k}", "capacity": {"gpu": 4}} for k in range(2)],
+        "jobs": jobs,
+        "preemption": "none",
+        "events": [{"at_s": float(rng.integers(60, 200)), "fails": ["n1"]}],
+    }
+    formulation = SchedulingFormulation(SchedulingInstance.model_validate(document))
+    asked = SolveOptions(seed=1, method_options={"trials": 300})
+    outcome = Price().solve(formulation, asked, Clock())
+    if outcome.plan is None:
+        assert "must not be interrupted" in str(outcome.message)
+    else:
+        assert all(segment.servers for segment in outcome.plan)
+        assert formulation.violations(outcome.plan) == []
+
+
+def test_without_time_for_places_price_has_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schedule of one pool might not be possible on the servers."""
+
+    def too_long(*_: object) -> None:
+        raise OutOfTimeError("too long")
+
+    monkeypatch.setattr(local_search, "placed", too_long)
+    with pytest.raises(OutOfTimeError, match="places on the servers"):
+        Price().solve(SchedulingFormulation(on_servers(3)), SolveOptions(), Clock())
+
+
+def test_the_policies_that_nothing_may_be_worse_than_are_among_them() -> None:
+    """With and without costs of interruptions."""
+    server = Server(generate_scheduling(50, 16, seed=1))
+    for costs in (False, True):
+        rules = list(static_rules(server, costs))
+        for policy in (shortest_service(server), shortest_remaining(server), shortest(server)):
+            assert any(
+                rule[1:] == policy[1:] and np.allclose(rule.multiplier, policy.multiplier) for rule in rules
+            )

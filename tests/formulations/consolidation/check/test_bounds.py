@@ -1,0 +1,344 @@
+"""Certified bounds of a placement: elementary, by prices, and for any prices at all."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from device_instances import job, placement, server, three_jobs
+
+import clusterplan
+from clusterplan.formulations.consolidation.certificate import PRICED, CertifiedGoal
+from clusterplan.formulations.consolidation.check.bounds import (
+    elementary_bounds,
+    elementary_infeasibility,
+    goal_bound,
+    level,
+    price_bounds,
+    quantum,
+    read_certificate,
+    worth_of_servers,
+)
+from clusterplan.formulations.consolidation.check.classes import CheckedCluster
+from clusterplan.formulations.consolidation.classes import exact
+from clusterplan.formulations.consolidation.cluster_data import ClusterData
+from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.instances.consolidation.instance import ConsolidationInstance
+from clusterplan.solvers.common.result import SolveOptions
+
+
+def goal(objective: str, prices: list[list[float]], **multipliers: float) -> dict[str, Any]:
+    """Return the prices of one goal."""
+    return {"objective": objective, "prices": prices, "multipliers": multipliers}
+
+
+def uniform(formulation: ConsolidationFormulation, each: float) -> list[list[float]]:
+    """Return a price for each task, whatever its piece."""
+    return [[each * float(row.sum()) for row in pieces] for pieces in formulation.classes.pieces]
+
+
+def test_a_price_of_one_for_each_gpu_is_a_knapsack_bound() -> None:
+    """Seven GPUs are free; the jobs ask for eight, worth 3 + 3 + 1; the least worthy pays the difference."""
+    checked = CheckedCluster(three_jobs())
+    prices = uniform(three_jobs(), 1.0)
+    bound = goal_bound(checked.classes, CertifiedGoal.model_validate(goal("value", prices)), {})
+    assert bound == -7  # servers are paid 7, jobs a and b pay what they are worth, c pays more and stays out
+    prices = uniform(three_jobs(), 0.5)
+    bound = goal_bound(checked.classes, CertifiedGoal.model_validate(goal("value", prices)), {})
+    assert bound == -6  # 3.5 for the servers, 1.5 left of a and b each, is 6.5, of which integers reach 6
+
+
+def test_levels_and_steps() -> None:
+    """Values are multiples of a common step; a level is one of them."""
+    classes = CheckedCluster(three_jobs()).classes
+    assert quantum(classes, "value") == 1
+    assert level(classes, "value", 6.0000000001) == -6
+    instance = placement(["value"], [server(gpu=2)], [job("a", value=0.3), job("b", value=0.2)])
+    assert quantum(CheckedCluster.of(instance).classes, "value") == Fraction(1, 10)
+
+
+def test_bounds_need_earlier_objectives_to_be_proven() -> None:
+    """With the value proven, prices of servers count; with a worse plan they do not."""
+    formulation = three_jobs()
+    checked = CheckedCluster(formulation)
+    data = {
+        "goals": [
+            goal("value", uniform(formulation, 0.5)),
+            goal("servers", uniform(formulation, 0.25), value=1),
+        ]
+    }
+    best = price_bounds(checked, data, (6.0, 2.0), (None, 0.0))
+    assert best["value"] == 6
+    assert best["servers"] <= 2
+    assert price_bounds(checked, {"goals": "none"}, (6.0, 2.0), (None, 0.0)) == {}
+
+
+@pytest.mark.parametrize("data", [{}, {"goals": [goal("value", [[1.0]])]}, {"goals": [goal("fame", [])]}])
+def test_what_is_wrong_with_a_form(data: Any) -> None:
+    """A missing field, prices of another instance, an unknown objective."""
+    assert isinstance(read_certificate(CheckedCluster(three_jobs()).classes, data), str)
+
+
+def test_an_empty_server_more_is_worth_what_it_is_paid() -> None:
+    """Three jobs of a GPU each on one server of two: another is worth at most one job of value 1."""
+    instance = placement(["value"], [server(gpu=2)], [job(f"j{k}", value=1) for k in range(3)])
+    formulation = ConsolidationFormulation(instance)
+    worth = worth_of_servers(
+        CheckedCluster(formulation), {"goals": [goal("value", uniform(formulation, 1))]}, 2
+    )
+    assert worth == {"empty server of 2 gpu": 2.0}
+
+
+def test_what_a_server_is_worth_is_rounded_down_to_a_multiple_of_the_values() -> None:
+    """Prices prove 1.5 jobs of 0.1, of which no server adds a half."""
+    instance = placement(["value"], [server(gpu=1)], [job(f"j{k}", value=0.1) for k in range(3)])
+    formulation = ConsolidationFormulation(instance)
+    data = {"goals": [goal("value", uniform(formulation, 0.05))]}
+    worth = worth_of_servers(CheckedCluster(formulation), data, 0.1)
+    assert worth == {"empty server of 1 gpu": 0.1}
+
+
+def test_levels_without_a_step_are_loosened_for_the_rounding_of_doubles() -> None:
+    jobs = [job("a", value=0.12345678901234567), job("b", value=0.3, current={"n": 1})]
+    instance = placement(["value"], [server(gpu=2)], jobs).model_copy(update={"restart_cost_h": 1e6})
+    classes = CheckedCluster(ConsolidationFormulation(instance)).classes
+    assert quantum(classes, "value") is None
+    # What is lost if all move is far larger than what the plan is worth: so is what rounding leaves.
+    for value in (0.42345678901234567, -299999.5765432109):
+        exactly = -exact(value) - classes.offset("value")
+        assert level(classes, "value", value) - exactly >= Fraction(29, 10**8)
+
+
+def test_after_an_objective_that_is_not_proven_no_level_counts() -> None:
+    instance = placement(["spread", "value", "servers"], [server(gpu=2)], [job("a", value=1)])
+    formulation = ConsolidationFormulation(instance)
+    data = {"goals": [goal("servers", uniform(formulation, 1), value=1)]}
+    for spread, proven in ((0.0, True), (None, False)):
+        found = price_bounds(CheckedCluster(formulation), data, (0.0, 1.0, 1.0), (spread, 1.0, None))
+        assert ("servers" in found) == proven
+
+
+def test_a_job_of_several_groups_may_spread_over_one_more_server() -> None:
+    """So that another server changes more than prices of the servers there are know."""
+    groups = [{"name": name, "tasks": 1, "demand": {"gpu": 1}} for name in ("ps", "worker")]
+    instance = placement(["value"], [server(gpu=2)], [{"name": "j", "groups": groups, "value": 1}])
+    formulation = ConsolidationFormulation(instance)
+    data = {"goals": [goal("value", uniform(formulation, 1))]}
+    assert worth_of_servers(CheckedCluster(formulation), data, 1) == {}
+
+
+@pytest.mark.parametrize("must_place", [False, True])
+def test_a_limit_on_traffic_that_a_plan_keeps_is_not_refuted(must_place: bool) -> None:
+    """The next multiple of the step above a limit that does not do, and no more."""
+    jobs = [job(f"j{k}", traffic_gbit_per_s=0.2, must_place=must_place) for k in range(3)]
+    objectives = ["traffic"] if must_place else ["value", "traffic"]
+    instance = placement(objectives, [{**server(gpu=3), "count": 2}], jobs)
+    formulation = ConsolidationFormulation(instance)
+    found = clusterplan.solve(instance, "exact", SolveOptions(threads=1))
+    values = tuple(record.value for record in found.objectives)
+    assert values == ((0.4,) if must_place else (3.0, 0.4))
+    claim = (found.certificate or {})["traffic"]
+    free = {**claim["goal"], "prices": [[0.0] * len(own) for own in claim["goal"]["prices"]]}
+    # Prices of 0 prove that no job is missing at least, which refutes nothing.
+    for goal, below, bound in (
+        (claim["goal"], 0.2, 0.4),
+        (claim["goal"], 0.3, 0.4),
+        (claim["goal"], 0.4, 0.0),
+        (claim["goal"], 0.5, 0.0),
+        (free, 0.2, 0.0),
+    ):
+        certificate = {**(found.certificate or {}), "traffic": {**claim, "goal": goal, "below": below}}
+        assert formulation.certified_bounds(certificate, values)[-1] == bound
+
+
+def test_the_value_is_bounded_by_a_fractional_knapsack() -> None:
+    """Of five GPUs the denser job takes two, and the other three of its four."""
+    jobs = [job("dense", 2, value=6), job("thin", 4, value=4), job("never", 9, value=100)]
+    checked = CheckedCluster.of(placement(["value", "traffic"], [server(gpu=5)], jobs))
+    assert elementary_bounds(checked) == (9.0, 0.0)
+
+
+def test_a_speed_above_one_may_be_won() -> None:
+    """Slowdown is at least what all jobs win together at their best."""
+    jobs = [job("a", value=2, speed_by_servers={1: 1.5}), job("b", value=2, speed_by_servers={1: 0.5})]
+    assert elementary_bounds(CheckedCluster.of(placement(["slowdown"], [server(gpu=2)], jobs))) == (-1.0,)
+
+
+def test_jobs_that_overfill_a_resource_together() -> None:
+    """Each fits, both do not; without must_place nothing is wrong."""
+    jobs = [job("a", 2, must_place=True), job("b", 2, must_place=True)]
+    found = elementary_infeasibility(ClusterData(placement(["value"], [server(gpu=3)], jobs)))
+    assert found is not None
+    assert found.reasons == ("gpu: jobs that must be placed need 4; 3 are free",)
+    free = [{**asked, "must_place": False} for asked in jobs]
+    assert elementary_infeasibility(ClusterData(placement(["value"], [server(gpu=3)], free))) is None
+
+
+def fewest(made: ConsolidationInstance, *values: float) -> float | None:
+    """Return the bound on the last objective."""
+    return elementary_bounds(CheckedCluster.of(made), values or None)[-1]
+
+
+def test_the_largest_servers_are_counted_first() -> None:
+    """Nine GPUs: five and three do not hold them, four more do."""
+    servers = [server("a", gpu=5), server("b", gpu=3), server("c", gpu=4), server("d", gpu=1)]
+    jobs = [job(f"j{k}", 3, must_place=True) for k in range(3)]
+    assert fewest(placement(["servers"], servers, jobs)) == 2
+    jobs.append(job("more", must_place=True))
+    assert fewest(placement(["servers"], servers, jobs)) == 3
+
+
+def test_each_resource_counts() -> None:
+    """One server has the GPUs, and only two have the memory."""
+    servers = [server(name, gpu=8, memory=4) for name in "abc"]
+    jobs = [job("j", 5, {"gpu": 1, "memory": 1}, must_place=True)]
+    assert fewest(placement(["servers"], servers, jobs)) == 2
+
+
+def test_jobs_of_a_gpu_model_need_servers_of_it() -> None:
+    """Two small servers of the model and the largest of the others; together they would fit on one."""
+    small = [{**server(f"s{k}", gpu=1), "gpu_model": "T4"} for k in range(3)]
+    large = [{**server(f"l{k}", gpu=8), "gpu_model": "A10"} for k in range(3)]
+    jobs = [job("t", 2, gpu_model="T4", must_place=True), job("any", 6, must_place=True)]
+    assert fewest(placement(["servers"], [*small, *large], jobs)) == 3
+
+
+def test_optional_jobs_count_as_far_as_the_value_needs_them() -> None:
+    """A value of seven needs the dear job and, of the cheap one, what is missing; the free one never."""
+    servers = [server(f"n{k}", gpu=2) for k in range(6)]
+    jobs = [job("dear", 2, value=6), job("cheap", 4, value=4), job("free", 4, value=0)]
+    made = placement(["value", "servers"], servers, jobs)
+    assert fewest(made) == 0
+    assert [fewest(made, value, 9.0) for value in (0.0, 4.0, 6.0, 7.0, 10.0)] == [0, 1, 1, 2, 3]
+    backwards = placement(["servers", "value"], servers, jobs)
+    assert elementary_bounds(CheckedCluster.of(backwards), (3.0, 10.0))[0] == 0
+
+
+def test_a_server_is_needed_for_what_asks_for_nothing() -> None:
+    """A task without a demand is on a server, too."""
+    made = placement(["servers"], [server(gpu=2)], [job("j", demand={"gpu": 0}, must_place=True)])
+    assert fewest(made) == 1
+
+
+@pytest.mark.parametrize("must", [0.0, 0.4, 1.0])
+def test_no_plan_needs_fewer_servers(must: float) -> None:
+    """Whichever feasible plan gives the value, the best plan keeps the bound."""
+    reached = 0
+    for seed in range(8):
+        draw = random.Random(seed)
+        unlike = [round(draw.uniform(0.1, 2), 3) for _ in range(4)]
+        servers: list[dict[str, Any]] = [
+            {
+                **server(f"n{k}", gpu=draw.choice([2, 3.5]), cpu=draw.choice([2, 4.7])),
+                "gpu_model": draw.choice("AB"),
+            }
+            for k in range(3)
+        ]
+        jobs = [
+            job(
+                f"j{k}", draw.randint(1, 2), {"gpu": draw.choice(unlike), "cpu": draw.choice(unlike)},
+                must_place=draw.random() < must, value=draw.randint(0, 3), gpu_model=draw.choice([None, "A"]),
+            )
+            for k in range(3)
+        ]  # fmt: skip
+        made = placement(["value", "servers"], servers, jobs)
+        best = clusterplan.solve(made, solver="brute-force")
+        if best.plan is None:
+            continue
+        for solver in ("brute-force", "best-fit"):
+            values = [record.value for record in clusterplan.solve(made, solver=solver).objectives]
+            if values:
+                known = [value for value in values if value is not None]
+                bound = ConsolidationFormulation(made).certified_bounds(None, known)[1]
+                assert bound is not None
+                value = best.objectives[1].value
+                assert value is not None
+                assert bound <= value, seed
+                reached += bound == value
+    assert reached > 2
+
+
+@pytest.mark.parametrize(("jobs", "like"), [(1, ""), (3, " and 2 jobs like it")])
+def test_jobs_that_never_fit_are_named_once(jobs: int, like: str) -> None:
+    listed = [job(f"j{k}", demand={"gpu": 8}, must_place=True) for k in range(jobs)]
+    found = elementary_infeasibility(ClusterData(placement(["value"], [server(gpu=4)], listed)))
+    assert found is not None
+    assert found.reasons[0].startswith(f"job 'j0'{like} must be placed, but ")
+
+
+AFTER_VALUE = ("spread", "servers", "slowdown", "migrations", "traffic")
+
+
+def drawn(draw: random.Random) -> ConsolidationInstance:
+    """Return two or three servers and three jobs, most of which run now."""
+    servers = [
+        {
+            "name": f"s{k}",
+            "capacity": {"gpu": draw.choice([2, 2, 3])},
+            "traffic_gbit_per_s": draw.choice([0, 1]),
+        }
+        | draw.choice([{}, {"in_use": True}])
+        for k in range(draw.choice([2, 3]))
+    ]
+    left = {server["name"]: server["capacity"]["gpu"] for server in servers}
+    jobs = []
+    for k in range(3):
+        tasks = draw.choice([1, 2, 2, 3])
+        job: dict[str, Any] = {"name": f"j{k}", "tasks": tasks, "task_demand": {"gpu": 1}}
+        job |= {"value": draw.choice([1, 2, 3]), "spread": draw.choice(["free", "preferred", "required"])}
+        job |= {"traffic_gbit_per_s": draw.choice([0, 1, 2])}
+        for _ in range(tasks if draw.random() < 0.8 else 0):
+            fits = [name for name, free in left.items() if free]
+            if fits:
+                name = draw.choice(fits)
+                left[name] -= 1
+                job.setdefault("current", {})[name] = job.get("current", {}).get(name, 0) + 1
+        job |= draw.choice([{}, {"speed_by_servers": {"1": 1, "2": 0.5}}, {"must_place": True}])
+        jobs.append(job)
+    objectives = ["value", *draw.sample(AFTER_VALUE, 2)]
+    more = draw.choice([{}, {"restart_cost_h": 0.5}, {"restart_cost_h": 2, "max_moves": 1}])
+    head = {"schema_version": 1, "kind": "consolidation", "name": "any", "objectives": objectives}
+    made = clusterplan.parse_instance({**head, "servers": servers, "jobs": jobs, **more})
+    assert isinstance(made, ConsolidationInstance)
+    return made
+
+
+def certificate(formulation: ConsolidationFormulation, draw: random.Random) -> dict[str, Any]:
+    """Return prices and multipliers that nobody has derived from anything."""
+    classes, earlier, goals = CheckedCluster(formulation).classes, list[str](), list[dict[str, Any]]()
+    scale = draw.choice([0.3, 1.0, 1.0])
+    for objective in formulation.instance.objectives:
+        if objective in PRICED:
+            prices = [
+                [scale * int(counts.sum()) * draw.choice([0.9, 1.0, 1.0, 1.1]) for counts in pieces]
+                for pieces in classes.pieces
+            ]
+            multipliers = {name: draw.choice([0.0, 0.5, 1.0, 3.0]) for name in earlier}
+            if classes.moves is not None:
+                multipliers["moves"] = draw.choice([0.0, 0.5, 2.0])
+            goals.append({"objective": objective, "prices": prices, "multipliers": multipliers})
+            earlier.append(objective)
+    return {"goals": goals}
+
+
+def test_any_prices_bound_every_objective() -> None:
+    draw, tight = random.Random(0), 0
+    for number in range(150):
+        instance = drawn(draw)
+        best = clusterplan.solve(instance, "brute-force")
+        formulation = ConsolidationFormulation(instance)
+        values = None if best.plan is None else formulation.evaluate(best.plan)
+        for _ in range(4):
+            bounds = formulation.certified_bounds(certificate(formulation, draw), values)
+            if values is None:
+                continue
+            for objective, bound, value in zip(formulation.objectives, bounds, values, strict=True):
+                if bound is not None:
+                    assert not math.isinf(bound), number
+                    beyond = bound - value if objective.sense == "min" else value - bound
+                    assert beyond <= 1e-9, (number, objective.name, bound, value)
+                    tight += abs(beyond) <= 1e-9
+    assert tight > 500

@@ -1,0 +1,299 @@
+"""MILP backends: HiGHS, SCIP, CBC."""
+
+from __future__ import annotations
+
+import _thread
+import math
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import highspy
+import numpy as np
+import pytest
+from small_models import OPTIMUM, knapsack, worth
+
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.solvers.backends.base import (
+    BackendError,
+    Request,
+    no_warnings,
+    run_highs,
+    wait_for_those_left_behind,
+    within,
+)
+from clusterplan.solvers.backends.cbc import LOG_ROUNDING, Cbc
+from clusterplan.solvers.backends.highs import (
+    LARGEST_ENTRY,
+    Envelope,
+    Highs,
+    _fair_factors,
+    branch_and_bound,
+    highest_point,
+    linear_program,
+    threads_and_seed,
+)
+from clusterplan.solvers.backends.scip import Scip, scip_failures
+from clusterplan.solvers.common.base import Clock
+from clusterplan.solvers.common.result import SolveOptions
+
+
+def test_warnings_are_silent_inside_and_heard_again_after() -> None:
+    with no_warnings():
+        warnings.warn("not heard", stacklevel=1)  # an error in these tests, if it were heard
+    with pytest.warns(UserWarning, match="heard"):
+        warnings.warn("heard", stacklevel=1)
+
+
+def one_variable() -> highspy.Highs:
+    """Return x to be minimised, at least 2."""
+    model = highspy.Highs()
+    model.setOptionValue("output_flag", False)
+    model.addVar(2.0, 7.0)
+    model.changeColCost(0, 1.0)
+    return model
+
+
+def test_highs_runs_in_the_main_thread_and_in_others(capsys: pytest.CaptureFixture[str]) -> None:
+    here, there = one_variable(), one_variable()
+    assert run_highs(here, Clock())
+    thread = threading.Thread(target=run_highs, args=(there, Clock(60.0)))
+    thread.start()
+    thread.join()
+    assert here.getInfo().objective_function_value == there.getInfo().objective_function_value == 2.0
+    assert (here.HandleUserInterrupt, there.HandleUserInterrupt) == (True, False)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_call_that_ignores_its_limit_is_left_behind() -> None:
+    let_go, cancelled = threading.Event(), list[bool]()
+
+    def stubborn() -> str:
+        let_go.wait(60.0)
+        return "too late"
+
+    assert within(Clock(0.01), stubborn, lambda: cancelled.append(True)) is None
+    assert cancelled == [True]
+    threading.Timer(0.1, let_go.set).start()
+    wait_for_those_left_behind()
+    assert let_go.is_set()
+
+
+def test_a_call_without_limit_is_waited_for_and_its_error_is_raised_here() -> None:
+    assert within(Clock(), lambda: 7, lambda: None) == 7
+    with pytest.raises(ZeroDivisionError):
+        within(Clock(60.0), lambda: 1 // 0, lambda: None)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C interrupt this process even if it was started where it is ignored, as in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_cancels_the_call_and_keeps_its_answer() -> None:
+    cancelled = threading.Event()
+
+    def until_cancelled() -> str:
+        # As if the user pressed Ctrl-C while the call runs, and is waited for.
+        time.sleep(0.05)
+        _thread.interrupt_main()
+        return "the best so far" if cancelled.wait(60.0) else "never cancelled"
+
+    assert within(Clock(), until_cancelled, cancelled.set) == "the best so far"
+
+
+needs_cbc = pytest.mark.skipif(Cbc().unavailable() is not None, reason="CBC cannot be run here")
+
+
+@needs_cbc
+def test_the_optimum_and_its_bound_are_found() -> None:
+    answer = Cbc().minimise(knapsack(), Request(seed=1))
+    assert answer.values is not None
+    assert worth(dict(answer.values)) == OPTIMUM
+    assert answer.bound == pytest.approx(OPTIMUM, abs=2 * LOG_ROUNDING)
+    assert Cbc().minimise(knapsack(fewest=4), Request()).infeasible
+
+
+@pytest.mark.parametrize("setting", [{"-solve": 1}, {"ratio": "0.1 -import"}, {"a b": 1}])
+def test_an_option_cannot_smuggle_in_another(setting: dict[str, object]) -> None:
+    with pytest.raises(OptionError, match="one word"):
+        Cbc().minimise(knapsack(), Request(settings=setting))
+
+
+def test_a_time_limit_in_the_log_is_no_optimum() -> None:
+    log = "Result - Stopped on time limit\nObjective value:   -12.0\nLower bound:   -20.5\n"
+    answer = Cbc._answer(knapsack(), log, gap=0.0)
+    assert (answer.limit, answer.bound) == ("time", -20.5 - LOG_ROUNDING)
+    lost = Cbc._answer(knapsack(), "Result - Stopped on time limit\nNo feasible solution found\n", gap=0.0)
+    assert (lost.limit, lost.values, lost.bound) == ("time", None, None)
+
+
+def test_a_closed_tree_proves_as_much_as_its_gap() -> None:
+    problem = knapsack()
+    for variable, value in zip(problem.variables(), (1, 0, 0, 1), strict=True):
+        variable.varValue = value
+    log = "Result - Optimal solution found\nObjective value: -19.0\nLower bound: -90.000\n"
+    assert Cbc._answer(problem, log, gap=0.0).bound == OPTIMUM
+    assert Cbc._answer(problem, log, gap=0.5).bound == 2 * OPTIMUM
+
+
+def test_a_log_without_an_answer_is_a_failure() -> None:
+    with pytest.raises(BackendError, match="without an answer"):
+        Cbc._answer(knapsack(), "Segmentation fault", gap=0.0)
+    assert Cbc._answer(knapsack(), "Problem is infeasible - 0.00 seconds", gap=0.0).infeasible
+    unclear = "Pre-processing says infeasible or unbounded\n"
+    with pytest.raises(BackendError):
+        Cbc._answer(knapsack(), unclear, gap=0.0)
+    bounded = "Continuous objective value is 3584 - 0.00 seconds\n"
+    assert Cbc._answer(knapsack(), bounded + unclear, gap=0.0).infeasible
+
+
+def test_the_optimum_and_its_bound_are_found_of_highs() -> None:
+    answer = Highs().minimise(knapsack(), Request(threads=1, seed=1))
+    assert answer.values is not None
+    assert worth(dict(answer.values)) == OPTIMUM
+    assert answer.bound == pytest.approx(OPTIMUM)
+    assert (answer.limit, answer.infeasible) == ("none", False)
+
+
+def test_no_solution_is_told_from_no_time() -> None:
+    assert Highs().minimise(knapsack(fewest=4), Request()).infeasible
+    stopped = Highs().minimise(knapsack(), Request(clock=Clock(0.0)))
+    assert (stopped.limit, stopped.infeasible) == ("time", False)
+
+
+def test_an_option_that_highs_does_not_know_is_refused() -> None:
+    with pytest.raises(OptionError, match="no_such"):
+        Highs().minimise(knapsack(), Request(settings={"no_such": 1}))
+
+
+def test_large_rows_are_scaled_down_and_fractions_over_integers_up() -> None:
+    owner = np.array([0, 0, 1, 1, 2, 2, 3])
+    entries = np.array([1e7, 3.0, 0.25, 0.5, 7.0, 9.0, 0.5])
+    over_integers = np.array([True, True, True, False])
+    factors = _fair_factors(owner, entries, over_integers)
+    assert np.array_equal(factors, np.exp2(np.round(np.log2(factors))))  # whole numbers lose no digit
+    assert LARGEST_ENTRY / 2 < 1e7 * factors[0] <= LARGEST_ENTRY
+    assert LARGEST_ENTRY / 2 < 0.5 * factors[1] <= LARGEST_ENTRY
+    assert factors[2:].tolist() == [1.0, 1.0]  # whole numbers, and fractions of continuous variables
+
+
+def program(least: float) -> Any:
+    """Return −2x − 3y to be minimised over integers 0 ≤ x, y ≤ 3, where least ≤ 2x + 2y ≤ 5."""
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = 2, 1
+    lp.col_cost_ = np.array([-2.0, -3.0])
+    lp.col_lower_, lp.col_upper_ = np.zeros(2), np.full(2, 3.0)
+    lp.row_lower_, lp.row_upper_ = np.array([least]), np.array([5.0])
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = np.array([0, 2]), np.array([0, 1])
+    lp.a_matrix_.value_ = np.array([2.0, 2.0])
+    lp.integrality_ = [highspy.HighsVarType.kInteger] * 2
+    return lp
+
+
+def test_the_optimum_is_proven() -> None:
+    values, bound, limit = branch_and_bound(program(0.0), {}, Clock(), SolveOptions(threads=1, seed=1))
+    assert values is not None
+    assert values.round().tolist() == [0.0, 2.0]
+    assert (bound, limit) == (pytest.approx(-6.0), "none")
+
+
+def test_an_infinite_bound_proves_that_there_are_no_values() -> None:
+    # 2x + 2y is even, so that nothing lies between 4.5 and 5.
+    assert branch_and_bound(program(4.5), {}, Clock(), SolveOptions()) == (None, math.inf, "none")
+
+
+def test_a_setting_that_highs_does_not_know_is_an_error() -> None:
+    with pytest.raises(BackendError, match="no_such"):
+        branch_and_bound(program(0.0), {"no_such": 1}, Clock(), SolveOptions())
+
+
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_a_program_in_arrays_is_the_one_written_by_hand(by_rows: bool) -> None:
+    """One row of two columns, compressed by columns or by rows; its optimum is that of `program`."""
+    starts = np.array([0, 2] if by_rows else [0, 1, 2])
+    index = np.array([0, 1] if by_rows else [0, 0])
+    lp = linear_program(
+        np.array([-2.0, -3.0]),
+        (np.zeros(2), np.full(2, 3.0)),
+        (np.zeros(1), np.array([5.0])),
+        (starts, index, np.full(2, 2.0)),
+        [True, True],
+        by_rows,
+    )
+    values, bound, _ = branch_and_bound(lp, {}, Clock(), SolveOptions(threads=1, seed=1))
+    assert values is not None
+    assert values.round().tolist() == [0.0, 2.0]
+    assert bound == pytest.approx(-6.0)
+
+
+def test_only_what_is_given_is_set() -> None:
+    """HiGHS takes seeds below 2³¹."""
+    assert threads_and_seed(None, None) == {}
+    assert threads_and_seed(2, 2**31 + 5) == {"threads": 2, "random_seed": 5}
+
+
+ONE = np.ones(1)
+
+
+def test_two_lines_meet_at_the_highest_point() -> None:
+    # min(1 − x, 1 + x) on [−2, 2]
+    found = highest_point(np.array([1.0, 1.0]), np.array([[-1.0], [1.0]]), -2 * ONE, 2 * ONE)
+    assert found is not None
+    assert found[0] == pytest.approx([0.0])
+    assert found[1] == pytest.approx(1.0)
+
+
+def test_the_box_and_the_total_are_kept() -> None:
+    slopes = np.array([[1.0, 2.0]])
+    low, high = np.zeros(2), np.array([5.0, 3.0])
+    boxed = highest_point(np.zeros(1), slopes, low, high)
+    assert boxed is not None
+    assert boxed[1] == pytest.approx(11.0)
+    shared = highest_point(np.zeros(1), slopes, low, high, total=4.0)
+    assert shared is not None
+    assert shared[0] == pytest.approx([1.0, 3.0])
+    assert highest_point(np.zeros(1), slopes, low, high, total=9.0) is None
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_tangents_of_a_parabola_meet_between_their_points(unit: float) -> None:
+    """Of −(x − 1)² at 0 and 3 these are −1 + 2x and 8 − 4x, which meet at (1.5, 2), in any unit of height."""
+    envelope = Envelope()
+    envelope.constants, envelope.slopes = [-unit, 8 * unit], [2 * unit * ONE, -4 * unit * ONE]
+    place, above = envelope.highest(0 * ONE, -unit, 0 * ONE, 3 * ONE)
+    assert place == pytest.approx([1.5])
+    assert above == pytest.approx(3 * unit)
+
+
+needs_scip = pytest.mark.skipif(Scip().unavailable() is not None, reason="PySCIPOpt is not installed")
+
+
+@needs_scip
+def test_the_optimum_and_its_bound_are_found_of_scip() -> None:
+    answer = Scip().minimise(knapsack(), Request(seed=1))
+    assert answer.values is not None
+    assert worth(dict(answer.values)) == OPTIMUM
+    assert answer.bound == pytest.approx(OPTIMUM)
+    assert Scip().minimise(knapsack(fewest=4), Request()).infeasible
+
+
+@needs_scip
+def test_an_option_that_scip_does_not_know_is_refused() -> None:
+    with pytest.raises(OptionError, match="no/such"):
+        Scip().minimise(knapsack(), Request(settings={"no/such": 1}))
+
+
+def test_only_bare_exceptions_are_those_of_scip() -> None:
+    with pytest.raises(BackendError, match="SCIP failed: figure"), scip_failures():
+        raise Exception("figure of 1e20")
+    with pytest.raises(ZeroDivisionError), scip_failures():
+        raise ZeroDivisionError

@@ -1,0 +1,311 @@
+"""Policies as solvers, and policies of one's own."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clusterplan
+from clusterplan.formulations.common.clock import Clock
+from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.instances.common.arrays import Floats, Ints
+from clusterplan.instances.common.errors import OptionError
+from clusterplan.instances.scheduling.generate import generate_scheduling
+from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.solvers.base import MethodOption
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.registry import KINDS
+from clusterplan.solvers.run import solve_with
+from clusterplan.solvers.scheduling.exact import CLAIRVOYANT
+from clusterplan.solvers.scheduling.kind import scheduling
+from clusterplan.solvers.scheduling.own_policy import policy_solver
+from clusterplan.solvers.scheduling.policy import ByKey
+from clusterplan.solvers.scheduling.policy_solvers import POLICIES, limits_of
+from clusterplan.solvers.scheduling.seen import Knowledge
+
+BY_NAME = {policy.name: policy for policy in POLICIES}
+
+
+def solved(instance: SchedulingInstance, name: str, **settings: Any) -> tuple[float, list[tuple[Any, ...]]]:
+    """Return objective and segments of a policy's plan, which must be feasible."""
+    formulation = SchedulingFormulation(instance)
+    options = SolveOptions(method_options=settings)
+    BY_NAME[name].check_options(options)
+    plan = BY_NAME[name].solve(formulation, options, Clock()).plan
+    assert plan is not None
+    assert formulation.violations(plan) == []
+    return formulation.evaluate(plan)[0], [(s.job, s.start_s, s.end_s) for s in formulation.finish(plan)]
+
+
+def trace(*jobs: tuple[float, int, float], gpus: int = 2, **others: Any) -> SchedulingInstance:
+    """Return jobs a, b, … of (arrival, GPUs, duration)."""
+    rows = [
+        {"name": "abcdefgh"[k], "arrival_s": r, "tasks": g, "demand": {"gpu": 1}, "duration_s": p}
+        for k, (r, g, p) in enumerate(jobs)
+    ]
+    document = {"name": "t", "resources": {"gpu": gpus}, **others, "jobs": rows}
+    return SchedulingInstance.model_validate(document)
+
+
+TOY = trace((0, 2, 2), (0, 1, 8), (0, 2, 6), lease_s=1)
+"""Three jobs of Tiresias (NSDI'19, figure 4) on two GPUs."""
+
+
+def test_the_toy_of_tiresias_comes_out_as_published() -> None:
+    """SRSF 9.33 s and LAS 11.67 s, with a lease of a second and ties to the first."""
+    assert solved(TOY, "srsf")[0] == pytest.approx(28 / 3, abs=1e-12)
+    assert solved(TOY, "las", queues="none")[0] == pytest.approx(35 / 3, abs=1e-12)
+
+
+def test_the_head_of_a_queue_blocks_the_others_unless_it_is_backfilled() -> None:
+    """The small third job ends before the second can start, the fourth would delay it."""
+    there = trace((0, 1, 4), (1, 2, 4), (2, 1, 2), (2, 1, 3))
+    assert [s[:2] for s in solved(there, "fifo")[1]] == [("a", 0), ("b", 4), ("c", 8), ("d", 8)]
+    assert [s[:2] for s in solved(there, "fifo-backfill")[1]] == [("a", 0), ("c", 2), ("b", 4), ("d", 8)]
+
+
+def test_backfilling_goes_by_estimates() -> None:
+    """A job that claims to be long is not let in."""
+    there = trace((0, 1, 4), (1, 2, 4), (2, 1, 2))
+    rows = [{**job.model_dump(exclude_none=True), "estimate_s": 9} for job in there.jobs]
+    assert [s[:2] for s in solved(there.replace(jobs=rows), "fifo-backfill")[1]][1] == ("b", 4)
+
+
+def test_the_shortest_goes_first_and_stops_others_only_with_preemption() -> None:
+    """By duration, remaining time, and remaining time × GPUs."""
+    there = trace((0, 2, 9), (1, 1, 3), (1, 2, 2))
+    assert solved(there, "sjf")[1] == [("a", 0, 9), ("c", 9, 11), ("b", 11, 14)]
+    assert solved(there, "srtf")[1] == [("a", 0, 1), ("c", 1, 3), ("b", 3, 6), ("a", 6, 14)]
+    assert solved(there, "srsf")[1] == [("a", 0, 1), ("b", 1, 4), ("c", 4, 6), ("a", 6, 14)]
+
+
+def test_estimates_may_take_the_place_of_the_truth() -> None:
+    """The job that claims to be short comes first."""
+    there = trace((0, 2, 2), (0, 2, 3))
+    rows = [{**job.model_dump(exclude_none=True), "estimate_s": 9 - job.duration_s} for job in there.jobs]
+    there = there.replace(jobs=rows)
+    assert [s[0] for s in solved(there, "srtf", by="estimate")[1]] == ["b", "a"]
+    assert [s[0] for s in solved(there, "srtf")[1]] == ["a", "b"]
+
+
+def test_jobs_take_turns_in_rounds() -> None:
+    """Who ran goes behind who waits at the end of a round."""
+    there = trace((0, 2, 3), (0, 2, 2))
+    assert solved(there, "fair", round_s=1.0)[1] == [
+        ("a", 0, 1),
+        ("b", 1, 2),
+        ("a", 2, 3),
+        ("b", 3, 4),
+        ("a", 4, 5),
+    ]
+
+
+def test_queues_let_a_job_fall_and_promote_it() -> None:
+    """At 4 GPU-seconds a job falls behind others; once promoted, it has the same limit again."""
+    there = trace((0, 2, 8), (1, 2, 20))
+    assert solved(there, "las", queues="4")[1][:3] == [("a", 0, 2), ("b", 2, 4), ("a", 4, 10)]
+    found = solved(trace((0, 2, 8), (1, 2, 20), (1, 2, 20), (1, 2, 20)), "las", queues="4,1000", promote=2.0)
+    assert found[1][:5] == [("a", 0, 2), ("b", 2, 4), ("c", 4, 6), ("d", 6, 8), ("a", 8, 10)]
+
+
+def test_tenants_get_what_they_are_guaranteed() -> None:
+    """Shares count for yarn-cs, and not for drf."""
+    jobs = [(0, 1, 9)] * 8
+    there = trace(*jobs, gpus=4)
+    rows = [{**j.model_dump(exclude_none=True), "tenant": "xy"[k % 2]} for k, j in enumerate(there.jobs)]
+    there = there.replace(jobs=rows, tenant_shares={"x": 3, "y": 1})
+
+    def starts_of_x(name: str) -> int:
+        return sum(start == 0 and "abcdefgh".index(job) % 2 == 0 for job, start, _ in solved(there, name)[1])
+
+    assert starts_of_x("yarn-cs") == 3
+    assert starts_of_x("drf") == 2
+
+
+RULES: list[dict[str, Any]] = [
+    {},
+    {"preemption": "none"},
+    {"preemption": "costs", "restart_s": 30, "lease_s": 120},
+    {"lease_s": 600},
+    {"events": [{"at_s": 20_000, "change": {"gpu": -10}}, {"at_s": 60_000, "change": {"gpu": 10}}]},
+]
+
+
+@pytest.mark.parametrize("rules", RULES, ids=["free", "none", "costs", "lease", "events"])
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_plan_of_every_policy_is_feasible(name: str, rules: dict[str, Any]) -> None:
+    """The checker knows only the segments; no plan is better than the elementary bound."""
+    there = generate_scheduling(60, 32, load=1.5, seed=4).replace(**rules)
+    value, _ = solved(there, name)
+    bound = SchedulingFormulation(there).elementary_bounds()[0]
+    assert bound is not None
+    assert value >= bound
+
+
+def test_several_resources_are_all_kept() -> None:
+    """Jobs of unlike shapes on GPUs, CPUs and memory, most of which have fractions."""
+    rng = np.random.default_rng(2)
+    rows = [
+        {
+            "name": f"j{k}",
+            "arrival_s": float(rng.uniform(0, 50)),
+            "demand": {"gpu": int(rng.integers(0, 4)), "cpu": round(float(rng.uniform(0.1, 8)), 3)},
+            "tasks": int(rng.integers(1, 3)),
+            "duration_s": float(rng.exponential(20) + 0.1),
+            "tenant": f"t{k % 3}",
+        }
+        for k in range(50)
+    ]
+    document = {"name": "t", "resources": {"gpu": 6, "cpu": 16.5}, "jobs": rows}
+    there = SchedulingInstance.model_validate(document)
+    for name in BY_NAME:
+        solved(there, name)
+
+
+def test_limits_of_queues_have_to_rise() -> None:
+    """And to be numbers."""
+    assert limits_of("3250,7200") == (3250, 7200)
+    assert limits_of("none") == ()
+    for wrong in ("7200,3250", "x", "0,1", "1,inf"):
+        with pytest.raises(OptionError, match="write GPU-seconds that rise"):
+            limits_of(wrong)
+
+
+def test_a_cluster_that_shrinks_under_a_job_without_preemption_is_said() -> None:
+    """There is no plan of this policy then, and the message names the moment."""
+    there = trace(
+        (0, 2, 9),
+        preemption="none",
+        events=[{"at_s": 5, "change": {"gpu": -1}}, {"at_s": 9, "change": {"gpu": 1}}],
+    )
+    outcome = BY_NAME["fifo"].solve(SchedulingFormulation(there), SolveOptions(), Clock())
+    assert outcome.plan is None
+    lost = "fifo: running jobs lose their place at 5 s, and must not be interrupted"
+    assert outcome.message == f"{lost}; evict: restart lets them begin again"
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(collects: bool) -> None:
+    """It rests while the segments of a plan are made."""
+    formulation = SchedulingFormulation(generate_scheduling(20, 8))
+    before = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        POLICIES[0].solve(formulation, SolveOptions(), Clock())
+        assert gc.isenabled() is collects
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("fair", {}), ("gandiva-timeslice", {}), ("max-min", {}), ("las", {"queues": "none"})],
+)
+def test_jobs_in_turn_end_though_a_restart_takes_longer_than_a_turn(
+    name: str, settings: dict[str, Any]
+) -> None:
+    """A turn is twice as long as a restart then."""
+    trace = generate_scheduling(12, 8, load=2.0, seed=5)
+    formulation = SchedulingFormulation(trace.replace(preemption="costs", restart_s=5000.0))
+    policy = next(policy for policy in POLICIES if policy.name == name)
+    plan = policy.solve(formulation, SolveOptions(method_options=settings), Clock(60.0)).plan
+    assert plan is not None
+    assert formulation.violations(plan) == []
+
+
+THREE = trace((0, 1, 500), (0, 1, 500), (0, 1, 500), gpus=1, preemption="costs", restart_s=30)
+
+
+@pytest.mark.parametrize("limits", ["30,120", "1", "30", "59"])
+@pytest.mark.parametrize("promote", [1e-9, 0.5, 1.0, 2.0])
+def test_queues_with_promotion_end_though_a_restart_takes_as_long_as_a_queue(
+    limits: str, promote: float
+) -> None:
+    """A job that comes back to the first queue works before it falls again."""
+    _, found = solved(THREE, "las", queues=limits, promote=promote)
+    assert {job for job, _, _ in found} == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("lease_s", [1, 10, 30, 31])
+def test_the_least_attained_end_though_a_lease_is_shorter_than_a_restart(lease_s: float) -> None:
+    """A lease that ends lets nobody stop a job that has only restarted."""
+    _, found = solved(THREE.replace(lease_s=lease_s), "las", queues="none")
+    starts = [job for job, start, end in found if end - start <= 30]
+    assert not starts
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_jobs_end_whatever_restarts_leases_and_queues_there_are(seed: int) -> None:
+    """All three of about the same length, on one pool, where one job in two is wide."""
+    rng = np.random.default_rng(seed)
+    jobs = [(float(rng.integers(0, 90)), int(rng.integers(1, 3)), 200.0) for _ in range(5)]
+    there = trace(
+        *jobs, preemption="costs", restart_s=int(rng.integers(1, 100)), lease_s=int(rng.integers(0, 90))
+    )
+    queues = str(rng.choice(["none", "30", "10,20,40", "100"]))
+    solved(there, "las", queues=queues, promote=float(rng.choice([0.01, 1.0, 3.0])))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("fair", {"round_s": 45.7}),
+        ("gandiva-timeslice", {"round_s": 45.7}),
+        ("gandiva-timeslice", {"round_s": 1e-6}),
+        ("max-min", {"round_s": 45.7}),
+        ("optimus", {"interval_s": 45.7}),
+        ("themis", {"round_s": 45.7}),
+    ],
+)
+def test_rounds_end_at_late_moments(name: str, settings: dict[str, Any]) -> None:
+    """Seconds since 1970, or later, over a round that is no whole number of them, are rounded."""
+    for first_s in (1532897400.0, 4.64e10):
+        solved(trace((first_s, 1, 300), (first_s, 1, 300), (first_s + 7.5, 1, 300), gpus=1), name, **settings)
+
+
+class WidestFirst(ByKey):
+    """Serves wide jobs first, or narrow ones."""
+
+    knows = Knowledge.NOTHING
+
+    def __init__(self, sign: float) -> None:
+        self._sign = sign
+
+    def keys_of(self, jobs: Ints) -> Floats:
+        """Return minus the width."""
+        return -self._sign * self.seen.width[jobs]
+
+
+def test_it_is_made_from_its_settings_and_solves() -> None:
+    """Its line says what it knows; placement is an option that all have."""
+    made: list[Any] = []
+
+    def make(settings: Mapping[str, Any]) -> WidestFirst:
+        made.append(dict(settings))
+        return WidestFirst(-1.0 if settings["narrow"] else 1.0)
+
+    options = {"narrow": MethodOption(False, "narrow jobs first")}
+    solver = policy_solver("widest", "wide jobs first", make, options)
+    assert solver.what == "wide jobs first; knows nothing"
+    assert list(solver.method_options) == ["narrow", "placement"]
+    trace = generate_scheduling(40, 8, load=2.0)
+    wide = solve_with(trace, solver, clusterplan.SolveOptions())
+    narrow = solve_with(trace, solver, clusterplan.SolveOptions(method_options={"narrow": True}))
+    assert wide.status == narrow.status == "feasible"
+    assert wide.objective != narrow.objective
+    assert [settings["narrow"] for settings in made] == [False, False, True]
+
+
+SCHEDULING = scheduling(KINDS["allocation"].exact, "allocation")
+
+
+def test_policies_prove_nothing_and_have_unlike_names() -> None:
+    """But brute force may prove; the methods that `exact` tries are among them."""
+    names = [solver.name for solver in SCHEDULING.solvers]
+    assert {solver.name for solver in SCHEDULING.solvers if solver.proves} == {"brute-force"}
+    assert set(CLAIRVOYANT) <= set(names)
+    assert SCHEDULING.exact.name == "exact"
