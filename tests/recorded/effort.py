@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -49,14 +48,9 @@ def outcome(instance: dict[str, Any], result: dict[str, Any], most: float = math
         values = formulation.evaluate(formulation.parse_plan(result["plan"]))
     steps = Steps(most)
 
-    def bounds() -> list[float | None]:
-        with interpreted(), steps.counted():
-            return list(formulation.certified_bounds(record.certificate, values))
-
-    # In a thread of its own: Python 3.11 never ends where a thread is traced that has run greenlets, as the
-    # browser's driver does.
-    with ThreadPoolExecutor(1) as thread:
-        return {"bounds": thread.submit(bounds).result(), "steps": steps.count}
+    with interpreted(), steps.counted():
+        bounds = list(formulation.certified_bounds(record.certificate, values))
+    return {"bounds": bounds, "steps": steps.count}
 
 
 class Steps:

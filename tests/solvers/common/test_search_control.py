@@ -8,6 +8,7 @@ What searches tell while they run.
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import threading
 import time
@@ -157,6 +158,26 @@ def test_nothing_is_interrupted_outside_the_function() -> None:
         with suppress(OutOfTimeError):
             interrupted(Clock(0.001), lambda: _work(0.001))
         _work(0.0005)
+
+
+TRACED = """
+import sys, time
+from contextlib import suppress
+from clusterplan.formulations.common.clock import Clock
+from clusterplan.instances.common.errors import OutOfTimeError
+from clusterplan.solvers.common.search_control import interrupted
+
+for seconds in (0.0, 0.002, 1.0):
+    with suppress(OutOfTimeError):
+        interrupted(Clock(0.002), lambda: time.sleep(seconds))
+sys.settrace(lambda frame, event, argument: None)
+print((lambda: "traced")())
+"""
+
+
+def test_a_debugger_works_after_an_interruption() -> None:
+    """In Python 3.11, calls that are traced never end while an interruption is due that nobody gets."""
+    assert subprocess.check_output([sys.executable, "-c", TRACED], text=True, timeout=60) == "traced\n"
 
 
 def test_errors_of_the_function_come_out_as_they_are() -> None:
