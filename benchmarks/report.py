@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runner import RESULTS
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -26,14 +28,21 @@ def read(folder: Path, *names: str) -> pd.DataFrame:
     return pd.concat([pd.read_csv(folder / f"{name}.csv") for name in names], ignore_index=True)
 
 
-def write(folder: Path, name: str, parts: Iterable[str], between: str = "\n\n") -> None:
+def write(folder: Path, name: str, parts: Iterable[str]) -> None:
     """Write a page."""
-    (folder / f"{name}.md").write_text(between.join(parts) + "\n", encoding="utf-8")
+    (folder / f"{name}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
-def protocol(about: str | None) -> list[str]:
-    """Return the lines that a module says of its protocol."""
-    return (about or "").partition("Protocol. ")[2].strip().splitlines()
+def write_lines(name: str, title: str, about: str, lines: Iterable[str]) -> None:
+    """Write a page with a title, what a module says of itself, and lines; and show it."""
+    page = "\n".join((f"# {title}", "", *about.strip().splitlines(), "", *lines)) + "\n"
+    (RESULTS / f"{name}.md").write_text(page, encoding="utf-8")
+    print(page)
+
+
+def protocol(about: str | None) -> str:
+    """Return what a module says of its protocol."""
+    return (about or "").partition("Protocol. ")[2]
 
 
 def machine() -> str:

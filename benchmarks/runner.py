@@ -308,6 +308,12 @@ def store(name: str, rows: Iterable[Row], columns: tuple[str, ...]) -> None:
             print("  ".join(f"{column}={shown.get(column, '')}" for column in columns), flush=True)
 
 
+def store_cells(name: str, header: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """Write a table of cells as they are."""
+    with (RESULTS / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([header, *rows])
+
+
 def renew(
     name: str, measured_again: Callable[[Row], bool], rows: Iterable[Row], columns: tuple[str, ...]
 ) -> None:
