@@ -88,10 +88,8 @@ def made(case: Row) -> Any:
     from clusterplan.instances.importers import import_dnn_partitioning
 
     if case["source"] == PIPEDREAM:
-        from pipedream import optimised
-
         transfers = case["rule"] == TRANSFERS
-        instance = optimised(Path(case["file"]), case["gpus"], BYTES_PER_S, transfers)
+        instance = authors.optimised(Path(case["file"]), case["gpus"], BYTES_PER_S, transfers)
     else:
         types = {"accelerator": 2.5, "cpu": 0.5}
         instance = import_dnn_partitioning(Path(case["file"]), types, shape="graph")

@@ -91,7 +91,7 @@ def command(words: list[str], limit_s: float) -> tuple[float, float, Row]:
     seconds = time.perf_counter() - start, processor_s() - used
     if run.stdout.startswith("{"):
         return *seconds, json.loads(run.stdout)
-    return *seconds, {"status": "refused", "message": last_line(run.stderr or run.stdout)[:200]}
+    return *seconds, {"status": "refused", "message": last_line(run.stderr or run.stdout)}
 
 
 def processor_s() -> float:

@@ -183,8 +183,8 @@ def in_own_process(case: Row, patience_s: float) -> list[Row]:
 
 
 def last_line(text: str) -> str:
-    """Return the last line of what a process said."""
-    return (text.strip().splitlines() or [""])[-1]
+    """Return the last line of what a process said, cut to a cell."""
+    return (text.strip().splitlines() or [""])[-1][:200]
 
 
 def at_default(case: Row, patience_s: float, longest_s: float = math.inf) -> Row:
