@@ -17,62 +17,51 @@ Run with `make bench-allocation`. Writes to `benchmarks/results/`:
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
 import math
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from clusters import data_folder
-from common import AT_DEFAULT, FIGURES, RESULTS, at_default, in_own_process, kept, peak_gib, say, store
+from allocation_report import knapsack_runs, knapsack_summary, write_report
 from knapsacks import NEAR_SHARE, PUBLISHED, RESOURCES, SEEDS, khan, knapsack
 from knapsacks import SIZES as KNAPSACKS
+from report import table
+from runner import (
+    AT_DEFAULT,
+    FIGURES,
+    RESULTS,
+    Part,
+    Row,
+    at_default,
+    data_folder,
+    in_own_process,
+    is_late,
+    options,
+    peak_gib,
+    run_parts,
+    solved,
+    verified,
+)
 
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 LIMIT_S = 30.0
 """Of every method but those that scale; one that misses it is not tried at larger sizes."""
 SCALING = ("exact", "lagrangian", "marginal-gain", "marginal-gain-joint")
 METHODS = (*SCALING, "geometric", "milp:highs", "milp:cbc", "cp-sat", "minlp")
-COLUMNS = (
-    "jobs",
-    "resources",
-    "method",
-    "status",
-    "limit",
-    "objective",
-    "bound",
-    "gap",
-    "certified_gap",
-    "build_s",
-    "solve_s",
-    "total_s",
-    "peak_gib",
-    *AT_DEFAULT,
-)
+SECONDS = ("build_s", "solve_s", "total_s")
+COLUMNS = ("jobs", "resources", "method", *FIGURES, *SECONDS, "peak_gib", *AT_DEFAULT)
 TIGHT_SEEDS = range(20)
 KNAPSACK_LIMIT_S, REFERENCE_LIMIT_S = 60.0, 600.0
-KNAPSACK_COLUMNS = (
-    "jobs",
-    "resources",
-    "seed",
-    "method",
-    "limit_s",
-    "status",
-    "value",
-    "bound_of_value",
-    "gap_of_value",
-    "certified_gap_of_value",
-    "total_s",
-    "processor_s",
-    "peak_gib",
+KNAPSACK_FIGURES = (
+    *("value", "bound_of_value", "gap_of_value", "certified_gap_of_value"),
+    *("total_s", "processor_s", "peak_gib"),
 )
+KNAPSACK_COLUMNS = ("jobs", "resources", "seed", "method", "limit_s", "status", *KNAPSACK_FIGURES)
 KHANS = range(7, 14)
 """100 to 400 groups of ten items that take ten resources."""
-KHAN_COLUMNS = ("name", "method", "limit_s", "status", "published_value", *KNAPSACK_COLUMNS[6:])
+KHAN_COLUMNS = ("name", "method", "limit_s", "status", "published_value", *KNAPSACK_FIGURES)
 
 
 def sweep_instance(jobs: int, resources: int) -> Any:
@@ -110,90 +99,74 @@ def paper_instance() -> Any:
     )
 
 
-def run_one(case: dict[str, Any]) -> dict[str, Any]:
-    """Solve one case in this process and return its figures."""
-    import clusterplan
-
-    made = {"sweep": sweep_instance, "tight": tight_instance, "paper": paper_instance}[case["kind"]]
+def measured(case: Row) -> Iterator[Row]:
+    """Yield the figures of one case, solved in this process."""
+    kind, method = case["kind"], case["method"]
+    if kind == "knapsack":
+        yield knapsack_figures(case)
+        return
+    made = {"sweep": sweep_instance, "tight": tight_instance, "paper": paper_instance}[kind]
     instance = made(*case["arguments"])
-    limit = case.get("limit_s", None if case["method"] in SCALING else LIMIT_S)
-    started = time.perf_counter()
-    try:
-        result = clusterplan.solve(instance, case["method"], clusterplan.SolveOptions(time_limit_s=limit))
-    except clusterplan.ClusterplanError as error:
-        return {"method": case["method"], "status": "refused", "limit": str(error)[:60]}
-    total = time.perf_counter() - started
-    figures = {key: getattr(result, key) for key in FIGURES}
-    figures |= {"method": case["method"], "build_s": result.build_s, "solve_s": total - result.build_s}
-    figures |= {"total_s": total, "tasks": sum(e.ps + e.workers for e in result.plan or ())}
-    if case["kind"] == "tight":
-        checked = time.perf_counter()
-        verification = clusterplan.verify(instance, result)
-        figures |= {"verify_s": time.perf_counter() - checked, "verified": verification.ok}
-        figures["claimed"] = "; ".join(verification.claimed)
-    figures["peak_gib"] = peak_gib()
-    return figures
+    limit_s = case.get("limit_s", None if method in SCALING else LIMIT_S)
+    result, row = solved(instance, method, limit_s, prepared=False)
+    if result is None:
+        yield row | {"limit": row["message"][:60]}
+        return
+    row["tasks"] = sum(e.ps + e.workers for e in result.plan or ())
+    if kind == "tight":
+        row |= verified(instance, result) | {"peak_gib": peak_gib()}
+    yield row
 
 
-def run_knapsack(case: dict[str, Any]) -> dict[str, Any]:
-    """Solve a knapsack in this process and return its figures; gaps are shares of the knapsack's value.
-
-    On a machine that others use, the processor time says how much of the limit was to be had.
-    """
-    import clusterplan
-
+def knapsack_figures(case: Row) -> Row:
+    """Solve a knapsack and return its figures; gaps are shares of the knapsack's value."""
     instance, total = khan(Path(case["file"])) if "file" in case else knapsack(*case["arguments"])
-    options = clusterplan.SolveOptions(time_limit_s=case["limit_s"], threads=1)
-    started, worked = time.perf_counter(), time.process_time()
-    result = clusterplan.solve(instance, case["method"], options)
-    figures = {"status": result.status, "total_s": time.perf_counter() - started, "peak_gib": peak_gib()}
-    figures["processor_s"] = time.process_time() - worked
+    result, row = solved(instance, case["method"], case["limit_s"], threads=1)
     if result.objective is None or result.bound is None:
-        return figures
+        return row
     value = total - result.objective
-    figures |= {"value": value, "bound_of_value": total - result.bound}
-    figures |= {"gap_of_value": (result.objective - result.bound) / value}
+    row |= {"value": value, "bound_of_value": total - result.bound}
+    row |= {"gap_of_value": (result.objective - result.bound) / value}
     if result.certified_bound is not None:
-        figures["certified_gap_of_value"] = (result.objective - result.certified_bound) / value
-    return figures
+        row["certified_gap_of_value"] = (result.objective - result.certified_bound) / value
+    return row
 
 
-def figures_of(case: dict[str, Any]) -> dict[str, Any]:
+def row_of(kind: str, method: str, *arguments: int) -> Row:
     """Run a case in a process of its own and return its row."""
-    patience = 3600 if case["method"] in SCALING else 4 * LIMIT_S
-    row = {"method": case["method"], **in_own_process(__file__, case, patience)[-1]}
-    return row | (at_default(__file__, case, patience) if case["method"] == "exact" else {})
+    case = {"kind": kind, "arguments": arguments, "method": method}
+    patience_s = 3600 if method in SCALING else 4 * LIMIT_S
+    row = {"method": method, **in_own_process(case, patience_s)[-1]}
+    return row | (at_default(case, patience_s) if method == "exact" else {})
 
 
-def sweep(sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+def sweep(given: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for every method at every size, while it keeps its limit."""
     given_up: set[tuple[str, int]] = set()
-    for jobs in sizes:
-        for resources in (2, 3, 4):
+    for jobs in SIZES:
+        for resources in (2, 3, 4) if jobs <= given.largest else ():
             for method in METHODS:
                 if (method, resources) in given_up:
                     continue
-                case = {"kind": "sweep", "arguments": [jobs, resources], "method": method}
-                row = {"jobs": jobs, "resources": resources, **figures_of(case)}
-                late = row["status"] in ("refused", "killed", "died") or row["total_s"] > 0.9 * LIMIT_S
-                if late and method not in SCALING:
+                row = row_of("sweep", method, jobs, resources)
+                if method not in SCALING and is_late(row, LIMIT_S):
                     given_up.add((method, resources))
-                yield row
+                yield {"jobs": jobs, "resources": resources, **row}
 
 
-def tight() -> Iterator[dict[str, Any]]:
+def tight(_: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for each tight instance."""
     for resources in (3, 4):
         for seed in TIGHT_SEEDS:
-            case = {"kind": "tight", "arguments": [200, resources, seed], "method": "exact"}
-            yield {"jobs": 200, "resources": resources, "seed": seed, **figures_of(case)}
+            said = {"jobs": 200, "resources": resources, "seed": seed}
+            yield said | row_of("tight", "exact", *said.values())
 
 
-def knapsacks(sizes: tuple[int, ...], seeds: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+def knapsacks(given: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for each run on each knapsack."""
     unsettled = []
-    for seed in seeds:
-        for jobs in sizes:
+    for seed in given.seeds:
+        for jobs in given.sizes:
             exact = run_of_knapsack(jobs, seed, "exact", KNAPSACK_LIMIT_S)
             yield exact
             yield run_of_knapsack(jobs, seed, "milp:highs", KNAPSACK_LIMIT_S)
@@ -204,83 +177,68 @@ def knapsacks(sizes: tuple[int, ...], seeds: tuple[int, ...]) -> Iterator[dict[s
         yield run_of_knapsack(jobs, seed, "milp:highs", REFERENCE_LIMIT_S)
 
 
-def run_of_knapsack(jobs: int, seed: int, method: str, limit_s: float) -> dict[str, Any]:
+def run_of_knapsack(jobs: int, seed: int, method: str, limit_s: float) -> Row:
     """Solve a knapsack in a process of its own and return its row."""
-    case = {"kind": "knapsack", "arguments": [jobs, seed], "method": method, "limit_s": limit_s}
     row = {"jobs": jobs, "resources": RESOURCES, "seed": seed, "method": method, "limit_s": limit_s}
-    return row | in_own_process(__file__, case, 4 * limit_s)[-1]
+    case = {"kind": "knapsack", "arguments": [jobs, seed], "method": method, "limit_s": limit_s}
+    return row | in_own_process(case, 4 * limit_s)[-1]
 
 
 def khan_files() -> list[Path]:
-    """Return those of Khan's larger instances that are there; say how many are not."""
+    """Return those of Khan's larger instances that are there."""
     folder = data_folder("mmkp")
     files = [folder / f"I{number:02}" for number in KHANS] if folder else []
-    found = [file for file in files if file.exists()]
-    if len(found) < len(KHANS):
+    return [file for file in files if file.exists()]
+
+
+def khans(_: argparse.Namespace) -> Iterator[Row]:
+    """Yield a row for each of Khan's larger instances; say how many are left out."""
+    files = khan_files()
+    if len(files) < len(KHANS):
         where = "mmkp/ of ../shared/data or $CLUSTERPLAN_DATA"
-        print(f"left out: {len(KHANS) - len(found)} of Khan's instances; not in {where}", file=sys.stderr)
-    return found
-
-
-def khans(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each of Khan's larger instances."""
+        print(f"left out: {len(KHANS) - len(files)} of Khan's instances; not in {where}", file=sys.stderr)
     for file in files:
-        case = {"kind": "knapsack", "file": str(file), "method": "exact", "limit_s": KNAPSACK_LIMIT_S}
         row = {"name": file.name, "method": "exact", "limit_s": KNAPSACK_LIMIT_S}
+        case = {"kind": "knapsack", "file": str(file), **row}
         row["published_value"] = PUBLISHED.get(file.name, math.nan)
-        yield row | in_own_process(__file__, case, 4 * KNAPSACK_LIMIT_S)[-1]
+        yield row | in_own_process(case, 4 * KNAPSACK_LIMIT_S)[-1]
 
 
-def paper() -> Iterator[dict[str, Any]]:
+def paper(_: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for each heuristic on the paper's case, and for what is best."""
     for method in ("marginal-gain", "marginal-gain-joint", "exact"):
-        case = {"kind": "paper", "arguments": [], "method": method}
-        yield {"jobs": 4_000, "resources": 3, **figures_of(case)}
+        yield {"jobs": 4_000, "resources": 3, **row_of("paper", method)}
 
 
-def summarise_knapsacks() -> None:
-    """Show how `exact` stands beside `milp:highs`."""
-    import pandas as pd
-    from allocation_report import knapsack_runs, knapsack_summary, table
-
-    print(table(knapsack_summary(knapsack_runs(pd.read_csv(RESULTS / "allocation-knapsack.csv")))))
+TIGHT_COLUMNS = ("jobs", "resources", "seed", *COLUMNS[2:], "verify_s", "verified", "claimed")
+PARTS = {
+    "tight": Part("allocation-tight", tight, TIGHT_COLUMNS),
+    "paper": Part("allocation-paper", paper, (*COLUMNS, "tasks")),
+    "knapsack": Part(
+        "allocation-knapsack",
+        knapsacks,
+        KNAPSACK_COLUMNS,
+        lambda given, row: int(row["jobs"]) in given.sizes and int(row["seed"]) in given.seeds,
+        always=False,
+    ),
+    "khan": Part(
+        "allocation-khan",
+        khans,
+        KHAN_COLUMNS,
+        lambda _, row: row["name"] in [file.name for file in khan_files()],
+        always=False,
+    ),
+    "sweep": Part("allocation", sweep, COLUMNS),
+}
 
 
 def main() -> None:
-    """Run all parts, or one."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--case", help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--part", choices=("sweep", "tight", "paper", "knapsack", "khan", "report"), action="append"
-    )
-    parser.add_argument("--largest", type=int, default=SIZES[-1], help="most jobs of the sweep")
+    """Run all parts, or some; show how `exact` stands beside `milp:highs` on knapsacks."""
+    parser = options(__doc__, largest=(SIZES[-1], "most jobs of the sweep"))
     parser.add_argument("--sizes", type=int, nargs="+", default=KNAPSACKS, help="jobs of the knapsacks")
-    parser.add_argument("--seeds", type=int, nargs="+", default=tuple(SEEDS), help="of the knapsacks")
-    given = parser.parse_args()
-    if given.case:
-        case = json.loads(given.case)
-        say(run_knapsack(case) if case["kind"] == "knapsack" else run_one(case))
-        return
-    parts = given.part or ["tight", "paper", "sweep", "report"]
-    if "tight" in parts:
-        extra = ("seed", "verify_s", "verified", "claimed")
-        store("allocation-tight", tight(), ("jobs", "resources", "seed", *COLUMNS[2:], *extra[1:]))
-    if "paper" in parts:
-        store("allocation-paper", paper(), (*COLUMNS, "tasks"))
-    if "knapsack" in parts:
-        asked = {(str(jobs), str(seed)) for jobs in given.sizes for seed in given.seeds}
-        others = kept("allocation-knapsack", lambda row: (row["jobs"], row["seed"]) in asked)
-        measured = knapsacks(tuple(given.sizes), tuple(given.seeds))
-        store("allocation-knapsack", itertools.chain(others, measured), KNAPSACK_COLUMNS)
-        summarise_knapsacks()
-    if "khan" in parts and (files := khan_files()):
-        store("allocation-khan", khans(files), KHAN_COLUMNS)
-    if "sweep" in parts:
-        store("allocation", sweep(tuple(size for size in SIZES if size <= given.largest)), COLUMNS)
-    if "report" in parts:
-        from allocation_report import write_report
-
-        write_report(RESULTS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="of the knapsacks")
+    if PARTS["knapsack"].table in run_parts(parser, PARTS, measured, write_report):
+        print(table(knapsack_summary(knapsack_runs(RESULTS))))
 
 
 if __name__ == "__main__":

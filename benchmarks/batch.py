@@ -6,7 +6,6 @@ interleaved in one run, start-up of the command and of its workers included.
 
 from __future__ import annotations
 
-import csv
 import json
 import statistics
 import subprocess
@@ -15,6 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from runner import RESULTS, store_cells
+
 import clusterplan
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.consolidation.generate import generate_consolidation
@@ -22,7 +23,6 @@ from clusterplan.instances.staging.generate import generate_staging
 
 COUNT = 200
 ROUNDS = 5
-RESULTS = Path(__file__).parent / "results"
 HEADER = ("workers", "instances", "wall_s", "min_s", "max_s", "solving_s", "overhead_ms_per_instance")
 
 
@@ -73,8 +73,7 @@ def main() -> None:
         figures = (statistics.median(walls), min(walls), max(walls), solving, 1000 * over / COUNT)
         rows.append((workers, COUNT, *(f"{figure:.3f}" for figure in figures)))
     ratio = statistics.median(two / one for (one, _), (two, _) in zip(measured[1], measured[2], strict=True))
-    with (RESULTS / "batch.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([HEADER, *rows])
+    store_cells("batch", HEADER, rows)
     text = report(rows, ratio)
     (RESULTS / "batch.md").write_text(text, encoding="utf-8")
     print(text)

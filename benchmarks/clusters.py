@@ -15,16 +15,12 @@ synthetic clusters. Every solve is a process of its own.
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
-import os
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import FIGURES, RESULTS, in_own_process, kept, peak_gib, say, store
+from clusters_report import DEVICES, PLACED_LOADS, VALUE_LOADS, write_report
+from runner import FIGURES, Row, data_folder, machine_load, options, run_cases, solved, tell_absent, verified
 
 LIMIT_S = 60.0
 PATIENCE, PATIENCE_S = 2.0, 60.0
@@ -35,10 +31,7 @@ MOST_COEFFICIENTS = 2_000_000
 TEXTBOOK = ("milp:", "cp-sat")
 NOT_COMPARED = ("auto", "brute-force")
 """One is `exact` again, the other is for instances that fit a page."""
-DEVICES = "openb, single devices"
 MILLI = 1_000
-VALUE_LOADS = (1.0, 1.3)
-PLACED_LOADS = (0.4, 0.8)
 PHILLY = (("2017-10-09 08:00", 80), ("2017-11-01 12:00", 80), ("2017-11-01 12:00", 100))
 """Instants, and servers of 8 GPUs on which their jobs are to be placed."""
 GENERATED = (0.95, 1.4)
@@ -52,15 +45,7 @@ _NAMES = {"value": "value", "servers": "in_use"}
 """Objectives that have columns."""
 
 
-def data_folder(name: str) -> Path | None:
-    """Return a folder of published data; None where there is none."""
-    given = os.environ.get("CLUSTERPLAN_DATA")
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    folder = (Path(given) if given else beside) / name
-    return folder if folder.is_dir() else None
-
-
-def instances() -> Iterator[dict[str, Any]]:
+def instances() -> Iterator[Row]:
     """Yield what each instance is made of; say which are left out."""
     folder = data_folder("openb")
     lists = sorted(folder.glob("pods_*.csv*")) if folder else []
@@ -77,13 +62,10 @@ def instances() -> Iterator[dict[str, Any]]:
         yield {"cluster": "tiresias", "list": "60 jobs on n32g4", "load": None, "file": str(tiresias)}
     for load in GENERATED:
         yield {"cluster": "generated", "list": "300 servers, 450 jobs", "load": load}
-    absent = [name for name in ("openb", "pollux", "tiresias") if data_folder(name) is None]
-    if absent:
-        where = "../shared/data or $CLUSTERPLAN_DATA"
-        print(f"left out: {', '.join(absent)}; there is no such folder in {where}", file=sys.stderr)
+    tell_absent("openb", "pollux", "tiresias")
 
 
-def made(case: dict[str, Any]) -> Any:
+def made(case: Row) -> Any:
     """Return an instance."""
     from clusterplan.instances.consolidation.generate import generate_consolidation
     from clusterplan.instances.importers import import_openb, import_philly, import_tiresias
@@ -105,82 +87,48 @@ def gpus_of(server: Any) -> float:
     return float(server.available.get("gpu", 0.0) if devices is None else MILLI * devices.count)
 
 
-def measured(case: dict[str, Any]) -> dict[str, Any]:
-    """Make an instance, solve it, check the result, and return the figures."""
-    import clusterplan
-
+def measured(case: Row) -> Iterator[Row]:
+    """Make an instance, solve it, check the result, and yield the figures."""
     instance, method = made(case), case["method"]
-    row: dict[str, Any] = {
+    row: Row = {
         "jobs": len(instance.jobs),
         "servers": len(instance.expanded_servers),
         "asked": sum(job.worth for job in instance.jobs),
         "total": sum(map(gpus_of, instance.expanded_servers)),
-        "machine_load": round(os.getloadavg()[0], 1),
+        "machine_load": machine_load(),
     }
     if method.startswith(TEXTBOOK) and row["jobs"] * row["servers"] > MOST_COEFFICIENTS:
-        return row | {"status": "not run", "limit": "none", "message": "the model would be too large"}
-    options = clusterplan.SolveOptions(time_limit_s=case["limit_s"], threads=case["threads"])
-    start = time.perf_counter()
-    try:
-        result = clusterplan.solve(instance, method, options)
-    except clusterplan.ClusterplanError as error:
-        return row | {"status": "refused", "limit": "none", "message": str(error)[:200]}
-    row |= {"total_s": time.perf_counter() - start, "peak_gib": peak_gib(), "message": result.message}
-    row |= {key: getattr(result, key) for key in FIGURES}
-    for record in result.objectives:
+        yield row | {"status": "not run", "limit": "none", "message": "the model would be too large"}
+        return
+    result, figures = solved(instance, method, case["limit_s"], case["threads"])
+    row |= figures
+    for record in result.objectives if result else ():
         if name := _NAMES.get(record.name):
             row |= {name: record.value, f"{name}_bound": record.bound}
             row[f"{name}_certified"] = record.certified_bound
-    start = time.perf_counter()
-    verification = clusterplan.verify(instance, result)
-    row |= {"verify_s": time.perf_counter() - start, "verified": verification.ok}
-    return row | ({} if verification.ok else {"message": "; ".join(verification.faults)})
+    yield row | (verified(instance, result) if result else {})
 
 
-def rows(trial: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield a row for each method on each instance."""
+def cases(given: argparse.Namespace) -> Iterator[Row]:
+    """Yield a case for each method on each instance."""
     from clusterplan.solvers.registry import solvers_for
 
+    asked = {"threads": THREADS, "limit_s": given.limit_s}
+    asked["patience_s"] = PATIENCE * given.limit_s + PATIENCE_S
     names = [solver.name for solver in solvers_for("consolidation", available=True)]
     for instance in instances():
-        if trial.cluster and instance["cluster"] not in trial.cluster:
-            continue
-        if trial.list and instance["list"] not in trial.list:
-            continue
-        if trial.load and str(instance["load"]) not in trial.load:
-            continue
         for method in names:
-            if method not in NOT_COMPARED and (trial.method is None or method in trial.method):
-                case = {**instance, "method": method, "threads": THREADS, "limit_s": trial.limit_s}
-                patience_s = PATIENCE * trial.limit_s + PATIENCE_S
-                yield {**case, **in_own_process(__file__, case, patience_s)[-1]}
-
-
-def main() -> None:
-    """Measure all methods on all clusters, or some."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--case", help=argparse.SUPPRESS)
-    parser.add_argument("--cluster", action="append", help="only this one; repeatable")
-    parser.add_argument("--list", action="append", help="only this list, or instant; repeatable")
-    parser.add_argument("--load", action="append", help="only this load; repeatable")
-    parser.add_argument("--method", action="append", help="only this method; repeatable")
-    parser.add_argument("--limit-s", type=float, default=LIMIT_S, help="seconds of each method")
-    parser.add_argument("--report", action="store_true", help="only write the report anew")
-    given = parser.parse_args()
-    if given.case:
-        say(measured(json.loads(given.case)))
-        return
-    if not given.report:
-        asked = {key: getattr(given, key) for key in ("cluster", "list", "load", "method")}
-
-        def measured_again(row: dict[str, str]) -> bool:
-            return all(names is None or row[key] in names for key, names in asked.items())
-
-        store("clusters", itertools.chain(kept("clusters", measured_again), rows(given)), COLUMNS)
-    from clusters_report import write_report
-
-    write_report(RESULTS)
+            if method not in NOT_COMPARED:
+                yield {**instance, "method": method, **asked}
 
 
 if __name__ == "__main__":
-    main()
+    run_cases(
+        options(__doc__, limit_s=(LIMIT_S, "seconds of each method")),
+        "clusters",
+        ("cluster", "list", "load", "method"),
+        cases,
+        measured,
+        COLUMNS,
+        write_report,
+    )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
-from allocation_report import at_the_defaults, table
-from clusters import DEVICES, PLACED_LOADS, VALUE_LOADS
+from report import about_busy, at_the_defaults, checked, hundredths, machine, read, table, whole, write
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEVICES = "openb, single devices"
+VALUE_LOADS, PLACED_LOADS = (1.0, 1.3), (0.4, 0.8)
+"""Of openb: for the most GPUs given, and with every pod placed on the fewest servers."""
 PUBLISHED = {
     "FGD": (95.23, 95.39),
     "best fit": (92.86, 93.08),
@@ -23,11 +26,6 @@ SOURCE = (
     "Published for the list `default`, by Q. Weng et al., *Beware of Fragmentation*, USENIX ATC 2023, whose "
     "simulator puts one pod after the other on single devices, without knowing those to come"
 )
-ALONE = 2.0
-"""Figures are said to be of a busy machine where more processes than this were running on average.
-
-The run before, with its two threads, counts too.
-"""
 SHOWN = {
     "method": "method",
     "status": "status",
@@ -44,32 +42,26 @@ SHOWN = {
 
 def write_report(folder: Path) -> None:
     """Write `clusters.md`."""
-    rows = pd.read_csv(folder / "clusters.csv")
+    rows = read(folder, "clusters")
     rows["given"] = 100 * rows["value"] / rows["total"]
-    parts = [*text(rows), *at_the_defaults(folder, "openb")]
-    (folder / "clusters.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    write(folder, "clusters", [*text(rows), *at_the_defaults(folder, "openb")])
 
 
 def text(rows: pd.DataFrame) -> Iterator[str]:
     """Yield the parts of the report."""
     yield "# Clusters as they are: measured results"
     yield (
-        f"On {platform.machine()} with {os.cpu_count()} cores; each row is a process of its own, with up to "
+        f"{machine()}; each row is a process of its own, with up to "
         f"{rows['threads'].max():g} threads and {rows['limit_s'].max():g} s. The openb and Philly traces and "
         "the jobs of Tiresias are others' data, the clusters called generated are synthetic. Seconds are a "
         "whole library call with the checks of plan and certificate; `check s` is the independent check of "
         "the result afterwards. A gap is that of the first objective that is not proven."
     )
-    busy = rows["machine_load"] > ALONE
-    if busy.any():
-        yield (
-            f"**{busy.sum()} of {len(rows)} rows were measured while other processes used the cores**, up to "
-            f"{rows['machine_load'].max():.0f} at a time: with all of the time they would be better."
-        )
+    yield from about_busy(rows, "with all of the time they would be better.")
     if len(openb := rows[rows["cluster"].isin(["openb", DEVICES])]):
         yield from about_openb(openb)
     for (cluster, name, load), own in rows.groupby(["cluster", "list", "load"], sort=False, dropna=False):
-        said = "" if pd.isna(load) else f", load {load:g}"
+        said = f", load {load:g}" if load > 0 else ""
         yield f"## {str(cluster).capitalize()}: {name}{said}"
         yield description(own.iloc[0])
         yield table(shown(own))
@@ -78,11 +70,10 @@ def text(rows: pd.DataFrame) -> Iterator[str]:
 def shown(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the columns that a reader wants, the best plan first."""
     ordered = rows.sort_values(["given", "in_use"], ascending=[False, True])
-    said = {"True": "yes", "False": "NO"}
     texts = {
-        "given": ordered["given"].map(two_places),
+        "given": ordered["given"].map(hundredths),
         "in_use": ordered["in_use"].map(whole),
-        "verified": ordered["verified"].astype(str).map(said),
+        "verified": ordered["verified"].map(checked),
     }
     return ordered.assign(**texts)[[*SHOWN]].rename(columns=SHOWN)
 
@@ -101,16 +92,13 @@ def about_openb(rows: pd.DataFrame) -> Iterator[str]:
         yield f"### {'Single devices' if cluster == DEVICES else 'Pooled'}"
         ours = own.pivot_table(index="method", columns=["list", "load"], values="given", sort=False)
         ours.columns = [f"{name}, {load:.0%}" for name, load in ours.columns]
-        yield table(ours.sort_values(ours.columns[0], ascending=False).map(two_places).reset_index())
+        yield table(ours.sort_values(ours.columns[0], ascending=False).map(hundredths).reset_index())
     yield "### Published"
-    lines = [
-        {
-            "published, list default": name,
-            **{f"{load:.0%}": two_places(figure) for load, figure in zip(VALUE_LOADS, figures, strict=True)},
-        }
+    loads = [f"{load:.0%}" for load in VALUE_LOADS]
+    yield table(
+        {"published, list default": name, **dict(zip(loads, map(hundredths, figures), strict=True))}
         for name, figures in PUBLISHED.items()
-    ]
-    yield table(pd.DataFrame(lines))
+    )
     placed = rows[rows["load"].isin(PLACED_LOADS) & rows["in_use"].notna()]
     if len(placed):
         yield "### Every pod placed: servers in use"
@@ -121,23 +109,9 @@ def about_openb(rows: pd.DataFrame) -> Iterator[str]:
         yield table(fewest.map(whole).reset_index())
 
 
-def two_places(share: float) -> str:
-    """Return a percentage as text."""
-    return "–" if pd.isna(share) else f"{share:.2f}"
-
-
-def whole(count: float) -> str:
-    """Return a whole number as text."""
-    return "–" if pd.isna(count) else f"{count:,.0f}"
-
-
 def description(row: pd.Series) -> str:
     """Return what is asked for, and of what."""
     asked = 100 * row["asked"] / row["total"] if row["total"] else float("nan")
     must = " Every pod must be placed." if row["cluster"] == "openb" and row["load"] in PLACED_LOADS else ""
     size = f"{row['servers']:,.0f} servers, {row['jobs']:,.0f} jobs"
     return f"{size}, which ask for {asked:.1f} % of the GPUs.{must}"
-
-
-if __name__ == "__main__":
-    write_report(Path(__file__).parent / "results")

@@ -19,26 +19,44 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from common import AT_DEFAULT, FIGURES, RESULTS, at_default, in_own_process, peak_gib, say, store
-
-if TYPE_CHECKING:
-    import pandas as pd  # not in the processes that are measured
+from consolidation_report import (
+    ASKED,
+    HEURISTICS,
+    LIMIT_S,
+    LOADS,
+    RATIO_JOBS,
+    RATIO_SERVERS,
+    TEXTBOOK,
+    shortcomings,
+    write_report,
+)
+from runner import (
+    AT_DEFAULT,
+    FIGURES,
+    RESULTS,
+    Part,
+    Row,
+    at_default,
+    in_own_process,
+    options,
+    peak_gib,
+    run_parts,
+    verified,
+)
+from runner import solved as solved_in_time
 
 SIZES = (16, 32, 64, 128, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 """Servers; half as many more jobs."""
 RESOURCE_SIZES = SIZES[:-2]
-LOADS = (0.95, 1.4)
 HARD_SIZES = (40, 300, 1_000)
 HARD_LOADS = (0.8, 1.0, 1.3)
 HARD_SEEDS = 5
@@ -46,31 +64,22 @@ RUNNING_SIZES = (100, 300, 1_000)
 RUNNING_SEEDS = 2
 QUALITY_SERVERS = 300
 QUALITY_SEEDS = 20
-RATIO_SERVERS, RATIO_JOBS = 64, 80
 RATIO_SEEDS = 3
 LOADED_SERVERS = 100_000
-HEURISTICS = ("best-fit", "first-fit-decreasing", "consolidate-or-wait")
-TEXTBOOK = ("milp:cbc", "milp:highs", "cp-sat")
 METHODS = ("exact", *TEXTBOOK, *HEURISTICS)
-LIMIT_S = 60.0
-"""Of every method but `exact`; one that does not end, or prove, within it is not tried at larger sizes."""
 EXACT_LIMIT_S = 120.0
 HARD_LIMIT_S = QUALITY_LIMIT_S = 30.0
 RUNNING_LIMIT_S = 60.0
 MOST_GIB = 12
 """Memory that one process may ask for."""
-NO_ANSWER = ("died", "killed", "refused")
 PATIENCE = 2.0
 """A process is killed after so many times its limit, and ten seconds."""
 OBJECTIVES = ("value", "spread", "servers_used")
 MOVED = ("value", "migrations", "servers_used")
 COLUMN = {"servers": "servers_used"}
 """Of an objective, where it is not its name: `servers` is the size of a cluster."""
-ASKED = 1e-6
 
 INSTANCE = ("servers", "jobs", "resources", "load", "seed")
-KEY = ("servers", "resources", "load", "seed")
-"""What tells the instances of a table apart; a process that dies does not say how many jobs there were."""
 COST = ("build_s", "solve_s", "total_s", "verify_s", "verified", "peak_gib", "message")
 """Building the model; all the rest, with the checks of plan and certificate; both; `verify` of the result."""
 
@@ -82,29 +91,19 @@ def columns_of(objectives: tuple[str, ...]) -> tuple[str, ...]:
     return (*INSTANCE, "method", "threads", "limit_s", *FIGURES, "certified", *details, *COST, *AT_DEFAULT)
 
 
-def solved(instance: Any, case: dict[str, Any]) -> dict[str, Any]:
-    """Solve an instance, check the result, and return the figures."""
-    import clusterplan
-
+def solved(instance: Any, case: Row) -> Row:
+    """Solve an instance, check the result, and return the figures; the message is that of an error."""
     method = case["method"]
-    options = clusterplan.SolveOptions(time_limit_s=case["limit_s"], threads=case["threads"])
-    row: dict[str, Any] = {"jobs": len(instance.jobs)}
-    started = time.perf_counter()
-    try:
-        call = own_proof if method in TEXTBOOK else clusterplan.solve
-        result = call(instance, method, options)
-    except clusterplan.ClusterplanError as error:
-        return {**row, "status": "refused", "limit": "none", "message": str(error)[:80]}
-    total = time.perf_counter() - started
-    row |= {key: getattr(result, key) for key in FIGURES} | records_of(result)
-    row |= {"build_s": result.build_s, "solve_s": total - result.build_s, "total_s": total}
-    row["peak_gib"] = most_gib()
-    started = time.perf_counter()
-    verification = clusterplan.verify(instance, result)
-    row |= {"verify_s": time.perf_counter() - started, "verified": verification.ok}
+    call = own_proof if method in TEXTBOOK else None
+    result, row = solved_in_time(instance, method, case["limit_s"], case["threads"], solve=call)
+    row["jobs"] = len(instance.jobs)
+    if result is None:
+        return row
+    row |= records_of(result) | {"peak_gib": most_gib()}
+    row["message"] = result.message if result.status == "error" else None
+    row |= verified(instance, result)
     # Only now: whoever looks at the groups of a job first makes them.
     row["running_tasks"] = sum(sum(g.current.values()) for job in instance.jobs for g in job.task_groups)
-    row["message"] = "; ".join(verification.faults) or (result.message if result.status == "error" else None)
     return row
 
 
@@ -121,9 +120,9 @@ def own_proof(instance: Any, method: str, options: Any) -> Any:
     return conclude(formulation, method, options, outcome, clock.elapsed_s)
 
 
-def records_of(result: Any) -> dict[str, Any]:
+def records_of(result: Any) -> Row:
     """Return what is known about each objective, and whether the check alone proves all of them."""
-    row: dict[str, Any] = {}
+    row: Row = {}
     for record in result.objectives:
         name = COLUMN.get(record.name, record.name)
         row[name] = record.value
@@ -139,13 +138,13 @@ def most_gib() -> float:
     return max(peak_gib(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20)
 
 
-def load_solve_verify(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def load_solve_verify(case: Row) -> Iterator[Row]:
     """Yield a row for each step from a file to a checked plan, all in this process, libraries included."""
     import clusterplan
 
     started = time.perf_counter()
 
-    def step(name: str) -> dict[str, Any]:
+    def step(name: str) -> Row:
         nonlocal started
         seconds, started = time.perf_counter() - started, time.perf_counter()
         return {"step": name, "total_s": seconds, "peak_gib": peak_gib()}
@@ -159,7 +158,7 @@ def load_solve_verify(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield step("verify") | {"verified": verified}
 
 
-def write_files(case: dict[str, Any]) -> dict[str, Any]:
+def write_files(case: Row) -> Row:
     """Make an instance and save it; return how long saving took, and how large the tables are."""
     from consolidation_instances import generated
 
@@ -173,7 +172,7 @@ def write_files(case: dict[str, Any]) -> dict[str, Any]:
     return {"step": "save", "total_s": seconds, "megabytes": round(size / 1e6, 2), "peak_gib": peak_gib()}
 
 
-def run(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def measured(case: Row) -> Iterator[Row]:
     """Yield the rows of one case, measured in this process."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_GIB * 2**30,) * 2)
     if case["do"] == "load":
@@ -187,120 +186,93 @@ def run(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield solved(getattr(consolidation_instances, name)(**arguments), case)
 
 
-@dataclass(frozen=True)
-class Trial:
-    """What the command line asks for.
+def sizes(given: argparse.Namespace, every: tuple[int, ...]) -> list[int]:
+    """Return the sizes that are not larger than is asked for."""
+    return [size for size in every if size <= given.largest]
 
-    Attributes
-    ----------
-    largest
-        No instance has more servers.
-    seeds
-        No part takes more seeds.
-    limit_s
-        No method has longer.
+
+def row_of(
+    given: argparse.Namespace, kind: str, method: str, limit_s: float | None = None, **arguments: Any
+) -> Row:
+    """Solve an instance in a process of its own and return the row."""
+    if limit_s is None:
+        limit_s = EXACT_LIMIT_S if method == "exact" else LIMIT_S
+    said = {"method": method, "threads": os.cpu_count() if method in TEXTBOOK else 1}
+    said["limit_s"] = limit_s = min(limit_s, given.limit_s)
+    case = {"do": "solve", "instance": [kind, arguments], **said}
+    row = in_own_process(case, PATIENCE * limit_s + 10)[-1]
+    if method == "exact":
+        row |= at_default(case, PATIENCE * EXACT_LIMIT_S + 10, given.limit_s)
+    return {**arguments, **said, **row}
+
+
+def by_size(given: argparse.Namespace, every: tuple[int, ...], kinds: int) -> Iterator[Row]:
+    """Yield a row for every method at every size and load.
+
+    A method that failed at a size is not tried at larger ones; `exact` always is.
     """
-
-    largest: int = SIZES[-1]
-    seeds: int = QUALITY_SEEDS
-    limit_s: float = EXACT_LIMIT_S
-
-    def sizes(self, all_sizes: tuple[int, ...]) -> list[int]:
-        """Return the sizes that are not too large."""
-        return [size for size in all_sizes if size <= self.largest]
-
-    def row(self, kind: str, method: str, limit_s: float | None = None, **arguments: Any) -> dict[str, Any]:
-        """Solve an instance in a process of its own and return the row."""
-        if limit_s is None:
-            limit_s = EXACT_LIMIT_S if method == "exact" else LIMIT_S
-        limit_s = min(limit_s, self.limit_s)
-        threads = os.cpu_count() if method in TEXTBOOK else 1
-        case = {"do": "solve", "instance": [kind, arguments], "method": method}
-        case |= {"limit_s": limit_s, "threads": threads}
-        row = in_own_process(__file__, case, PATIENCE * limit_s + 10)[-1]
-        if method == "exact":
-            row |= at_default(__file__, case, PATIENCE * EXACT_LIMIT_S + 10, self.limit_s)
-        return {**arguments, "method": method, "threads": threads, "limit_s": limit_s, **row}
+    failed: dict[tuple[float, str], int] = {}
+    for servers, load, method in itertools.product(sizes(given, every), LOADS, METHODS):
+        asked = {"servers": servers, "load": load, "seed": 1, "resources": kinds}
+        if at := failed.get((load, method)):
+            row = {"jobs": 3 * servers // 2, **asked, "method": method, "status": "not run"}
+            yield row | {"limit": f"failed on {at} servers"}
+            continue
+        row = row_of(given, "generated", method, **asked)
+        good = ("optimal",) if method in TEXTBOOK else ("optimal", "feasible")
+        if method != "exact" and row["status"] not in good:
+            failed[load, method] = servers
+        yield row
 
 
-class GivenUp:
-    """Methods that failed at a size, and are not tried at larger ones."""
-
-    def __init__(self) -> None:
-        self._failed: dict[tuple[object, ...], int] = {}
-
-    def row(self, trial: Trial, kind: str, method: str, **arguments: Any) -> dict[str, Any]:
-        """Return the row of a solve, or that it was not tried; `exact` always is."""
-        key = (method, *(value for name, value in arguments.items() if name != "servers"))
-        if key in self._failed:
-            servers = arguments["servers"]
-            why = f"failed on {self._failed[key]} servers"
-            return {
-                "jobs": 3 * servers // 2,
-                **arguments,
-                "method": method,
-                "status": "not run",
-                "limit": why,
-            }
-        row = trial.row(kind, method, **arguments)
-        unproven = method in TEXTBOOK and row["status"] != "optimal"
-        if method != "exact" and (unproven or row["status"] not in ("optimal", "feasible")):
-            self._failed[key] = arguments["servers"]
-        return row
+def sweep(given: argparse.Namespace) -> Iterator[Row]:
+    """Yield the rows of GPUs alone."""
+    return by_size(given, SIZES, 1)
 
 
-def sweep(trial: Trial) -> Iterator[dict[str, Any]]:
-    """Yield a row for every method at every size and load, GPUs alone."""
-    given_up = GivenUp()
-    for servers, load, method in itertools.product(trial.sizes(SIZES), LOADS, METHODS):
-        yield given_up.row(trial, "generated", method, servers=servers, load=load, seed=1, resources=1)
+def resources(given: argparse.Namespace) -> Iterator[Row]:
+    """Yield the rows of three resources and four shapes."""
+    return by_size(given, RESOURCE_SIZES, 3)
 
 
-def resources(trial: Trial) -> Iterator[dict[str, Any]]:
-    """Yield a row for every method at every size and load, with three resources and four shapes."""
-    given_up = GivenUp()
-    for servers, load, method in itertools.product(trial.sizes(RESOURCE_SIZES), LOADS, METHODS):
-        yield given_up.row(trial, "generated", method, servers=servers, load=load, seed=1, resources=3)
-
-
-def hard(trial: Trial) -> Iterator[dict[str, Any]]:
+def hard(given: argparse.Namespace) -> Iterator[Row]:
     """Yield a row of `exact` for every fragmented cluster."""
-    seeds = range(min(HARD_SEEDS, trial.seeds))
-    for servers, kinds, load, seed in itertools.product(trial.sizes(HARD_SIZES), (1, 3), HARD_LOADS, seeds):
+    seeds = range(min(HARD_SEEDS, given.seeds))
+    for servers, kinds, load, seed in itertools.product(sizes(given, HARD_SIZES), (1, 3), HARD_LOADS, seeds):
         asked = {"servers": servers, "load": load, "seed": seed, "resources": kinds}
-        yield trial.row("fragmented", "exact", HARD_LIMIT_S, **asked)
+        yield row_of(given, "fragmented", "exact", HARD_LIMIT_S, **asked)
 
 
-def migrations(trial: Trial) -> Iterator[dict[str, Any]]:
+def migrations(given: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for every running cluster: `exact`, and what best fit moves, which does not look."""
-    seeds = range(min(RUNNING_SEEDS, trial.seeds))
-    sizes = trial.sizes(RUNNING_SIZES)
-    for servers, kinds, load, seed in itertools.product(sizes, (1, 3), LOADS, seeds):
+    seeds = range(min(RUNNING_SEEDS, given.seeds))
+    running = sizes(given, RUNNING_SIZES)
+    for servers, kinds, load, seed in itertools.product(running, (1, 3), LOADS, seeds):
         for method in ("exact", "best-fit"):
             asked = {"servers": servers, "load": load, "seed": seed, "resources": kinds}
-            yield trial.row("running", method, RUNNING_LIMIT_S, **asked)
+            yield row_of(given, "running", method, RUNNING_LIMIT_S, **asked)
 
 
-def quality(trial: Trial) -> Iterator[dict[str, Any]]:
+def quality(given: argparse.Namespace) -> Iterator[Row]:
     """Yield a row of `exact` and of every heuristic on many instances."""
-    servers = min(QUALITY_SERVERS, trial.largest)
-    seeds = range(min(QUALITY_SEEDS, trial.seeds))
+    servers = min(QUALITY_SERVERS, given.largest)
+    seeds = range(min(QUALITY_SEEDS, given.seeds))
     for kinds, load, seed, method in itertools.product((1, 3), LOADS, seeds, ("exact", *HEURISTICS)):
         asked = {"servers": servers, "load": load, "seed": seed, "resources": kinds}
-        yield trial.row("generated", method, QUALITY_LIMIT_S, **asked)
+        yield row_of(given, "generated", method, QUALITY_LIMIT_S, **asked)
 
 
-def ratio(trial: Trial) -> Iterator[dict[str, Any]]:
+def ratio(given: argparse.Namespace) -> Iterator[Row]:
     """Yield a row of `exact` and of the textbook model on CBC, on 64 servers and 80 jobs."""
-    for load, seed in itertools.product(LOADS, range(min(RATIO_SEEDS, trial.seeds))):
+    for load, seed in itertools.product(LOADS, range(min(RATIO_SEEDS, given.seeds))):
         for method in ("exact", "milp:cbc"):
             asked = {"servers": RATIO_SERVERS, "jobs": RATIO_JOBS, "load": load, "seed": seed}
-            yield {"resources": 1, **trial.row("of_size", method, **asked)}
+            yield {"resources": 1, **row_of(given, "of_size", method, **asked)}
 
 
-def loading(trial: Trial) -> Iterator[dict[str, Any]]:
+def loading(given: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for each step from tables to a checked plan, in Parquet and in CSV."""
-    servers = min(LOADED_SERVERS, trial.largest)
+    servers = min(LOADED_SERVERS, given.largest)
     asked = {"servers": servers, "load": LOADS[0], "seed": 1, "resources": 1}
     with tempfile.TemporaryDirectory() as folder:
         for table in ("parquet", "csv"):
@@ -308,17 +280,8 @@ def loading(trial: Trial) -> Iterator[dict[str, Any]]:
             case = {"instance": ["generated", asked], "table": table, "limit_s": EXACT_LIMIT_S}
             case["file"] = str(Path(folder) / f"{table}.yaml")
             for do in ("write", "load"):
-                for row in in_own_process(__file__, case | {"do": do}, 3 * EXACT_LIMIT_S):
+                for row in in_own_process(case | {"do": do}, 3 * EXACT_LIMIT_S):
                     yield {**said, **row}
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of the benchmark: the name of its table, its rows and its columns."""
-
-    name: str
-    rows: Callable[[Trial], Iterator[dict[str, Any]]]
-    columns: tuple[str, ...]
 
 
 STEPS = (*INSTANCE, "table", "step", "total_s", "peak_gib", "megabytes", *FIGURES, "certified", "verified")
@@ -333,89 +296,16 @@ PARTS = {
 }
 
 
-def shortcomings(frame: pd.DataFrame) -> list[str]:
-    """Return where `exact` has no proof, is not certified or is beaten, and what failed the check."""
-    said = []
-    objectives = [name for name in ("value", "spread", "migrations", "servers_used") if name in frame]
-    for key, rows in frame.groupby(list(KEY)):
-        servers, kinds, load, seed = key
-        name = f"{servers:,} servers, resources: {kinds}, load {load:g}, seed {seed}"
-        said += [f"{name}: {row.method} FAILED the check" for row in rows[failed(rows)].itertuples()]
-        for _, row in rows[rows["method"] == "exact"].iterrows():
-            said += [f"{name}: exact: {line}" for line in left_open(row, objectives)]
-        said += [f"{name}: {line}" for line in beating(rows, objectives)]
-    return said
-
-
-def left_open(row: pd.Series, objectives: list[str]) -> Iterator[str]:
-    """Yield what a row of `exact` does not prove, or does not certify."""
-    if row["status"] != "optimal":
-        said = row["message"] if row["status"] in NO_ANSWER else between(row, objectives, "bound")
-        yield f"{row['status']}, stopped by {row['limit']}; {said}"
-    elif not row["certified"]:
-        yield f"proven, but not certified: {between(row, objectives, 'certified_bound')}"
-
-
-def between(row: pd.Series, objectives: list[str], bound: str) -> str:
-    """Return values and bounds of the objectives for which they differ."""
-    said = [
-        f"{name.replace('_', ' ')} {row[name]:g}, bound {row[f'{name}_{bound}']:g}"
-        for name in objectives
-        if row[name] != row[f"{name}_{bound}"]
-    ]
-    return "; ".join(said) or "all bounds are reached"
-
-
-def failed(rows: pd.DataFrame) -> pd.Series:
-    """Return which results the check found wrong, or the library refused as an error."""
-    return (rows["verified"].astype(str) == "False") | (rows["status"] == "error")
-
-
-def beating(rows: pd.DataFrame, objectives: list[str]) -> Iterator[str]:
-    """Yield which methods have a better plan than `exact`, or claim that a worse one is the best."""
-
-    def rank(row: pd.Series) -> tuple[float, ...]:
-        return tuple(-row[name] if name == "value" else row[name] for name in objectives)
-
-    exact = rows[rows["method"] == "exact"]
-    best = exact.iloc[0] if len(exact) and exact["value"].notna().all() else None
-    for _, row in rows[(rows["method"] != "exact") & rows["value"].notna()].iterrows():
-        if best is None or rank(row) < rank(best):
-            proven = best is not None and best["status"] == "optimal"
-            yield f"{row['method']} has a better plan than exact{', which is WRONG' if proven else ''}"
-        elif row["status"] == "optimal" and rank(row) > rank(best):
-            yield f"{row['method']} calls a plan optimal that is worse than that of exact"
-
-
 def main() -> None:
-    """Run all parts, or some."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--case", help=argparse.SUPPRESS)
-    parser.add_argument("--part", choices=(*PARTS, "report"), action="append")
-    parser.add_argument("--largest", type=int, default=Trial.largest, help="servers of the largest instance")
-    parser.add_argument("--seeds", type=int, default=Trial.seeds, help="most seeds of a part")
-    parser.add_argument("--limit-s", type=float, default=Trial.limit_s, help="most seconds of a method")
-    given = parser.parse_args()
-    if given.case:
-        for row in run(json.loads(given.case)):
-            say(row)
-        return
-    trial = Trial(given.largest, given.seeds, given.limit_s)
-    chosen = [part for name, part in PARTS.items() if given.part is None or name in given.part]
-    for part in chosen:
-        store(part.name, part.rows(trial), part.columns)
-    if given.part is None or "report" in given.part:
-        from consolidation_report import write_report
-
-        write_report(RESULTS)
-    check([RESULTS / f"{part.name}.csv" for part in chosen if part.name != "consolidation-loading"])
-
-
-def check(files: list[Path]) -> None:
-    """Fail loudly where a proof or a result is wrong; say what else falls short."""
-    import pandas as pd
-
-    said = [line for file in files for line in shortcomings(pd.read_csv(file))]
+    """Run all parts, or some; say what falls short, and fail where a proof or a result is wrong."""
+    parser = options(
+        __doc__,
+        largest=(SIZES[-1], "servers of the largest instance"),
+        seeds=(QUALITY_SEEDS, "most seeds of a part"),
+        limit_s=(EXACT_LIMIT_S, "most seconds of a method"),
+    )
+    tables = run_parts(parser, PARTS, measured, write_report)
+    said = shortcomings(RESULTS, (name for name in tables if name != PARTS["loading"].table))
     if said:
         print(*said, sep="\n", file=sys.stderr)
     if any("WRONG" in line or "FAILED" in line for line in said):

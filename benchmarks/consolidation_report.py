@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
-import numpy as np
-import pandas as pd
-from allocation_report import at_the_defaults, table
-from common import AT_DEFAULT
-from consolidation import (
-    HEURISTICS,
-    KEY,
-    LIMIT_S,
-    LOADS,
-    RATIO_JOBS,
-    RATIO_SERVERS,
-    TEXTBOOK,
-    shortcomings,
+from report import (
+    NOTHING,
+    about_shortcomings,
+    at_the_defaults,
+    checked,
+    entitle,
+    grid,
+    machine,
+    pyplot,
+    read,
+    save,
+    table,
+    whole,
+    write,
 )
+from runner import AT_DEFAULT, NO_ANSWER, Row
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+if TYPE_CHECKING:
+    import pandas as pd
 
+LOADS = (0.95, 1.4)
+RATIO_SERVERS, RATIO_JOBS = 64, 80
+HEURISTICS = ("best-fit", "first-fit-decreasing", "consolidate-or-wait")
+TEXTBOOK = ("milp:cbc", "milp:highs", "cp-sat")
+LIMIT_S = 60.0
+"""Of every method but `exact`; one that does not end, or prove, within it is not tried at larger sizes."""
+ASKED = 1e-6
+KEY = ["servers", "resources", "load", "seed"]
+"""What tells the instances of a table apart; a process that dies does not say how many jobs there were."""
 STYLE = {
     "exact": ("#0b6e4f", "o"),
     "milp:cbc": ("#5b8db8", "X"),
@@ -52,33 +61,91 @@ SECONDS = (0.1, 1, 10, 100)
 
 def write_report(folder: Path) -> None:
     """Write `consolidation.md` and its two plots."""
-    parts = ("", "-resources", "-hard", "-migrations", "-quality", "-ratio", "-loading")
-    read = {part: pd.read_csv(folder / f"consolidation{part}.csv") for part in parts}
-    sweep = pd.concat([read[""], read["-resources"]], ignore_index=True)
-    lost = losses(read["-quality"])
+    sweep = read(folder, "consolidation", "consolidation-resources")
+    lost = losses(read(folder, "consolidation-quality"))
     plot(sweep, folder / "consolidation.png")
     plot_quality(lost, folder / "consolidation-quality.png")
-    said = [line for part in parts[:-1] for line in shortcomings(read[part])]
-    text = [
-        *opening(),
-        *about_exact(sweep),
-        *at_the_defaults(folder, "consolidation", "small-consolidation"),
-        *about_textbook(sweep, read["-ratio"]),
-        *about_heuristics(sweep, lost),
-        *about_the_rest(read["-hard"], read["-migrations"], read["-loading"]),
-        "## Where `exact` falls short",
-        "\n".join(f"* {line}" for line in said) or "Nowhere in this run.",
-        "## All methods",
-        table(everything(sweep)),
+    write(folder, "consolidation", text(sweep, lost, folder))
+
+
+def text(sweep: pd.DataFrame, lost: pd.DataFrame, folder: Path) -> Iterator[str]:
+    """Yield the parts of the report."""
+    yield from opening()
+    yield from about_exact(sweep)
+    yield from at_the_defaults(folder, "consolidation", "small-consolidation")
+    yield from about_textbook(sweep, read(folder, "consolidation-ratio"))
+    yield from about_heuristics(sweep, lost)
+    yield from about_the_rest(folder)
+    parts = ("", "-resources", "-hard", "-migrations", "-quality", "-ratio")
+    yield from about_shortcomings(shortcomings(folder, (f"consolidation{part}" for part in parts)))
+    yield "## All methods"
+    yield table(everything(sweep))
+
+
+def shortcomings(folder: Path, names: Iterable[str]) -> list[str]:
+    """Return where `exact` falls short in stored tables, and what failed the check."""
+    return [line for name in names for line in shortcomings_of(read(folder, name))]
+
+
+def shortcomings_of(frame: pd.DataFrame) -> Iterator[str]:
+    """Yield where `exact` has no proof, is not certified or is beaten, and what failed the check."""
+    objectives = [name for name in ("value", "spread", "migrations", "servers_used") if name in frame]
+    for (servers, kinds, load, seed), rows in frame.groupby(KEY):
+        name = f"{servers:,} servers, resources: {kinds}, load {load:g}, seed {seed}"
+        for row in rows[failed(rows)].itertuples():
+            yield f"{name}: {row.method} FAILED the check"
+        for _, row in rows[rows["method"] == "exact"].iterrows():
+            for line in left_open(row, objectives):
+                yield f"{name}: exact: {line}"
+        for line in beating(rows, objectives):
+            yield f"{name}: {line}"
+
+
+def left_open(row: pd.Series, objectives: list[str]) -> Iterator[str]:
+    """Yield what a row of `exact` does not prove, or does not certify."""
+    if row["status"] != "optimal":
+        said = row["message"] if row["status"] in NO_ANSWER else between(row, objectives, "bound")
+        yield f"{row['status']}, stopped by {row['limit']}; {said}"
+    elif not row["certified"]:
+        yield f"proven, but not certified: {between(row, objectives, 'certified_bound')}"
+
+
+def between(row: pd.Series, objectives: list[str], bound: str) -> str:
+    """Return values and bounds of the objectives for which they differ."""
+    said = [
+        f"{name.replace('_', ' ')} {row[name]:g}, bound {row[f'{name}_{bound}']:g}"
+        for name in objectives
+        if row[name] != row[f"{name}_{bound}"]
     ]
-    (folder / "consolidation.md").write_text("\n\n".join(text) + "\n", encoding="utf-8")
+    return "; ".join(said) or "all bounds are reached"
+
+
+def failed(rows: pd.DataFrame) -> pd.Series:
+    """Return which results the check found wrong, or the library refused as an error."""
+    return (rows["verified"].astype(str) == "False") | (rows["status"] == "error")
+
+
+def beating(rows: pd.DataFrame, objectives: list[str]) -> Iterator[str]:
+    """Yield which methods have a better plan than `exact`, or claim that a worse one is the best."""
+
+    def rank(row: pd.Series) -> tuple[float, ...]:
+        return tuple(-row[name] if name == "value" else row[name] for name in objectives)
+
+    exact = rows[rows["method"] == "exact"]
+    best = exact.iloc[0] if len(exact) and exact["value"].notna().all() else None
+    for _, row in rows[(rows["method"] != "exact") & rows["value"].notna()].iterrows():
+        if best is None or rank(row) < rank(best):
+            proven = best is not None and best["status"] == "optimal"
+            yield f"{row['method']} has a better plan than exact{', which is WRONG' if proven else ''}"
+        elif row["status"] == "optimal" and rank(row) > rank(best):
+            yield f"{row['method']} calls a plan optimal that is worse than that of exact"
 
 
 def opening() -> Iterator[str]:
     """Yield what all tables have in common."""
     yield "# Consolidation: measured results"
     yield (
-        f"On {platform.machine()} with {os.cpu_count()} cores; each table is one run, each row a process of "
+        f"{machine()}; each table is one run, each row a process of "
         "its own. **All instances are synthetic.** Objectives, one after the other: most value, least spread "
         "(extra servers of the jobs that prefer few), fewest servers in use. `total s` is the whole library "
         "call: loading the method's libraries, building, solving, and the checks of plan and certificate "
@@ -131,8 +198,11 @@ def about_heuristics(sweep: pd.DataFrame, lost: pd.DataFrame) -> Iterator[str]:
     yield table(losses_by_size(sweep))
 
 
-def about_the_rest(hard: pd.DataFrame, moved: pd.DataFrame, loading: pd.DataFrame) -> Iterator[str]:
+def about_the_rest(folder: Path) -> Iterator[str]:
     """Yield fragmented clusters, running clusters, and files."""
+    hard, moved, loading = (
+        read(folder, f"consolidation-{part}") for part in ("hard", "migrations", "loading")
+    )
     yield "## Fragmented clusters"
     yield (
         "Every server has 1 to 7 of 8 GPUs free. Jobs ask for 2 to 16 GPUs; 60 % prefer few servers, 20 % "
@@ -156,16 +226,6 @@ def about_the_rest(hard: pd.DataFrame, moved: pd.DataFrame, loading: pd.DataFram
     yield table(steps(loading))
 
 
-def whole(value: Any) -> str:
-    """Return a whole number as text, with commas."""
-    return "–" if pd.isna(value) else f"{value:,.0f}"
-
-
-def yes(value: Any) -> str:
-    """Return a truth value from a table as text."""
-    return {"True": "yes", "False": "no"}.get(str(value), "–")
-
-
 def out_of(rows: pd.DataFrame, column: str, wanted: str) -> str:
     """Return how many of the rows have this value."""
     return f"{(rows[column].astype(str) == wanted).sum()} of {len(rows)}"
@@ -187,14 +247,14 @@ def of_exact(sweep: pd.DataFrame) -> pd.DataFrame:
     return named(rows[[*ORDER, *GOALS, "status", *figures, *rows.columns.intersection(AT_DEFAULT)]])
 
 
-def textbook(sweep: pd.DataFrame) -> pd.DataFrame:
-    """Return for each textbook solver the largest size that it proves and the first at which it fails."""
+def textbook(sweep: pd.DataFrame) -> Iterator[Row]:
+    """Yield for each textbook solver the largest size that it proves and the first at which it fails."""
     tried = sweep[sweep["method"].isin(TEXTBOOK) & (sweep["status"] != "not run")]
     exact = sweep[sweep["method"] == "exact"].set_index(["resources", "load", "servers"])
-    lines = []
+    order = ("proves", "its_s", "exact_s", "fails at", "status", "gap", *GOALS.values(), "exact_s there")
     for (kinds, load, method), rows in tried.groupby(["resources", "load", "method"], sort=False):
         proven = rows["status"] == "optimal"
-        line = {"resources": KINDS[kinds], "load": load, "method": method}
+        line = {"resources": KINDS[kinds], "load": load, "method": method, **dict.fromkeys(order, NOTHING)}
         for row in rows[proven].sort_values("servers").tail(1).itertuples():
             line |= {"proves": whole(row.servers), "its_s": row.total_s}
             line["exact_s"] = exact["total_s"][kinds, load, row.servers]
@@ -203,10 +263,7 @@ def textbook(sweep: pd.DataFrame) -> pd.DataFrame:
             line |= {"fails at": whole(row["servers"]), "status": row["status"], "gap": row["gap"]}
             line |= {title: f"{whole(row[name])} ({whole(best[name])})" for name, title in GOALS.items()}
             line["exact_s there"] = best["total_s"]
-        lines.append(line)
-    words = dict.fromkeys(("proves", "fails at", "status", *GOALS.values()), "–")
-    order = ("proves", "its_s", "exact_s", "fails at", "status", "gap", *GOALS.values(), "exact_s there")
-    return pd.DataFrame(lines, columns=["resources", "load", "method", *order]).astype(object).fillna(words)
+        yield line
 
 
 def statement(ratio: pd.DataFrame) -> str:
@@ -229,35 +286,33 @@ def beside(ratio: pd.DataFrame) -> pd.DataFrame:
     exact, cbc = (
         ratio[ratio["method"] == method].set_index(["load", "seed"]) for method in ("exact", "milp:cbc")
     )
-    return pd.DataFrame(
-        {
-            "exact": exact["status"],
-            "exact_s": exact["total_s"],
-            "in use": exact["servers_used"].map(whole),
-            "certified": exact["certified"].map(yes),
-            "CBC": cbc["status"],
-            "CBC_s": cbc["total_s"],
-            "CBC: in use": cbc["servers_used"].map(whole),
-            "CBC: bound": cbc["servers_used_bound"].map(whole),
-            "CBC / exact": cbc["total_s"] / exact["total_s"],
-        }
-    ).reset_index()
+    columns = {
+        "exact": exact["status"],
+        "exact_s": exact["total_s"],
+        "in use": exact["servers_used"].map(whole),
+        "certified": exact["certified"].map(checked).str.lower(),
+        "CBC": cbc["status"],
+        "CBC_s": cbc["total_s"],
+        "CBC: in use": cbc["servers_used"].map(whole),
+        "CBC: bound": cbc["servers_used_bound"].map(whole),
+        "CBC / exact": cbc["total_s"] / exact["total_s"],
+    }
+    return exact[[]].assign(**columns).reset_index()
 
 
 def losses(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of heuristics with what they lose against the proven optimum, where there is one."""
     proven = rows[(rows["method"] == "exact") & (rows["status"] == "optimal")]
-    best = proven.set_index(list(KEY))[[*GOALS, "total_s"]].add_prefix("best_")
-    joined = rows[rows["method"].isin(HEURISTICS)].join(best, on=list(KEY))
+    best = proven.set_index(KEY)[[*GOALS, "total_s"]].add_prefix("best_")
+    joined = rows[rows["method"].isin(HEURISTICS)].join(best, on=KEY)
     joined["value lost %"] = 100 * (1 - joined["value"] / joined["best_value"])
     joined["extra spread"] = joined["spread"] - joined["best_spread"]
     joined["more in use %"] = 100 * (joined["servers_used"] / joined["best_servers_used"] - 1)
     return joined
 
 
-def summary(lost: pd.DataFrame) -> pd.DataFrame:
-    """Return median and worst losses of each heuristic."""
-    lines = []
+def summary(lost: pd.DataFrame) -> Iterator[Row]:
+    """Yield median and worst losses of each heuristic."""
     for (kinds, load, method), rows in lost.groupby(["resources", "load", "method"], sort=False):
         known = rows[rows["best_value"].notna()]
         line = {"resources": KINDS[kinds], "load": load, "method": method}
@@ -265,8 +320,7 @@ def summary(lost: pd.DataFrame) -> pd.DataFrame:
         for column in LOSSES:
             line |= {f"{column}: median": known[column].median(), f"{column}: worst": known[column].max()}
         line |= {"median_s": rows["total_s"].median(), "exact, median_s": known["best_total_s"].median()}
-        lines.append(line)
-    return pd.DataFrame(lines)
+        yield line
 
 
 def losses_by_size(sweep: pd.DataFrame) -> pd.DataFrame:
@@ -276,72 +330,64 @@ def losses_by_size(sweep: pd.DataFrame) -> pd.DataFrame:
     return named(lost[[*ORDER, "method", *LOSSES, "total_s", "peak_gib"]])
 
 
-def fragmented(hard: pd.DataFrame) -> pd.DataFrame:
-    """Return how many fragmented clusters were proven and certified, how long it took, and what is left."""
-    lines = []
+def fragmented(hard: pd.DataFrame) -> Iterator[Row]:
+    """Yield how many fragmented clusters were proven and certified, how long it took, and what is left."""
     for (kinds, servers, load), rows in hard.groupby(["resources", "servers", "load"]):
         left = {name: (rows[name] - rows[f"{name}_certified_bound"]).abs().max() for name in GOALS}
-        lines.append(
-            {
-                "resources": KINDS[kinds],
-                "servers": whole(servers),
-                "load": load,
-                "jobs, median": whole(rows["jobs"].median()),
-                "proven": out_of(rows, "status", "optimal"),
-                "certified": out_of(rows, "certified", "True"),
-                "spread": f"{whole(rows['spread'].min())} to {whole(rows['spread'].max())}",
-                "largest gap": rows["gap"].max(),
-                "largest certified gap of all": rows[[f"{name}_certified_gap" for name in GOALS]].max().max(),
-                **{f"{title} left": whole(left[name]) for name, title in GOALS.items()},
-                "median_s": rows["total_s"].median(),
-                "longest_s": rows["total_s"].max(),
-                "longest verify_s": rows["verify_s"].max(),
-            }
-        )
-    return pd.DataFrame(lines)
+        yield {
+            "resources": KINDS[kinds],
+            "servers": whole(servers),
+            "load": load,
+            "jobs, median": whole(rows["jobs"].median()),
+            "proven": out_of(rows, "status", "optimal"),
+            "certified": out_of(rows, "certified", "True"),
+            "spread": f"{whole(rows['spread'].min())} to {whole(rows['spread'].max())}",
+            "largest gap": rows["gap"].max(),
+            "largest certified gap of all": rows[[f"{name}_certified_gap" for name in GOALS]].max().max(),
+            **{f"{title} left": whole(left[name]) for name, title in GOALS.items()},
+            "median_s": rows["total_s"].median(),
+            "longest_s": rows["total_s"].max(),
+            "longest verify_s": rows["verify_s"].max(),
+        }
 
 
-def running(moved: pd.DataFrame) -> pd.DataFrame:
-    """Return what `exact` and best fit move."""
-    lines = []
+def running(moved: pd.DataFrame) -> Iterator[Row]:
+    """Yield what `exact` and best fit move."""
     for (kinds, servers, load), rows in moved.groupby(["resources", "servers", "load"]):
         exact, best = (rows[rows["method"] == method] for method in ("exact", "best-fit"))
-        lines.append(
-            {
-                "resources": KINDS[kinds],
-                "servers": whole(servers),
-                "load": load,
-                "running tasks, median": whole(exact["running_tasks"].median()),
-                "moved, median": whole(exact["migrations"].median()),
-                "moved, most": whole(exact["migrations"].max()),
-                "by best-fit, median": whole(best["migrations"].median()),
-                "proven": out_of(exact, "status", "optimal"),
-                "certified": out_of(exact, "certified", "True"),
-                "largest gap": exact["gap"].max(),
-                "median_s": exact["total_s"].median(),
-                "longest_s": exact["total_s"].max(),
-            }
-        )
-    return pd.DataFrame(lines)
+        yield {
+            "resources": KINDS[kinds],
+            "servers": whole(servers),
+            "load": load,
+            "running tasks, median": whole(exact["running_tasks"].median()),
+            "moved, median": whole(exact["migrations"].median()),
+            "moved, most": whole(exact["migrations"].max()),
+            "by best-fit, median": whole(best["migrations"].median()),
+            "proven": out_of(exact, "status", "optimal"),
+            "certified": out_of(exact, "certified", "True"),
+            "largest gap": exact["gap"].max(),
+            "median_s": exact["total_s"].median(),
+            "longest_s": exact["total_s"].max(),
+        }
 
 
-def steps(loading: pd.DataFrame) -> pd.DataFrame:
-    """Return seconds and memory of every step, by format, with the sum of the steps of the new process."""
-    lines = []
+def steps(loading: pd.DataFrame) -> Iterator[Row]:
+    """Yield seconds and memory of every step, by format, with the sum of the steps of the new process."""
+    titles = ("files", "step", "seconds", "peak GiB", "outcome")
     for kind, rows in loading.groupby("table", sort=False):
+        lines: list[tuple[Any, ...]] = []
         for row in rows.itertuples():
-            checked = "verified" if str(row.verified) == "True" else "WRONG"
-            outcome = {"save": f"{row.megabytes:g} MB", "load": "", "solve": row.status, "verify": checked}
+            verified = "verified" if str(row.verified) == "True" else "WRONG"
+            outcome = {"save": f"{row.megabytes:g} MB", "load": "", "solve": row.status, "verify": verified}
             name = {"save": "save, in another process"}.get(row.step, row.step)
             if row.step in outcome:
-                lines.append([kind, name, row.total_s, row.peak_gib, outcome[row.step]])
+                lines.append((name, row.total_s, row.peak_gib, outcome[row.step]))
             else:
-                lines.append([kind, row.status, np.nan, np.nan, row.limit])
+                lines.append((row.status, math.nan, math.nan, row.limit))
         later = rows[rows["step"].isin(("load", "solve", "verify"))]
-        lines.append(
-            [kind, "**load, solve and verify**", later["total_s"].sum(), later["peak_gib"].max(), ""]
-        )
-    return pd.DataFrame(lines, columns=["files", "step", "seconds", "peak GiB", "outcome"])
+        ends = later["total_s"].sum(), later["peak_gib"].max()
+        for line in (*lines, ("**load, solve and verify**", *ends, "")):
+            yield dict(zip(titles, (kind, *line), strict=True))
 
 
 def everything(sweep: pd.DataFrame) -> pd.DataFrame:
@@ -358,18 +404,18 @@ def everything(sweep: pd.DataFrame) -> pd.DataFrame:
     figures = rows[["gap", "build_s", "total_s", "verify_s", "peak_gib"]]
     shown["resources"] = shown["resources"].map(KINDS)
     shown[["servers", "jobs"]] = shown[["servers", "jobs"]].map(whole)
-    return pd.concat([shown, figures], axis=1)
+    return shown.join(figures)
 
 
 def plot(sweep: pd.DataFrame, target: Path) -> None:
     """Draw seconds against servers, for both loads and both numbers of resources."""
-    plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    plt = pyplot()
     drawing, grid = plt.subplots(2, 2, figsize=(10.5, 7.6), sharex=True, sharey=True)
     solved = sweep[sweep["value"].notna()]
     for row, load in zip(grid, LOADS, strict=True):
         for axes, kinds in zip(row, KINDS, strict=True):
             lines(axes, solved[(solved["load"] == load) & (solved["resources"] == kinds)])
-            axes.set_title(f"{KINDS[kinds]}, load {load:g}", loc="left", fontweight="bold")
+            entitle(axes, f"{KINDS[kinds]}, load {load:g}")
     for axes in grid[:, 0]:
         axes.set_ylabel("seconds, whole call in a new process")
     for axes in grid[1]:
@@ -382,9 +428,7 @@ def plot(sweep: pd.DataFrame, target: Path) -> None:
     handles.append(plt.Line2D([], [], **hollow, label="not proven in time"))
     drawing.tight_layout(rect=(0, 0.02, 0.82, 1))
     drawing.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.825, 0.96), frameon=False)
-    drawing.text(0.99, 0.012, "synthetic instances", ha="right", color="#777777", fontsize=8)
-    drawing.savefig(target, dpi=140)
-    plt.close(drawing)
+    save(drawing, target, 140, "synthetic instances")
 
 
 def lines(axes: Any, solved: pd.DataFrame) -> None:
@@ -408,23 +452,22 @@ def lines(axes: Any, solved: pd.DataFrame) -> None:
     axes.set_xlim(9, 150_000)
     axes.set_ylim(0.07, 200)
     axes.minorticks_off()
-    axes.grid(True, which="major", color="#e5e5e5", linewidth=0.6)
-    axes.set_axisbelow(True)
+    grid(axes, which="major")
 
 
 def plot_quality(lost: pd.DataFrame, target: Path) -> None:
     """Draw what the heuristics lose, by objective, a dot for each instance."""
+    plt = pyplot()
     drawing, row = plt.subplots(1, len(LOSSES), figsize=(10.5, 3.9))
     groups = [(kinds, load) for kinds in KINDS for load in LOADS]
     for axes, (column, title) in zip(row, LOSSES.items(), strict=True):
         for place, (kinds, load) in enumerate(groups):
             dots(axes, place, lost[(lost["resources"] == kinds) & (lost["load"] == load)], column)
         axes.axhline(0, color="#999999", linewidth=0.8, zorder=1)
-        axes.set_title(title, loc="left", fontsize=9, fontweight="bold")
+        entitle(axes, title, fontsize=9)
         names = [f"{'GPUs' if kinds == 1 else '3 resources'}\nload {load:g}" for kinds, load in groups]
         axes.set_xticks(range(len(groups)), names, fontsize=8)
-        axes.grid(True, axis="y", color="#e5e5e5", linewidth=0.6)
-        axes.set_axisbelow(True)
+        grid(axes, axis="y")
     handles = [
         plt.Line2D([], [], color=STYLE[method][0], marker=STYLE[method][1], linestyle="", label=method)
         for method in HEURISTICS
@@ -432,13 +475,13 @@ def plot_quality(lost: pd.DataFrame, target: Path) -> None:
     handles.append(plt.Line2D([], [], color="#555555", linewidth=2, label="median"))
     drawing.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False)
     drawing.tight_layout(rect=(0, 0.08, 1, 1))
-    drawing.text(0.99, 0.03, "synthetic instances", ha="right", color="#777777", fontsize=8)
-    drawing.savefig(target, dpi=140)
-    plt.close(drawing)
+    save(drawing, target, 140, "synthetic instances", 0.03)
 
 
 def dots(axes: Any, place: int, rows: pd.DataFrame, column: str) -> None:
     """Draw a column of dots for each heuristic, with its median."""
+    import numpy as np
+
     rng = np.random.default_rng(0)
     for shift, method in zip((-0.26, 0.0, 0.26), HEURISTICS, strict=True):
         colour, marker = STYLE[method]
@@ -448,7 +491,3 @@ def dots(axes: Any, place: int, rows: pd.DataFrame, column: str) -> None:
         if len(found):
             ends = [place + shift - 0.11, place + shift + 0.11]
             axes.plot(ends, [found.median()] * 2, color=colour, linewidth=2, zorder=4)
-
-
-if __name__ == "__main__":
-    write_report(Path(__file__).parent / "results")

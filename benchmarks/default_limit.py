@@ -8,7 +8,6 @@ more, and has to end with the same value. What the default limit stops is not co
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
 import tempfile
@@ -16,10 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-from allocation_report import table
-from common import RESULTS, kept, store
 from limits import allocation, command, consolidation, openb
+from report import bullets, read, table, write
+from runner import RESULTS, Row, options, renew
 
 from clusterplan.planner.cli.solving import DEFAULT_TIME_LIMIT_S
 
@@ -107,7 +105,7 @@ INSTANCES: dict[str, tuple[Callable[[], Any], bool]] = {
 """How to make each, and whether solvers with explicit models are measured on it, or `exact` alone."""
 
 
-def rows(name: str) -> Iterator[dict[str, Any]]:
+def rows(name: str) -> Iterator[Row]:
     """Yield a row for each solver that proves."""
     from clusterplan import save
     from clusterplan.solvers.registry import solvers_for
@@ -149,32 +147,31 @@ def said(make: Callable[[], Any]) -> str:
     return f"{(make.__doc__ or '').removeprefix('Return ').split(';')[0].rstrip('.')}."
 
 
-def report() -> str:
-    """Return the report."""
-    frame = pd.read_csv(RESULTS / f"{NAME}.csv")
+def write_report(folder: Path) -> None:
+    """Write `default-limit.md`."""
+    frame = read(folder, NAME)
     compared = frame[frame["stopped_by"] == "none"]
     outside = compared[~compared["within"].astype(bool) | ~compared["same_value"].astype(bool)]
-    return "\n\n".join(
-        [
-            "# The default time limit: measured results",
-            f"Seconds of processors of whole processes, by default ({DEFAULT_TIME_LIMIT_S:g} s) and with "
-            f"`--time-limit 0`; the default may take {SHARE:g} times as long and {GRACE_S:g} s more. "
-            f"**{len(compared) - len(outside)} of {len(compared)}** do, and have the same value. What the "
-            "default limit stopped is not compared.",
-            "\n".join(f"* {name}: {said(make)}" for name, (make, _) in INSTANCES.items()),
-            table(frame),
-        ]
-    )
+    parts = [
+        "# The default time limit: measured results",
+        f"Seconds of processors of whole processes, by default ({DEFAULT_TIME_LIMIT_S:g} s) and with "
+        f"`--time-limit 0`; the default may take {SHARE:g} times as long and {GRACE_S:g} s more. "
+        f"**{len(compared) - len(outside)} of {len(compared)}** do, and have the same value. What the "
+        "default limit stopped is not compared.",
+        bullets(f"{name}: {said(make)}" for name, (make, _) in INSTANCES.items()),
+        table(frame),
+    ]
+    write(folder, NAME, parts)
 
 
 def main() -> None:
     """Measure all instances, or some; stored rows of the others are kept."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = options(__doc__)
     parser.add_argument("--part", choices=[*INSTANCES], action="append")
     parts = parser.parse_args().part or [*INSTANCES]
-    stored = kept(NAME, lambda row: row["instance"] in parts)
-    store(NAME, itertools.chain(stored, *map(rows, parts)), COLUMNS)
-    (RESULTS / f"{NAME}.md").write_text(report() + "\n", encoding="utf-8")
+    measured = itertools.chain.from_iterable(map(rows, parts))
+    renew(NAME, lambda row: row["instance"] in parts, measured, COLUMNS)
+    write_report(RESULTS)
 
 
 if __name__ == "__main__":

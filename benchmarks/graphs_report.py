@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
-from allocation_report import table
-from graphs import BYTES_PER_S, CANNOT_RUN, DNN, NO_TRANSFERS, OURS, PIPEDREAM, THEIRS, TRANSFERS
+from report import about_busy, checked, machine, read, table, whole, write, written
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+DNN, PIPEDREAM = "dnn-partitioning", "pipedream"
+OURS = "exact"
+THEIRS = {DNN: "authors' dynamic programme", PIPEDREAM: "PipeDream's optimiser"}
+BYTES_PER_S = 1e9
+"""What PipeDream's optimiser takes for the network unless it is told."""
+NO_TRANSFERS, TRANSFERS = "replicas", "replicas and transfers"
+CANNOT_RUN = (
+    "the integer programmes of dnn-partitioning: they need a licence of Gurobi",
+    "its baseline Scotch: it needs that package",
+    "piper: its tensor-parallel model is another problem",
+)
 ALONE = 1.0
-"""Figures are said to be of a busy machine where more processes than this were waiting on average."""
+"""More processes than this were running where a machine is said to be busy."""
 SAME = 3e-5
 """Relative; published optima have four to six digits."""
 ABOUT = {
@@ -33,28 +44,25 @@ ABOUT = {
 }
 
 
+six = written(".6g")
+
+
 def write_report(folder: Path) -> None:
     """Write `graphs.md`."""
-    rows = pd.read_csv(folder / "graphs.csv")
-    (folder / "graphs.md").write_text("\n\n".join(text(rows)) + "\n", encoding="utf-8")
+    write(folder, "graphs", text(read(folder, "graphs")))
 
 
 def text(rows: pd.DataFrame) -> Iterator[str]:
     """Yield the parts of the report."""
     yield "# Graphs of layers: measured results"
     yield (
-        f"On {platform.machine()} with {os.cpu_count()} cores; each row is a process of its own, `exact` "
+        f"{machine()}; each row is a process of its own, `exact` "
         f"with up to {rows['threads'].max():g} threads and {rows['limit_s'].max():g} s. All graphs are "
         "others' data. Seconds are a whole library call with the checks of plan and certificate; `check s` "
         "is the independent check of the result afterwards. What is certified holds without trust in any "
         "method."
     )
-    busy = rows["machine_load"] > ALONE
-    if busy.any():
-        yield (
-            f"**{busy.sum()} of {len(rows)} rows were measured while other processes used the cores**, up to "
-            f"{rows['machine_load'].max():.0f} at a time: with all of the time they would be faster."
-        )
+    yield from about_busy(rows, "with all of the time they would be faster.", ALONE)
     yield f"Not run here: {'; '.join(CANNOT_RUN)}."
     if len(own := rows[rows["source"] == DNN]):
         yield from about_dnn(own)
@@ -63,10 +71,9 @@ def text(rows: pd.DataFrame) -> Iterator[str]:
             yield f"## PipeDream: stages with {rule}"
             yield f"{about} All links have {BYTES_PER_S / 1e9:g} GB/s."
             shown = profiles(own)
-            compared = shown["no worse"] != "–"
-            good = f"{(shown['no worse'] == 'yes').sum()} of {compared.sum()}"
-            if compared.any():
-                yield f"**No worse than the optimiser's plan in its own model: {good}.**"
+            if compared := (shown["no worse"] != "–").sum():
+                good = (shown["no worse"] == "yes").sum()
+                yield f"**No worse than the optimiser's plan in its own model: {good} of {compared}.**"
             yield table(shown)
     refused = rows[(rows["planner"] == OURS) & (rows["status"] == "refused")]
     if len(refused):
@@ -95,23 +102,21 @@ def about_dnn(rows: pd.DataFrame) -> Iterator[str]:
     near = (joined["ms"] / joined["published_ms"] - 1).abs() <= SAME
     said = near.map({True: "yes", False: "NO"}).where(joined["published_ms"].notna(), "–")
     yield table(
-        pd.DataFrame(
-            {
-                "graph": joined["graph"],
-                "layers": joined["layers"].map(whole),
-                "ms": joined["ms"].map(six),
-                "certified: not below": joined["certified_ms"].map(six),
-                "certified gap": joined["certified_gap"],
-                "published": joined["published_ms"].map(six),
-                "same": said,
-                "seconds": joined["total_s"],
-                "check s": joined["verify_s"],
-                "checked": joined["verified"].map(checked),
-                "authors' ms": joined["ms_theirs"].map(six),
-                "authors' seconds": joined["total_s_theirs"],
-                "authors' programme": ended(joined),
-            }
-        )
+        {
+            "graph": joined["graph"],
+            "layers": joined["layers"].map(whole),
+            "ms": joined["ms"].map(six),
+            "certified: not below": joined["certified_ms"].map(six),
+            "certified gap": joined["certified_gap"],
+            "published": joined["published_ms"].map(six),
+            "same": said,
+            "seconds": joined["total_s"],
+            "check s": joined["verify_s"],
+            "checked": joined["verified"].map(checked),
+            "authors' ms": joined["ms_theirs"].map(six),
+            "authors' seconds": joined["total_s_theirs"],
+            "authors' programme": ended(joined),
+        }
     )
 
 
@@ -121,45 +126,24 @@ def ended(joined: pd.DataFrame) -> pd.Series:
     return stopped.fillna(joined["status_theirs"]).fillna("–")
 
 
-def profiles(rows: pd.DataFrame) -> pd.DataFrame:
+def profiles(rows: pd.DataFrame) -> dict[str, pd.Series]:
     """Return the profiles of PipeDream."""
     joined = beside(rows, PIPEDREAM, "graph", "gpus", "rule")
     both = joined["priced_ms"].notna() & joined["ms_theirs"].notna()
     no_worse = joined["priced_ms"] <= joined["ms_theirs"] * (1 + SAME)
-    return pd.DataFrame(
-        {
-            "profile": joined["graph"],
-            "GPUs": joined["gpus"].map(whole),
-            "ms": joined["ms"].map(six),
-            "certified: not below": joined["certified_ms"].map(six),
-            "certified gap": joined["certified_gap"],
-            "priced": joined["priced_ms"].map(six),
-            "stages": joined["stages"].fillna("–"),
-            "seconds": joined["total_s"],
-            "check s": joined["verify_s"],
-            "checked": joined["verified"].map(checked),
-            "optimiser's ms": joined["ms_theirs"].map(six),
-            "no worse": no_worse.map({True: "yes", False: "NO"}).where(both, "–"),
-            "optimiser's stages": joined["stages_theirs"].fillna("–"),
-            "optimiser's seconds": joined["total_s_theirs"],
-        }
-    )
-
-
-def six(milliseconds: float) -> str:
-    """Return a figure with six digits as text."""
-    return "–" if pd.isna(milliseconds) else f"{milliseconds:.6g}"
-
-
-def whole(count: float) -> str:
-    """Return a whole number as text."""
-    return "–" if pd.isna(count) else f"{count:,.0f}"
-
-
-def checked(verified: object) -> str:
-    """Return whether a result was verified, in a word."""
-    return {"True": "yes", "False": "NO"}.get(str(verified), "–")
-
-
-if __name__ == "__main__":
-    write_report(Path(__file__).parent / "results")
+    return {
+        "profile": joined["graph"],
+        "GPUs": joined["gpus"].map(whole),
+        "ms": joined["ms"].map(six),
+        "certified: not below": joined["certified_ms"].map(six),
+        "certified gap": joined["certified_gap"],
+        "priced": joined["priced_ms"].map(six),
+        "stages": joined["stages"].fillna("–"),
+        "seconds": joined["total_s"],
+        "check s": joined["verify_s"],
+        "checked": joined["verified"].map(checked),
+        "optimiser's ms": joined["ms_theirs"].map(six),
+        "no worse": no_worse.map({True: "yes", False: "NO"}).where(both, "–"),
+        "optimiser's stages": joined["stages_theirs"].fillna("–"),
+        "optimiser's seconds": joined["total_s_theirs"],
+    }

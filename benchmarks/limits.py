@@ -14,11 +14,8 @@ synthetic cluster of 1,000 servers and 5,000 jobs, and a list of the openb trace
 
 from __future__ import annotations
 
-import argparse
-import itertools
 import json
 import math
-import os
 import resource
 import subprocess
 import sys
@@ -28,29 +25,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from clusters import data_folder
-from common import FIGURES, RESULTS, kept, store
+from limits_report import GRACE_S, LIMITS_S, SHARE, write_report
+from runner import FIGURES, RESULTS, Row, data_folder, last_line, machine_load, options, renew
 
-LIMITS_S = (1.0, 5.0, 20.0)
-SHARE, GRACE_S = 0.1, 1.0
-"""A process may end this share of its limit and so many seconds after it, once the instance is read."""
 PATIENCE, PATIENCE_S = 3.0, 60.0
 """A process is killed after so many times its limit and so many seconds."""
 OPENB_LOAD = 1.3
 COLUMNS = (
-    *(
-        "instance",
-        "kind",
-        "method",
-        "limit_s",
-        "process_s",
-        "processor_s",
-        "read_s",
-        "over_s",
-        "within",
-        *FIGURES,
-    ),
-    *("runtime_s", "behind_heuristics", "machine_load", "message"),
+    *("instance", "kind", "method", "limit_s", "process_s", "processor_s", "read_s", "over_s", "within"),
+    *(*FIGURES, "runtime_s", "behind_heuristics", "machine_load", "message"),
 )
 
 
@@ -92,7 +75,7 @@ INSTANCES: dict[str, Callable[[], Any]] = {
 }
 
 
-def command(words: list[str], limit_s: float) -> tuple[float, float, dict[str, Any]]:
+def command(words: list[str], limit_s: float) -> tuple[float, float, Row]:
     """Run a command; return its seconds, those of processors, and the result that it printed or its end."""
     start, used = time.perf_counter(), processor_s()
     try:
@@ -108,8 +91,7 @@ def command(words: list[str], limit_s: float) -> tuple[float, float, dict[str, A
     seconds = time.perf_counter() - start, processor_s() - used
     if run.stdout.startswith("{"):
         return *seconds, json.loads(run.stdout)
-    said = (run.stderr or run.stdout).strip().splitlines()[-1:]
-    return *seconds, {"status": "refused", "message": "".join(said)[:200]}
+    return *seconds, {"status": "refused", "message": last_line(run.stderr or run.stdout)}
 
 
 def processor_s() -> float:
@@ -118,7 +100,7 @@ def processor_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def rows(name: str, limits_s: list[float], methods: list[str] | None) -> Iterator[dict[str, Any]]:
+def rows(name: str, limits_s: list[float], methods: list[str] | None) -> Iterator[Row]:
     """Yield the rows of one instance; heuristics first, for the others are compared with them."""
     from clusterplan import save
     from clusterplan.solvers.registry import solvers_for
@@ -147,11 +129,9 @@ def rows(name: str, limits_s: list[float], methods: list[str] | None) -> Iterato
                 yield {"instance": name, "kind": instance.kind, **row}
 
 
-def row_of(
-    file: str, method: str, limit_s: float, read_s: float
-) -> tuple[dict[str, Any], list[tuple[str, float]]]:
+def row_of(file: str, method: str, limit_s: float, read_s: float) -> tuple[Row, list[tuple[str, float]]]:
     """Return the row of one process, and the sense and value of each objective."""
-    machine_load = os.getloadavg()[0]
+    load = machine_load()
     words = ["solve", file, "--solver", method, "--time-limit", f"{limit_s:g}", "--format", "json", "--quiet"]
     seconds, used_s, result = command(words, limit_s)
     values = [(record["sense"], record["value"]) for record in result.get("objectives", ())]
@@ -165,7 +145,7 @@ def row_of(
         "read_s": read_s,
         "over_s": over_s,
         "within": over_s <= SHARE * limit_s + GRACE_S,
-        "machine_load": round(machine_load, 1),
+        "machine_load": load,
     }, values if result.get("plan") is not None else []
 
 
@@ -182,29 +162,23 @@ def behind(values: list[tuple[str, float]] | None, best: list[tuple[str, float]]
     return 0.0
 
 
-def measure(name: str, limits_s: list[float], methods: list[str] | None) -> None:
-    """Measure on one instance what is asked for; rows that are stored already and not asked for are kept."""
-
-    def measured_again(row: dict[str, str]) -> bool:
-        return float(row["limit_s"]) in limits_s and (methods is None or row["method"] in methods)
-
-    table = f"limits-{name}"
-    store(table, itertools.chain(kept(table, measured_again), rows(name, limits_s, methods)), COLUMNS)
-
-
 def main() -> None:
-    """Measure all instances, or some."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    """Measure all instances, or some; rows that are stored already and not asked for are kept."""
+    parser = options(__doc__)
     parser.add_argument("--part", choices=(*INSTANCES, "report"), action="append")
     parser.add_argument("--limit-s", type=float, action="append", help="only this limit; repeatable")
     parser.add_argument("--method", action="append", help="only this method; repeatable")
     given = parser.parse_args()
-    for name in INSTANCES:
-        if given.part is None or name in given.part:
-            measure(name, given.limit_s or [*LIMITS_S], given.method)
-    if given.part is None or "report" in given.part:
-        from limits_report import write_report
+    limits_s, methods = given.limit_s or [*LIMITS_S], given.method
 
+    def measured_again(row: Row) -> bool:
+        return float(row["limit_s"]) in limits_s and (methods is None or row["method"] in methods)
+
+    parts = given.part or [*INSTANCES, "report"]
+    for name in INSTANCES:
+        if name in parts:
+            renew(f"limits-{name}", measured_again, rows(name, limits_s, methods), COLUMNS)
+    if "report" in parts:
         write_report(RESULTS)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-from allocation_report import table
-from limits import GRACE_S, INSTANCES, LIMITS_S, SHARE
+from report import about_busy, machine, read, table, write
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+LIMITS_S = (1.0, 5.0, 20.0)
+SHARE, GRACE_S = 0.1, 1.0
+"""A process may end this share of its limit and so many seconds after it, once the instance is read."""
 ABOUT = {
     "allocation": "Allocation: 10,000 jobs, 3 resources (synthetic)",
     "staging": "Staging: 300 layers, 32 types, tight limits of units (synthetic)",
@@ -29,19 +32,13 @@ SHOWN = {
     "behind": "behind the best heuristic, %",
     "machine_load": "other load",
 }
-ALONE = 2.0
-"""Figures are said to be of a busy machine where more processes than this were running on average.
-
-The run before, with its two threads, counts too.
-"""
 
 
 def write_report(folder: Path) -> None:
     """Write `limits.md`."""
-    files = {name: folder / f"limits-{name}.csv" for name in INSTANCES}
-    frames = [pd.read_csv(file) for file in files.values() if file.exists()]
-    rows = pd.concat(frames, ignore_index=True)
-    (folder / "limits.md").write_text("\n\n".join(text(rows)) + "\n", encoding="utf-8")
+    names = (f"limits-{name}" for name in ABOUT)
+    rows = read(folder, *(name for name in names if (folder / f"{name}.csv").exists()))
+    write(folder, "limits", text(rows))
 
 
 def text(rows: pd.DataFrame) -> Iterator[str]:
@@ -49,22 +46,20 @@ def text(rows: pd.DataFrame) -> Iterator[str]:
     limits = ", ".join(f"{limit:g}" for limit in LIMITS_S)
     yield "# Time limits: measured results"
     yield (
-        f"On {platform.machine()} with {os.cpu_count()} cores. Each row is a whole process: `clusterplan "
+        f"{machine()}. Each row is a whole process: `clusterplan "
         f"solve --time-limit` with {limits} s, which starts the interpreter, reads the instance, solves, "
         "checks and prints. Beside what a process takes that only reads the instance, it may take "
         f"{SHARE:.0%} of the limit and {GRACE_S:g} s more than the limit (column over). A plan is compared "
         "with the best of the heuristics that keep the same limit, at the first objective at which they "
         "differ; a negative figure is a better plan."
     )
-    busy = rows["machine_load"] > ALONE
-    if busy.any():
-        yield (
-            f"**{busy.sum()} of {len(rows)} rows were measured while other processes used the cores**, up to "
-            f"{rows['machine_load'].max():.0f} at a time: their seconds are too high. The seconds of "
-            "processors tell how long a process with one thread takes by itself."
-        )
+    yield from about_busy(
+        rows,
+        "their seconds are too high. The seconds of processors tell how long a process with one thread takes "
+        "by itself.",
+    )
     yield "## Summary"
-    yield table(pd.DataFrame(summary(rows)))
+    yield table(summary(rows))
     yield "## What takes longer than it may"
     over = rows[~rows["within"].astype(bool)]
     yield table(shown(over, with_instance=True)) if len(over) else "Nothing in this run."
@@ -74,7 +69,7 @@ def text(rows: pd.DataFrame) -> Iterator[str]:
         yield table(shown(own))
 
 
-def summary(rows: pd.DataFrame) -> Iterator[dict[str, object]]:
+def summary(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield for each instance and limit how many methods keep it, and which takes longest."""
     for (name, limit), own in rows.groupby(["instance", "limit_s"], sort=False):
         worst = own.loc[own["over_s"].idxmax()]
@@ -97,7 +92,3 @@ def shown(rows: pd.DataFrame, with_instance: bool = False) -> pd.DataFrame:
     named = rows.assign(behind=100 * rows["behind_heuristics"])
     columns = {"instance": "instance", **SHOWN} if with_instance else SHOWN
     return named[[*columns]].rename(columns=columns)
-
-
-if __name__ == "__main__":
-    write_report(Path(__file__).parent / "results")

@@ -27,8 +27,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from clusters import data_folder
 from prediction_report import SORTS, report
+from report import write_lines
+from runner import RESULTS, data_folder
 from scipy.spatial import cKDTree
 
 from clusterplan.instances.prediction.hardware import Gpu, gpu_named, sustained
@@ -71,7 +72,6 @@ CANDIDATES, TARGETS = 2000, 100
 """Rows of a family that the planner chooses among, and the larger shapes that it chooses for."""
 ALIKE, FEWEST_ALIKE = 0.3, 10
 """Distance of two shapes, in doublings of their sizes, that is as good as none; pairs that a ratio needs."""
-RESULTS = Path(__file__).resolve().parent / "results" / "prediction"
 
 
 @dataclass(frozen=True)
@@ -334,13 +334,12 @@ def main() -> None:
     own = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family, own_too=True)]
     smaller = [row for family in FAMILIES for row in larger_shapes(all_rows, befores, family)]
     tables = {"of the larger shapes": own, "training shapes": smaller}
-    lines = ["# Operators and whole models, predicted", "", *(__doc__ or "").splitlines()[2:], ""]
-    lines += report(whole, tables, by_data_sheet(all_rows, befores))
-    lines += ["", "## Training shapes beside larger ones of the same size", "", *sessions(all_rows)]
-    RESULTS.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     columns = ["gpu", "case", "mode", "sort", "measured_s", "predicted_s", "error", "sheet_error"]
-    pd.DataFrame(whole)[columns].to_csv(RESULTS.with_suffix(".csv"), index=False, float_format="%.5g")
-    print("\n".join(lines))
+    pd.DataFrame(whole)[columns].to_csv(RESULTS / "prediction.csv", index=False, float_format="%.5g")
+    lines = report(whole, tables, by_data_sheet(all_rows, befores))
+    lines += ["", "## Training shapes beside larger ones of the same size", "", *sessions(all_rows)]
+    about = (__doc__ or "").partition("\n")[2]
+    write_lines("prediction", "Operators and whole models, predicted", about, lines)
 
 
 if __name__ == "__main__":

@@ -18,13 +18,13 @@ recomputation) are new to it; most of them do not fit by our count of memory, an
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from prediction_steps import COLUMNS
+from report import protocol, write_lines
+from runner import DATA
 
 import clusterplan
 from clusterplan.instances.prediction.models.description import ModelDescription, Setting
@@ -33,10 +33,7 @@ from clusterplan.instances.prediction.models.transformer import Transformer
 from clusterplan.instances.prediction.models.transformer_config import config_of
 from clusterplan.instances.prediction.operator_times import times_on
 
-ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("CLUSTERPLAN_DATA") or ROOT.parent / "shared" / "data")
 PROFILES = DATA / "sailor" / "profiles"
-RESULTS = ROOT / "benchmarks" / "results" / "prediction-names.md"
 GPUS = {
     "A100-40": "a100-40",
     "A100-80": "a100-80",
@@ -142,12 +139,7 @@ def main() -> None:
         print("skipped: there are no published profiles; set CLUSTERPLAN_DATA")
         return
     table = pd.DataFrame(rows())
-    lines = ["# Whole models from their names", ""]
-    lines += (__doc__ or "").partition("Protocol. ")[2].strip().splitlines()
-    lines += [
-        "",
-        "| model | GPU | tensor | precision | microbatch | measured | predicted | error | in 90 % |",
-    ]
+    lines = ["| model | GPU | tensor | precision | microbatch | measured | predicted | error | in 90 % |"]
     lines += ["|---|---|---:|---|---:|---:|---:|---:|---|"]
     for row in table.to_dict("records"):
         lines.append(
@@ -161,8 +153,7 @@ def main() -> None:
         share = part.groupby("GPU")["inside"].mean().mean()
         lines.append(f"| {name} | {part['GPU'].nunique()} | {part['size'].mean():.1%} | {share:.0%} |")
     lines += of_vtrain()
-    RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print("\n".join(lines))
+    write_lines("prediction-names", "Whole models from their names", protocol(__doc__), lines)
 
 
 if __name__ == "__main__":

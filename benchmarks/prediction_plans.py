@@ -19,11 +19,12 @@ layers as slow as a whole model may be.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
+
+from report import protocol, write_lines
+from runner import DATA, RESULTS, Row
 
 import clusterplan
 from clusterplan.formulations.registry import formulate
@@ -35,9 +36,6 @@ from clusterplan.instances.prediction.models.load import load_model
 from clusterplan.instances.prediction.provisioning.forecast import LayerForecast, forecast, rented
 from clusterplan.instances.prediction.provisioning.predict import CATALOGUE
 
-ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("CLUSTERPLAN_DATA") or ROOT.parent / "shared" / "data")
-RESULTS = ROOT / "benchmarks" / "results" / "prediction-plans.json"
 OPT_GPUS = {
     "A100-40": ("a100-40", "tf32"),
     "V100-16": ("v100-sxm2", "fp32"),
@@ -57,7 +55,6 @@ NODE = re.compile(
     re.M,
 )
 STEP_BATCHES = 4
-Row = dict[str, Any]
 Document = dict[str, Any]
 
 
@@ -245,23 +242,16 @@ def main() -> None:
         print("skipped: there are no published profiles; set CLUSTERPLAN_DATA")
         return
     found = list(rows())
-    RESULTS.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    lines = report(found)
-    RESULTS.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print("\n".join(lines))
+    stored = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    (RESULTS / "prediction-plans.json").write_text(stored, encoding="utf-8")
+    write_lines("prediction-plans", "Plans from predictions alone", protocol(__doc__), report(found))
 
 
 def report(found: list[Row]) -> list[str]:
     """Return the lines of the page of results."""
-    lines = ["# Plans from predictions alone", ""]
-    lines += (__doc__ or "").partition("Protocol. ")[2].strip().splitlines()
-    lines += [
-        "",
-        "| model | asked for | error of a step | mean error of a layer | regret | plan | high end |",
-    ]
+    lines = ["| model | asked for | error of a step | mean error of a layer | regret | plan | high end |"]
     lines += ["|---|---|---:|---:|---:|---|---:|"]
-    for row in found:
-        lines.append(_line(row))
+    lines += map(_line, found)
     broken = [row for row in found if row.get("broken")]
     lines += [
         *([""] if broken else []),

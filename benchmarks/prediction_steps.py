@@ -13,20 +13,17 @@ the interval is the mean over placements or batch sizes that are left out, each 
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from report import protocol, write_lines
+from runner import DATA, RESULTS, Row
 
 from clusterplan.instances.prediction.calibration import Estimate
 from clusterplan.instances.prediction.communication import SyncTime, fit_links
 from clusterplan.instances.prediction.epochs import EpochRecord, leave_one_out, predict_epochs
 from clusterplan.instances.prediction.step_times import Runs, StepIntervals, fit_with_intervals, step_seconds
 
-ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("CLUSTERPLAN_DATA") or ROOT.parent / "shared" / "data")
-RESULTS = ROOT / "benchmarks" / "results" / "prediction-steps.json"
 COLUMNS = {
     **{"global batch": "batch", "micro batch": "microbatch", "hidden size": "hidden", "# layers": "layers"},
     **{"attention heads": "heads", "sequence length": "sequence", "tensor parallelism": "tensor"},
@@ -34,7 +31,6 @@ COLUMNS = {
 }
 TARGETS = {"imagenet": 0.60, "librispeech": 45.0, "sentiment140": 0.852, "squad": 84.5}
 """The deepest target that half of the trainings meet at every batch size."""
-Row = dict[str, object]
 
 
 def mape(predicted: np.ndarray, measured: np.ndarray) -> float:
@@ -180,20 +176,21 @@ def main() -> None:
         print("skipped: there are no published measurements; set CLUSTERPLAN_DATA")
         return
     rows = [*steps(), *links(), *epochs()]
-    RESULTS.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    lines = [
-        "# Links, whole steps and epochs, predicted",
-        "",
-        *(__doc__ or "").partition("Protocol. ")[2].strip().splitlines(),
-        "",
-    ]
-    lines += ["| held out | mean absolute error | measurements | in 90 % interval | beside |"]
+    stored = json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
+    (RESULTS / "prediction-steps.json").write_text(stored, encoding="utf-8")
+    write_lines(
+        "prediction-steps", "Links, whole steps and epochs, predicted", protocol(__doc__), report(rows)
+    )
+
+
+def report(rows: list[Row]) -> list[str]:
+    """Return the lines of the table."""
+    lines = ["| held out | mean absolute error | measurements | in 90 % interval | beside |"]
     lines += ["|---|---:|---:|---:|---|"]
     for r in rows:
         covered = "" if r["covered_percent"] is None else f"{r['covered_percent']} %"
         lines.append(f"| {r['what']} | {r['error_percent']} % | {r['points']} | {covered} | {r['beside']} |")
-    RESULTS.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print("\n".join(lines[-len(rows) - 2 :]))
+    return lines
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ GPUs. Of trees there are 300 of depth 4, with learning rate 0.05 and a share of 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import numpy as np
-from clusters import data_folder
 from prediction import Row, rows
 from prediction_steps import mape, vtrain
+from report import protocol, write_lines
+from runner import data_folder
 
 from clusterplan.instances.prediction.hardware import gpu_named
 from clusterplan.instances.prediction.operator_times import (
@@ -30,7 +30,6 @@ from clusterplan.instances.prediction.operator_times import (
 )
 from clusterplan.instances.prediction.step_times import fit_formula, fit_steps
 
-RESULTS = Path(__file__).resolve().parent / "results" / "prediction-trees.md"
 SIZES, HELD = (20, 100, 400), 1000
 Errors = dict[str, float]
 
@@ -102,15 +101,13 @@ def main() -> None:
     for family in FAMILIES:
         for size in SIZES:
             found[f"{family}, {size} measured"] = operators(all_rows, family, size)
-    lines = ["# Boosted trees beside the Gaussian process", ""]
-    lines += (__doc__ or "").partition("Protocol. ")[2].strip().splitlines()
-    lines += ["", "| of | formula alone | Gaussian process | boosted trees |", "|---|---:|---:|---:|"]
+    lines = ["| of | formula alone | Gaussian process | boosted trees |", "|---|---:|---:|---:|"]
     for what, errors in found.items():
         digits = 2 if what.startswith("vTrain") else 1
         cells = [f"{errors[name]:.{digits}f} %" for name in ("formula", "process", "trees")]
         lines.append(f"| {what} | {' | '.join(cells)} |")
-    RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print("\n".join(lines))
+    title = "Boosted trees beside the Gaussian process"
+    write_lines("prediction-trees", title, protocol(__doc__), lines)
 
 
 if __name__ == "__main__":

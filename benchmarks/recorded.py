@@ -16,7 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-RESULT = Path(__file__).parent / "results" / "recorded.csv"
+from runner import RESULTS, store_cells
+
 ROUNDS = 5
 MOST = 1.15
 """A ratio may be so many times the recorded one."""
@@ -71,10 +72,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         rows = [_row(name, *chosen[name], Path(folder), asked.rounds) for name in chosen]
     if asked.record:
-        with RESULT.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([HEADER, *rows])
+        store_cells("recorded", HEADER, rows)
         return 0
-    with RESULT.open(newline="", encoding="utf-8") as file:
+    with (RESULTS / "recorded.csv").open(newline="", encoding="utf-8") as file:
         before = {row[0]: row for row in csv.reader(file)}
     worse = [
         f"{row[0]}: {what} {now} times the yardstick, recorded {then}"

@@ -16,17 +16,12 @@ from __future__ import annotations
 
 import argparse
 import csv
-import itertools
-import json
-import os
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from clusters import data_folder
-from common import FIGURES, RESULTS, in_own_process, kept, peak_gib, say, store
+from runner import FIGURES, Row, data_folder, machine_load, options, run_cases, solved, tell_absent, verified
+from scheduling_report import write_report
 
 LIMIT_S, POLICY_LIMIT_S = 60.0, 300.0
 """Of methods that take all the time they get, and of policies, which end by themselves."""
@@ -53,7 +48,6 @@ POLLUX_SAMPLES = {
 INTERVALS = {"interval_s": 60}
 ALLOCATING = ("optimus", "optimus-exact")
 POLLUX_METHODS = ("srsf", "las", *ALLOCATING, *(f"{name} aim=speeds" for name in ALLOCATING), "dl2", "exact")
-PARTS = ("philly-3000", "philly-all", "muri", "pollux", "pollux-malleable", "malleable")
 SEARCH = ("exact", "price")
 """Methods that stop at a limit."""
 PROGRAMMES = ("max-min", "themis", "optimus-exact", "dl2")
@@ -66,7 +60,7 @@ COLUMNS = (
 )
 
 
-def traces() -> Iterator[dict[str, Any]]:
+def traces() -> Iterator[Row]:
     """Yield what each trace is made of; say which are left out."""
     if folder := data_folder("pollux"):
         philly = {"file": str(folder / "philly.csv")}
@@ -83,12 +77,10 @@ def traces() -> Iterator[dict[str, Any]]:
             (file,) = folder.glob(f"{name}.csv*")
             yield {"part": "muri", "trace": name, "gpus": 64, "file": str(file)}
     yield {"part": "malleable", "trace": "generated, malleable", "gpus": MALLEABLE_GPUS}
-    if absent := [name for name in ("pollux", "muri") if data_folder(name) is None]:
-        where = "../shared/data or $CLUSTERPLAN_DATA"
-        print(f"left out: {', '.join(absent)}; there is no such folder in {where}", file=sys.stderr)
+    tell_absent("pollux", "muri")
 
 
-def made(case: dict[str, Any]) -> Any:
+def made(case: Row) -> Any:
     """Return an instance."""
     from clusterplan.instances.importers import import_muri, import_philly_trace, import_pollux_trace
     from clusterplan.instances.scheduling.generate import generate_scheduling
@@ -123,68 +115,47 @@ def published() -> dict[tuple[str, str], float]:
     return found
 
 
-def measured(case: dict[str, Any]) -> dict[str, Any]:
-    """Make an instance, solve it, check the result, and return the figures."""
-    import clusterplan
+def measured(case: Row) -> Iterator[Row]:
+    """Make an instance, solve it, check the result, and yield the figures."""
     from clusterplan.instances.scheduling.generate import generate_scheduling
 
     (method, *given), instance = case["method"].split(), made(case)
-    search = method in SEARCH
-    row: dict[str, Any] = {"jobs": len(instance.jobs), "machine_load": round(os.getloadavg()[0], 1)}
-    settings: dict[str, Any] = {"semantics": case["semantics"]} if case["semantics"] else {}
+    search, limit_s = method in SEARCH, case["limit_s"]
+    load = {"jobs": len(instance.jobs), "machine_load": machine_load()}
+    settings: Row = {"semantics": case["semantics"]} if case["semantics"] else {}
     if case["part"] == "pollux-malleable" and method in (*ALLOCATING, "dl2"):
         settings |= INTERVALS
     settings |= dict(one.split("=") for one in given)
-    options = clusterplan.SolveOptions(
-        time_limit_s=case["limit_s"], threads=case["threads"] if search else None, method_options=settings
-    )
+    threads = case["threads"] if search else None
     if search:
-        small = generate_scheduling(50, 8, malleable="malleable" in case["part"])
-        clusterplan.solve(small, method, clusterplan.SolveOptions(time_limit_s=10.0))
-    try:
-        result, seconds = _timed(instance, method, options)
-        if not search and seconds["solve_s"] < QUICK_S:
-            result, seconds = _timed(instance, method, options)
-    except clusterplan.ClusterplanError as error:
-        return row | {"status": "refused", "limit": "none", "message": str(error)[:200]}
-    row |= {**seconds, "peak_gib": peak_gib(), "message": result.message}
-    row |= {key: getattr(result, key) for key in FIGURES}
-    start = time.perf_counter()
-    verification = clusterplan.verify(instance, result)
-    row |= {"verify_s": time.perf_counter() - start, "verified": verification.ok}
-    return row | ({} if verification.ok else {"message": "; ".join(verification.faults)[:200]})
+        solved(generate_scheduling(50, 8, malleable="malleable" in case["part"]), method, 10.0)
+    result, row = solved(instance, method, limit_s, threads, settings)
+    if result and not search and row["total_s"] < QUICK_S:
+        result, row = solved(instance, method, limit_s, threads, settings)
+    checked = verified(instance, result) if result else {}
+    yield load | row | {"solve_s": row.get("total_s")} | checked
 
 
-def _timed(instance: Any, method: str, options: Any) -> tuple[Any, dict[str, float]]:
-    """Return a result with the seconds of the whole call and those of processors."""
-    import clusterplan
-
-    start, used = time.perf_counter(), time.process_time()
-    result = clusterplan.solve(instance, method, options)
-    return result, {"solve_s": time.perf_counter() - start, "processor_s": time.process_time() - used}
-
-
-def rows(trial: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield a row for each method on each trace, then those that are only published."""
+def cases(given: argparse.Namespace) -> Iterator[Row]:
+    """Yield a case for each method on each trace, then rows of those that are only published."""
     known = published()
     for trace in traces():
         part, name = trace["part"], trace["trace"]
-        if (trial.part and part not in trial.part) or (trial.trace and name not in trial.trace):
-            continue
-        if trial.gpus and str(trace["gpus"]) not in trial.gpus:
-            continue
+        ours = {"muri": MURI_POLICIES, "pollux": POLLUX_POLICIES}.get(part, {})
         for method in methods(part):
-            if trial.method is None or method in trial.method:
-                limit_s = trial.limit_s if method in SEARCH else POLICY_LIMIT_S
-                case = {**trace, "method": method, "threads": THREADS if method in SEARCH else 1}
-                case |= {"semantics": semantics_of(part, method), "limit_s": limit_s}
-                theirs = {"muri": MURI_POLICIES, "pollux": POLLUX_POLICIES}.get(part, {}).get(method, "")
-                row = in_own_process(__file__, case, PATIENCE * limit_s + PATIENCE_S)[-1]
-                yield {**case, "published": known.get((name, theirs)), **row}
-        if part == "muri" and trial.method is None:
-            others = [policy for at, policy in known if at == name and policy not in MURI_POLICIES.values()]
-            for policy in others:
-                yield {**trace, "method": policy, "status": "published", "published": known[name, policy]}
+            search = method in SEARCH
+            limit_s = given.limit_s if search else POLICY_LIMIT_S
+            yield trace | {
+                "method": method,
+                "threads": THREADS if search else 1,
+                "semantics": semantics_of(part, method),
+                "limit_s": limit_s,
+                "patience_s": PATIENCE * limit_s + PATIENCE_S,
+                "published": known.get((name, ours.get(method, ""))),
+            }
+        for at, policy in known if part == "muri" else ():
+            if at == name and policy not in ours.values():
+                yield trace | {"method": policy, "status": "published", "published": known[at, policy]}
 
 
 def methods(part: str) -> list[str]:
@@ -202,31 +173,13 @@ def methods(part: str) -> list[str]:
     return [*(name for name in names if name not in PROGRAMMES), *PROGRAMMES]
 
 
-def main() -> None:
-    """Measure all methods on all traces, or some."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--case", help=argparse.SUPPRESS)
-    parser.add_argument("--part", action="append", choices=PARTS, help="only this part; repeatable")
-    parser.add_argument("--trace", action="append", help="only this trace; repeatable")
-    parser.add_argument("--gpus", action="append", help="only this size of the cluster; repeatable")
-    parser.add_argument("--method", action="append", help="only this method; repeatable")
-    parser.add_argument("--limit-s", type=float, default=LIMIT_S, help="seconds of exact and price")
-    parser.add_argument("--report", action="store_true", help="only write the report anew")
-    given = parser.parse_args()
-    if given.case:
-        say(measured(json.loads(given.case)))
-        return
-    if not given.report:
-        asked = {key: getattr(given, key) for key in ("part", "trace", "gpus", "method")}
-
-        def measured_again(row: dict[str, str]) -> bool:
-            return all(names is None or row[key] in names for key, names in asked.items())
-
-        store("scheduling", itertools.chain(kept("scheduling", measured_again), rows(given)), COLUMNS)
-    from scheduling_report import write_report
-
-    write_report(RESULTS)
-
-
 if __name__ == "__main__":
-    main()
+    run_cases(
+        options(__doc__, limit_s=(LIMIT_S, "seconds of exact and price")),
+        "scheduling",
+        ("part", "trace", "gpus", "method"),
+        cases,
+        measured,
+        COLUMNS,
+        write_report,
+    )

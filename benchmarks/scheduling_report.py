@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-from allocation_report import table
+from report import NOTHING, about_busy, checked, hundredths, machine, read, table, write, written
 
-ALONE = 2.0
-"""Figures are said to be of a busy machine where more processes than this were running on average.
+if TYPE_CHECKING:
+    import pandas as pd
 
-The run before, with its two threads, counts too.
-"""
 SHARING = ("antman", "muri-s", "muri-l")
 """Published policies whose jobs share a GPU: the bound is of exclusive GPUs, and says nothing of them."""
 ABOUT = {
@@ -37,14 +33,15 @@ ABOUT = {
     ),
     "malleable": "Made up: jobs run on 1, 2, 4, … GPUs, with speeds that rise less than the GPUs.",
 }
-NO_BOUND = "–"
 NOT_COVERED = ("not covered", "not covered; less than the bound, so sharing pays")
+
+
+tenths = written(",.1f")
 
 
 def write_report(folder: Path) -> None:
     """Write `scheduling.md`."""
-    rows = pd.read_csv(folder / "scheduling.csv")
-    (folder / "scheduling.md").write_text("\n\n".join(text(rows)) + "\n", encoding="utf-8")
+    write(folder, "scheduling", text(read(folder, "scheduling")))
 
 
 def text(rows: pd.DataFrame) -> Iterator[str]:
@@ -53,22 +50,16 @@ def text(rows: pd.DataFrame) -> Iterator[str]:
     ours = rows[rows["status"] != "published"]
     yield "# Schedulers on traces: measured results"
     yield (
-        f"On {platform.machine()} with {os.cpu_count()} cores; each row is a process of its own. `exact` and "
+        f"{machine()}; each row is a process of its own. `exact` and "
         f"`price` have {ours['threads'].max():g} threads and the seconds that are shown as their limit; "
         "policies have one thread and end by themselves. Seconds are a whole library call with the checks of "
         "plan and bound, once compiled loops are loaded; `check s` is the independent check of the result "
         "afterwards. A gap is (mean − bound) / mean, with the best certified bound of the trace: no "
         "scheduler that gives jobs GPUs of their own averages less."
     )
-    busy = ours["machine_load"] > ALONE
-    if busy.any():
-        yield (
-            f"**{busy.sum()} of {len(ours)} rows were measured while other processes used the cores**, up to "
-            f"{ours['machine_load'].max():.0f} at a time: alone they would be faster, and `exact` and "
-            "`price` would get further."
-        )
+    yield from about_busy(ours, "alone they would be faster, and `exact` and `price` would get further.")
     yield "## Summary"
-    yield table(pd.DataFrame(summary(rows)))
+    yield table(summary(rows))
     for (part, trace, gpus), own in rows.groupby(["part", "trace", "gpus"], sort=False):
         yield f"## {trace[:1].upper()}{trace[1:]}, {gpus:,} GPUs"
         yield f"{own['jobs'].max():,.0f} jobs. {ABOUT[part]}"
@@ -81,7 +72,7 @@ def bound_of(rows: pd.DataFrame) -> float:
     return float((checked["objective"] * (1 - checked["certified_gap"])).max())
 
 
-def summary(rows: pd.DataFrame) -> Iterator[dict[str, object]]:
+def summary(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield for each trace the bound, the best schedule, the best policy, and how far FIFO is away."""
     for (_, trace, gpus), own in rows.groupby(["part", "trace", "gpus"], sort=False):
         planned = own[own["objective"].notna()]
@@ -96,56 +87,41 @@ def summary(rows: pd.DataFrame) -> Iterator[dict[str, object]]:
             "bound s": f"{bound:,.0f}",
             "best mean s": f"{best['objective']:,.0f}",
             "found by": best["method"],
-            "gap, %": two_places(gap(best["objective"], bound)),
-            "fifo's gap, %": two_places(gap(fifo.iloc[0], bound)) if len(fifo) else NO_BOUND,
-            "limit of exact s": f"{limits.iloc[0]:g}" if len(limits) else NO_BOUND,
+            "gap, %": hundredths(gap(best["objective"], bound)),
+            "fifo's gap, %": hundredths(gap(fifo.iloc[0], bound)) if len(fifo) else NOTHING,
+            "limit of exact s": f"{limits.iloc[0]:g}" if len(limits) else NOTHING,
         }
 
 
-def shown(rows: pd.DataFrame) -> pd.DataFrame:
+def shown(rows: pd.DataFrame) -> dict[str, Any]:
     """Return the columns that a reader wants, the best first."""
     bound = bound_of(rows)
     mean = rows["objective"].fillna(rows["published"].where(rows["status"] == "published"))
     ordered = rows.assign(mean=mean).sort_values("mean")
-    said = {"True": "yes", "False": "NO"}
     published = ordered["status"] == "published"
-    columns = {
+    columns: dict[str, Any] = {
         "method": ordered["method"].where(~published, ordered["method"] + " (published)"),
-        "mean s": ordered["objective"].map(whole),
-        "published s": ordered["published"].map(whole),
+        "mean s": ordered["objective"].map(tenths),
+        "published s": ordered["published"].map(tenths),
         "gap, %": [
-            NOT_COVERED[value < bound] if method in SHARING else two_places(gap(value, bound))
+            NOT_COVERED[value < bound] if method in SHARING else hundredths(gap(value, bound))
             for method, value in zip(ordered["method"], ordered["mean"], strict=True)
         ],
-        "seconds": ordered["solve_s"].map(two_places),
-        "processor s": ordered["processor_s"].map(two_places),
-        "check s": ordered["verify_s"].map(two_places),
-        "GiB": ordered["peak_gib"].map(two_places),
-        "checked": ordered["verified"].astype(str).map(said).fillna(NO_BOUND),
+        "seconds": ordered["solve_s"].map(hundredths),
+        "processor s": ordered["processor_s"].map(hundredths),
+        "check s": ordered["verify_s"].map(hundredths),
+        "GiB": ordered["peak_gib"].map(hundredths),
+        "checked": ordered["verified"].map(checked),
     }
-    frame = pd.DataFrame(columns)
     if not ordered["published"].notna().any():
-        frame = frame.drop(columns="published s")
+        del columns["published s"]
     failed = ordered["objective"].isna() & ~published
     if failed.any():
-        frame["message"] = (ordered["status"] + ": " + ordered["message"].fillna("")).where(failed, "")
-    return frame
+        said = ordered["status"] + ": " + ordered["message"].fillna("")
+        columns["message"] = said.where(failed, "")
+    return columns
 
 
 def gap(mean: float, bound: float) -> float:
     """Return by how much of itself a mean is above a bound, in per cent."""
     return 100 * (mean - bound) / mean
-
-
-def two_places(value: float) -> str:
-    """Return a figure as text."""
-    return NO_BOUND if pd.isna(value) else f"{value:,.2f}"
-
-
-def whole(value: float) -> str:
-    """Return seconds as text, with a tenth."""
-    return NO_BOUND if pd.isna(value) else f"{value:,.1f}"
-
-
-if __name__ == "__main__":
-    write_report(Path(__file__).parent / "results")

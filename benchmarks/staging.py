@@ -16,43 +16,25 @@ Every method has one thread, so that nothing looks fast because others wait for 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
-import pandas as pd
-from common import FIGURES, RESULTS, in_own_process, peak_gib, say, store
+from runner import FIGURES, RESULTS, Part, Row, in_own_process, is_late, options, peak_gib, run_parts
+from runner import solved as solved_in_time
+from staging_report import EXACT_LIMIT_S, LIMIT_S, PAPER, PROVISIONING, SIZE, shortcomings, write_report
 
 SIZES = (
-    (5, 2),
-    (10, 2),
-    (16, 2),
-    (16, 4),
-    (16, 8),
-    (30, 8),
-    (50, 8),
-    (100, 8),
-    (100, 16),
-    (200, 16),
-    (200, 32),
-    (300, 32),
-    (300, 64),
+    *((5, 2), (10, 2), (16, 2), (16, 4), (16, 8), (30, 8), (50, 8)),
+    *((100, 8), (100, 16), (200, 16), (200, 32), (300, 32), (300, 64)),
 )
 """Layers and types of the sweep, small to large."""
-LIMIT_S = 30.0
-"""Of every method but `exact`; one that misses it is not tried at larger sizes."""
-EXACT_LIMIT_S = 60.0
-PAPER = ("single-type", "greedy", "genetic", "bayesian", "reinforce-lstm", "reinforce-rnn")
 PROVING = ("milp:highs", "milp:cbc", "milp:scip", "cp-sat", "brute-force")
-PROVISIONING = ("load-balance", "exact")
 FAMILIES = ("ctr", "none", "loose", "tight")
 """Click-through-rate models on HeterPS's cluster, and the generic generator by its limits."""
 CTR_SEEDS = range(20)
 GENERIC_SEEDS = range(20)
-TIMED: dict[str, tuple[str, dict[str, Any]]] = {
+TIMED: dict[str, tuple[str, Row]] = {
     "exact": ("exact", {}),
     "genetic": ("genetic", {}),
     "genetic, 5,000 evaluations": ("genetic", {"evaluations": 5_000}),
@@ -62,9 +44,6 @@ TIMED: dict[str, tuple[str, dict[str, Any]]] = {
 """By name: a method with its default budget, or with a smaller one."""
 REPETITIONS = 3
 RATIO_INSTANCES = (("ctr", 0), ("ctr", 1), ("ctr", 2), ("none", 0), ("loose", 0), ("tight", 0))
-BEATEN = 1e-6
-SLOW_S = 20.0
-SIZE = ("layers", "types", "limits", "seed")
 SECONDS = ("build_s", "solve_s", "total_s")
 """Building the model; all the rest, with the checks of plan and certificate; both."""
 
@@ -80,25 +59,11 @@ def instance_of(layers: int, types: int, family: str, seed: int) -> Any:
     return generate_staging(layers, types, family, seed=seed)  # type: ignore[arg-type]
 
 
-def solved(instance: Any, method: str, limit_s: float, **settings: Any) -> dict[str, Any]:
-    """Solve an instance and return the figures."""
-    import clusterplan
-
-    started = time.perf_counter()
-    options = clusterplan.SolveOptions(time_limit_s=limit_s, threads=1, method_options=settings)
-    try:
-        result = clusterplan.solve(instance, method, options)
-    except clusterplan.ClusterplanError as error:
-        return {"method": method, "status": "refused", "limit": "none", "message": str(error)[:80]}
-    total = time.perf_counter() - started
-    return {
-        "method": method,
-        **{key: getattr(result, key) for key in FIGURES},
-        "build_s": result.build_s,
-        "solve_s": total - result.build_s,
-        "total_s": total,
-        "message": result.message if result.status == "error" else None,
-    }
+def solved(instance: Any, method: str, limit_s: float, **settings: Any) -> Row:
+    """Solve an instance and return the figures; the message is that of an error."""
+    _, row = solved_in_time(instance, method, limit_s, 1, settings, prepared=False)
+    message = row["message"] if row["status"] in ("refused", "error") else None
+    return row | {"method": method, "message": message, "peak_gib": peak_gib()}
 
 
 def warm_up(methods: Iterable[str]) -> None:
@@ -110,11 +75,11 @@ def warm_up(methods: Iterable[str]) -> None:
             solved(instance_of(6, 2, limits, 99), method, LIMIT_S, **({key: 80} if key else {}))
 
 
-def run(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def measured(case: Row) -> Iterator[Row]:
     """Yield the rows of one case, measured in this process."""
     instance = instance_of(*case["instance"])
     if case["part"] == "sweep":
-        yield solved(instance, case["method"], case["limit_s"]) | {"peak_gib": peak_gib()}
+        yield solved(instance, case["method"], case["limit_s"])
     elif case["part"] == "quality":
         warm_up(("exact", *PAPER))
         yield solved(instance, "exact", EXACT_LIMIT_S)
@@ -129,21 +94,21 @@ def run(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 yield row | {"method": name, "repetition": repetition}
     else:
         for call in range(1, 1 + case["calls"]):
-            yield solved(instance, "exact", case["limit_s"]) | {"call": call, "peak_gib": peak_gib()}
+            yield solved(instance, "exact", case["limit_s"]) | {"call": call}
 
 
-def rows_of(case: dict[str, Any], patience_s: float) -> Iterator[dict[str, Any]]:
+def rows_of(case: Row, patience_s: float) -> Iterator[Row]:
     """Yield the rows of one case, each with what it was asked."""
     said = dict(zip(SIZE, case["instance"], strict=True)) | case.get("shown", {})
-    for row in in_own_process(__file__, case, patience_s):
+    for row in in_own_process(case, patience_s):
         yield {**said, **row}
 
 
-def sweep(sizes: Iterable[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+def sweep(given: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for every method at every size, while it keeps its limit."""
     given_up: set[tuple[str, str]] = set()
-    for layers, types in sizes:
-        for limits in ("none", "tight"):
+    for layers, types in SIZES:
+        for limits in ("none", "tight") if layers * types <= given.largest else ():
             for method in ("exact", *PROVING, *PAPER):
                 if (method, limits) in given_up:
                     continue
@@ -151,13 +116,12 @@ def sweep(sizes: Iterable[tuple[int, int]]) -> Iterator[dict[str, Any]]:
                 case = {"part": "sweep", "instance": [layers, types, limits, 0], "method": method}
                 case |= {"limit_s": limit_s, "shown": {"method": method}}
                 row = list(rows_of(case, 2 * limit_s + 10))[-1]
-                late = row["status"] in ("refused", "killed", "died") or row["total_s"] > 0.9 * LIMIT_S
-                if late and method != "exact":
+                if method != "exact" and is_late(row, LIMIT_S):
                     given_up.add((method, limits))
                 yield row
 
 
-def quality() -> Iterator[dict[str, Any]]:
+def quality(_: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for every method, and every way of giving units, on every instance of 16 layers."""
     cases = [("ctr", seed) for seed in CTR_SEEDS]
     cases += [(FAMILIES[1 + seed % 3], seed) for seed in GENERIC_SEEDS]
@@ -165,13 +129,13 @@ def quality() -> Iterator[dict[str, Any]]:
         yield from rows_of({"part": "quality", "instance": [16, 2, family, seed]}, 12 * LIMIT_S + 2 * 60)
 
 
-def ratio() -> Iterator[dict[str, Any]]:
+def ratio(_: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for every timed call."""
     for family, seed in RATIO_INSTANCES:
         yield from rows_of({"part": "ratio", "instance": [16, 2, family, seed]}, 600)
 
 
-def claims() -> Iterator[dict[str, Any]]:
+def claims(_: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for every call of `exact` that a claim is about."""
     cases = [
         ("proven within 10 s", [300, 32, "none", 0], 10.0, 2),
@@ -188,71 +152,24 @@ def claims() -> Iterator[dict[str, Any]]:
         yield from rows_of(case | {"shown": {"claim": claim, "method": "exact"}}, calls * (limit_s + 60))
 
 
-def shortcomings(frame: pd.DataFrame) -> list[str]:
-    """Return where `exact` is slow, has no plan, is not certified or is beaten, and processes that died."""
-    said = []
-    for key, rows in frame.groupby(list(SIZE)):
-        layers, types, family, seed = key
-        name = f"{layers} × {types} {family}, seed {seed}"
-        broken = rows["method"].isna()
-        said += [f"{name}: the process {row.status}: {row.message}" for row in rows[broken].itertuples()]
-        exact = rows[rows["method"] == "exact"]
-        best = exact["objective"].min()
-        for row in exact.itertuples():
-            if row.status in ("refused", "killed", "died", "error", "unknown", "infeasible"):
-                said.append(f"{name}: exact: {row.status}, stopped by {row.limit}")
-            if row.total_s > SLOW_S:
-                said.append(f"{name}: exact took {row.total_s:.3g} s; gap {row.gap:.2g}")
-            if row.gap <= BEATEN < row.certified_gap:
-                said.append(
-                    f"{name}: exact proves a gap of {row.gap:.2g} but certifies {row.certified_gap:.2g}"
-                )
-        said += [f"{name}: {line}" for line in beating(rows, best)]
-    return said
-
-
-def beating(rows: pd.DataFrame, best: float) -> Iterator[str]:
-    """Yield which methods have a better plan of an instance than `exact`, or one where it has none."""
-    for row in rows[rows["method"] != "exact"].itertuples():
-        if row.objective < best * (1 - BEATEN) or (pd.isna(best) and pd.notna(row.objective)):
-            yield f"exact is BEATEN by {row.method}: {row.objective:.10g} < {best:.10g}"
+PARTS = {
+    "quality": Part(
+        "staging-quality", quality, (*SIZE, "method", "provisioning", *FIGURES, *SECONDS, "message")
+    ),
+    "ratio": Part("staging-ratio", ratio, (*SIZE, "method", "repetition", *FIGURES, "total_s", "message")),
+    "claims": Part(
+        "staging-claims",
+        claims,
+        ("claim", *SIZE, "call", "method", *FIGURES, *SECONDS, "peak_gib", "message"),
+    ),
+    "sweep": Part("staging", sweep, (*SIZE, "method", *FIGURES, *SECONDS, "peak_gib", "message")),
+}
 
 
 def main() -> None:
-    """Run all parts, or some."""
-    parts: dict[str, tuple[str, tuple[str, ...]]] = {
-        "quality": ("staging-quality", (*SIZE, "method", "provisioning", *FIGURES, *SECONDS, "message")),
-        "ratio": ("staging-ratio", (*SIZE, "method", "repetition", *FIGURES, "total_s", "message")),
-        "claims": (
-            "staging-claims",
-            ("claim", *SIZE, "call", "method", *FIGURES, *SECONDS, "peak_gib", "message"),
-        ),
-        "sweep": ("staging", (*SIZE, "method", *FIGURES, *SECONDS, "peak_gib", "message")),
-    }
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--case", help=argparse.SUPPRESS)
-    parser.add_argument("--part", choices=(*parts, "report"), action="append")
-    parser.add_argument("--largest", type=int, default=SIZES[-1][0] * SIZES[-1][1], help="layers × types")
-    given = parser.parse_args()
-    if given.case:
-        for row in run(json.loads(given.case)):
-            say(row)
-        return
-    sizes = [(layers, types) for layers, types in SIZES if layers * types <= given.largest]
-    runs = {"quality": quality, "ratio": ratio, "claims": claims, "sweep": lambda: sweep(sizes)}
-    for part in given.part or parts:
-        if part != "report":
-            store(parts[part][0], runs[part](), parts[part][1])
-    if given.part is None or "report" in given.part:
-        from staging_report import write_report
-
-        write_report(RESULTS)
-    check([RESULTS / f"{parts[part][0]}.csv" for part in given.part or parts if part != "report"])
-
-
-def check(files: list[Path]) -> None:
-    """Fail loudly where a method beats `exact`; say what else falls short."""
-    said = [line for file in files for line in shortcomings(pd.read_csv(file))]
+    """Run all parts, or some; fail loudly where a method beats `exact`, and say what else falls short."""
+    parser = options(__doc__, largest=(SIZES[-1][0] * SIZES[-1][1], "layers × types"))
+    said = shortcomings(RESULTS, run_parts(parser, PARTS, measured, write_report))
     if said:
         print(*said, sep="\n", file=sys.stderr)
     if any("BEATEN" in line for line in said):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import platform
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from allocation_report import at_the_defaults, table
-from staging import EXACT_LIMIT_S, LIMIT_S, PAPER, PROVISIONING, SIZE, TIMED, shortcomings
+from report import about_shortcomings, at_the_defaults, entitle, grid, pyplot, read, save, table, write
+from runner import NO_ANSWER, Row
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-
+LIMIT_S = 30.0
+"""Of every method but `exact`; one that misses it is not tried at larger sizes."""
+EXACT_LIMIT_S = 60.0
+PAPER = ("single-type", "greedy", "genetic", "bayesian", "reinforce-lstm", "reinforce-rnn")
+PROVISIONING = ("load-balance", "exact")
+SIZE = ("layers", "types", "limits", "seed")
+SLOW_S = 20.0
 STYLE = {
     "exact": ("#0b6e4f", "o"),
     "milp:highs": ("#1f4e79", "P"),
@@ -47,58 +52,88 @@ LEAST_PERCENT, MOST_PERCENT = 0.01, 100.0
 
 def write_report(folder: Path) -> None:
     """Write `staging.png` and `staging.md`."""
-    sweep, quality, ratio, claims = (
-        pd.read_csv(folder / f"staging{part}.csv") for part in ("", "-quality", "-ratio", "-claims")
-    )
+    sweep, quality = read(folder, "staging"), read(folder, "staging-quality")
     compared = against_exact(quality)
     plot(sweep, compared, folder / "staging.png")
-    short = [*shortcomings(quality), *shortcomings(sweep), *shortcomings(claims), *shortcomings(ratio)]
-    parts = [
-        "# Staging: measured results",
+    write(folder, "staging", text(sweep, compared, folder))
+
+
+def text(sweep: pd.DataFrame, compared: pd.DataFrame, folder: Path) -> Iterator[str]:
+    """Yield the parts of the report."""
+    yield "# Staging: measured results"
+    yield (
         f"On {platform.machine()} with 2 cores, which other work shared; each table is one run. **All "
         "instances are synthetic.** Every method has one thread. Times are whole library calls: "
         "build, solve, verification of the plan and check of the certificate. In the sweep every row is a "
         "process of its own, and its time includes loading the method's libraries; in the tables of quality "
-        "and of ratios all methods of an instance share a process and were called before.",
-        "![Seconds against size, and how much more the paper's methods pay](staging.png)",
-        "## How much more the paper's methods pay than the optimum",
+        "and of ratios all methods of an instance share a process and were called before."
+    )
+    yield "![Seconds against size, and how much more the paper's methods pay](staging.png)"
+    yield "## How much more the paper's methods pay than the optimum"
+    yield (
         "16 layers, 2 types. Percent above the plan of `exact`, over the instances for which the method "
-        "found one. `times exact` is its median time over that of `exact`.",
-        *(
-            text
-            for group, what in GROUPS.items()
-            for text in (
-                f"### {what[0].upper()}{what[1:]}",
-                table(paid(compared[compared["group"] == group])),
-            )
-        ),
-        proven_line(compared),
-        "## How many times faster `exact` is than the methods that search",
+        "found one. `times exact` is its median time over that of `exact`."
+    )
+    for group, what in GROUPS.items():
+        yield f"### {what[0].upper()}{what[1:]}"
+        yield table(paid(compared[compared["group"] == group]))
+    yield proven_line(compared)
+    yield "## How many times faster `exact` is than the methods that search"
+    yield (
         "16 layers, 2 types; median of interleaved repetitions in one process, libraries loaded, default "
-        "budgets of the methods unless said otherwise. Under each method: its seconds over those of `exact`.",
-        table(faster(ratio)),
-        "How much dearer the plans of these calls are, in percent of the plan of `exact`:",
-        table(dearer(ratio)),
-        "## What is claimed of `exact`",
-        table(claimed(claims)),
-        *at_the_defaults(folder, "staging", "graph", "small-staging"),
-        "## `exact` beside the best of all other methods, by size",
-        f"`exact` has {EXACT_LIMIT_S:g} s, the others {LIMIT_S:g} s each.",
-        table(beside(sweep)),
-        "## Where `exact` falls short",
-        "\n".join(f"* {line}" for line in short) or "Nowhere in this run.",
-        "## All methods",
-        "The heuristics have no bound but the elementary one, so their own gap is large.",
-        table(
-            sweep[
-                [
-                    *("layers", "types", "limits", "method", "status", "limit", "objective", "bound", "gap"),
-                    *("certified_gap", "build_s", "solve_s", "total_s", "peak_gib"),
-                ]
-            ].assign(limit=sweep["limit"].fillna("–"))
-        ),
-    ]
-    (folder / "staging.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+        "budgets of the methods unless said otherwise. Under each method: its seconds over those of `exact`."
+    )
+    ratio = read(folder, "staging-ratio")
+    yield table(faster(ratio))
+    yield "How much dearer the plans of these calls are, in percent of the plan of `exact`:"
+    yield table(dearer(ratio))
+    yield "## What is claimed of `exact`"
+    yield table(claimed(read(folder, "staging-claims")))
+    yield from at_the_defaults(folder, "staging", "graph", "small-staging")
+    yield "## `exact` beside the best of all other methods, by size"
+    yield f"`exact` has {EXACT_LIMIT_S:g} s, the others {LIMIT_S:g} s each."
+    yield table(beside(sweep))
+    names = ("staging-quality", "staging", "staging-claims", "staging-ratio")
+    yield from about_shortcomings(shortcomings(folder, names))
+    yield "## All methods"
+    yield "The heuristics have no bound but the elementary one, so their own gap is large."
+    columns = ["layers", "types", "limits", "method", "status", "limit", "objective", "bound", "gap"]
+    shown = sweep[[*columns, "certified_gap", "build_s", "solve_s", "total_s", "peak_gib"]]
+    yield table(shown.fillna({"limit": "–"}))
+
+
+def shortcomings(folder: Path, names: Iterable[str]) -> list[str]:
+    """Return where `exact` falls short in stored tables."""
+    return [line for name in names for line in shortcomings_of(read(folder, name))]
+
+
+def shortcomings_of(rows: pd.DataFrame) -> Iterator[str]:
+    """Yield where `exact` is slow, has no plan, is not certified or is beaten, and processes that died."""
+    for (layers, types, family, seed), own in rows.groupby(list(SIZE)):
+        for line in shortcomings_at(own):
+            yield f"{layers} × {types} {family}, seed {seed}: {line}"
+
+
+def shortcomings_at(rows: pd.DataFrame) -> Iterator[str]:
+    """Yield the same of one instance."""
+    for row in rows[rows["method"].isna()].itertuples():
+        yield f"the process {row.status}: {row.message}"
+    exact = rows[rows["method"] == "exact"]
+    for row in exact.itertuples():
+        if row.status in (*NO_ANSWER, "error", "unknown", "infeasible"):
+            yield f"exact: {row.status}, stopped by {row.limit}"
+        if row.total_s > SLOW_S:
+            yield f"exact took {row.total_s:.3g} s; gap {row.gap:.2g}"
+        if row.gap <= ASKED < row.certified_gap:
+            yield f"exact proves a gap of {row.gap:.2g} but certifies {row.certified_gap:.2g}"
+    yield from beating(rows, exact["objective"].min())
+
+
+def beating(rows: pd.DataFrame, best: float) -> Iterator[str]:
+    """Yield which methods have a better plan of an instance than `exact`, or one where it has none."""
+    for row in rows[rows["method"] != "exact"].itertuples():
+        if row.objective < best * (1 - ASKED) or (pd.isna(best) and pd.notna(row.objective)):
+            yield f"exact is BEATEN by {row.method}: {row.objective:.10g} < {best:.10g}"
 
 
 def against_exact(quality: pd.DataFrame) -> pd.DataFrame:
@@ -113,30 +148,26 @@ def against_exact(quality: pd.DataFrame) -> pd.DataFrame:
     return joined
 
 
-def paid(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each method and way of giving units."""
+def paid(rows: pd.DataFrame) -> Iterator[Row]:
+    """Yield a row for each method and way of giving units."""
     exact = rows[rows["method"] == "exact"]
-    lines: list[dict[str, Any]] = []
     for method in ("exact", *PAPER):
         for way in PROVISIONING if method != "exact" else ("–",):
             mine = rows[rows["method"] == method]
             mine = mine if method == "exact" else mine[mine["provisioning"] == way]
             if mine.empty:
                 continue
-            lines.append(
-                {
-                    "method": method,
-                    "provisioning": way,
-                    "instances": len(exact),
-                    "without a plan": len(exact) - int(mine["objective"].notna().sum()),
-                    "median %": mine["percent"].median(),
-                    "worst %": mine["percent"].max(),
-                    "median_s": mine["total_s"].median(),
-                    "longest_s": mine["total_s"].max(),
-                    "times exact": mine["total_s"].median() / exact["total_s"].median(),
-                }
-            )
-    return pd.DataFrame(lines)
+            yield {
+                "method": method,
+                "provisioning": way,
+                "instances": len(exact),
+                "without a plan": len(exact) - int(mine["objective"].notna().sum()),
+                "median %": mine["percent"].median(),
+                "worst %": mine["percent"].max(),
+                "median_s": mine["total_s"].median(),
+                "longest_s": mine["total_s"].max(),
+                "times exact": mine["total_s"].median() / exact["total_s"].median(),
+            }
 
 
 def proven_line(compared: pd.DataFrame) -> str:
@@ -150,87 +181,69 @@ def proven_line(compared: pd.DataFrame) -> str:
     )
 
 
+def beside_exact(ratio: pd.DataFrame, column: str) -> tuple[pd.Series, pd.DataFrame]:
+    """Return the medians of `exact` by instance, and those of other methods as shares of them."""
+    medians = ratio.groupby(["limits", "seed", "method"], sort=False)[column].median().unstack(sort=False)
+    medians.index = [f"{limits}, seed {seed}" for limits, seed in medians.index]
+    medians = medians.rename_axis("instance").sort_index()
+    return medians["exact"], medians.drop(columns="exact").div(medians["exact"], axis=0)
+
+
 def faster(ratio: pd.DataFrame) -> pd.DataFrame:
     """Return the median seconds of `exact` and the ratio of each other method, by instance."""
-    medians = ratio.groupby(["limits", "seed", "method"])["total_s"].median().unstack()
-    others = [method for method in TIMED if method in medians and method != "exact"]
-    lines = medians[others].div(medians["exact"], axis=0)
-    lines.insert(0, "exact_s", medians["exact"])
-    lines = lines.reset_index()
-    names = lines["limits"] + ", seed " + lines["seed"].astype(str)
-    lines = lines.drop(columns=["limits", "seed"])
-    lines.insert(0, "instance", names)
-    summary = {"instance": "**median**", **lines.drop(columns="instance").median().to_dict()}
-    least = {"instance": "**least**", **lines.drop(columns="instance").min().to_dict()}
-    return pd.concat([lines, pd.DataFrame([summary, least])], ignore_index=True)
+    seconds, others = beside_exact(ratio, "total_s")
+    others.insert(0, "exact_s", seconds)
+    ends = pd.DataFrame({"**median**": others.median(), "**least**": others.min()}).T
+    return pd.concat([others, ends]).rename_axis("instance").reset_index()
 
 
 def dearer(ratio: pd.DataFrame) -> pd.DataFrame:
     """Return by how many percent each method's plan is dearer than that of `exact`, by instance."""
-    found = ratio.groupby(["limits", "seed", "method"])["objective"].median().unstack()
-    others = [method for method in TIMED if method in found and method != "exact"]
-    lines = 100 * (found[others].div(found["exact"], axis=0) - 1)
-    lines = lines.where((abs(lines) > 100 * SAME) | lines.isna(), 0.0).reset_index()
-    lines.insert(0, "instance", lines["limits"] + ", seed " + lines["seed"].astype(str))
-    return lines.drop(columns=["limits", "seed"])
+    percent = 100 * (beside_exact(ratio, "objective")[1] - 1)
+    return percent.where((abs(percent) > 100 * SAME) | percent.isna(), 0.0).reset_index()
 
 
-def claimed(claims: pd.DataFrame) -> pd.DataFrame:
-    """Return each claim with what was measured; of several calls in a process the first stands apart."""
-    lines = []
-    for (claim, layers, types, limits), rows in claims.groupby(
-        ["claim", "layers", "types", "limits"], sort=False
-    ):
+def claimed(claims: pd.DataFrame) -> Iterator[Row]:
+    """Yield each claim with what was measured; of several calls in a process the first stands apart."""
+    keys = ["claim", "layers", "types", "limits"]
+    for key, rows in claims.groupby(keys, sort=False):
+        claim = key[0]
         first, later = rows[rows["call"] == 1], rows[rows["call"] > 1]
         judged = later if "once loaded" in claim else first
         proven = (judged["gap"] <= ASKED) & (judged["total_s"] <= CLAIMS[claim])
-        lines.append(
-            {
-                "claim": claim,
-                "layers": layers,
-                "types": types,
-                "limits": limits,
-                "instances": rows["seed"].nunique(),
-                "first call, median_s": first["total_s"].median(),
-                "first call, longest_s": first["total_s"].max(),
-                "later calls, median_s": later["total_s"].median(),
-                "largest gap": judged["gap"].max(),
-                "largest certified gap": judged["certified_gap"].max(),
-                "calls that keep it": (
-                    "–" if "gap within" in claim else f"{int(proven.sum())} of {len(judged)}"
-                ),
-            }
-        )
-    return pd.DataFrame(lines)
+        yield {
+            **dict(zip(keys, key, strict=True)),
+            "instances": rows["seed"].nunique(),
+            "first call, median_s": first["total_s"].median(),
+            "first call, longest_s": first["total_s"].max(),
+            "later calls, median_s": later["total_s"].median(),
+            "largest gap": judged["gap"].max(),
+            "largest certified gap": judged["certified_gap"].max(),
+            "calls that keep it": "–" if "gap within" in claim else f"{int(proven.sum())} of {len(judged)}",
+        }
 
 
-def beside(sweep: pd.DataFrame) -> pd.DataFrame:
-    """Return `exact` and the best plan of all others at each size."""
-    lines = []
-    for limits in ("none", "tight"):
-        mine = sweep[sweep["limits"] == limits]
-        for (layers, types), rows in mine.groupby(["layers", "types"]):
-            exact = rows[rows["method"] == "exact"].iloc[0]
-            others = rows[(rows["method"] != "exact") & rows["objective"].notna()]
-            proving = others[others["status"] == "optimal"].sort_values("total_s")
-            best = others.sort_values(["objective", "total_s"]).iloc[0] if len(others) else None
-            lines.append(
-                {
-                    "limits": limits,
-                    "layers": layers,
-                    "types": types,
-                    "exact": exact["status"],
-                    "exact_s": exact["total_s"],
-                    "gap": exact["gap"],
-                    "certified gap": exact["certified_gap"],
-                    "peak GiB": exact["peak_gib"],
-                    "best other": "none has a plan" if best is None else best["method"],
-                    "it pays more, %": np.nan if best is None else more(best, exact),
-                    "fastest other proof": proving.iloc[0]["method"] if len(proving) else "–",
-                    "its_s": proving.iloc[0]["total_s"] if len(proving) else np.nan,
-                }
-            )
-    return pd.DataFrame(lines)
+def beside(sweep: pd.DataFrame) -> Iterator[Row]:
+    """Yield `exact` and the best plan of all others at each size."""
+    for (limits, layers, types), rows in sweep.groupby(["limits", "layers", "types"]):
+        exact = rows[rows["method"] == "exact"].iloc[0]
+        others = rows[(rows["method"] != "exact") & rows["objective"].notna()]
+        proving = others[others["status"] == "optimal"].sort_values("total_s")
+        best = others.sort_values(["objective", "total_s"]).iloc[0] if len(others) else None
+        yield {
+            "limits": limits,
+            "layers": layers,
+            "types": types,
+            "exact": exact["status"],
+            "exact_s": exact["total_s"],
+            "gap": exact["gap"],
+            "certified gap": exact["certified_gap"],
+            "peak GiB": exact["peak_gib"],
+            "best other": "none has a plan" if best is None else best["method"],
+            "it pays more, %": math.nan if best is None else more(best, exact),
+            "fastest other proof": proving.iloc[0]["method"] if len(proving) else "–",
+            "its_s": proving.iloc[0]["total_s"] if len(proving) else math.nan,
+        }
 
 
 def more(other: pd.Series, exact: pd.Series) -> float:
@@ -241,7 +254,7 @@ def more(other: pd.Series, exact: pd.Series) -> float:
 
 def plot(sweep: pd.DataFrame, compared: pd.DataFrame, target: Path) -> None:
     """Draw seconds against size without and with limits, and what the paper's methods pay."""
-    plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    plt = pyplot()
     drawing = plt.figure(figsize=(11, 8.6))
     grid = drawing.add_gridspec(2, 2, height_ratios=(1.15, 1), hspace=0.5, wspace=0.16)
     top = [drawing.add_subplot(grid[0, 0])]
@@ -252,13 +265,13 @@ def plot(sweep: pd.DataFrame, compared: pd.DataFrame, target: Path) -> None:
         top, ("none", "tight"), ("Time, no limits of units", "Time, tight limits"), strict=True
     ):
         lines(axes, sweep[(sweep["limits"] == limits) & sweep["objective"].notna()])
-        axes.set_title(title, loc="left", fontweight="bold")
+        entitle(axes, title)
     top[0].set_ylabel("seconds, whole call in a new process")
     for axes, group in zip(bottom, GROUPS, strict=True):
         boxes(axes, compared[compared["group"] == group])
         count = compared.loc[compared["group"] == group, "seed"].nunique()
         name = {"ctr": "click-through-rate models", "generic": "generic chains"}[group]
-        axes.set_title(f"Plans of {count} {name}", loc="left", fontweight="bold", pad=18)
+        entitle(axes, f"Plans of {count} {name}", pad=18)
     bottom[0].set_ylabel("percent dearer than the optimum")
     handles, labels = [], []
     for axes in top:
@@ -280,11 +293,7 @@ def plot(sweep: pd.DataFrame, compared: pd.DataFrame, target: Path) -> None:
         for way, colour in zip(("load balance", "exact units"), WAY_COLOURS, strict=True)
     ]
     drawing.legend(handles=ways, loc="upper left", bbox_to_anchor=(0.868, 0.42), frameon=False)
-    drawing.text(
-        0.99, 0.012, "synthetic instances, two shared cores", ha="right", color="#777777", fontsize=8
-    )
-    drawing.savefig(target, dpi=130)
-    plt.close(drawing)
+    save(drawing, target, 130, "synthetic instances, two shared cores")
 
 
 WAY_COLOURS = ("#c1440e", "#1f4e79")
@@ -331,8 +340,7 @@ def lines(axes: Any, solved: pd.DataFrame) -> None:
     )
     axes.minorticks_off()
     axes.set_xlabel("layers × types; hollow: stopped by the time limit")
-    axes.grid(True, which="major", color="#e5e5e5", linewidth=0.6)
-    axes.set_axisbelow(True)
+    grid(axes, which="major")
 
 
 def boxes(axes: Any, rows: pd.DataFrame) -> None:
@@ -375,9 +383,4 @@ def boxes(axes: Any, rows: pd.DataFrame) -> None:
     axes.set_xlim(-0.65, len(PAPER) - 0.35)
     axes.set_xticks(range(len(PAPER)), [name.replace("reinforce", "reinf.") for name in PAPER])
     axes.tick_params(axis="x", labelsize=8)
-    axes.grid(True, axis="y", color="#e5e5e5", linewidth=0.6)
-    axes.set_axisbelow(True)
-
-
-if __name__ == "__main__":
-    write_report(Path(__file__).parent / "results")
+    grid(axes, axis="y")

@@ -5,12 +5,12 @@ Run with `make bench-startup`; writes `benchmarks/results/startup.csv`.
 
 from __future__ import annotations
 
-import csv
 import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
+
+from runner import store_cells
 
 RUNS = 9
 COMMANDS = {
@@ -42,10 +42,7 @@ def main() -> None:
         for name, t in seconds.items()
     ]
     header = ("command", "median_s", "min_s", "max_s", "times_bare_python")
-    target = Path(__file__).parent / "results" / "startup.csv"
-    target.parent.mkdir(exist_ok=True)
-    with target.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([header, *rows])
+    store_cells("startup", header, rows)
     for row in (header, *rows):
         print("  ".join(cell.ljust(28) if index == 0 else cell.rjust(17) for index, cell in enumerate(row)))
 

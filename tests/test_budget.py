@@ -14,7 +14,7 @@ MOST: dict[str, tuple[int, int, int]] = {
     "solvers": (141_605, 132, 14),
     "planner": (70_699, 74, 9),
     "tests": (372_837, 451, 57),
-    "benchmarks": (31_811, 29, 1),
+    "benchmarks": (29_440, 29, 1),
     "root": (402, 2, 1),
 }
 """AST nodes, files and folders of each place. A change may lower a number. What raises one has to say why."""

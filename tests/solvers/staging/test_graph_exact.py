@@ -183,7 +183,7 @@ def test_replicated_stages_of_pipedream_that_relay(
 ) -> None:
     """With transfers, as the benchmark states it: what PipeDream's own optimiser finds, run beside."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
-    optimised = importlib.import_module("pipedream").optimised
+    optimised = importlib.import_module("authors").optimised
     instance = optimised(shared_data / "pipedream" / model / "graph.txt", gpus, 1e9, transfers=True)
     once = instance.training.model_copy(update={"samples": instance.probe_batch})
     result = solved(instance.model_copy(update={"objective": "time", "training": once}))
