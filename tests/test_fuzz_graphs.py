@@ -104,7 +104,7 @@ def test_two_truths_agree() -> None:
 
 def test_documents_of_every_form_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Branches, colours, orphans, zero times, seconds of transfers, memory, limits, all rules."""
-    monkeypatch.setattr("fuzz.staging_documents.ON_GRAPHS", 1.0)
+    monkeypatch.setattr("fuzz.staging.ON_GRAPHS", 1.0)
     seen: Counter[str] = Counter()
     for number in range(150):
         data = document(random.Random(number))
@@ -128,7 +128,7 @@ def test_documents_of_every_form_are_read(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_turns_on_graphs_find_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results and certificates of graphs are forged as well."""
-    monkeypatch.setattr("fuzz.staging_documents.ON_GRAPHS", 1.0)
+    monkeypatch.setattr("fuzz.staging.ON_GRAPHS", 1.0)
     monkeypatch.setattr(lanes, "TAMPERED", 0.3)
     counts: Counter[str] = Counter()
     for number in range(16):
