@@ -21,6 +21,7 @@ copyright = "the authors of clusterplan, MIT licence"
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "offline_math",
@@ -33,6 +34,7 @@ html_math_renderer = "mathml"
 
 default_role = "literal"
 smartquotes = False  # two hyphens begin an option
+autosummary_generate = False  # its tables alone; generated_pages writes the pages
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
@@ -50,7 +52,7 @@ napoleon_custom_sections = [("Attributes", "params_style")]
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:class", r"(collections\.abc|contextlib|pathlib|typing|enum)\..*"),
-    ("py:class", r"(Any|Path|pd\.DataFrame|ABC)"),
+    ("py:class", r"(Any|Path|pd\.DataFrame|ABC|Floats)"),
     ("py:class", r"(clusterplan\..*\.)?(InstanceT|EntryT|FormulationT_contra)"),
     ("py:class", r"(clusterplan\.formulations\.common\.milp_model\.)?MilpModel"),
     ("py:class", r"clusterplan\.instances\.common\.(fields\.Model|kind\.Builder)"),
@@ -64,8 +66,9 @@ nitpick_ignore_regex = [
         r"clusterplan\.instances\.allocation\.(job_table\.JobTable|job\..*|fits\.measurements\..*)",
     ),
     ("py:class", r"clusterplan\.instances\.scheduling\.(jobs|configurations|instance)\..*"),
+    ("py:class", r"clusterplan\.(formulations|solvers)\.scheduling\.(formulation|engine)\..*"),
     ("py:class", r"clusterplan\.planner\.batch\.comparison_rows\.ComparisonRow"),
-    ("py:class", r"numpy\.(dtype|float64|ndarray)"),
+    ("py:class", r"numpy\.(bool|dtype|float64|int64|ndarray)"),
     # Pieces of types with brackets in them, as `Attributes` of data classes have them.
     ("py:(class|obj)", r"(dict|list|tuple|typing\.Literal)\[.*"),
 ]
@@ -91,7 +94,7 @@ html_theme_options: dict[str, Any] = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 
-copybutton_prompt_text = r"\$ "
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
 

@@ -1,8 +1,24 @@
-"""Commands, names and code in README and documentation."""
+"""What the documentation shows is what works: commands, code, documents, options, and the site's own links.
+
+How a page of `docs`, or the README, is read:
+
+- a `console` block holds commands after `$`, which run in the order of the page, in one folder for each
+  page, and have to end with exit code 0 or 5; a comment `# exit code N` asks for N. A backslash continues
+  a line, and `*` stands for files. Lines below a command are what it prints first: `…` stands for any text,
+  alone in a line for any lines;
+- a `python` block runs in between, all blocks of a page as one program;
+- a `pycon` block holds cells after `>>>` and what they print, all cells of a page as one doctest;
+- a `code-block` with a caption is a file of that name, and is not run;
+- what needs something that is not here, such as a Slurm cluster, stands in a `text` or `bash` block without
+  `$`: only its options are checked.
+"""
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
+import inspect
+import pkgutil
 import re
 import shlex
 import shutil
@@ -19,15 +35,18 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
+from verbs import invoke
 
 import clusterplan
+from clusterplan.planner.cli.solve import solve
+from clusterplan.planner.cli.stored_results import verify
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(
     page for page in DOCS.rglob("*.md") if page.relative_to(DOCS).parts[0] not in ("_build", "generated")
 )
-NAMES = [str(page.relative_to(DOCS)) for page in PAGES]
+NAMES = [*(str(page.relative_to(DOCS)) for page in PAGES), "../README.md"]
 SITE_LIBRARIES = ("sphinx", "myst_parser", "pydata_sphinx_theme", "sphinx_copybutton")
 DASK_PORT = 18786
 """Stands in a page; the test takes a free one."""
@@ -56,15 +75,8 @@ def blocks(page: Path) -> tuple[Block, ...]:
 
 def commands(block: Block) -> Iterator[tuple[str, list[str]]]:
     """Return each command of a console block, with the lines shown below it."""
-    command, shown = None, []
-    for line in block.text.replace("\\\n", " ").splitlines():
-        if line.startswith("$ "):
-            if command is not None:
-                yield command, shown
-            command, shown = line[2:], []
-        else:
-            shown.append(line)
-    if command is not None:
+    for part in re.split(r"^\$ ", block.text.replace("\\\n", " "), flags=re.M)[1:]:
+        command, *shown = part.splitlines()
         yield command, shown
 
 
@@ -109,6 +121,8 @@ def program(page: Path) -> str | None:
         if block.language == "console":
             for command, shown in commands(block):
                 words = shlex.split(command, comments=True)
+                if words[0] == "make":
+                    continue
                 wanted = re.search(r"# exit code (\d+)", command)
                 target = words.index(">") if ">" in words else len(words)
                 file = words[target + 1] if target < len(words) else None
@@ -148,6 +162,43 @@ def test_what_a_page_shows_runs(name: str, tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_cells_print_what_they_show() -> None:
+    """Cells run in order; `...` stands for any text."""
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    for page in PAGES:
+        cells = "".join(block.text for block in blocks(page) if block.language == "pycon")
+        runner.run(doctest.DocTestParser().get_doctest(cells, {}, page.name, None, None))
+    assert runner.tries
+    assert not runner.failures
+
+
+def named(text: str) -> set[str]:
+    """Return the modules, classes and functions of the package that a text names in full."""
+    return set(re.findall(r"`(clusterplan(?:\.\w+)+)`", text))
+
+
+def test_every_name_of_the_package_exists() -> None:
+    """A module, class, function or method in backticks can be imported."""
+    for page in PAGES:
+        for name in named(page.read_text(encoding="utf-8")):
+            pkgutil.resolve_name(name)
+
+
+def test_a_solve_calls_the_functions_that_its_page_names(tmp_path: Path) -> None:
+    """Solving and verifying its examples calls every function above its first heading of second level."""
+    page = (DOCS / "development" / "life-of-a-solve.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    called = set()
+    sys.setprofile(lambda frame, *_: called.add(id(frame.f_code)))
+    try:
+        for example in re.findall("`(example:[a-z-]+)`", page):
+            invoke(solve, example, "--output", tmp_path / "result.json")
+            invoke(verify, example, tmp_path / "result.json")
+    finally:
+        sys.setprofile(None)
+    for name in named(page):
+        assert id(inspect.unwrap(pkgutil.resolve_name(name)).__code__) in called, name
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -317,7 +368,7 @@ def test_the_site_builds_and_holds_together(tmp_path: Path) -> None:
         assert not loaded, f"{path.relative_to(site)} loads {loaded}"
         external = [link for link in page.links if urlsplit(link).netloc]
         assert all(link.startswith("https://") for link in external), f"{path.relative_to(site)}: {external}"
-    anchors = Page((site / "generated" / "api.html").read_text(encoding="utf-8")).anchors
+    anchors = set().union(*(page.anchors for page in pages_of(site / "generated").values()))
     for name in clusterplan.__all__:
         assert f"clusterplan.{name}" in anchors, f"{name} is missing"
     for report in (ROOT / "benchmarks" / "results").glob("*.md"):
@@ -337,66 +388,3 @@ def test_external_links_are_well_formed() -> None:
             assert re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+)+", parts.netloc), f"{page.name}: {link}"
             found += 1
     assert found
-
-
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^\$ clusterplan ([^#\n]*)", README, re.M)
-
-
-@pytest.mark.slow
-def test_every_command_shown_ends_well(tmp_path: Path) -> None:
-    """The commands run one after the other in one folder, as a reader would type them."""
-    assert len(COMMANDS) >= 5
-    for command in COMMANDS:
-        words = shlex.split(command)
-        target = words.index(">") if ">" in words else len(words)
-        run = subprocess.run(
-            [sys.executable, "-m", "clusterplan", *words[:target]],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        # A slow machine may stop at the time limit with a plan.
-        assert run.returncode in (0, 5), (command, run.stderr)
-        if target < len(words):
-            (tmp_path / words[target + 1]).write_text(run.stdout)
-
-
-def test_the_python_shown_runs() -> None:
-    """The library example runs as it stands."""
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.startswith("optimal")
-
-
-def test_it_is_short() -> None:
-    """Whoever wants more finds it in the documentation."""
-    assert len(README.splitlines()) <= 120
-
-
-def test_what_it_links_to_is_there_and_pictures_are_small() -> None:
-    """Links lead to files of the repository; the pictures load at once."""
-    links = re.findall(r"\]\(([^)#]+)\)", README)
-    assert links
-    for link in links:
-        file = ROOT / link
-        assert file.is_file(), link
-        assert file.suffix != ".png" or file.stat().st_size < 100_000, link
-
-
-def test_the_three_commands_for_a_cluster_are_those_that_the_documentation_runs() -> None:
-    """They need the files of a cluster, which the page has."""
-    page = (ROOT / "docs" / "start" / "slurm.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^clusterplan .*$", README, re.M)
-    assert len(shown) == 3
-    for command in shown:
-        assert f"$ {command}\n" in page
-
-
-def test_every_make_target_shown_exists() -> None:
-    """The README names no target that the Makefile lacks."""
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"^\$ make (\S+)", README, re.M):
-        assert re.search(rf"^{target}:", makefile, re.M)

@@ -333,45 +333,115 @@ API = {
         *("import_pipedream", "import_dnn_partitioning", "import_trace", "import_sacct", "import_muri"),
     ),
     "Pages, plots and exports": ("report", "plot", "export_plan"),
-    "Predictions": ("predict", "Prediction"),
+    "Predictions": ("predict", "Prediction", "module_model"),
     "Fits": ("fit_speed", "fit_loss", "SpeedFit", "LossFit"),
     "Errors": (
         *("ClusterplanError", "InstanceError", "clusterplan.instances.common.errors.Fault", "OptionError"),
         *("RefusedError", "UnavailableError", "TooLargeError", "SolveError"),
     ),
 }
-"""The order of the public names; those that are not listed come after these."""
-FOR_SOLVERS = {
-    "clusterplan.solvers.common.base": ("Solver", "Outcome", "MethodOption", "Clock"),
-    "clusterplan.formulations.common.formulation": ("Formulation",),
-    "clusterplan.formulations.common.objective": ("Objective", "Violation"),
+"""The public names by area, each a page; those that are not listed come after these."""
+PLUG_INS = {
+    "Solvers": (
+        "clusterplan.solvers.common.base.Solver",
+        "clusterplan.solvers.common.base.Outcome",
+        "clusterplan.solvers.common.base.MethodOption",
+        "clusterplan.solvers.common.base.Clock",
+    ),
+    "Formulations": (
+        "clusterplan.formulations.common.formulation.Formulation",
+        "clusterplan.formulations.common.objective.Objective",
+        "clusterplan.formulations.common.objective.Violation",
+    ),
+    "Scheduling policies": (
+        "clusterplan.solvers.scheduling.policy.ByKey",
+        "clusterplan.solvers.scheduling.policy.Policy",
+        "clusterplan.solvers.scheduling.policy.RoundPolicy",
+        "clusterplan.solvers.scheduling.search.event_loop.Rule",
+        "clusterplan.solvers.scheduling.seen.Seen",
+        "clusterplan.solvers.scheduling.policy.MenuSeen",
+        "clusterplan.solvers.scheduling.seen.Knowledge",
+        "clusterplan.solvers.scheduling.seen.ForbiddenKnowledgeError",
+        "clusterplan.solvers.scheduling.own_policy.policy_solver",
+        "clusterplan.solvers.scheduling.policy_solvers.PolicySolver",
+        "clusterplan.solvers.scheduling.search.simulator.Server",
+    ),
 }
+"""What plug-ins are made of, by their full names."""
 
 
-def python() -> Iterator[str]:
-    """Return the reference of the public names, and of what a solver is made of."""
+def python() -> Iterator[tuple[str, Iterator[str]]]:
+    """Return the name and lines of each page of the reference: an overview, and one for each area."""
     import clusterplan
 
-    yield "# Python\n"
-    yield "All names on this page are imported from `clusterplan`, unless they are written with their module."
-    yield "Importing it loads no solver: each name is imported when it is first used.\n"
     public = set(clusterplan.__all__)
     listed = {name for names in API.values() for name in names}
-    groups = {title: [n for n in names if "." in n or n in public] for title, names in API.items()}
-    groups["More"] = sorted(public - listed)
-    for title, names in groups.items():
-        if names:
-            yield f"## {title}\n\n```{{eval-rst}}"
-            for name in names:
-                yield from _documented(name if "." in name else f"clusterplan.{name}")
-            yield "```\n"
-    yield "The fields of instances and results are listed with their types and defaults under"
-    yield "[documents](../reference/schema.md).\n"
-    yield "## For those who write solvers\n"
-    yield "How to use them: [](../guides/add-a-solver.md).\n\n```{eval-rst}"
-    for module, names in FOR_SOLVERS.items():
-        for name in names:
-            yield from _documented(f"{module}.{name}")
+    areas = {title: [n for n in names if "." in n or n in public] for title, names in API.items()}
+    areas["More"] = sorted(public - listed)
+    pages = {
+        title: [name if "." in name else f"clusterplan.{name}" for name in names]
+        for title, names in areas.items()
+        if names
+    }
+    yield "api", _overview(pages)
+    for title, names in pages.items():
+        yield _slug(title), _area(title, names)
+    yield "api-plug-ins", _plug_ins()
+
+
+def _slug(title: str) -> str:
+    """Return the name of the page of an area."""
+    return "api-" + "-".join(re.findall("[a-z]+", title.lower()))
+
+
+def _overview(pages: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Return the page that lists all names, by area."""
+    yield "# Python\n"
+    yield "All names are imported from `clusterplan`, unless they are written with their module. Importing it"
+    yield "loads no solver: each name is imported when it is first used. Fields of instances and results are"
+    yield "listed with their types and defaults under [documents](../reference/schema.md).\n"
+    for title, names in pages.items():
+        yield f"## [{title}]({_slug(title)}.md)\n"
+        yield from _summary(names)
+    yield "## [Contracts of plug-ins](api-plug-ins.md)\n"
+    yield from _summary([name for names in PLUG_INS.values() for name in names])
+    yield "```{toctree}\n:hidden:\n"
+    yield from map(_slug, pages)
+    yield "api-plug-ins\n```\n"
+
+
+def _area(title: str, names: Sequence[str]) -> Iterator[str]:
+    """Return the page of an area: its names as a table, then each in full."""
+    yield f"# {title}\n"
+    yield from _summary(names)
+    yield from _in_full(names)
+
+
+def _plug_ins() -> Iterator[str]:
+    """Return the page of the contracts of plug-ins."""
+    yield "# Contracts of plug-ins\n"
+    yield "How to use them: [](../guides/add-a-solver.md) and [](../guides/scheduling-policies.md). A solver"
+    yield "of another package imports `Solver`, `Outcome`, `MethodOption` and `Clock` from"
+    yield "`clusterplan.solvers.base`. What it solves is a {py:class}`clusterplan.Instance`, as its"
+    yield "formulation presents it.\n"
+    for title, names in PLUG_INS.items():
+        yield f"## {title}\n"
+        yield from _summary(names)
+        yield from _in_full(names)
+
+
+def _summary(names: Iterable[str]) -> Iterator[str]:
+    """Return a table of names with their first lines, each a link to its full text."""
+    yield "```{eval-rst}\n.. autosummary::\n   :nosignatures:\n"
+    yield from (f"   {'~' if name.count('.') == 1 else ''}{name}" for name in names)
+    yield "```\n"
+
+
+def _in_full(names: Iterable[str]) -> Iterator[str]:
+    """Return the full text of each name."""
+    yield "```{eval-rst}"
+    for name in names:
+        yield from _documented(name)
     yield "```\n"
 
 
@@ -434,7 +504,8 @@ def generate(app: Sphinx | None = None) -> None:
     written: set[Path] = set()
     _write("cli", command_line(), written)
     _write("solvers", solvers(), written)
-    _write("api", python(), written)
+    for name, lines in python():
+        _write(name, lines, written)
     for kind, lines in documents():
         _write(f"schema-{kind}", lines, written)
     for name, lines in measured():
