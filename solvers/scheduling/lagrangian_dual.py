@@ -2,8 +2,8 @@
 
     L(λ) = Σ_j min over schedules of j alone of ω_j (C_j − r_j) + ∫ λ·a_j dt − Σ_r ∫ C_r λ_r dt
 
-on a grid of times. The supergradient is what the cheapest schedules use of each resource in each cell, less
-what there is.
+on a grid of times. The supergradient is the usage of each resource by the cheapest schedules in each cell,
+less its capacity.
 
 Ascent (Polyak 1969; Held, Wolfe and Crowder 1974): each step goes along a mean of supergradients, as far as
 would reach a given share of the distance to the value of a schedule that is known. The share shrinks where
@@ -14,7 +14,7 @@ supergradients are smoothed over neighbouring cells at first: the direction d so
 D is the measure of the cells and K has the squared differences of neighbours, s cells far. The distance
 shrinks with the share; any fixed positive definite matrix leaves the ascent what it is.
 
-First prices, from a schedule: a unit-second that is taken away at t delays the least urgent jobs that run
+Initial prices, from a schedule: a unit-second that is taken away at t delays the least urgent jobs that run
 then, and these delay others that are less urgent still, until no job waits. Jobs that run at s with weight
 ω, width a and length p pass on what is lost at a rate of ω / (a p), Smith's ratio, of the least urgent of
 them: ρ(s). What is more urgent than all that was delayed is not delayed. So the price is

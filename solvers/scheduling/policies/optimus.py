@@ -91,7 +91,7 @@ class Optimus(RoundPolicy):
         """Return the row of each job with the least dominant share, of several the fastest."""
         seen = self.seen
         if not np.array_equal(seen.capacity, self._least_of):
-            # Shares are those of what there is now.
+            # Shares are relative to the current capacity.
             self._least_of = seen.capacity.copy()
             self._least[:] = -1
         for j in jobs[self._least[jobs] < 0].tolist():
