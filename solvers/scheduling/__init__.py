@@ -1,1 +1,1 @@
-"""How schedules are made: an engine that moves from event to event, and policies that decide at each."""
+"""Solvers of scheduling: simulation engines, policies, local search and dual bounds."""

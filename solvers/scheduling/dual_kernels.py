@@ -1,8 +1,8 @@
 """Compiled loops of the Lagrangian dual: each job's cheapest schedule by prices of time, rigid or malleable.
 
-In a cell a malleable job may share its time among its configurations; what work costs there is the lower
-hull of (0, 0) and the points (speed, cost a second). From corner to corner it has pieces, at rising costs
-per work.
+In a cell a malleable job may share its time among its configurations; the cost of work there is the lower
+hull of (0, 0) and the points (speed, cost per second). Between corners it has pieces, at ascending costs per
+work.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...instances.common.arrays import Floats, Ints
 
 @compiled
 def _cell(edges: Floats, at: float) -> int:
-    """Return in which cell a moment is; written out, for the library's search takes long to compile."""
+    """Return the cell that contains a time; this binary search compiles faster than the library's."""
     low, high = 0, len(edges)
     while high - low > 1:
         middle = (low + high) // 2
@@ -28,15 +28,15 @@ def _cell(edges: Floats, at: float) -> int:
 
 @compiled
 def _rate(price: Floats, demand: Floats) -> float:
-    found = 0.0
+    rate = 0.0
     for r in range(len(demand)):
-        found += price[r] * demand[r]
-    return found
+        rate += price[r] * demand[r]
+    return rate
 
 
 @compiled
 def _push_seconds(rates: Floats, lengths: Floats, count: int, rate: float, length: float) -> None:
-    """Put seconds at a rate into a heap of `count` piles, the dearest first."""
+    """Push seconds at a rate onto a heap of `count` entries, the highest rate first."""
     at = count
     while at:
         above = (at - 1) // 2
@@ -49,7 +49,7 @@ def _push_seconds(rates: Floats, lengths: Floats, count: int, rate: float, lengt
 
 @compiled
 def _pop_seconds(rates: Floats, lengths: Floats, count: int) -> None:
-    """Take the dearest of `count` piles away."""
+    """Remove the entry with the highest rate from a heap of `count` entries."""
     last = count - 1
     rate, length, at = rates[last], lengths[last], 0
     while True:
@@ -78,14 +78,14 @@ def _use_rigid(
     missing: float,
     used: Floats,
 ) -> None:
-    """Add what a job uses: all seconds whose rate is below the limit, and of those at it what is missing.
+    """Add a job's usage: all seconds with a rate below the limit, and as many at the limit as are missing.
 
     Parameters
     ----------
     until
         C_j, in cell `last`; the arrival is in cell `first`.
     missing
-        Seconds that it runs.
+        Run time of the job in seconds.
     """
     for g in range(first, last + 1):
         if rates[g] < limit:
@@ -112,12 +112,12 @@ def rigid_preemptive(
     begin: int,
     stride: int,
     used: Floats,
-    found: Floats,
+    result: Floats,
 ) -> None:
-    """Find min ω (C − r) + ∫ λ·a dt of each stride-th job from `begin` on, where it may be interrupted.
+    """Minimise ω (C − r) + ∫ λ·a dt for each stride-th job from `begin` on, with preemption.
 
-    C sweeps over time while the cheapest seconds before it are held: where a cell is cheaper than the dearest
-    of them, it takes their place.
+    C sweeps over time while the cheapest seconds before it are selected: a cell that is cheaper than the
+    dearest of them replaces it.
 
     Parameters
     ----------
@@ -126,9 +126,9 @@ def rigid_preemptive(
     arrival, work, weight, demand
         Shapes (J,), and (J, R); work is in seconds.
     used
-        What the jobs use of each resource in each cell, unit-seconds, shape (G, R); added to.
-    found
-        Becomes the least cost and C − r of the jobs, shape (2, J).
+        Usage of each resource by the jobs in each cell, unit-seconds, shape (G, R); added to.
+    result
+        Filled with the least cost and C − r of each job, shape (2, J).
     """
     cells = len(price)
     rate_of, rates, lengths = np.empty(cells), np.empty(2 * cells + 2), np.empty(2 * cells + 2)
@@ -178,7 +178,7 @@ def rigid_preemptive(
             rate = _rate(price[g], a)
             rate_of[g] = rate
             left = edges[g + 1] - edges[g] if g + 1 < cells else np.inf
-        found[0, j], found[1, j] = least, best
+        result[0, j], result[1, j] = least, best
         _use_rigid(edges, rate_of, a, arrival[j], arrival[j] + best, first, last, limit, work[j], used)
 
 
@@ -193,11 +193,11 @@ def rigid_nonpreemptive(
     begin: int,
     stride: int,
     used: Floats,
-    found: Floats,
+    result: Floats,
 ) -> None:
-    """Find the same for jobs that run in one go, in a window that starts or ends at an edge, or starts at r.
+    """Minimise the same cost without preemption: over windows that start at r, or start or end at an edge.
 
-    Parameters are those of `interrupted`.
+    Parameters are those of `rigid_preemptive`.
     """
     cells, resources = price.shape
     for j in range(begin, len(arrival), stride):
@@ -232,7 +232,7 @@ def rigid_nonpreemptive(
                 ahead = edges[head + 1] - edges[head] if head + 1 < cells else np.inf
             if w * (waited + length) + cost < least:
                 least, best, start = w * (waited + length) + cost, waited, tail
-        found[0, j], found[1, j] = least, best + length
+        result[0, j], result[1, j] = least, best + length
         at, until, g = arrival[j] + best, arrival[j] + best + length, start
         while g < cells:
             stop = min(until, edges[g + 1]) if g + 1 < cells else until
@@ -248,12 +248,12 @@ def rigid_nonpreemptive(
 def _hull(
     price: Floats, usage: Floats, speed: Floats, dear: Floats, fast: Floats, corner: Ints, cost: Floats
 ) -> int:
-    """Find the corners of the hull; return how many there are beside (0, 0).
+    """Compute the corners of the lower hull; return their number without (0, 0).
 
     Parameters
     ----------
     usage, speed
-        Of the K configurations by rising speed.
+        Usage and speed of the K configurations, in ascending order of speed.
     dear, fast
         Cost per work, and speed, of the piece that ends at each corner, shape (K,).
     corner, cost
@@ -282,7 +282,7 @@ def _hull(
 
 @compiled
 def _push_work(piles: Floats, count: int, dear: float, work: float) -> None:
-    """Put work into a heap of `count` piles, the dearest first; shape (2, capacity)."""
+    """Push work onto a heap of `count` entries, the highest cost first; shape (2, capacity)."""
     at = count
     while at and piles[0, (at - 1) // 2] < dear:
         piles[0, at], piles[1, at] = piles[0, (at - 1) // 2], piles[1, (at - 1) // 2]
@@ -292,7 +292,7 @@ def _push_work(piles: Floats, count: int, dear: float, work: float) -> None:
 
 @compiled
 def _pop_work(piles: Floats, count: int) -> None:
-    """Take the dearest of `count` piles away."""
+    """Remove the entry with the highest cost from a heap of `count` entries."""
     last = count - 1
     dear, work, at = piles[0, last], piles[1, last], 0
     while True:
@@ -317,7 +317,7 @@ def _clear(values: Floats, n: int) -> None:
 
 @compiled
 def _enlarged(piles: Floats, count: int, n: int) -> Floats:
-    """Return piles with room for n more piles, and the first `count`."""
+    """Return a larger heap array with the first `count` entries and space for n more."""
     larger = np.empty((2, 2 * piles.shape[1] + n))
     for i in range(count):
         larger[0, i], larger[1, i] = piles[0, i], piles[1, i]
@@ -329,30 +329,30 @@ def _cross(
     left: float,
     dear: Floats,
     fast: Floats,
-    held: Floats,
+    scheduled: Floats,
     n: int,
     piles: Floats,
     count: int,
     weight: float,
     sweep: Floats,
 ) -> int:
-    """Let C move through what is left of a cell: its cheap work takes the place of the dearest that is held.
+    """Advance C through the rest of a cell: its cheap work replaces the dearest scheduled work.
 
     Parameters
     ----------
-    held, n
-        Work of each of the n pieces of the cell that is held; piles hold that of earlier ones.
+    scheduled, n
+        Scheduled work in each of the n pieces of the cell; piles hold that in earlier cells.
     sweep
-        C − r, cost of what is held, least total so far, C − r there, and the dearest work there.
+        C − r, cost of the scheduled work, least total so far, C − r there, and the dearest work there.
 
     Returns
     -------
     count
-        Piles that are left.
+        Heap entries that are left.
     """
     while left > 0:
         own = n - 1
-        while own >= 0 and held[own] <= 0:
+        while own >= 0 and scheduled[own] <= 0:
             own -= 1
         top = dear[own] if own >= 0 else 0.0
         older = count > 0 and piles[0, 0] > top
@@ -365,13 +365,13 @@ def _cross(
             active += 1
         if active == 0:
             break
-        pile = piles[1, 0] if older else held[own]
+        pile = piles[1, 0] if older else scheduled[own]
         step = min(left, pile / pace)
         for i in range(active):
-            held[i] += fast[i] * step
+            scheduled[i] += fast[i] * step
         rest = max(0.0, pile - pace * step) if step >= left else 0.0
         if not older:
-            held[own] = rest
+            scheduled[own] = rest
         elif rest > 0:
             piles[1, 0] = rest
         else:
@@ -399,14 +399,14 @@ def _use_malleable(
     missing: float,
     used: Floats,
 ) -> None:
-    """Add what a job uses: all pieces that cost less than the limit, and of those at it what is missing.
+    """Add a job's usage: all pieces with a cost below the limit, and as much at the limit as is missing.
 
     Parameters
     ----------
     until
         C_j; the arrival is in cell `first`.
     missing
-        Work that it does.
+        Work of the job.
     """
     size = len(speed)
     dear, fast, cost, corner = np.empty(size), np.empty(size), np.empty(size), np.empty(size, dtype=np.int64)
@@ -444,21 +444,21 @@ def malleable_preemptive(
     begin: int,
     stride: int,
     used: Floats,
-    found: Floats,
+    result: Floats,
 ) -> None:
-    """Find min ω (C − r) + ∫ λ·a dt of each stride-th job from `begin` on.
+    """Minimise ω (C − r) + ∫ λ·a dt for each stride-th malleable job from `begin` on, with preemption.
 
     Parameters
     ----------
     first, usage, speed
         Configurations of job j are rows first[j] to first[j + 1] − 1, by rising speed.
-    used, found
-        As in `rigid.interrupted`.
+    used, result
+        As in `rigid_preemptive`.
     """
     cells, widest = len(price), 1
     for j in range(len(arrival)):
         widest = max(widest, first[j + 1] - first[j])
-    dear, fast, cost, held = np.empty(widest), np.empty(widest), np.empty(widest), np.empty(widest)
+    dear, fast, cost, scheduled = np.empty(widest), np.empty(widest), np.empty(widest), np.empty(widest)
     corner, piles, sweep = np.empty(widest, dtype=np.int64), np.empty((2, 4096)), np.empty(5)
     for j in range(begin, len(arrival), stride):
         own_usage, own_speed = usage[first[j] : first[j + 1]], speed[first[j] : first[j + 1]]
@@ -468,13 +468,13 @@ def malleable_preemptive(
         while g < cells:
             n = _hull(price[g], own_usage, own_speed, dear, fast, corner, cost)
             left = edges[g + 1] - at if g + 1 < cells else np.inf
-            _clear(held, n)
+            _clear(scheduled, n)
             if rest > 0:
                 # As early as can be: everything at full speed.
                 step = min(left, rest / full)
                 for i in range(n):
-                    held[i] = fast[i] * step
-                    sweep[1] += dear[i] * held[i]
+                    scheduled[i] = fast[i] * step
+                    sweep[1] += dear[i] * scheduled[i]
                 sweep[0] += step
                 rest = 0.0 if step < left or full * left >= rest else rest - full * step
                 left -= step
@@ -482,17 +482,17 @@ def malleable_preemptive(
                 if rest <= 0:
                     sweep[2], sweep[3], sweep[4] = weight[j] * sweep[0] + sweep[1], sweep[0], dearest
             if rest <= 0:
-                count = _cross(left, dear, fast, held, n, piles, count, weight[j], sweep)
+                count = _cross(left, dear, fast, scheduled, n, piles, count, weight[j], sweep)
                 if weight[j] * sweep[0] >= sweep[2]:
                     break
             if count + n > piles.shape[1]:
                 piles = _enlarged(piles, count, n)
             for i in range(n):
-                if held[i] > 0:
-                    _push_work(piles, count, dear[i], held[i])
+                if scheduled[i] > 0:
+                    _push_work(piles, count, dear[i], scheduled[i])
                     count += 1
             g += 1
             at = edges[g] if g < cells else np.inf
-        found[0, j], found[1, j] = sweep[2], sweep[3]
+        result[0, j], result[1, j] = sweep[2], sweep[3]
         until, limit = arrival[j] + sweep[3], sweep[4]
         _use_malleable(edges, price, own_usage, own_speed, arrival[j], until, start, limit, work[j], used)

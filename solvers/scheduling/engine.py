@@ -1,8 +1,8 @@
-"""The engine: from one event to the next, it asks a policy what runs, and notes the segments.
+"""Discrete-event simulation of policies for jobs in their requested configuration.
 
-Events are arrivals, ends, changes of the cluster, ends of leases and the times at which a policy wants to be
-asked again. The engine alone knows how long jobs run. Where preemption is not allowed, a job that runs is
-held to its end, and within its lease anywhere.
+Events are arrivals, completions, changes of the cluster, ends of leases and timers of the policy. Only the
+engine knows how long jobs run. A running job keeps its resources until its lease ends, and where preemption
+is not allowed until it completes.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ from .policy import Policy
 from .seen import Knowledge, Sight
 
 FAULTS = ("", "a job that has not arrived", "a job that has ended", "a job twice")
-"""What `choice_fault` finds."""
+"""Texts for the codes of `choice_fault`."""
 MOST_STOPS = 100_000
-"""Events that stop jobs, or at which no time passes, after which some work must have been done."""
+"""Preemptions, or events at which no time passes, after which the remaining work must have decreased."""
 LEAST_WORK = 1e-9
-"""Share of the work that is left that must have been done by then."""
+"""Least relative decrease of the remaining work by then."""
 SELDOM = 1_000
-"""Events after which the clock is looked at."""
+"""Events between two checks of the time limit."""
 
 
 class EvictionError(ClusterplanError):
-    """A change of the cluster takes the place of a job that must not be interrupted."""
+    """Raised where a loss of capacity would stop a job that must not be interrupted."""
 
 
 class PolicyError(ClusterplanError):
-    """A policy chose what cannot run."""
+    """Raised where a policy chooses jobs that cannot run, or never completes the trace."""
 
 
 class StuckError(PolicyError):
-    """Jobs wait for ever."""
+    """Raised where waiting jobs can never start."""
 
 
 def eviction_text(now_s: float) -> str:
-    """Return what is said of jobs that lose their place although they must not be interrupted."""
+    """Return the error message for evicted jobs that must not be interrupted."""
     what = f"running jobs lose their place at {now_s:g} s, and must not be interrupted"
     return f"{what}; evict: restart lets them begin again"
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Segments in columns: job as index into the table, start and end.
+    """A schedule as columns of segments: job, as index into the table, start and end.
 
     Attributes
     ----------
     row
-        The configuration as a row of the menus; None where all jobs run as it is requested.
+        The configuration as a row of the configuration table; None where all jobs run in the requested one.
     servers
         Job and start of a segment → its servers, with tasks on each; empty where the cluster is one pool.
     """
@@ -70,7 +70,7 @@ class Schedule:
 
 
 class StallWatch:
-    """Looks whether a run comes closer to its end."""
+    """Detects simulations in which the remaining work no longer decreases."""
 
     def __init__(self) -> None:
         self._happened: tuple[int, ...] = ()
@@ -78,17 +78,16 @@ class StallWatch:
         self._left = np.inf
 
     def stalls(self, happened: tuple[int, ...], in_vain: bool, left: Callable[[], float]) -> bool:
-        """Note an event; return whether the run does not end.
+        """Record an event; return whether the simulation no longer makes progress.
 
         Parameters
         ----------
         happened
-            How many jobs have arrived and ended, and how often the cluster has changed: none of these goes
-            on without end.
+            Numbers of arrivals, completions and changes of the cluster so far, all of which are bounded.
         in_vain
-            Whether a job was stopped, or no time had passed since the event before.
+            Whether a job was stopped, or no time has passed since the previous event.
         left
-            Returns how much of the work of jobs that have arrived is left.
+            Returns the remaining work of the jobs that have arrived.
         """
         if happened != self._happened:
             self._happened, self._count, self._left = happened, 0, np.inf
@@ -100,7 +99,7 @@ class StallWatch:
 
 
 def stall_text(now_s: float) -> str:
-    """Return what is said of a policy that does not end."""
+    """Return the error message for a policy that never completes the trace."""
     return (
         f"goes on without end at {now_s:g} s: it stops jobs before they do any work, "
         "or asks for the same moment again"
@@ -108,16 +107,16 @@ def stall_text(now_s: float) -> str:
 
 
 class Engine:
-    """One run of a policy on a trace.
+    """Simulates one policy on one trace.
 
     Parameters
     ----------
     policy
-        Made for this run.
+        A new policy object for this run.
     placement
-        Rule by which jobs are placed where there are servers, see `Places`; None to take them as one pool.
+        Placement rule for instances with servers, see `Places`; None treats the servers as one pool.
     skewed_only
-        Whether it consolidates skewed jobs only.
+        Whether only skewed jobs are consolidated, see `Places`.
     """
 
     def __init__(
@@ -139,7 +138,7 @@ class Engine:
         self._lost_s = np.zeros(len(table))
         self._end_s = np.full(len(table), np.inf)
         self._leased_s = np.zeros(len(table))
-        # What a policy sees is never what the engine goes by: it could write to it.
+        # The engine reads nothing from the policy's view, since a policy could write to it.
         self._now_s = 0.0
         self._since_s = np.zeros(len(table))
         self._capacity: Floats = instance.capacity_over_time[1][0]
@@ -162,14 +161,14 @@ class Engine:
         self._watch = StallWatch()
 
     def run(self) -> Schedule:
-        """Return the schedule.
+        """Simulate the trace, and return the schedule.
 
         Raises
         ------
         EvictionError
-            If a job that must not be interrupted loses its place.
+            If a job that must not be interrupted is evicted.
         PolicyError
-            If the policy leaves jobs waiting for ever, or chooses what cannot run.
+            If waiting jobs can never start, or the policy chooses jobs that cannot run.
         """
         self._policy.begin(self._seen)
         step = 0
@@ -179,23 +178,23 @@ class Engine:
             step += 1
             before_s = self._now_s
             self._move_to(self._next_event_s())
-            self._look(before_s)
+            self._check_progress(before_s)
         job, start, end = np.array(self._segments, dtype=float).reshape(-1, 3).T
         return Schedule(self._order[job.astype(np.int64)], start, end, servers=self._servers())
 
-    def _look(self, before_s: float) -> None:
-        """Raise if the policy would never end."""
+    def _check_progress(self, before_s: float) -> None:
+        """Raise an error if the simulation no longer makes progress."""
         happened = (self._next, self._ended, self._change)
         if self._watch.stalls(happened, self._stops or self._now_s == before_s, self._share_left):
             raise PolicyError(stall_text(self._now_s))
 
     def _share_left(self) -> float:
-        """Return how much of the work of jobs that have arrived is left, each as a share of its own."""
-        there: Ints = np.flatnonzero(~self._done[: self._next])
-        left_s = self._remaining_s[there]
-        runs = np.isin(there, self._running)
-        left_s[runs] = self._left_s(there[runs])
-        return float((left_s / self._sight.duration_s[there]).sum())
+        """Return the remaining work of the jobs that have arrived, each relative to its total work."""
+        present: Ints = np.flatnonzero(~self._done[: self._next])
+        left_s = self._remaining_s[present]
+        runs = np.isin(present, self._running)
+        left_s[runs] = self._left_s(present[runs])
+        return float((left_s / self._sight.duration_s[present]).sum())
 
     def _servers(self) -> dict[tuple[int, float], dict[str, int]]:
         if self._places is None:
@@ -214,13 +213,13 @@ class Engine:
             times.append(float(leased[leased > self._now_s].min(initial=np.inf)))
         if self._asks_again:
             times.append(self._now_s)
-        found = min(times)
-        if found == np.inf or np.isnan(times).any():
+        next_s = min(times)
+        if next_s == np.inf or np.isnan(times).any():
             raise StuckError(f"{self._policy.waits()} jobs wait, and nothing will ever happen")
-        return max(found, self._now_s)
+        return max(next_s, self._now_s)
 
     def _move_to(self, now_s: float) -> None:
-        """Let time pass, tell the policy what happened, and let it decide."""
+        """Advance to the next event, notify the policy, and apply its choice."""
         seen, policy = self._seen, self._policy
         add_to(self._running, now_s - self._now_s, seen.executed_s)
         self._now_s = seen.now_s = now_s
@@ -233,24 +232,24 @@ class Engine:
             self._sight.uncover(slice(self._next, last))
             policy.arrived(range(self._next, last))
             self._next = last
-        held = self._held()
-        # Those who lose their place wait from now on, and may start elsewhere at once.
-        self._asks_again = not held.all() and not policy.preempts
+        protected = self._protected()
+        # Evicted jobs wait from now on, and may start elsewhere at once.
+        self._asks_again = not protected.all() and not policy.preempts
         if self._places is None:
-            chosen = self._choice(held)
+            chosen = self._choice(protected)
         else:
-            chosen = self._places.settle(lambda: self._choice(held), self._running, held, seen)
+            chosen = self._places.settle(lambda: self._choice(protected), self._running, protected, seen)
         self._switch(chosen, fallen)
 
-    def _choice(self, held: Flags) -> Ints:
-        """Return what runs from now on by the policy."""
-        chosen = self._policy.choose(held)
+    def _choice(self, protected: Flags) -> Ints:
+        """Return the jobs that run from now on by the policy's choice."""
+        chosen = self._policy.choose(protected)
         if not self._policy.preempts:
-            chosen = np.concatenate([self._running[held], chosen])
+            chosen = np.concatenate([self._running[protected], chosen])
         return np.asarray(chosen, dtype=np.int64)
 
     def _change_cluster(self, now_s: float) -> set[int]:
-        """Note what there is now; return the jobs that lose work if they stop now."""
+        """Update the capacity to the current time; return the jobs that lose work if they stop now."""
         before = self._change
         while self._change + 1 < len(self._changes) and self._changes[self._change + 1] <= now_s:
             self._change += 1
@@ -264,7 +263,7 @@ class Engine:
         return fallen if self._interval_s else set()
 
     def _left_s(self, jobs: Ints) -> Floats:
-        """Return what jobs that run have still to run, without the rest of a restart."""
+        """Return the remaining run times of running jobs, without the rest of a restart."""
         progress = self._now_s - self._since_s[jobs] - self._lost_s[jobs]
         return self._remaining_s[jobs] - np.maximum(progress, 0.0) * self._speed[jobs]
 
@@ -274,7 +273,7 @@ class Engine:
             return
         ended = self._running[over]
         for j in ended.tolist():
-            # What is left of a job may be less than a moment can tell.
+            # The rest of a job may be shorter than the precision of times.
             if self._end_s[j] > self._since_s[j]:
                 self._segments.append((j, float(self._since_s[j]), float(self._end_s[j])))
             self._end_s[j] = np.inf
@@ -286,37 +285,37 @@ class Engine:
         self._set_running(self._running[~over])
         self._policy.ended(ended.tolist())
 
-    def _held(self) -> Flags:
-        """Return which running jobs go on whatever the policy says; those that lose their place do not."""
+    def _protected(self) -> Flags:
+        """Return flags of the running jobs that continue whatever the policy chooses; evicted jobs do not."""
         running = self._running
         if self._instance.preemption == "none" or not self._policy.preempts:
-            held = np.ones(len(running), dtype=bool)
+            protected = np.ones(len(running), dtype=bool)
         else:
-            held = self._leased_s[running] > self._now_s
+            protected = self._leased_s[running] > self._now_s
         lost = np.zeros(len(running), dtype=bool)
         if self._places is not None:
             lost = self._places.lost(running, self._since_s[running])
         if lost.any():
             self._refuse_evictions()
-            held &= ~lost
-        used = total(running[held], self._sight.demand)
+            protected &= ~lost
+        used = total(running[protected], self._sight.demand)
         if (used <= self._capacity + 1e-9 * self._capacity).all():
-            return held
+            return protected
         self._refuse_evictions()
-        # Those that came last to what they have lose it.
+        # The jobs that started last are evicted first.
         for k in np.lexsort((-running, -self._since_s[running])).tolist():
-            if held[k] and not (used <= self._capacity + 1e-9 * self._capacity).all():
-                held[k] = False
+            if protected[k] and not (used <= self._capacity + 1e-9 * self._capacity).all():
+                protected[k] = False
                 # Added up anew: a small demand is lost in a sum from which a large one is taken away.
-                used = total(running[held], self._sight.demand)
-        return held
+                used = total(running[protected], self._sight.demand)
+        return protected
 
     def _refuse_evictions(self) -> None:
         if self._instance.preemption == "none" and self._instance.evict != "restart":
             raise EvictionError(eviction_text(self._now_s))
 
     def _switch(self, chosen: Ints, fallen: set[int]) -> None:
-        """Stop and start jobs, so that the chosen ones run.
+        """Stop and start jobs so that exactly the chosen ones run.
 
         Parameters
         ----------

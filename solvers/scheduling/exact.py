@@ -1,9 +1,9 @@
-"""Best known schedules with a proven bound: `exact`, enumeration of all orders of jobs, and certificates.
+"""Exact methods of scheduling: best schedules with certified bounds, and enumeration of job orders.
 
-`exact` takes the best schedule that the methods find, and prices of time prove a bound on the mean
-completion time; these prices are the certificate. Enumeration makes all orders of the jobs of a tiny trace
-into schedules; without preemption one of them is optimal. Malleable jobs are tried in all their
-configurations without preemption, else as it is requested.
+`exact` takes the best schedule that the methods find, and prices of time prove a bound on the mean completion
+time; these prices are the certificate. Enumeration makes a schedule of every order of the jobs of a tiny
+trace; without preemption one of these is optimal. Malleable jobs are enumerated in all their configurations
+without preemption, else in the requested one.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from .search.event_loop import advance
 from .search.local_search import Price
 
 MOMENT = 4e-15
-"""What a moment may be wrong by in doubles, relatively."""
+"""Relative rounding error of a time in double precision."""
 UNPROVEN = "all orders were tried; where jobs may be stopped, or have places, that proves nothing"
 MOST_JOBS = 8
-"""Jobs have 40,320 orders then."""
+"""Most jobs for enumeration, with 40,320 orders."""
 MOST_SCHEDULES = 100_000
-"""Orders times choices of configurations."""
+"""Most job orders times choices of configurations."""
 
 
 def proving(instance: SchedulingInstance) -> bool:
-    """Return whether trying everything proves the optimum."""
+    """Return whether enumeration proves the optimum of an instance."""
     return instance.preemption == "none" and not instance.events and not instance.servers
 
 
 def schedules_of(instance: SchedulingInstance) -> int:
-    """Return how many orders, times choices of configurations where these are tried, there are."""
+    """Return the number of job orders, times choices of configurations where these are enumerated."""
     sizes = np.diff(instance.menus().first).tolist() if proving(instance) else ()
     count = len(instance.table())
     return math.factorial(min(count, 20)) * math.prod(sizes)
@@ -60,7 +60,7 @@ class Ranked(ByKey):
     Parameters
     ----------
     rank
-        Of each job, in the order of their arrival.
+        Rank of each job, in the order of their arrival.
     """
 
     preempts: ClassVar[bool] = True
@@ -69,16 +69,17 @@ class Ranked(ByKey):
         self._rank = rank
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the ranks."""
+        """Return the ranks of jobs."""
         return self._rank[jobs]
 
 
 class SchedulingBruteForce(Solver[SchedulingFormulation]):
-    """Tries every order of the jobs.
+    """Enumerates all orders of the jobs.
 
-    Without preemption and without events each job starts as early as those before it in the order allow. For
-    some order this is an optimal schedule, since both objectives only grow with the ends (Baker 1974). With
-    preemption each job takes what those before it leave at every event, which may miss the optimum.
+    Without preemption and without events each job starts as early as those before it in the order allow. Some
+    order gives an optimal schedule, since both objectives are non-decreasing in the completion times (Baker
+    1974). With preemption each job takes what those before it leave at every event, which may miss the
+    optimum.
     """
 
     name, kinds = "brute-force", ("scheduling",)
@@ -116,7 +117,7 @@ class SchedulingBruteForce(Solver[SchedulingFormulation]):
 
 
 def _rounded_down(value: float, plan: Sequence[Segment]) -> float:
-    """Return a value less what its moments may be wrong by, where that is not within every tolerance."""
+    """Return a value less the rounding error of its times, where that is not negligible."""
     wrong = MOMENT * max(entry.end_s for entry in plan)
     return value - wrong if wrong > 0.1 * TOLERANCE * value else value
 
@@ -129,7 +130,7 @@ def _by_rank(instance: SchedulingInstance, order: tuple[int, ...]) -> list[Segme
 
 
 def _in_order(instance: SchedulingInstance, order: tuple[int, ...], rows: tuple[int, ...]) -> list[Segment]:
-    """Return the schedule in which each job starts as early as those before it allow, and runs to its end."""
+    """Return the schedule of a job order: each job starts as early as possible and is not interrupted."""
     table, menus = instance.table(), instance.menus()
     demand, capacity = menus.usage[list(rows)], instance.capacity_over_time[1][0]
     placed: list[tuple[int, float, float]] = []
@@ -151,7 +152,7 @@ def _in_order(instance: SchedulingInstance, order: tuple[int, ...], rows: tuple[
 def _fits(
     placed: list[tuple[int, float, float]], j: int, start: float, end: float, demand: Floats, capacity: Floats
 ) -> bool:
-    """Return whether a job fits beside those that are placed, at its start and whenever another starts."""
+    """Return whether a job fits beside the scheduled ones, at its start and whenever another starts."""
     moments = [start, *(b for _, b, _ in placed if start < b < end)]
     return all(
         (
@@ -165,52 +166,52 @@ def _fits(
 def certify(
     formulation: SchedulingFormulation, outcome: Outcome, clock: Clock, threads: int | None = None
 ) -> float | None:
-    """Add the best prices of time that are found in what is left of the clock, with what they are worth.
+    """Add to an outcome the best dual prices that are found in the remaining time, as its certificate.
 
-    Return the bound in plain floating point; None without prices: the makespan has elementary bounds only,
-    and prices need a schedule to begin with.
+    Return the bound in plain floating point; None without prices: for the makespan there are only
+    combinatorial bounds, and prices need a schedule to begin with.
     """
     if outcome.plan is None or formulation.instance.objective == "makespan":
         return None
     value = formulation.evaluate(outcome.plan)[0]
     segments = formulation.segments(outcome.plan)
     try:
-        found = best_prices(formulation.instance, segments, value, clock, threads)
+        prices = best_prices(formulation.instance, segments, value, clock, threads)
     except OutOfTimeError as error:
         outcome.message = joined(outcome.message, f"no prices of time: {error}")
         return None
-    outcome.certificate = certificate_of(found.grid, tuple(formulation.instance.pool))
+    outcome.certificate = certificate_of(prices.grid, tuple(formulation.instance.pool))
     outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
     if clock.expired:
         outcome.limit = "time"
-    outcome.trace += [(seconds, value, bound) for seconds, bound in found.trace]
+    outcome.trace += [(seconds, value, bound) for seconds, bound in prices.trace]
     outcome.message = joined(
         outcome.message,
-        f"{found.evaluations} evaluations of the dual; no prices up to twice these, on their grid, would "
-        f"prove more than {found.estimate:,.6g} s",
+        f"{prices.evaluations} evaluations of the dual; no prices up to twice these, on their grid, would "
+        f"prove more than {prices.estimate:,.6g} s",
     )
-    return found.bound
+    return prices.bound
 
 
 def joined(*parts: str | None) -> str:
-    """Return what there is to say, as one line."""
+    """Return the non-empty messages, joined by semicolons."""
     return "; ".join(part for part in parts if part)
 
 
 def diagnose(formulation: SchedulingFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:
-    """Return what is known; a trace has a schedule unless events take the place of its jobs for ever."""
+    """Return the known diagnosis; a trace has a schedule unless events remove capacity for ever."""
     del formulation, clock
     return known
 
 
 SHARE = 0.5
-"""Part of the time for what comes first: for rigid jobs the bound, which mostly ends by itself."""
+"""Share of the time for the first step: for rigid jobs the bound, which mostly needs less."""
 FIRST = "srsf"
-"""The policy whose schedule is enough to find the bound of rigid jobs."""
+"""The policy whose schedule is the basis for the bound of rigid jobs."""
 CLAIRVOYANT = ("srsf", "srtf", "sjf", "fifo-backfill")
-"""The policies that it tries too on servers, and where work may be lost."""
+"""Policies that are tried too on servers, and where work may be lost."""
 TINY = MOST_JOBS - 2
-"""Of so many jobs all orders are tried too."""
+"""Most jobs for which all orders are enumerated too."""
 
 ALLOCATING: tuple[dict[str, Any], ...] = (
     {"aim": "speeds", "reacts": True, "power": 0.5},
@@ -222,7 +223,7 @@ ALLOCATING: tuple[dict[str, Any], ...] = (
 """Settings of `optimus` for malleable jobs, mostly the best first; where restarts cost, fewer changes pay."""
 
 COMPILED_IN_S = 15.0
-"""Within this time the loops that a first schedule needs are compiled on any machine."""
+"""Time within which the loops for a first schedule are compiled on any machine."""
 
 Method = tuple[Solver[SchedulingFormulation], dict[str, Any]]
 
@@ -230,8 +231,8 @@ Method = tuple[Solver[SchedulingFormulation], dict[str, Any]]
 class SchedulingExact(Solver[SchedulingFormulation]):
     """Takes the best schedule that `price` or, for malleable jobs, `optimus` finds, and proves a bound.
 
-    Of a tiny trace it tries all orders. The bound is that of the best prices of time that are found in the
-    time that is left.
+    For a tiny trace it enumerates all orders too. The bound is that of the best prices of time that are found
+    in the remaining time.
 
     Parameters
     ----------
@@ -248,7 +249,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         self._allocating = allocating
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best plan, with the bound that is proven.
+        """Return the best plan with a proven bound.
 
         Raises
         ------
@@ -257,37 +258,37 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         """
         fallback = _without_compiling(formulation, clock)
         try:
-            found = self._proven_plan(formulation, options, clock)
+            outcome = self._proven_plan(formulation, options, clock)
         except OutOfTimeError:
             if fallback is None:
                 raise
-            found = Outcome(limit="time")
-        if found.plan is None and fallback is not None:
-            found.plan, found.message = fallback.plan, f"found by {fallback.message}"
-        found.bounds = found.bounds or formulation.elementary_bounds()
-        return found
+            outcome = Outcome(limit="time")
+        if outcome.plan is None and fallback is not None:
+            outcome.plan, outcome.message = fallback.plan, f"found by {fallback.message}"
+        outcome.bounds = outcome.bounds or formulation.elementary_bounds()
+        return outcome
 
     def _proven_plan(
         self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock
     ) -> Outcome:
-        """Return the best plan with a certificate, if there is time for one."""
+        """Return the best plan, with a certificate if time allows."""
         known = self._bound_first(formulation, options, clock)
         if known is not None:
             certified, proven = known
-            found = self._best_plan(formulation, options, clock, proven)
-            _take_over(found, certified)
+            outcome = self._best_plan(formulation, options, clock, proven)
+            _take_over(outcome, certified)
         else:
-            found = self._best_plan(formulation, options, clock.share(SHARE), 0.0)
-            certify(formulation, found, clock, options.threads)
-        return found
+            outcome = self._best_plan(formulation, options, clock.share(SHARE), 0.0)
+            certify(formulation, outcome, clock, options.threads)
+        return outcome
 
     @staticmethod
     def _bound_first(
         formulation: SchedulingFormulation, options: SolveOptions, clock: Clock
     ) -> tuple[Outcome, float] | None:
-        """Return a schedule of rigid jobs with the best prices for it, and what these prove; None elsewhere.
+        """Return a schedule of rigid jobs with dual prices, and their bound; None without these.
 
-        So that the search has all the time that is left, and ends where a plan is as good as the bound.
+        The search then has all the remaining time, and ends where a plan attains the bound.
         """
         instance = formulation.instance
         if instance.menus().malleable:
@@ -308,13 +309,13 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         Parameters
         ----------
         proven
-            No plan is better.
+            A proven bound on the objective.
         """
-        found = Outcome()
+        best_outcome = Outcome()
         best: tuple[float, ...] | None = None
         for method, settings in self._methods(formulation, proven):
             if best is not None and clock.expired:
-                found.limit = "time"
+                best_outcome.limit = "time"
                 break
             try:
                 asked = SolveOptions(seed=options.seed, gap=options.gap, method_options=settings)
@@ -322,20 +323,20 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             except OutOfTimeError:
                 if best is None:
                     raise
-                found.limit = "time"
+                best_outcome.limit = "time"
                 break
             if outcome.plan is None:
-                found.message = found.message or outcome.message
+                best_outcome.message = best_outcome.message or outcome.message
                 continue
             values = formulation.evaluate(outcome.plan)
             if best is None or formulation.precedes(values, best) or outcome.bounds:
-                found, best = outcome, values
+                best_outcome, best = outcome, values
                 if not (outcome.message or "").startswith("found by"):
-                    found.message = joined(f"found by {method.name}", outcome.message)
-        return found
+                    best_outcome.message = joined(f"found by {method.name}", outcome.message)
+        return best_outcome
 
     def _methods(self, formulation: SchedulingFormulation, proven: float) -> Iterator[Method]:
-        """Yield the methods that it tries, each with its settings."""
+        """Yield the solvers to be tried, each with its settings."""
         instance = formulation.instance
         by_name = {policy.name: policy for policy in POLICIES}
         if not is_plain(instance):
@@ -351,13 +352,13 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             yield SchedulingBruteForce(), {}
 
 
-def _take_over(found: Outcome, certified: Outcome) -> None:
-    """Give a plan the certificate that another one has."""
-    found.certificate, found.prices = certified.certificate, certified.prices
-    found.trace = certified.trace + found.trace
-    found.message = joined(found.message, certified.message)
+def _take_over(outcome: Outcome, certified: Outcome) -> None:
+    """Copy certificate, prices and messages of a certified outcome to the outcome with the best plan."""
+    outcome.certificate, outcome.prices = certified.certificate, certified.prices
+    outcome.trace = certified.trace + outcome.trace
+    outcome.message = joined(outcome.message, certified.message)
     if certified.limit != "none":
-        found.limit = certified.limit
+        outcome.limit = certified.limit
 
 
 def _policy(name: str) -> Solver[SchedulingFormulation]:
@@ -365,13 +366,13 @@ def _policy(name: str) -> Solver[SchedulingFormulation]:
 
 
 def _without_compiling(formulation: SchedulingFormulation, clock: Clock) -> Outcome | None:
-    """Return the schedule of first come, first served, made by Python, where there may be no time to compile.
+    """Return a first-come-first-served schedule by uncompiled loops, if time may not allow compiling.
 
-    So that a short time limit does not end without a plan the first time on a machine.
+    Then a short time limit does not end without a plan at the first use on a machine.
     """
     if clock.remaining_s is None or clock.remaining_s > COMPILED_IN_S or is_ready(advance):
         return None
     with interpreted():
-        found = _policy("fifo").solve(formulation, SolveOptions(), clock)
-    found.message = "fifo"
-    return found if found.plan is not None else None
+        outcome = _policy("fifo").solve(formulation, SolveOptions(), clock)
+    outcome.message = "fifo"
+    return outcome if outcome.plan is not None else None

@@ -1,4 +1,4 @@
-"""The frontier of a trace: for each size of the cluster the best plan that is found, and the bound."""
+"""Search for the frontier of cluster size against mean completion time: a plan and a bound for each size."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..run import solve_with
 from .frontier_result import SchedulingFrontier, SizeBound, SizePoint, error_of
 
 SOLVES = 8
-"""A solve may take this part of the time at most; so many sizes make a curve."""
+"""One solve gets at most the time limit over this number, so that several sizes are solved."""
 MOST_SIZES = 60
 LITTLE = 0.25
-"""Between two sizes that differ by less than this part of the error no other one is tried."""
+"""An interval of sizes is not divided if that can improve the error by less than this share of it."""
 
 
 def sized(instance: SchedulingInstance, resource: str, size: float) -> SchedulingInstance:
-    """Return the instance on a cluster with so much of one resource; servers become one pool.
+    """Return the instance with another amount of one resource; servers become one pool.
 
     Raises
     ------
@@ -50,21 +50,22 @@ def find_frontier(
     least: float | None = None,
     most: float | None = None,
 ) -> SchedulingFrontier:
-    """Return the frontier, and how good it is.
+    """Return the frontier with its proven error.
 
-    Sizes are whole numbers. The first are the smallest and the largest one; then the gap between two sizes
-    that proves least is halved.
+    Sizes are whole numbers. The smallest and the largest are solved first; then the interval is divided that
+    can improve the error most.
 
     Parameters
     ----------
     error
         ε, as in `SchedulingFrontier`.
     most_usd
-        Look at nothing dearer, in USD per hour.
+        Largest cost of a cluster, in USD per hour.
     prices
         USD per hour of one unit, by resource.
     resource, least, most
-        Of which there shall be how many; by default from half of what there is to twice as much.
+        The resource that is varied, and its least and largest amount; by default from half of what there is
+        to twice as much.
 
     Raises
     ------
@@ -114,7 +115,7 @@ def _resource(instance: SchedulingInstance, asked: str | None) -> str:
 
 @dataclass
 class _Search:
-    """Solves one size after the other, and keeps what each proves."""
+    """Solves one size after another, and keeps the results."""
 
     instance: SchedulingInstance
     resource: str
@@ -129,7 +130,7 @@ class _Search:
         Raises
         ------
         OptionError
-            If they are none, or jobs do not fit into the smallest.
+            If they are not valid, or jobs do not fit into the smallest.
         """
         now = self.instance.pool[self.resource]
         table = self.instance.table()
@@ -166,14 +167,14 @@ class _Search:
         return min(high, affordable)
 
     def rate(self, size: float) -> float | None:
-        """Return what a cluster costs in USD per hour."""
+        """Return the cost of a cluster of this size in USD per hour; None without prices."""
         if not self.prices:
             return None
         amounts = {**self.instance.pool, self.resource: size}
         return math.fsum(price * amounts[name] for name, price in self.prices.items())
 
     def run(self, low: float, high: float, error: float) -> Limit:
-        """Solve sizes until the error is reached, and return what stopped it."""
+        """Solve sizes until the error is reached; return the limit that stopped the search."""
         for size in dict.fromkeys((low, high)):
             if not self._solve(size):
                 return "time"
@@ -188,9 +189,9 @@ class _Search:
         return "none"
 
     def _widest(self, error: float) -> float | None:
-        """Return the size in the middle of the two between which most can be learnt; None if it is little.
+        """Return the next size, inside the interval that can improve the error most; None if by little.
 
-        That is how much the bound of the larger one is below that of the smaller, or the mean falls.
+        The possible gain is the drop of the bound or of the mean from the smaller to the larger size.
         """
         sizes, means, bounds = sorted(self.solved), dict(self.means()), dict(self.bounds())
         gains = [
@@ -205,7 +206,7 @@ class _Search:
         return middle if gain > error * LITTLE else None
 
     def _solve(self, size: float) -> bool:
-        """Solve a size, and return whether there was time for a plan."""
+        """Solve one size; return whether a plan was found in time."""
         cluster, rest, limit = sized(self.instance, self.resource, size), self.clock.remaining_s, None
         if self.options.time_limit_s is not None and rest is not None:
             limit = max(1.0, min(rest, self.options.time_limit_s / SOLVES))
@@ -221,23 +222,23 @@ class _Search:
         return result.plan is not None
 
     def means(self) -> list[tuple[float, float]]:
-        """Return each size with the mean of its plan."""
+        """Return each size with the mean completion time of its plan."""
         return [(size, float(result.objectives[0].value or 0.0)) for size, result in self.solved.items()]
 
     def bounds(self) -> list[tuple[float, float]]:
-        """Return each size with what the check derives."""
+        """Return each size with its certified bound."""
         return [
             (size, float(result.objectives[0].certified_bound or 0.0)) for size, result in self.solved.items()
         ]
 
     def points(self) -> list[SizePoint]:
-        """Return the sizes that are better than every smaller one, the largest first."""
-        found: list[SizePoint] = []
+        """Return the sizes with a better plan than every smaller one, the largest first."""
+        points: list[SizePoint] = []
         for size, result in sorted(self.solved.items()):
             record = result.objectives[0]
-            if found and not (record.value or 0.0) < found[-1].mean_completion_s:
+            if points and not (record.value or 0.0) < points[-1].mean_completion_s:
                 continue
-            found.append(
+            points.append(
                 SizePoint(
                     size=size,
                     bound_s=record.certified_bound or 0.0,
@@ -248,10 +249,10 @@ class _Search:
                     plan=result.plan or (),
                 )
             )
-        return found[::-1]
+        return points[::-1]
 
     def others(self) -> list[SizeBound]:
-        """Return the sizes that are no points."""
+        """Return the sizes that are not on the frontier, with their bounds."""
         taken = {point.size for point in self.points()}
         return [
             SizeBound(
@@ -265,5 +266,5 @@ class _Search:
 
 
 def _finder(result: Result) -> str:
-    """Return what found a schedule; the message of `exact` goes on with how its bound was found."""
+    """Return the name of the method that found a schedule, which begins the message of the result."""
     return (result.message or result.solver).removeprefix("found by ").partition(";")[0]

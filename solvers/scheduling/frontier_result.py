@@ -1,4 +1,4 @@
-"""The trade-off of scheduling: how large a cluster is, against the mean completion time of the jobs."""
+"""Result of a scheduling frontier: cluster sizes against mean completion times, with bounds."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ class SchedulingFrontier(AnyFrontier):
 
     @staticmethod
     def _card_row(point: SizePoint) -> tuple[str, ...]:
-        """Return size, mean and bound."""
+        """Return the table cells of a point: size, mean completion time and bound."""
         return figure(point.size), figure(point.mean_completion_s), figure(point.bound_s)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each point, without its plan."""
+        """Return the points as a data frame, without their plans."""
         import pandas as pd
 
         figures = ["size", "rate_usd_per_hour", "mean_completion_s", "bound_s", "solver"]
@@ -97,16 +97,15 @@ class SchedulingFrontier(AnyFrontier):
 
 
 def error_of(points: list[tuple[float, float]], bounds: list[tuple[float, float]]) -> float:
-    """Return the error that holds for every size from the smallest of these to the largest.
+    """Return the proven error ε of a frontier over all sizes from the smallest to the largest.
 
-    A bound holds for all smaller sizes too, and a plan for all larger ones. So between two sizes that follow
-    each other the mean is at least the bound of the larger one, and the point that counts is the best up to
-    the smaller one.
+    A bound holds for all smaller sizes too, and a plan for all larger ones. So between two neighbouring sizes
+    the mean is at least the bound of the larger one, and the best point up to the smaller one counts.
 
     Parameters
     ----------
     points, bounds
-        Sizes with the means of their plans, and sizes with bounds; in any order.
+        Sizes with the mean completion times of their plans, and sizes with bounds; in any order.
     """
     steps = sorted({size for size, _ in (*points, *bounds)})
     worst = 0.0

@@ -1,7 +1,4 @@
-"""Compiled loops of the engine and its policies: what runs, what fits, and lists sorted by keys.
-
-Compiled loops of placement.
-"""
+"""Compiled loops of engine, policies and placement: choice by keys, sorted queues, backfilling, best fit."""
 
 from __future__ import annotations
 
@@ -13,11 +10,11 @@ from ...instances.common.arrays import Flags, Floats, Ints
 
 @compiled
 def earliest(jobs: Ints, times: Floats) -> float:
-    """Return the least time of these jobs, infinite without any."""
-    found = np.inf
+    """Return the earliest of these jobs' times, infinite without any."""
+    least = np.inf
     for j in jobs:
-        found = min(found, times[j])
-    return found
+        least = min(least, times[j])
+    return least
 
 
 @compiled
@@ -29,12 +26,12 @@ def add_to(jobs: Ints, seconds: float, totals: Floats) -> None:
 
 @compiled
 def total(jobs: Ints, demand: Floats) -> Floats:
-    """Return what these jobs take together, shape (R,)."""
-    found = np.zeros(demand.shape[1])
+    """Return the total demand of these jobs, shape (R,)."""
+    amounts = np.zeros(demand.shape[1])
     for j in jobs:
-        for r in range(len(found)):
-            found[r] += demand[j, r]
-    return found
+        for r in range(len(amounts)):
+            amounts[r] += demand[j, r]
+    return amounts
 
 
 @compiled
@@ -47,7 +44,7 @@ def _fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
 
 @compiled
 def place(waiting: Ints, count: int, keys: Floats, j: int) -> int:
-    """Return where a job stands, or would, in a list that is sorted by keys, then jobs."""
+    """Return the position of a job in a queue that is sorted by key, then job."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -61,7 +58,7 @@ def place(waiting: Ints, count: int, keys: Floats, j: int) -> int:
 
 @compiled
 def insert(waiting: Ints, count: int, keys: Floats, j: int) -> None:
-    """Put a job into a sorted list of `count` jobs, which has room for it."""
+    """Insert a job into a sorted queue of `count` jobs, whose array must have space for it."""
     at = place(waiting, count, keys, j)
     for k in range(count, at, -1):
         waiting[k] = waiting[k - 1]
@@ -70,7 +67,7 @@ def insert(waiting: Ints, count: int, keys: Floats, j: int) -> None:
 
 @compiled
 def remove(waiting: Ints, count: int, keys: Floats, j: int) -> None:
-    """Take a job out of a sorted list of `count` jobs; its key is still the one that it came with."""
+    """Remove a job from a sorted queue of `count` jobs; its key is the one with which it was inserted."""
     for k in range(place(waiting, count, keys, j), count - 1):
         waiting[k] = waiting[k + 1]
 
@@ -81,19 +78,19 @@ def fill(
     count: int,
     keys: Floats,
     running: Ints,
-    held: Flags,
+    protected: Flags,
     running_keys: Floats,
     demand: Floats,
     capacity: Floats,
 ) -> Ints:
-    """Return the jobs that run if those are served first that have the least keys, and none blocks another.
+    """Return the jobs that run if jobs are served in ascending order of keys, without those that do not fit.
 
     Parameters
     ----------
     waiting, count, keys
-        The jobs that wait, sorted by key, then job.
-    running, held, running_keys
-        The jobs that run; which of them must go on, and the keys of all.
+        The waiting jobs, sorted by key, then job.
+    running, protected, running_keys
+        The running jobs, flags of those that must continue, and the keys of all.
     demand, capacity
         Shapes (J, R), (R,).
     """
@@ -101,7 +98,7 @@ def fill(
     chosen = np.empty(len(running) + count, dtype=np.int64)
     n = 0
     for k in range(len(running)):
-        if held[k]:
+        if protected[k]:
             free -= demand[running[k]]
             chosen[n] = running[k]
             n += 1
@@ -109,7 +106,7 @@ def fill(
     order = by_job[np.argsort(running_keys[by_job], kind="mergesort")]
     a = b = 0
     while a < count or b < len(order):
-        while b < len(order) and held[order[b]]:
+        while b < len(order) and protected[order[b]]:
             b += 1
         if b < len(order):
             k = order[b]
@@ -137,14 +134,14 @@ def fill(
 def raise_levels(
     jobs: Ints, executed_s: Floats, width: Floats, level: Ints, limits: Floats, near: float, moment_s: float
 ) -> None:
-    """Raise the level of each of these jobs while its service has reached the limit of the level.
+    """Raise each job's level while its attained service has reached the limit of that level.
 
     Parameters
     ----------
     level, limits
-        Of each job, and the limit of each level in GPU-seconds; infinite for the last.
+        Level of each job, and limit of each level in GPU-seconds; infinite for the last.
     near, moment_s
-        A limit counts as reached that is missed by so much of it, or by so many seconds.
+        Tolerances of a limit: relative to it, and in seconds.
     """
     for j in jobs:
         while limits[level[j]] < np.inf:
@@ -156,42 +153,42 @@ def raise_levels(
 
 @compiled
 def until_limit(jobs: Ints, executed_s: Floats, width: Floats, level: Ints, limits: Floats) -> float:
-    """Return how many seconds the next of these jobs still runs to the limit of its level."""
-    found = np.inf
+    """Return the seconds until the first of these jobs reaches the limit of its level."""
+    least_s = np.inf
     for j in jobs:
-        found = min(found, limits[level[j]] / width[j] - executed_s[j])
-    return found
+        least_s = min(least_s, limits[level[j]] / width[j] - executed_s[j])
+    return least_s
 
 
 @compiled
 def choice_fault(chosen: Ints, arrived: int, done: Flags, mark: Flags) -> int:
-    """Return what is wrong with chosen jobs: 1, one has not arrived; 2, it has ended; 3, it is there twice.
+    """Return the fault code of chosen jobs: 1 not arrived, 2 completed, 3 chosen twice; 0 without a fault.
 
     Parameters
     ----------
     arrived
-        Jobs that have arrived; they are the first ones.
+        Number of jobs that have arrived; they are the first ones.
     mark
-        Has room for all jobs, and holds False.
+        Work array for all jobs, which holds False.
     """
-    found = 0
+    fault = 0
     for j in chosen:
         if j < 0 or j >= arrived:
             return 1
         if done[j]:
-            found = 2
+            fault = 2
     for j in chosen:
         if mark[j]:
-            found = 3
+            fault = 3
         mark[j] = True
     for j in chosen:
         mark[j] = False
-    return found
+    return fault
 
 
 @compiled
 def changes(running: Ints, chosen: Ints, mark: Flags) -> tuple[Ints, Ints]:
-    """Return the jobs that stop and those that start; `mark` has room for all jobs and holds False."""
+    """Return the jobs that stop and those that start; `mark` is a work array for all jobs and holds False."""
     stop, start = np.empty(len(running), dtype=np.int64), np.empty(len(chosen), dtype=np.int64)
     stops = starts = 0
     for j in chosen:
@@ -222,14 +219,14 @@ def backfill(
 ) -> Ints:
     """Return the jobs that EASY backfilling starts, in the order of `waiting`.
 
-    Jobs start in order while they fit. The first that does not is promised the earliest time at which it
-    will fit if running jobs end when they are expected to; a later job starts now only if it ends by then,
-    or leaves free what the promised job needs (Lifka 1995).
+    Jobs start in order while they fit. The first that does not gets a reservation for the earliest time at
+    which it fits if running jobs end as expected; a later job starts now only if it ends by then, or leaves
+    free what the reserved job needs (Lifka 1995).
 
     Parameters
     ----------
     running, expected_end_s
-        The jobs that run, and when they end by their estimates, both by job.
+        The running jobs, and the expected end of each job by its estimate.
     """
     free, slack = free.copy(), 1e-9 * capacity
     chosen = np.empty(len(waiting), dtype=np.int64)
@@ -270,51 +267,52 @@ def backfill(
 
 @compiled
 def most_tasks(room: Floats, slack: Floats, demand: Floats, tasks: int) -> int:
-    """Return how many of these tasks one server holds; room, slack and demand have shape (R,)."""
-    held = tasks
+    """Return the number of these tasks that fit on one server; room, slack and demand have shape (R,)."""
+    count = tasks
     for r in range(len(demand)):
-        if demand[r] > 0 and held * demand[r] > room[r] + slack[r]:
-            held = max(0, int(np.floor((room[r] + slack[r]) / demand[r])))
-    return held
+        if demand[r] > 0 and count * demand[r] > room[r] + slack[r]:
+            count = max(0, int(np.floor((room[r] + slack[r]) / demand[r])))
+    return count
 
 
 @compiled
 def best_fit(
     free: Floats, slack: Floats, capacity: Floats, demand: Floats, tasks: int, most: int
 ) -> tuple[Ints, Ints]:
-    """Return servers and how many tasks go on each; nothing where they do not fit on `most` servers.
+    """Return a best-fit placement: servers and tasks on each; empty if more than `most` servers are needed.
 
-    Each time that server is taken which holds most of the tasks that wait, and of these the one on which the
-    least is left (Gu et al., Tiresias, NSDI'19). Tasks are all alike, so that no other choice needs fewer.
+    Each step takes the server that holds most of the remaining tasks, of several the one with the least
+    residual capacity (Gu et al., Tiresias, NSDI'19). Tasks are identical, so that no other choice needs fewer
+    servers.
 
     Parameters
     ----------
     free, slack, capacity
-        What servers have left, by how much that may be exceeded, and what they have; shape (N, R).
+        Residual capacity of servers, its tolerance, and their capacity; shape (N, R).
     demand
-        What one task takes, shape (R,).
+        Demand of one task, shape (R,).
     """
     servers, counts = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     taken = np.zeros(len(free), dtype=np.bool_)
     waiting, used = tasks, 0
     while waiting > 0:
-        best, best_held, best_left = -1, 0, np.inf
+        best, best_count, best_left = -1, 0, np.inf
         for n in range(len(free)):
             if taken[n]:
                 continue
-            held = most_tasks(free[n], slack[n], demand, waiting)
-            if held == 0 or held < best_held:
+            count = most_tasks(free[n], slack[n], demand, waiting)
+            if count == 0 or count < best_count:
                 continue
             left = 0.0
             for r in range(len(demand)):
                 if capacity[n, r] > 0:
-                    left += (free[n, r] - held * demand[r]) / capacity[n, r]
-            if held > best_held or left < best_left:
-                best, best_held, best_left = n, held, left
+                    left += (free[n, r] - count * demand[r]) / capacity[n, r]
+            if count > best_count or left < best_left:
+                best, best_count, best_left = n, count, left
         if best < 0 or used == most:
             return servers[:0], counts[:0]
-        servers[used], counts[used] = best, best_held
+        servers[used], counts[used] = best, best_count
         taken[best] = True
         used += 1
-        waiting -= best_held
+        waiting -= best_count
     return servers[:used], counts[:used]

@@ -1,4 +1,4 @@
-"""What scheduling consists of on this floor."""
+"""Registration of the solvers of scheduling."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from .search.local_search import Price
 
 
 def scheduling(exact: Solver[Any], kind: str) -> SolverKind:
-    """Return how scheduling is solved.
+    """Return the record of scheduling's solvers.
 
     Parameters
     ----------
     exact, kind
-        The exact method of allocation and the name of that kind, which the registry alone knows.
+        The exact solver of allocation and the name of that kind, which only the registry knows.
     """
     proven = optimus_exact(allocation_by(exact, kind))
     return SolverKind(

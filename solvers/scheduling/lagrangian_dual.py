@@ -2,8 +2,8 @@
 
     L(λ) = Σ_j min over schedules of j alone of ω_j (C_j − r_j) + ∫ λ·a_j dt − Σ_r ∫ C_r λ_r dt
 
-on a grid of times. The supergradient is what the cheapest schedules use of each resource in each cell, less
-what there is.
+on a grid of times. The supergradient is the usage of each resource by the cheapest schedules in each cell,
+less its capacity.
 
 Ascent (Polyak 1969; Held, Wolfe and Crowder 1974): each step goes along a mean of supergradients, as far as
 would reach a given share of the distance to the value of a schedule that is known. The share shrinks where
@@ -14,7 +14,7 @@ supergradients are smoothed over neighbouring cells at first: the direction d so
 D is the measure of the cells and K has the squared differences of neighbours, s cells far. The distance
 shrinks with the share; any fixed positive definite matrix leaves the ascent what it is.
 
-First prices, from a schedule: a unit-second that is taken away at t delays the least urgent jobs that run
+Initial prices, from a schedule: a unit-second that is taken away at t delays the least urgent jobs that run
 then, and these delay others that are less urgent still, until no job waits. Jobs that run at s with weight
 ω, width a and length p pass on what is lost at a rate of ω / (a p), Smith's ratio, of the least urgent of
 them: ρ(s). What is more urgent than all that was delayed is not delayed. So the price is
@@ -50,21 +50,21 @@ from ...instances.scheduling.instance import SchedulingInstance
 from . import dual_kernels
 
 MOST_THREADS = 2
-"""More bring little: an evaluation takes hundredths of a second."""
+"""More threads gain little: an evaluation takes hundredths of a second."""
 JOBS_OF_A_THREAD = 500
-"""For fewer a thread is not worth starting."""
+"""Fewest jobs for which another thread is started."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The dual function at some prices.
+    """Value and supergradient of the dual function at given prices.
 
     Attributes
     ----------
     value
         L(λ) over Σ ω_j, a bound on the mean completion time [s] in plain floating point.
     excess
-        Use less capacity, unit-seconds, shape (G − 1, R): a supergradient of L.
+        Usage less capacity, unit-seconds, shape (G − 1, R): a supergradient of L.
     ends_s
         C_j of the cheapest schedules, shape (J,).
     """
@@ -75,12 +75,13 @@ class Evaluation:
 
 
 class TimeDual:
-    """The dual function of one trace on one grid.
+    """The dual function of one trace on one time grid.
 
     Parameters
     ----------
     edges_s
-        Rising, the first no later than the first arrival; after the last one everything is free.
+        Ascending edges of the grid, the first no later than the first arrival; after the last one resources
+        are free.
     """
 
     def __init__(self, instance: SchedulingInstance, edges_s: Floats, threads: int | None = None) -> None:
@@ -105,39 +106,39 @@ class TimeDual:
         return np.asarray(np.maximum(np.diff(until, axis=0), 0.0))
 
     def evaluate(self, price: Floats) -> Evaluation:
-        """Return the dual function at prices of shape (G − 1, R).
+        """Return value and supergradient of the dual function at prices of shape (G − 1, R).
 
         Raises
         ------
         OutOfTimeError
-            If its loops are not compiled in the time of the enforced clock.
+            If its loops cannot be compiled within the enforced time limit.
         """
         full = np.vstack([price, np.zeros((1, price.shape[1]))])
         menus = self._menus
         if menus.malleable and not self._at_once:
             rows = (menus.first, menus.usage[self._order], menus.speed[self._order])
-            found, used = self._run(dual_kernels.malleable_preemptive, full, menus.work, *rows)
+            costs, used = self._run(dual_kernels.malleable_preemptive, full, menus.work, *rows)
         elif menus.malleable:
-            found, used = self._best_windows(full)
+            costs, used = self._best_windows(full)
         else:
             loop = dual_kernels.rigid_nonpreemptive if self._at_once else dual_kernels.rigid_preemptive
-            found, used = self._run(loop, full, menus.work, menus.usage)
-        value = (float(found[0].sum()) - float((price * self.capacity).sum())) / self.total_weight
-        return Evaluation(value, used[:-1] - self.capacity, self.arrival_s + found[1])
+            costs, used = self._run(loop, full, menus.work, menus.usage)
+        value = (float(costs[0].sum()) - float((price * self.capacity).sum())) / self.total_weight
+        return Evaluation(value, used[:-1] - self.capacity, self.arrival_s + costs[1])
 
     def _run(
         self, loop: Callable[..., Any], price: Floats, work: Floats, *jobs: Any
     ) -> tuple[Floats, Floats]:
-        """Return costs and lengths of the jobs, shape (2, J), and what they use, shape (G, R)."""
+        """Return cost and C − r of each job, shape (2, J), and the usage of all jobs, shape (G, R)."""
         return self._in_threads(loop, price, (self.arrival_s, work, self.weight, *jobs))
 
     def _in_threads(
         self, loop: Callable[..., Any], price: Floats, columns: tuple[Any, ...]
     ) -> tuple[Floats, Floats]:
         threads = max(1, min(self._threads, len(columns[0]) // JOBS_OF_A_THREAD))
-        found = np.zeros((2, len(columns[0])))
+        costs = np.zeros((2, len(columns[0])))
         used = [np.zeros_like(price) for _ in range(threads)]
-        given = [(self.edges_s, price, *columns, k, threads, used[k], found) for k in range(threads)]
+        given = [(self.edges_s, price, *columns, k, threads, used[k], costs) for k in range(threads)]
         # What has to be compiled first is so in this thread, which knows the clock; sums are the same.
         if threads == 1 or not is_ready(loop):
             for arguments in given:
@@ -146,48 +147,48 @@ class TimeDual:
             with ThreadPoolExecutor(threads) as pool:
                 for done in [pool.submit(loop, *arguments) for arguments in given]:
                     done.result()
-        return found, np.asarray(sum(used))
+        return costs, np.asarray(sum(used))
 
     def _best_windows(self, price: Floats) -> tuple[Floats, Floats]:
-        """Return the same of malleable jobs that keep one configuration: the best of their windows."""
+        """Return costs and usage as `_run` does, for malleable jobs that keep one configuration."""
         menus = self._menus
         rows = menus.owner
         length = menus.work[rows] / menus.speed
         columns = (self.arrival_s[rows], length, self.weight[rows], menus.usage)
-        found, _ = self._in_threads(dual_kernels.rigid_nonpreemptive, price, columns)
-        order = np.lexsort((found[0], rows))
+        costs, _ = self._in_threads(dual_kernels.rigid_nonpreemptive, price, columns)
+        order = np.lexsort((costs[0], rows))
         best = order[menus.first[:-1]]
         chosen = tuple(column[best] for column in columns)
         return self._in_threads(dual_kernels.rigid_nonpreemptive, price, chosen)
 
 
 CELLS = 2_000
-"""Of a trace of some thousand jobs; 5,000 raise its bound by hundredths of a percent."""
+"""Grid cells for a trace of some thousand jobs; 5,000 raise its bound by hundredths of a percent."""
 CELLS_OF_FEW, CELLS_OF_A_JOB = 40, 20
-"""Of small traces so many, and so many for each job, are enough."""
+"""Grid cells for small traces: so many, and so many for each job."""
 MOST_CELLS, JOBS_OF_A_CELL = 4_000, 20
-"""Of large traces there is a cell for so many jobs."""
+"""Most grid cells, and jobs for each cell of large traces."""
 BUSY_SHARE = 0.5
-"""Share of the edges that lie where jobs arrive and end; the others lie evenly."""
+"""Share of the edges at quantiles of arrivals and ends; the others are evenly spaced."""
 SHARPNESS = 8.0
-"""Of several resources, the price goes to those that are used most: by this power of the share in use."""
+"""Power of the utilisation by which a price is divided among several resources."""
 URGENCY = (0.5, 0.3, 0.7)
-"""Quantiles of ρ that are tried, of what runs."""
+"""Quantiles of ρ over the running jobs that are tried."""
 FACTORS = (0.8, 1.2, 1.5)
 """Multiples of the prices of the best quantile that are tried."""
 WAITING = (0.5, 1.0, 2.0)
-"""Prices by how many wait, over the units there are, are tried in these multiples too."""
+"""Multiples of prices by the number of waiting jobs, over the amount of a resource, that are tried too."""
 
 
 def time_grid(instance: SchedulingInstance, segments: SegmentTable, cells: int | None = None) -> Floats:
-    """Return edges from the first arrival to the end of a schedule, with the times of events.
+    """Return the edges of the time grid, from the first arrival to the end of a schedule, with event times.
 
-    Beyond the latest time at which there may be prices, units are free: the bound is one all the same.
+    Beyond the latest time allowed for prices resources are free; the bound remains valid.
 
     Parameters
     ----------
     cells
-        About how many; by default as many as pay for so many jobs.
+        Approximate number of cells; by default it depends on the number of jobs.
     """
     arrival, ends = instance.table().arrival_s, np.minimum(segments.completion_s, LATEST_S)
     most = max(CELLS, min(MOST_CELLS, len(arrival) // JOBS_OF_A_CELL))
@@ -207,7 +208,7 @@ def time_grid(instance: SchedulingInstance, segments: SegmentTable, cells: int |
 def first_prices(
     instance: SchedulingInstance, segments: SegmentTable, edges: Floats, capacity: Floats
 ) -> tuple[list[Floats], list[Floats]]:
-    """Return prices to begin with, shape (G − 1, R) each: by what a lost second delays, and by who waits.
+    """Return initial prices, shape (G − 1, R) each: by the delay of a lost second, and by waiting jobs.
 
     Parameters
     ----------
@@ -223,26 +224,26 @@ def first_prices(
     used = np.column_stack(
         [_mean(edges, segments.start_s, segments.end_s, usage[:, r]) for r in range(capacity.shape[1])]
     )
-    there = np.maximum(capacity / length[:, None], 1e-300)
-    share = np.minimum(used / there, 1.0) ** SHARPNESS
+    available = np.maximum(capacity / length[:, None], 1e-300)
+    share = np.minimum(used / available, 1.0) ** SHARPNESS
     share /= np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
     units = np.maximum(instance.capacity_over_time[1].max(axis=0), 1e-300)
     price = share / units
     urgent = _urgencies(instance, segments, edges, (usage / units).max(axis=1))
-    somebody_waits = waiting > TIE * len(present)
-    delays = [_passed_on(np.where(somebody_waits, ratio, 0.0), length) for ratio in urgent]
+    some_wait = waiting > TIE * len(present)
+    delays = [_passed_on(np.where(some_wait, ratio, 0.0), length) for ratio in urgent]
     return [delay[:, None] * price for delay in delays], [k * waiting[:, None] * price for k in WAITING]
 
 
 def _urgencies(
     instance: SchedulingInstance, segments: SegmentTable, edges: Floats, width: Floats
 ) -> list[Floats]:
-    """Return quantiles of Smith's ratio of what runs in the middle of each cell, shape (G − 1,) each.
+    """Return quantiles of Smith's ratio of the jobs running at each cell's middle, shape (G − 1,) each.
 
     Parameters
     ----------
     width
-        What each segment takes of the resource of which it takes the largest share, shape (S,).
+        Dominant share of each segment, shape (S,).
     """
     table, menus = instance.table(), instance.menus()
     weight = table.weight / table.weight.max()
@@ -257,18 +258,18 @@ def _urgencies(
     segment, cell = segment[order], cell[order]
     total = np.bincount(cell, width[segment], len(middle))
     until = np.cumsum(width[segment]) - (np.cumsum(total) - total)[cell]
-    found = []
+    quantiles = []
     for quantile in URGENCY:
         reached = np.flatnonzero(until >= quantile * total[cell])
         cells, at = np.unique(cell[reached], return_index=True)
         of_cell = np.zeros(len(middle))
         of_cell[cells] = ratio[segment[reached[at]]]
-        found.append(of_cell)
-    return found
+        quantiles.append(of_cell)
+    return quantiles
 
 
 def _passed_on(ratio: Floats, length: Floats) -> Floats:
-    """Return what a second that is lost in each cell costs, shape (G − 1,): see the head of this file."""
+    """Return the cost of a lost second in each cell, shape (G − 1,), by the module docstring's formula."""
     cost = np.append(np.zeros_like(ratio), 0.0)
     rate = np.append(ratio, 0.0)
     later = [len(ratio)]  # cells in which the ratio is less than in all between them and here
@@ -281,7 +282,7 @@ def _passed_on(ratio: Floats, length: Floats) -> Floats:
 
 
 def _mean(edges: Floats, starts: Floats, ends: Floats, amounts: Floats | None = None) -> Floats:
-    """Return how much there is on average in each cell of what lasts from starts to ends."""
+    """Return the time average in each cell of amounts that last from starts to ends."""
     amounts = np.ones(len(starts)) if amounts is None else amounts
 
     def until(moments: Floats) -> Floats:
@@ -296,26 +297,26 @@ def _mean(edges: Floats, starts: Floats, ends: Floats, amounts: Floats | None = 
 
 
 STALLS, DECAY = 12, 0.8
-"""After so many steps without a better bound the share of the distance is multiplied by DECAY."""
+"""Steps without a better bound after which the share of the distance is multiplied by DECAY."""
 FIRST_SHARE = 0.5
-"""Of the distance at the start: prices by a schedule are good enough not to need larger steps."""
+"""Share of the distance at the start: prices by a schedule need no larger steps."""
 LAST_SHARE = 2e-4
-"""With a smaller share the ascent ends: it moves no more."""
+"""Share of the distance at which the ascent ends."""
 BETTER = 1e-5
-"""A bound counts as better from this much on, relatively."""
+"""Relative increase from which a bound counts as better."""
 SMOOTH_CELLS, SMOOTH_DECAY, LEAST_SMOOTH = 20.0, 0.5, 0.3
-"""How many cells far a step is smoothed at first, what that is multiplied by with the share, and its end."""
+"""Smoothing width of a step in cells at first, its factor whenever the share shrinks, and its least value."""
 MEMORY = 0.5
-"""Weight of the direction so far in the next one."""
+"""Weight of the previous direction in the next one."""
 MOST_STEPS = 5_000
-"""It never took more than a thousand."""
+"""Most steps of the ascent; it never took more than a thousand."""
 LEAST_DISTANCE = 1e-4
-"""The bound is taken to be no closer to the value of the schedule than this, relatively."""
+"""Least assumed distance of the bound from the value of the schedule, relatively."""
 
 
 @dataclass(frozen=True)
 class TimePrices:
-    """Prices, and what they prove.
+    """The best dual prices found, and the bound that they prove.
 
     Attributes
     ----------
@@ -324,7 +325,7 @@ class TimePrices:
     bound
         On the mean completion time, in plain floating point [s].
     estimate
-        No prices up to twice these prove more than this, but for the tolerance of the floats [s].
+        Upper limit, up to rounding, of the bound by any prices up to twice these [s].
     ends_s
         C_j of the cheapest schedule of each job alone, shape (J,).
     evaluations
@@ -350,21 +351,21 @@ def best_prices(
     cells: int | None = None,
     most_steps: int = MOST_STEPS,
 ) -> TimePrices:
-    """Return the best prices that are found in time; at least those that a schedule suggests.
+    """Return the best dual prices found in time, starting from those that a schedule suggests.
 
     Parameters
     ----------
     segments, value
         A feasible schedule, and its mean completion time [s].
     clock
-        Asked before every evaluation.
+        Its time limit is checked before every evaluation.
     cells, most_steps
-        Of the grid, and of the ascent.
+        Number of cells of the grid, and most steps of the ascent.
 
     Raises
     ------
     OutOfTimeError
-        If the loops are not compiled in the time of the enforced clock.
+        If the loops cannot be compiled within the enforced time limit.
     """
     edges = time_grid(instance, segments, cells)
     ascent = _Ascent(TimeDual(instance, edges, threads), value)
@@ -384,7 +385,7 @@ def best_prices(
 
 
 def _begin(ascent: _Ascent, prices: tuple[list[Floats], list[Floats]], clock: Clock) -> None:
-    """Take the best of the prices to begin with."""
+    """Start the ascent from the best of the initial prices."""
     by_delay, by_waiting = prices
     for price in itertools.chain(by_delay, by_waiting):
         if clock.expired or ascent.is_over():
@@ -398,12 +399,12 @@ def _begin(ascent: _Ascent, prices: tuple[list[Floats], list[Floats]], clock: Cl
 
 
 class _Ascent:
-    """The state of an ascent: the best prices, and those of the next step.
+    """State of the subgradient ascent: the best prices, and those of the next step.
 
     Parameters
     ----------
     value
-        Of a feasible schedule [s].
+        Mean completion time of a feasible schedule [s].
     """
 
     def __init__(self, dual: TimeDual, value: float) -> None:
@@ -421,18 +422,18 @@ class _Ascent:
         self._forget()
 
     def begin_at(self, price: Floats) -> None:
-        """Take these prices where they are better."""
-        found = self._evaluate(price)
-        if found.value > self.best.value:
-            self.price, self.best = price, found
-            self._next, self._at = price, found
+        """Evaluate prices, and continue from them if they are better."""
+        evaluation = self._evaluate(price)
+        if evaluation.value > self.best.value:
+            self.price, self.best = price, evaluation
+            self._next, self._at = price, evaluation
 
     def is_over(self) -> bool:
-        """Return whether more steps would bring nothing."""
+        """Return whether further steps would not improve the bound."""
         return self.share <= LAST_SHARE or self.best.value >= self.value * (1 - TIE)
 
     def step(self) -> bool:
-        """Go a step; return whether there was a way up."""
+        """Take one step of the ascent; return whether there was a direction of ascent."""
         excess = self._at.excess
         scaled = self._smoothed(np.where((self._next <= 0) & (excess < 0), 0.0, excess))
         self._direction = MEMORY * self._direction + (1 - MEMORY) * scaled
@@ -461,11 +462,11 @@ class _Ascent:
         return True
 
     def _smoothed(self, excess: Floats) -> Floats:
-        """Return the direction of a supergradient; 0 where that is 0, which holds prices at 0."""
-        moves = (excess != 0) & (self._measure > 0)  # what there never is of has no price
-        found = np.divide(excess, self._measure, out=np.zeros_like(excess), where=moves)
+        """Return the smoothed direction of a supergradient; 0 where that is 0, so that prices of 0 stay."""
+        moves = (excess != 0) & (self._measure > 0)  # a resource without any capacity has no price
+        direction = np.divide(excess, self._measure, out=np.zeros_like(excess), where=moves)
         if self.smooth_cells < LEAST_SMOOTH:
-            return found
+            return direction
         for r in np.flatnonzero(moves.any(axis=0)):
             own = moves[:, r]
             tie = self.smooth_cells**2 * self._measure[:, r].mean() * (own[1:] & own[:-1])
@@ -476,8 +477,8 @@ class _Ascent:
             bands[1, :-1] += tie
             # Where doubles lose the shortest cells beside the longest, this resource is not smoothed.
             with contextlib.suppress(np.linalg.LinAlgError):
-                found[own, r] = solveh_banded(bands, np.where(own, excess[:, r], 0.0))[own]
-        return found
+                direction[own, r] = solveh_banded(bands, np.where(own, excess[:, r], 0.0))[own]
+        return direction
 
     def _evaluate(self, price: Floats) -> Evaluation:
         self.evaluations += 1
@@ -488,7 +489,7 @@ class _Ascent:
         self._since = self.evaluations
 
     def _remember(self, step: float) -> None:
-        """Add the tangent L(μ) ≤ L(λ) + g·(μ − λ) of the prices at hand to the mean of the last ones."""
+        """Add the tangent L(μ) ≤ L(λ) + g·(μ − λ) at the current prices to the mean of recent tangents."""
         if self.evaluations > 2 * self._since:
             self._older = (self._steps, self._costs, self._excess)
             self._forget()
@@ -499,10 +500,10 @@ class _Ascent:
         self._excess += step * self._at.excess / total
 
     def estimate(self) -> float:
-        """Return the most that means of the tangents allow for prices up to twice the best ones."""
-        found = np.inf
+        """Return an upper limit of the bound by prices up to twice the best ones, from means of tangents."""
+        limit = np.inf
         for steps, costs, excess in filter(None, (self._older, (self._steps, self._costs, self._excess))):
             if steps > 0:
                 most = float((np.maximum(excess, 0.0) * 2 * self.price).sum())
-                found = min(found, (costs + most) / steps)
-        return max(self.best.value, found) if np.isfinite(found) else self.best.value
+                limit = min(limit, (costs + most) / steps)
+        return max(self.best.value, limit) if np.isfinite(limit) else self.best.value

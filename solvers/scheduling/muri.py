@@ -1,9 +1,8 @@
-"""The semantics of Muri's simulator: its published averages to the printed digit.
+"""Simulation by the rules of Muri's published simulator: SRTF and SRSF with placement, and Tiresias-L.
 
-At every event each job that runs loses its overhead, restarted or not, and the predicted ends ignore it, so a
-job keeps its GPUs for longer than it would have to. A plan is feasible all the same.
-
-Compiled loops of Muri's simulator: SRTF and SRSF with placement, and Tiresias-L.
+It reproduces the published averages to the printed digit. At every event each running job loses its overhead,
+restarted or not, and the predicted ends ignore it, so that a job keeps its GPUs for longer than it would have
+to. A plan is feasible all the same.
 
 Zhao et al., Multi-resource interleaving for deep learning training, SIGCOMM'22; the rules are those of the
 simulator that the authors published, and some differ from what its comments say.
@@ -20,12 +19,12 @@ from ...instances.scheduling.instance import SchedulingInstance
 from .engine import Schedule
 
 CLOSE = 1e-9
-"""Moments that differ by no more, relatively, are one event."""
+"""Relative difference up to which times count as one event."""
 
 
 @compiled
 def arrival_events(arrival_s: Floats) -> Floats:
-    """Return the time of the event with which each job comes; arrivals are sorted."""
+    """Return the time of each job's arrival event, which close arrivals share; arrivals are sorted."""
     at = arrival_s.copy()
     for j in range(1, len(at)):
         if arrival_s[j] - at[j - 1] <= 1e-9 * max(abs(arrival_s[j]), abs(at[j - 1])):
@@ -35,7 +34,7 @@ def arrival_events(arrival_s: Floats) -> Floats:
 
 @compiled
 def _placed(gpus: int, free: Ints, size: int, full: Ints) -> bool:
-    """Take GPUs of the first server that fits, of wholly idle ones for a job that is larger than one."""
+    """Allocate GPUs by first fit, idle servers for jobs larger than one; return whether the job fits."""
     if gpus <= size:
         for s in range(len(free)):
             if free[s] >= gpus:
@@ -43,18 +42,18 @@ def _placed(gpus: int, free: Ints, size: int, full: Ints) -> bool:
                 return True
         return False
     needed, rest = gpus // size, gpus % size
-    found = 0
+    count = 0
     for s in range(len(free)):
-        if free[s] == size and found < needed:
-            full[found] = s
-            found += 1
-    if found < needed:
+        if free[s] == size and count < needed:
+            full[count] = s
+            count += 1
+    if count < needed:
         return False
     last = -1
     if rest > 0:
         for s in range(len(free)):
             taken = False
-            for k in range(found):
+            for k in range(count):
                 taken = taken or full[k] == s
             if not taken and free[s] >= rest:
                 last = s
@@ -62,14 +61,14 @@ def _placed(gpus: int, free: Ints, size: int, full: Ints) -> bool:
         if last < 0:
             return False
         free[last] -= rest
-    for k in range(found):
+    for k in range(count):
         free[full[k]] = 0
     return True
 
 
 @compiled
 def _sort_nearly_sorted(jobs: Ints, count: int, keys: Floats) -> None:
-    """Sort jobs by their keys; equal ones stay in their order."""
+    """Sort jobs by their keys, stably, by insertion."""
     for k in range(1, count):
         j, key = jobs[k], keys[jobs[k]]
         at = k
@@ -90,7 +89,7 @@ def _first_end(
     times: Floats,
     member: Ints,
 ) -> int:
-    """Group the ends of running jobs; return the number of the first group, −1 without any.
+    """Group running jobs by close ends; return the index of the earliest group, −1 without any.
 
     A job joins the first group whose time is close to its own end, else it makes one. `times` has room for
     each group, and `member` is the group of each job.
@@ -118,7 +117,7 @@ def _first_end(
 
 @compiled
 def _noted(segments: Floats, count: int, j: int, start_s: float, end_s: float) -> Floats:
-    """Return the segments, rows of job, start and end, with one more."""
+    """Return the segments, rows of job, start and end, with one appended."""
     if count == len(segments):
         larger = np.empty((2 * count, 3))
         larger[:count] = segments
@@ -143,7 +142,8 @@ def shortest_first(
     Parameters
     ----------
     steps, step_s
-        What each job has to do; what is left is counted in steps, and rounded so.
+        Training steps of each job, and seconds of a step; the remaining work is counted, and rounded, in
+        steps.
     """
     n = len(arrival_s)
     at = arrival_events(arrival_s)
@@ -202,7 +202,7 @@ def shortest_first(
 
 @compiled
 def _without(jobs: Ints, count: int, j: int) -> int:
-    """Take a job out of a list; return the length that is left."""
+    """Remove a job from a list; return the new length."""
     kept = 0
     for k in range(count):
         if jobs[k] != j:
@@ -221,7 +221,7 @@ def _demoted(
     queues: Ints,
     lengths: Ints,
 ) -> None:
-    """Move each running job that has reached the limit of its queue to the end of the next one."""
+    """Move running jobs that have reached the limit of their queue to the end of the next one."""
     for j in active:
         q = level[j]
         if q < len(limits) and executed_s[j] * gpus[j] >= limits[q]:
@@ -235,19 +235,19 @@ def _demoted(
 def _served(
     queue: Ints, gpus: Ints, free: int, least: int, pending: Ints, chosen: Ints, count: int
 ) -> tuple[int, int]:
-    """Note after `count` jobs who of a queue runs too, and put these before those that wait.
+    """Append the jobs of a queue that run to the chosen ones, and move them before its waiting jobs.
 
     Parameters
     ----------
     least
-        No job has fewer GPUs.
+        Fewest GPUs of any job.
     pending
-        Has room for the queue.
+        Work array as long as the queue.
 
     Returns
     -------
     tuple of int
-        The GPUs that are left, and how many jobs are chosen.
+        The free GPUs, and the number of chosen jobs.
     """
     first = waiting = 0
     for j in queue:
@@ -281,7 +281,7 @@ def least_attained(
     Parameters
     ----------
     limits
-        Of the attained GPU-seconds in each queue; the last one has none.
+        Limits of the attained GPU-seconds in each queue; the last one has none.
     """
     n, levels = len(arrival_s), len(limits) + 1
     at = arrival_events(arrival_s)
@@ -346,7 +346,7 @@ def least_attained(
 
 GPU = "gpu"
 LIMITS = (3250.0, 7200.0)
-"""Attained GPU-seconds at which a job of Tiresias-L falls to the next queue."""
+"""Attained GPU-seconds at which a job of Tiresias-L is moved to the next queue."""
 OVERHEAD_S = {
     1: {"vgg16": 7, "vgg19": 7, "resnet18": 4, "shufflenet_v2_x1_0": 4, "a2c": 38, "dqn": 5},
     2: {"vgg16": 7, "vgg19": 7, "resnet18": 5, "shufflenet_v2_x1_0": 4, "a2c": 39, "dqn": 5},
@@ -361,12 +361,12 @@ OTHER_OVERHEAD_S = 10.0
 
 
 def simulate(instance: SchedulingInstance, policy: str) -> Schedule:
-    """Return the schedule of `srtf`, `srsf` or `las` as the simulator makes it.
+    """Return the schedule of `srtf`, `srsf` or `las` by the rules of Muri's simulator.
 
     Raises
     ------
     OptionError
-        If the instance has anything that the simulator does not know.
+        If the instance has features that the simulator does not support.
     """
     _refuse(instance)
     table = instance.table()
@@ -408,10 +408,10 @@ def _refuse(instance: SchedulingInstance) -> None:
 
 
 def _overheads(instance: SchedulingInstance) -> Floats:
-    """Return the seconds that each job loses at every event, shape (J,)."""
+    """Return the overhead of each job at every event in seconds, shape (J,)."""
     table = instance.table()
     gpus = table.total_demand[:, table.resources.index(GPU)]
     of_gpus = [OVERHEAD_S.get(round(g), {}) for g in gpus.tolist()]
     models = [table.models[code] if code >= 0 else "" for code in table.model.tolist()]
-    found = [known.get(m, OTHER_OVERHEAD_S) for known, m in zip(of_gpus, models, strict=True)]
-    return np.array(found, dtype=float)
+    overheads = [known.get(m, OTHER_OVERHEAD_S) for known, m in zip(of_gpus, models, strict=True)]
+    return np.array(overheads, dtype=float)

@@ -1,7 +1,7 @@
-"""From a policy of one's own to a solver: what packages of other people register.
+"""Solvers from scheduling policies that other packages define.
 
-A policy that comes this way never gets the instance. It is made from its settings alone, and learns of the
-trace through `Seen`, which holds what it said that it knows of jobs that have arrived.
+Such a policy never gets the instance. It is made from its settings alone, and reads the trace through `Seen`,
+which shows of the jobs that have arrived what the policy declares in `knows`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def policy_solver(
     Parameters
     ----------
     name
-        Of the solver; no other may have it.
+        Unique name of the solver.
     what
-        One line for people; what the policy knows is added.
+        One-line description, to which the policy's knowledge is appended.
     make
         Returns a new policy for the settings of one solve.
     options
-        Its named settings. Where jobs are placed on servers is one of every policy.
+        The policy's named settings; placement on servers is added to those of every policy.
     """
     defaults = {key: option.default for key, option in (options or {}).items()}
     return PolicySolver(name, what, make(defaults).knows, lambda _, settings: make(settings), options)

@@ -1,16 +1,15 @@
-"""Placement of running jobs on servers: whether chosen jobs find places, and on which servers they run.
+"""Placement of jobs on servers in a simulation: which chosen jobs can be placed, and on which servers.
 
-Servers under the engine: whether the jobs that a policy chose find places, and where they are. Jobs are
-placed in the order in which the policy chose them. One that runs keeps its servers. One that starts goes
-where those that run leave room, or, if the policy stops jobs, where those that come after it are; these look
-for another place at their turn, and one that moves starts again. A job that finds no place waits: to the
-policy it looks, for that moment, as if it asked for the whole cluster, and the policy chooses again, blocking
-or skipping it as it would do on a pool.
+Jobs are placed in the order in which the policy chose them. A running job keeps its servers. A starting job
+goes where running jobs leave room or, if the policy preempts, where jobs later in the order run; these look
+for other servers in their turn, and a job that moves is restarted. A job that cannot be placed waits: for
+that moment its demand appears to the policy as that of the whole cluster, and the policy chooses again,
+blocking or skipping it as it would on a pool.
 
-Servers under the engine of rounds: configurations that a policy chose find places. Every configuration of
-every job counts as a job of `Places`, of which at most one runs. One that finds no place is replaced by the
-fastest that takes no more of anything, and finds one. Who finds none at all waits, and the policy is asked
-again about the others, which may use what is left.
+For round-based policies every configuration of every job counts as a job of `Places`, of which at most one
+runs. A configuration that cannot be placed is replaced by the fastest one that takes no more of any resource
+and can be placed. A job without such a configuration waits, and the policy is asked again about the others,
+which may use what is left.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ from .kernels import best_fit, most_tasks
 from .seen import Seen
 
 Place = tuple[Ints, Ints]
-"""Servers, and how many tasks of a job are on each."""
+"""Servers, and the number of tasks of a job on each."""
 
 
 def placed_together(
     free: Floats, demand: Floats, tasks: Sequence[int], limit_s: float | None
 ) -> list[Place] | None:
-    """Return the places of jobs that together need the fewest servers more than they must; None without any.
+    """Return placements of jobs with the fewest servers above their minimum in total; None if none is found.
 
     Parameters
     ----------
     free
-        What each server has left, shape (N, R).
+        Residual capacity of each server, shape (N, R).
     demand
-        What a task of each job takes, shape (J, R).
+        Demand of one task of each job, shape (J, R).
     limit_s
-        Seconds after which the best places that were found count.
+        Time limit in seconds, after which the best placements so far are taken.
     """
     resources = [f"r{r}" for r in range(free.shape[1])]
     jobs = [
@@ -78,7 +77,7 @@ def placed_together(
     result = solve_document(document, "exact", options)
     if result.plan is None:
         return None
-    # Entries of another kind are known by what they say, for their class must not be imported.
+    # The class of entries of another kind must not be imported.
     entries: Sequence[Any] = result.plan
     by_job = {entry.job: entry.tasks for entry in entries}
     return [_place(by_job[f"j{k}"]) for k in range(len(tasks))]
@@ -90,7 +89,7 @@ def _amounts(resources: Sequence[str], amounts: Floats, all_of_them: bool = Fals
 
 
 def _place(groups: Mapping[str, Mapping[str, int]]) -> Place:
-    """Return servers and counts of the only group of a job."""
+    """Return the placement of a job from its only task group in a consolidation plan."""
     (on,) = groups.values()
     servers = sorted((int(name[1:]), count) for name, count in on.items())
     return np.array([n for n, _ in servers]), np.array([count for _, count in servers])
@@ -98,33 +97,34 @@ def _place(groups: Mapping[str, Mapping[str, int]]) -> Place:
 
 RULES = ("best-fit", "consolidate", "exact")
 SLACK = 5e-10
-"""Share of a server's amounts by which they may be exceeded; the check allows twice as much."""
+"""Relative tolerance of a server's capacity; the check allows twice as much."""
 SKEWED = 0.3
-"""Jobs are skewed where the largest tensor has more than this share of the model, if nothing else is said."""
+"""Default skew threshold: jobs are skewed whose largest tensor has more than this share of the model."""
 STUBBORN = 2
-"""After so many refusals of a job its policy is overruled."""
+"""Refusals of a job after which the policy's choice of it is ignored."""
 LONGEST_S = 5.0
-"""Seconds for the jobs that start at one moment."""
+"""Time limit in seconds for placing the jobs that start at one moment."""
 
 
 class Places:
-    """The servers of an instance during one run.
+    """Placement of running jobs on the servers of an instance.
 
     Parameters
     ----------
     order
-        The jobs in the order of their arrival, as indices into the table; jobs here are places in it.
+        The jobs in the order of their arrival, as indices into the table; jobs are numbered by it here.
     rule
-        `best-fit`: each job where it fills servers best. `consolidate`: the same, and a job that could do
-        with fewer servers if nothing else ran waits. `exact`: the jobs that start at a moment are placed
-        together on the fewest servers, which is proven; as best-fit does where that is not possible.
+        `best-fit`: each job where it fills servers best. `consolidate`: the same, but a job waits if it could
+        do with fewer servers on an idle cluster. `exact`: the jobs that start at a moment are placed together
+        on provably the fewest servers; by best-fit where that is not possible.
     skewed_only
         Whether only skewed jobs are consolidated, as Tiresias does.
     gangs
-        What one task takes, and how many tasks there are, where jobs do not run as requested; shapes (J, R)
+        Demand of a task and number of tasks of each job, where jobs do not run as requested; shapes (J, R)
         and (J,).
     migrates
-        Whether jobs move to other servers to make room for one that fits in no gap (Gandiva).
+        Whether running jobs move to other servers to make room for one that cannot be placed otherwise
+        (Gandiva).
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Places:
         self.history: dict[tuple[int, float], Place] = {}
 
     def move_to(self, now_s: float) -> set[int]:
-        """Let servers fail and return; return the jobs on those that have lost something."""
+        """Apply server failures and repairs up to a time; return the jobs on servers that lost capacity."""
         before, fallen = self._change, set[int]()
         while self._change < len(self._changes) and self._changes[self._change][0] <= now_s:
             _, n, amounts = self._changes[self._change]
@@ -171,54 +171,54 @@ class Places:
         return fallen
 
     def lost(self, running: Ints, since_s: Floats) -> Flags:
-        """Return which running jobs have no room any more; those that came last to it lose it first.
+        """Return which running jobs are evicted from overloaded servers; the last started are evicted first.
 
         Parameters
         ----------
         since_s
-            When each of them began to run there, shape of `running`.
+            Start of the current run of each of them, shape of `running`.
         """
-        found = np.zeros(len(running), dtype=bool)
+        evicted = np.zeros(len(running), dtype=bool)
         over: Flags = np.asarray((self._free < -SLACK * self._capacity).any(axis=1))
         free = self._free.copy()
         for k in np.argsort(-since_s, kind="stable").tolist():
             servers, counts = self._on[int(running[k])]
             if over[servers].any():
-                found[k] = True
+                evicted[k] = True
                 free[servers] += counts[:, None] * self._demand[running[k]]
                 over[servers] = (free[servers] < -SLACK * self._capacity[servers]).any(axis=1)
-        return found
+        return evicted
 
-    def settle(self, choose: Callable[[], Ints], running: Ints, held: Flags, seen: Seen) -> Ints:
-        """Return the jobs that run from now on, all of which have places.
+    def settle(self, choose: Callable[[], Ints], running: Ints, protected: Flags, seen: Seen) -> Ints:
+        """Return the jobs that run from now on, all of which can be placed on servers.
 
         Parameters
         ----------
         choose
-            Asks the policy, which may be asked several times.
-        running, held
-            The jobs that run, and which of them go on in any case.
+            Returns the policy's choice, and may be called several times.
+        running, protected
+            The running jobs, and flags of those that continue in any case.
         """
         refusals = np.zeros(len(self._tasks), dtype=np.int64)
-        there = np.fromiter(self._on, dtype=np.int64, count=len(self._on))
+        placed = np.fromiter(self._on, dtype=np.int64, count=len(self._on))
         own = seen.demand
         try:
             while True:
                 check_time()
                 chosen = choose()
-                # A policy that does not heed what jobs ask for is overruled.
+                # Jobs that the policy chooses against their demand are dropped.
                 chosen = chosen[refusals[chosen] <= STUBBORN]
-                found = self.find(chosen.tolist(), set(running[held].tolist()))
-                if not found:
+                unplaced = self.find(chosen.tolist(), set(running[protected].tolist()))
+                if not unplaced:
                     return chosen
-                refused = found[0]
+                refused = unplaced[0]
                 alike = self._shape == self._shape[refused]
-                alike[there] = False
+                alike[placed] = False
                 alike[list(self._next)] = False
                 alike[refused] = True
                 if own is seen.demand:
                     seen.demand = own.copy()
-                # What is more than there is cannot be chosen even if nothing else runs.
+                # A demand above the capacity does not fit even if nothing else runs.
                 again = bool(refusals[refused])
                 refusals[refused if again else alike] += 1
                 seen.demand[alike] = 2.0 * seen.capacity + 1.0 if again else seen.capacity
@@ -226,7 +226,7 @@ class Places:
             seen.demand = own
 
     def switch(self, stopped: Ints, started: Ints, now_s: float) -> Ints:
-        """Note who stops and starts; return those that move, who do both."""
+        """Release the servers of stopped jobs, occupy those of started ones; return the jobs that move."""
         moved = [j for j, place in self._next.items() if j in self._on and not _same(self._on[j], place)]
         for j in (*stopped.tolist(), *moved):
             self.leave(j)
@@ -237,23 +237,23 @@ class Places:
         return np.array(sorted(moved), dtype=np.int64)
 
     def leave(self, j: int) -> None:
-        """Give back what a job has; an idle cluster has exactly what it had at first."""
+        """Release the servers of a job; an idle cluster gets exactly its original capacity back."""
         servers, counts = self._on.pop(j)
         self._free[servers] += counts[:, None] * self._demand[j]
         if not self._on:
             self._free[:] = self._capacity
 
     def on(self, j: int) -> Mapping[str, int]:
-        """Return the servers of a job that runs, with its tasks on each."""
+        """Return the servers of a running job, with the number of its tasks on each."""
         return self.named(self._on[j])
 
     def named(self, place: Place) -> dict[str, int]:
-        """Return a place by the names of its servers."""
+        """Return a placement with the names of its servers."""
         servers, counts = place
         return {self.names[n]: k for n, k in zip(servers.tolist(), counts.tolist(), strict=True)}
 
     def speeds(self, jobs: Ints) -> Floats:
-        """Return how fast jobs are where they run, as a share of their full speed."""
+        """Return the speeds of running jobs on their servers, relative to their full speeds."""
         if self._spreading is None:
             return np.ones(len(jobs))
         servers = np.array([len(self._on[j][0]) for j in jobs.tolist()], dtype=np.int64)
@@ -261,21 +261,22 @@ class Places:
 
     @property
     def found(self) -> list[int]:
-        """The jobs for which places were found last."""
+        """The jobs that the last call of `find` placed."""
         return list(self._next)
 
     def find(
         self,
         chosen: Sequence[int],
-        held: set[int],
-        instead: Callable[[int], Iterable[int]] | None = None,
+        protected: set[int],
+        alternatives: Callable[[int], Iterable[int]] | None = None,
     ) -> list[int]:
-        """Find places for chosen jobs, in their order; return the first that has none.
+        """Place chosen jobs in their order; return the first that cannot be placed.
 
         Parameters
         ----------
-        instead
-            What may run where one finds no place; then all are returned that have none, nor one of these.
+        alternatives
+            Returns alternatives to a job that cannot be placed; then all jobs are returned for which there is
+            none either.
         """
         self._next = {}
         refused: list[int] = []
@@ -285,8 +286,8 @@ class Places:
             self._take(free, j, self._on[j], -1)
         keep = [j for j in chosen if j in self._on]
         over: Flags = np.asarray((free < -slack).any(axis=1))
-        if over.any():  # those who came last to a server that has lost something look for another place
-            for j in reversed([j for j in keep if j not in held]):
+        if over.any():  # the last started jobs on shrunk servers look for other ones
+            for j in reversed([j for j in keep if j not in protected]):
                 servers = self._on[j][0]
                 if over[servers].any():
                     self._take(free, j, self._on[j], -1)
@@ -296,28 +297,28 @@ class Places:
         if self._jointly and self._all_together(free, [j for j in chosen if j not in kept]):
             self._next |= {j: self._on[j] for j in keep}
             return []
-        waiting = [j for j in chosen if j in held] + [j for j in chosen if j not in held]
+        waiting = [j for j in chosen if j in protected] + [j for j in chosen if j not in protected]
         for position, j in enumerate(waiting):
             if j in kept:
                 self._next.setdefault(j, self._on[j])
                 continue
             place = self._own_place(free, slack, j) or self._place(free, slack, j)
             if place is None and self._migrates:
-                place = self._after_migrations(free, slack, j, [k for k in waiting if k in kept - held])
+                place = self._after_migrations(free, slack, j, [k for k in waiting if k in kept - protected])
             if place is None:
-                later = [k for k in waiting[position + 1 :] if k in kept and k not in held]
+                later = [k for k in waiting[position + 1 :] if k in kept and k not in protected]
                 later = [k for k in later if k not in self._next]
                 place = self._in_place_of(free, slack, j, later, kept)
             runs = j
-            if place is None and instead is not None:
-                for other in instead(j):
+            if place is None and alternatives is not None:
+                for other in alternatives(j):
                     place = self._own_place(free, slack, other) or self._place(free, slack, other)
                     if place is not None:
                         runs = other
                         break
             if place is None:
                 refused.append(j)
-                if instead is None:
+                if alternatives is None:
                     break
                 continue
             self._take(free, runs, place, 1)
@@ -329,7 +330,7 @@ class Places:
         free[servers] -= sign * counts[:, None] * self._demand[j]
 
     def _own_place(self, free: Floats, slack: Floats, j: int) -> Place | None:
-        """Return where a job runs, if there is still room for it."""
+        """Return the current placement of a job, if it still fits there."""
         if j not in self._on:
             return None
         servers, counts = self._on[j]
@@ -347,7 +348,7 @@ class Places:
     def _in_place_of(
         self, free: Floats, slack: Floats, j: int, later: list[int], kept: set[int]
     ) -> Place | None:
-        """Return a place that a job has if the fewest of those that come after it give up theirs."""
+        """Return a placement of a job that displaces the fewest later jobs; None without one."""
 
         def without(count: int) -> Floats:
             left = free.copy()
@@ -369,12 +370,12 @@ class Places:
         return self._place(free, slack, j)
 
     def _after_migrations(self, free: Floats, slack: Floats, j: int, others: list[int]) -> Place | None:
-        """Return a place that a job has if some small ones move, all of which find another.
+        """Return a placement of a job after small running jobs have moved elsewhere; None without one.
 
         Parameters
         ----------
         others
-            Jobs that run, and may move.
+            Running jobs that may move.
         """
         asked = self._tasks[j] * self._demand[j]
         if (asked > free.sum(axis=0) + slack.sum(axis=0)).any():
@@ -389,11 +390,11 @@ class Places:
             if place is not None:
                 self._take(left, j, place, 1)
                 for k in reversed(others[:count]):
-                    there = self._own_place(left, slack, k) or self._place(left, slack, k)
-                    if there is None:
+                    target = self._own_place(left, slack, k) or self._place(left, slack, k)
+                    if target is None:
                         break
-                    self._take(left, k, there, 1)
-                    moves[k] = there
+                    self._take(left, k, target, 1)
+                    moves[k] = target
                 if len(moves) == count:
                     self._next |= moves
                     self._take(left, j, place, -1)
@@ -403,19 +404,19 @@ class Places:
         return None
 
     def _least_servers(self, j: int) -> int:
-        """Return the fewest servers that a job could use if nothing else ran; 0 if it could not run."""
+        """Return the fewest servers that a job needs on an idle cluster; 0 if it cannot be placed."""
         shape = int(self._shape[j])
         if shape not in self._fewest:
             slack, tasks = SLACK * self._capacity, int(self._tasks[j])
-            held = [
+            counts = [
                 most_tasks(self._capacity[n], slack[n], self._demand[j], tasks) for n in range(len(slack))
             ]
-            reached = np.cumsum(np.sort(held)[::-1]) >= tasks
+            reached = np.cumsum(np.sort(counts)[::-1]) >= tasks
             self._fewest[shape] = int(np.argmax(reached)) + 1 if reached.any() else 0
         return self._fewest[shape]
 
     def _all_together(self, free: Floats, jobs: list[int]) -> bool:
-        """Find places for all of these jobs at once; whether there are."""
+        """Place all of these jobs together; return whether that is possible."""
         if not jobs:
             return True
         left = time_left_s()
@@ -432,13 +433,14 @@ def _same(a: Place, b: Place) -> bool:
 
 
 MOST_ASKED = 3
-"""How often a policy is asked at one moment."""
+"""Most queries of a policy at one event."""
 Ask = Callable[[Ints], tuple[Ints, Ints | None]]
-"""Jobs → row of each, −1 for none, and the order in which they find places, None for that of the jobs."""
+"""Query of a policy: jobs → row of each, −1 for none, and the order of placement, None for that of the
+jobs."""
 
 
 def gangs_of(instance: SchedulingInstance) -> tuple[Floats, Ints]:
-    """Return what one task takes in each row of the menus, and how many there are, shapes (K, R) and (K,)."""
+    """Return the demand of a task and the number of tasks of each configuration, shapes (K, R) and (K,)."""
     table, menus = instance.table(), instance.menus()
     tasks = table.tasks[menus.owner]
     for j in menus.malleable:
@@ -448,31 +450,31 @@ def gangs_of(instance: SchedulingInstance) -> tuple[Floats, Ints]:
 
 
 def placeable(instance: SchedulingInstance, gangs: tuple[Floats, Ints]) -> Flags:
-    """Return which rows of the menus the servers can hold when nothing else runs, with the most they have."""
+    """Return which configurations fit on the idle servers, with the largest capacity that these ever have."""
     states = instance.server_states
     most = states.amounts.copy()
     for _, n, amounts in states.changes:
         most[n] = np.maximum(most[n], amounts)
     kinds, of = np.unique(np.column_stack(gangs), axis=0, return_inverse=True)
     servers, count = np.unique(most, axis=0, return_counts=True)
-    held = np.zeros(len(kinds), dtype=bool)
+    fits = np.zeros(len(kinds), dtype=bool)
     for k, kind in enumerate(kinds):
         tasks = int(kind[-1])
         room = [most_tasks(one, SLACK * one, kind[:-1], tasks) for one in servers]
-        held[k] = float(np.array(room) @ count) >= tasks
-    return held[of.ravel()]
+        fits[k] = float(np.array(room) @ count) >= tasks
+    return fits[of.ravel()]
 
 
 class RowPlaces:
-    """The servers of an instance during one run.
+    """Placement of configurations on the servers of an instance.
 
     Parameters
     ----------
     menu_row, first
-        The row of the instance's menus that each row is, and where those of each job begin; shapes (K,) and
-        (J + 1,).
+        The row of the instance's configuration table for each row, and the first row of each job; shapes (K,)
+        and (J + 1,).
     usage, speed
-        Of each row, shapes (K, R) and (K,).
+        Resource usage and speed of each row, shapes (K, R) and (K,).
     rule, migrates
         As of `Places`.
     """
@@ -495,55 +497,55 @@ class RowPlaces:
         self.places = Places(instance, of, rule, False, own, migrates)
         self._of = of
 
-    def settle(self, ask: Ask, jobs: Ints, held: Sequence[int], may_wait: bool) -> Ints:
-        """Return the row of each of these jobs, −1 for none, all of which have places.
+    def settle(self, ask: Ask, jobs: Ints, protected: Sequence[int], may_wait: bool) -> Ints:
+        """Return the row of each of these jobs that can be placed on servers, −1 for none.
 
         Parameters
         ----------
-        held
-            Rows that go on in any case, of other jobs.
+        protected
+            Rows of other jobs that continue in any case.
         may_wait
-            Whether something will happen if nothing runs now.
+            Whether later events follow if no job runs now.
         """
-        there, refused = jobs, [-1]
+        remaining, refused = jobs, [-1]
         for _ in range(MOST_ASKED):
-            rows, order = ask(there)
+            rows, order = ask(remaining)
             if order is not None:
                 rows = rows[order]
-            wanted = [*held, *rows[rows >= 0].tolist()]
-            refused = self.places.find(wanted, set(held), self._smaller)
+            wanted = [*protected, *rows[rows >= 0].tolist()]
+            refused = self.places.find(wanted, set(protected), self._smaller)
             if not refused:
                 break
-            left = there[~np.isin(there, self._owner[refused])]
+            left = remaining[~np.isin(remaining, self._owner[refused])]
             if not len(left):
                 break
-            there = left
+            remaining = left
         if not self.places.found and not may_wait:
             self.places.find([int(self._first[jobs[0]])], set(), lambda _: self._any(jobs))
-        found = np.full(len(self._first) - 1, -1)
+        row_of_job = np.full(len(self._first) - 1, -1)
         chosen = np.array(self.places.found, dtype=np.int64)
-        found[self._owner[chosen]] = chosen
-        return found[jobs]
+        row_of_job[self._owner[chosen]] = chosen
+        return row_of_job[jobs]
 
     def owners(self, rows: Iterable[int] | Ints) -> Ints:
-        """Return the jobs of rows."""
-        found: Ints = self._owner[np.array(list(rows), dtype=np.int64)]
-        return found
+        """Return the jobs to which rows belong."""
+        owners: Ints = self._owner[np.array(list(rows), dtype=np.int64)]
+        return owners
 
     def servers(self) -> dict[tuple[int, float], dict[str, int]]:
-        """Return job, as index into the table, and start of each segment → its servers."""
+        """Return the servers of each segment, by job (index into the table) and start."""
         history = self.places.history.items()
         return {(int(self._of[row]), at_s): self.places.named(place) for (row, at_s), place in history}
 
     def _smaller(self, row: int) -> Iterator[int]:
-        """Yield the other configurations of a job that take no more of anything, the fastest first."""
+        """Yield a job's other configurations that take no more of any resource, the fastest first."""
         j = self._owner[row]
         own = np.arange(self._first[j], self._first[j + 1])
         own = own[(self._usage[own] <= self._usage[row]).all(axis=1) & (own != row)]
         yield from own[np.argsort(-self._speed[own], kind="stable")].tolist()
 
     def _any(self, jobs: Ints) -> Iterator[int]:
-        """Yield all configurations of all jobs."""
+        """Yield all configurations of all jobs, each job's fastest first."""
         for j in jobs.tolist():
             own = np.arange(self._first[j], self._first[j + 1])
             yield from own[np.argsort(-self._speed[own], kind="stable")].tolist()

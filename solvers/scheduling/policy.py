@@ -1,7 +1,7 @@
-"""Contracts of scheduling policies: by priority keys at each event, and by rounds that choose configurations.
+"""Interfaces of scheduling policies: by priority keys at each event, and by rounds with configurations.
 
-A policy by rounds decides anew from time to time in which configuration each job runs. It sees the
-configurations of the jobs that have arrived, as far as it may know them.
+A round-based policy decides at the end of each round in which configuration each job runs. Its view shows the
+configurations of the jobs that have arrived.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .seen import Knowledge, Seen, widths
 
 
 class Policy(ABC):
-    """Decides at each event which jobs run; made for one run of the engine.
+    """Chooses at each event the jobs that run; one object serves one run of the engine.
 
     Attributes
     ----------
     knows
-        What it may read of `Seen`.
+        Which information it may read from `Seen`.
     preempts
-        Whether it stops jobs that run.
+        Whether it stops running jobs.
     """
 
     knows: Knowledge = Knowledge.NOTHING
@@ -35,50 +35,50 @@ class Policy(ABC):
     seen: Seen
 
     def begin(self, seen: Seen) -> None:
-        """Start with what the engine will uncover."""
+        """Initialise the policy with its view of the trace."""
         self.seen = seen
 
     @abstractmethod
     def arrived(self, jobs: Iterable[int]) -> None:
-        """Note jobs that have arrived."""
+        """Record jobs that have arrived."""
 
     @abstractmethod
     def choose(self, held: Flags) -> Ints:
-        """Return the jobs that run from now on; a policy that does not preempt, those that start.
+        """Return the jobs that run from now on; a policy without preemption returns the jobs that start.
 
         Parameters
         ----------
         held
-            Which of `seen.running` go on in any case.
+            Flags of the jobs in `seen.running` that continue in any case.
         """
 
     @abstractmethod
     def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
-        """Note which jobs have stopped and which have started by its choice."""
+        """Record the jobs that its choice has stopped and started."""
 
     @abstractmethod
     def waits(self) -> int:
-        """Return how many jobs wait."""
+        """Return the number of waiting jobs."""
 
     def ended(self, jobs: Sequence[int]) -> None:
-        """Note jobs that have ended."""
+        """Record jobs that have completed."""
         del jobs
 
     def again_s(self) -> float:
-        """Return when it wants to be asked again, although nothing happens; infinite for never."""
+        """Return the time of the policy's next timer event; infinite without one."""
         return np.inf
 
     def free(self, held: Flags) -> Floats:
-        """Return what the jobs that are held leave, shape (R,)."""
+        """Return the resources that the jobs in `held` leave free, shape (R,)."""
         seen = self.seen
         return np.asarray(seen.capacity - total(seen.running[held], seen.demand))
 
 
 class ByKey(Policy):
-    """Serves jobs in the order of their keys, the least first; a job that does not fit blocks no other."""
+    """Serves jobs in ascending order of priority keys; a job that does not fit blocks no other."""
 
     def begin(self, seen: Seen) -> None:
-        """Start with an empty list of waiting jobs."""
+        """Initialise the policy with an empty queue."""
         super().begin(seen)
         self._keys: Floats = np.zeros(len(seen.width))
         self._waiting: Ints = np.zeros(len(seen.width), dtype=np.int64)
@@ -86,7 +86,7 @@ class ByKey(Policy):
 
     @abstractmethod
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the keys that jobs have now; those of waiting jobs are asked for once."""
+        """Return the current priority keys of jobs; those of waiting jobs are computed on queueing."""
 
     def arrived(self, jobs: Iterable[int]) -> None:
         """Queue jobs by their keys."""
@@ -102,13 +102,13 @@ class ByKey(Policy):
         return chosen if self.preempts else chosen[int(held.sum()) :]
 
     def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
-        """Take jobs out of the list, and queue those that stopped."""
+        """Remove started jobs from the queue, and add stopped ones."""
         for j in started:
             self._unqueue(j)
         self._queue(stopped)
 
     def waits(self) -> int:
-        """Return the length of the list."""
+        """Return the length of the queue."""
         return self._count
 
     def _queue(self, jobs: Sequence[int]) -> None:
@@ -124,25 +124,25 @@ class ByKey(Policy):
         self._count -= 1
 
     def _sort_again(self) -> None:
-        """Give all waiting jobs new keys."""
+        """Recompute the keys of all waiting jobs, and sort the queue."""
         waiting = np.sort(self._waiting[: self._count])
         self._keys[waiting] = self.keys_of(waiting)
         self._waiting[: self._count] = waiting[np.argsort(self._keys[waiting], kind="stable")]
 
 
 class MenuSeen(Seen):
-    """The trace up to now, with the configurations of jobs, which are rows of a table in that order.
+    """A policy's view of the trace and of the jobs' configurations, which are rows of one table.
 
-    Rows of jobs that have not arrived hold 0, and tell nothing. A policy must not write to any array.
+    Rows of jobs that have not arrived hold 0. A policy must not write to any array.
 
     Attributes
     ----------
     first
         The configurations of job j are rows first[j] to first[j + 1] − 1, shape (J + 1,).
     usage
-        What a configuration takes while the job runs in it, shape (K, R).
+        Resource usage of each configuration, shape (K, R).
     requested
-        The row that the job's user asked for, shape (J,).
+        The row of each job's requested configuration, shape (J,).
     row
         The row in which each job runs now; −1 where it does not run, shape (J,).
     """
@@ -166,13 +166,13 @@ class MenuSeen(Seen):
 
     @property
     def work(self) -> Floats:
-        """What each job has to do in all, shape (J,)."""
+        """Total work of each job, shape (J,)."""
         self._only(Knowledge.PROGRESS)
         return self._work
 
     @property
     def left(self) -> Floats:
-        """What each job has still to do, shape (J,)."""
+        """Remaining work of each job, shape (J,)."""
         self._only(Knowledge.PROGRESS)
         return self._left
 
@@ -182,20 +182,20 @@ class MenuSeen(Seen):
 
 
 class MenuSight:
-    """The engine's hand on `MenuSeen`: it knows everything, and uncovers what becomes known.
+    """Updates a policy's view of jobs and configurations as jobs arrive.
 
     Parameters
     ----------
     order
         The jobs in the order of their arrival, as indices into the table.
     shown
-        Which rows of the instance's menus there are for policies, besides those that are requested; None for
-        all.
+        Flags of the configurations of the instance that policies may choose, besides the requested ones; None
+        for all.
 
     Attributes
     ----------
     menu_row
-        The row of the instance's menus that each row here is, shape (K,).
+        The row of the instance's configuration table for each row here, shape (K,).
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class MenuSight:
         self.seen.tenant_shares = np.array(shares, dtype=float)
 
     def uncover(self, jobs: slice) -> None:
-        """Show jobs that arrive."""
+        """Add arriving jobs to the policy's view."""
         seen = self.seen
         shown = (seen.arrival_s, seen.weight, seen.tenant, seen.demand, seen.width, seen.requested)
         for column, own in zip(shown, self._others, strict=True):
@@ -240,30 +240,30 @@ class MenuSight:
 
 
 SLACK = 1e-9
-"""What may be taken more than there is, relatively."""
+"""Relative tolerance of resource capacities."""
 NEAR = 1e-9
-"""A round that is over up to this, relatively, is over."""
+"""Relative tolerance of the ends of rounds and leases."""
 
 
 class RoundPolicy(ABC):
-    """Decides at the end of each round which jobs run and how; made for one run of the engine.
+    """Chooses at the end of each round the configuration of each job; one object serves one run.
 
     Parameters
     ----------
     round_s
-        How long a round is; rounds are counted from time 0.
+        Length of a round; rounds are counted from time 0.
 
     Attributes
     ----------
     knows
-        What it may read of `MenuSeen`.
+        Which information it may read from `MenuSeen`.
     reacts
-        Whether it decides at arrivals and ends too.
+        Whether it also decides at arrivals and completions.
     migrates
-        Whether jobs that run move to other servers to make room for others.
+        Whether running jobs move to other servers to make room for others.
     order
-        In which order jobs of the last choice find places on servers, as indices into those it was asked
-        about; None for the order of their arrival.
+        The order in which jobs of the last choice are placed on servers, as indices into the `jobs` of
+        `choose`; None for the order of arrival.
     """
 
     knows: ClassVar[Knowledge] = Knowledge.NOTHING
@@ -276,69 +276,69 @@ class RoundPolicy(ABC):
         self.round_s = round_s
 
     def begin(self, seen: MenuSeen) -> None:
-        """Start with what the engine will uncover."""
+        """Initialise the policy with its view of the trace."""
         self.seen = seen
 
     @abstractmethod
     def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return the row of the configuration in which each of these jobs runs from now on, −1 for none.
+        """Return for each of these jobs the row of the configuration in which it runs, −1 for none.
 
-        Where jobs find no place on servers it is asked again at the same moment, without them; then the last
+        Where jobs cannot be placed on servers, it is called again at the same time without them; the last
         answer counts.
 
         Parameters
         ----------
         jobs
-            Those that are there and whose configuration is free to choose, in the order of their arrival.
+            The present jobs whose configuration may be changed, in the order of their arrival.
         free
-            What they may use together, shape (R,).
+            Resources available to them together, shape (R,).
         """
 
     def ended(self, jobs: Sequence[int]) -> None:
-        """Note jobs that have ended."""
+        """Record jobs that have completed."""
         del jobs
 
     def again_s(self) -> float:
-        """Return when it wants to be asked again: at the end of the round."""
+        """Return the time of the policy's next timer event: the end of the round."""
         return float((rounds_over(self.seen.now_s, self.round_s) + 1) * self.round_s)
 
     def summary(self) -> str | None:
-        """Return what is to be said of the whole run, if anything."""
+        """Return a message about the whole run; None without one."""
         return None
 
     def shares(self, usage: Floats) -> Floats:
-        """Return the dominant share of the cluster of each of these usages, shapes (k, R) and (k,)."""
-        there: Flags = self.seen.capacity > 0
-        share = usage[:, there] / self.seen.capacity[there]
-        # What the cluster has not is more than all of it.
-        missing = (usage[:, ~there] > 0).any(axis=1)
+        """Return the dominant share of the cluster for each of these usages, shapes (k,) and (k, R)."""
+        available: Flags = self.seen.capacity > 0
+        share = usage[:, available] / self.seen.capacity[available]
+        # Usage of a resource that the cluster lacks is an infinite share.
+        missing = (usage[:, ~available] > 0).any(axis=1)
         return np.where(missing, np.inf, share.max(axis=1, initial=0.0))
 
 
 def rounds_over(now_s: float, round_s: float, since_s: Floats | float = 0.0) -> Floats:
-    """Return how many rounds are over since some moment, as exactly as moments can tell.
+    """Return the number of rounds completed since a time, corrected for the rounding of times.
 
-    Moments get coarser with time, so that the quotient may fall short of a round whose end is reached. The
-    end of the next one, `since_s` + (rounds + 1) × `round_s`, is always later than now.
+    Times lose precision as they grow, so that the quotient may fall short of a round whose end is reached.
+    The end of the next one, `since_s` + (rounds + 1) × `round_s`, is always later than now.
     """
     over = np.floor((now_s - since_s) / round_s + NEAR)
     return np.asarray(over + (since_s + (over + 1) * round_s <= now_s))
 
 
 def admit(usage: Floats, free: Floats, capacity: Floats) -> Flags:
-    """Return which usages, shape (k, R), are served in their order; one that does not fit blocks no other.
+    """Return which usages, shape (k, R), fit when admitted in order; one that does not fit blocks no other.
 
     Parameters
     ----------
     free, capacity
-        What there is for them, and in all, shape (R,).
+        Resources available to them, and of the whole cluster, shape (R,).
     """
     return served_in_order(usage, free + SLACK * capacity)
 
 
 @compiled
 def served_in_order(usage: Floats, room: Floats) -> Flags:
-    """Return which usages fit beside those before them that do, shapes (k, R), (R,) and (k,)."""
+    """Return which usages fit beside the admitted ones before them, shapes (k,), (k, R) and (R,)."""
     served = np.zeros(len(usage), dtype=np.bool_)
     left = room.copy()
     for k in range(len(usage)):

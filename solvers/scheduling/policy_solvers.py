@@ -1,4 +1,4 @@
-"""Policies as solvers: each simulates the trace, and returns its segments as a plan; none proves anything."""
+"""Scheduling policies as solvers: each simulates the trace, and returns a plan without a bound."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ PLACEMENT = MethodOption(
     choices=RULES,
 )
 SHORTEST_ROUND_S = 1.0
-"""No turn is shorter: a trace of days would have billions of them."""
+"""Shortest round in seconds; shorter ones would divide a trace of days into billions of rounds."""
 QUEUES_FORM = "GPU-seconds that rise, such as 3250,7200, or none"
 AT_LEAST = "; twice the longest restart at least"
 BY = MethodOption("truth", "Remaining times are true, or estimated by users.", choices=("truth", "estimate"))
 
 
 def plan_of(instance: SchedulingInstance, schedule: Schedule) -> list[Segment]:
-    """Return a schedule as a plan."""
+    """Return a schedule as a plan, with one entry for each segment."""
     names, menus, on = instance.table().names, instance.menus(), schedule.servers
     row = menus.requested[schedule.job] if schedule.row is None else schedule.row
     columns = (column.tolist() for column in (schedule.job, schedule.start_s, schedule.end_s, row))
@@ -75,7 +75,7 @@ def plan_of(instance: SchedulingInstance, schedule: Schedule) -> list[Segment]:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Let nobody look for garbage among many objects that are all kept: it takes as long as making them."""
+    """Disable the cyclic garbage collector while many long-lived objects are created."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -86,32 +86,32 @@ def _uncollected() -> Iterator[None]:
 
 
 def is_plain(instance: SchedulingInstance) -> bool:
-    """Return whether the compiled event loop knows all that is in an instance."""
+    """Return whether the compiled event loop supports all features of an instance."""
     return not instance.servers and not loses_work(instance)
 
 
 def loses_work(instance: SchedulingInstance) -> bool:
-    """Return whether jobs that lose their place lose work too."""
+    """Return whether jobs can lose work when they are evicted."""
     if instance.preemption == "none" and instance.evict != "restart":
-        return False  # for then none may lose its place
+        return False  # then no job may be evicted
     return bool(instance.events) and interval_s(instance) > 0
 
 
 class PolicySolver(Solver[SchedulingFormulation]):
-    """A policy by its name.
+    """A solver that simulates one scheduling policy.
 
     Parameters
     ----------
     what
-        One line for people, to which is added what it knows.
+        One-line description, to which the policy's knowledge is appended.
     knows
         What the policy may read, with the default settings.
     make
-        Returns the policy of an instance for its settings.
+        Returns the policy for an instance and settings.
     rule
-        The same as a rule of the compiled event loop, which gives the same segments; None where it has none.
+        The same policy as a rule of the compiled event loop, with the same segments; None without one.
     skewed_only
-        Whether it consolidates skewed jobs only, as Tiresias does, unless it is asked to do it for all.
+        Whether placement `best-fit` consolidates skewed jobs, as Tiresias does.
     """
 
     kinds = ("scheduling",)
@@ -133,32 +133,32 @@ class PolicySolver(Solver[SchedulingFormulation]):
 
     @property
     def method_options(self) -> Mapping[str, MethodOption]:  # type: ignore[override]
-        """Its named settings."""
+        """Named settings of the policy and of placement."""
         return self._options
 
     def check_options(self, options: SolveOptions) -> None:
-        """Refuse what it would ignore, and limits of queues that are no numbers."""
+        """Refuse unsupported options, and limits of queues that are not numbers."""
         super().check_options(options)
         if "queues" in self._options:
             limits_of(self.setting(options, "queues"))
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the schedule of the policy."""
+        """Simulate the policy, and return its schedule as a plan."""
         instance = formulation.instance
         settings = {key: self.setting(options, key) for key in self._options}
-        said: list[str] = []
+        messages: list[str] = []
         with clock.enforced():
             try:
                 if settings.get("semantics") == "muri":
                     schedule = muri.simulate(instance, self.name)
                 elif self._rule is not None and settings.get("by") != "estimate" and is_plain(instance):
-                    server = Server(instance)
-                    schedule = server.schedule(self._rule(server))
+                    scheduler = Server(instance)
+                    schedule = scheduler.schedule(self._rule(scheduler))
                 else:
                     policy = self.policy(instance, settings, options, clock)
                     engine = policy_engine(instance, policy, settings.get("placement", ""), self._skewed_only)
                     schedule = engine.run()
-                    said += [policy.summary() or ""] if isinstance(policy, RoundPolicy) else []
+                    messages += [policy.summary() or ""] if isinstance(policy, RoundPolicy) else []
             except (EvictionError, StuckError) as error:
                 return Outcome(message=f"{self.name}: {error}")
             except OutOfTimeError:
@@ -166,10 +166,10 @@ class PolicySolver(Solver[SchedulingFormulation]):
                     limit="time", message=f"{self.name}: the time was too short to simulate all jobs"
                 )
         if instance.servers and not schedule.servers:
-            said.append(POOLED)
+            messages.append(POOLED)
             if slows_down(instance):
                 return Outcome(message=f"{self.name}: {POOLED}, but jobs are slower on several of them")
-        return Outcome(plan_of(instance, schedule), message="; ".join(filter(None, said)) or None)
+        return Outcome(plan_of(instance, schedule), message="; ".join(filter(None, messages)) or None)
 
     def policy(
         self, instance: SchedulingInstance, settings: dict[str, Any], options: SolveOptions, clock: Clock
@@ -182,25 +182,25 @@ class PolicySolver(Solver[SchedulingFormulation]):
 def policy_engine(
     instance: SchedulingInstance, policy: Policy | RoundPolicy, placement: str, skewed_only: bool
 ) -> Engine | RoundEngine:
-    """Return the engine that a policy needs."""
+    """Return the engine that simulates a policy, by events or by rounds."""
     if isinstance(policy, RoundPolicy):
         return RoundEngine(instance, policy, placement)
     return Engine(instance, policy, placement, skewed_only)
 
 
 def slows_down(instance: SchedulingInstance) -> bool:
-    """Return whether a job is slower where it is spread over servers."""
+    """Return whether a job is slower when it is spread over several servers."""
     spreading = instance.table().spreading
     return spreading is not None and bool((spreading.profile >= 0).any())
 
 
 def limits_of(text: str) -> tuple[float, ...]:
-    """Return the limits of queues from their option.
+    """Return the limits of queues that the text of an option gives.
 
     Raises
     ------
     OptionError
-        If they are not numbers that rise.
+        If they are not ascending numbers.
     """
     if text == "none":
         return ()
@@ -224,12 +224,12 @@ def _time_slice(instance: SchedulingInstance, settings: Mapping[str, Any]) -> Ro
 
 
 def round_of(instance: SchedulingInstance, seconds: float) -> float:
-    """Return how long a round is: twice the longest restart at least, or jobs in turn would never end."""
+    """Return the length of a round, at least twice the longest restart, so that jobs make progress."""
     return max(seconds, SHORTEST_ROUND_S, twice_the_restart_s(instance))
 
 
 def twice_the_restart_s(instance: SchedulingInstance) -> float:
-    """Return a time in which every job works for at least half, in whole seconds."""
+    """Return twice the longest restart in whole seconds: a time of which jobs work at least half."""
     return float(np.ceil(2 * restarts_s(instance).max()))
 
 
@@ -255,12 +255,12 @@ def _of_optimus(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def optimus_exact(allocate: Allocate) -> PolicySolver:
-    """Return Optimus with proven allocations.
+    """Return the solver for Optimus with proven allocations.
 
     Parameters
     ----------
     allocate
-        The exact method of allocation, which the registry knows.
+        The allocation function, which calls the exact solver of allocation.
     """
     return PolicySolver(
         "optimus-exact",

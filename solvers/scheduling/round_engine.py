@@ -1,9 +1,9 @@
-"""Discrete-event engine of policies by rounds: which job runs in which configuration between events.
+"""Discrete-event simulation of round-based policies, which choose a configuration for each job.
 
-Events are arrivals, ends, changes of the cluster, and the times at which the policy wants to be asked
-again. It is asked then, and at the others only if it reacts to them or loses some of the cluster. The
-engine alone knows what jobs have still to do. It holds a job to its configuration within its lease, and
-where preemption is not allowed to the end.
+Events are arrivals, completions, changes of the cluster, and timers of the policy. The policy decides at its
+timers and at changes of the cluster, at the others only if it reacts to them. Only the engine knows the
+remaining work. A running job keeps its configuration until its lease ends, and where preemption is not
+allowed until it completes.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from .policy import SLACK, MenuSight, RoundPolicy
 from .seen import Knowledge
 
 SELDOM = 100
-"""Events after which the clock is looked at."""
+"""Events between two checks of the time limit."""
 
 
 class RoundEngine:
-    """One run of a policy on a trace.
+    """Simulates one round-based policy on one trace.
 
     Parameters
     ----------
     policy
-        Made for this run.
+        A new policy object for this run.
     placement
-        Rule by which jobs are placed where there are servers, see `Places`; None to take them as one pool.
+        Placement rule for instances with servers, see `Places`; None treats the servers as one pool.
 
     Raises
     ------
     PolicyError
-        If the policy knows what is not shown here.
+        If the policy declares knowledge that round-based policies cannot have.
     """
 
     def __init__(
@@ -60,18 +60,18 @@ class RoundEngine:
         self._seen = self._sight.seen
         self._arrival_s = table.arrival_s[self._order]
         self._left = self._sight.work.copy()
-        """What was to be done when the present run of a job began."""
+        """Remaining work of each job when its current run began."""
         self._restart_s = restarts_s(instance)[self._order]
         self._lost_s = np.zeros(len(table))
         self._end_s = np.full(len(table), np.inf)
         self._started = np.zeros(len(table), dtype=bool)
-        self._there: Ints = np.zeros(0, dtype=np.int64)
+        self._present: Ints = np.zeros(0, dtype=np.int64)
         self._next = 0
         self._changes, self._amounts = instance.capacity_over_time
         self._change = 0
         self._segments: list[Floats] = []
         self._spread = np.ones(len(table))
-        """Share of its full speed that a job has where it is."""
+        """Speed of each job on its servers, relative to its full speed."""
         interval = interval_s(instance)
         duration_s = table.duration_s[self._order]
         self._interval: Floats = np.full(len(table), interval) * (self._sight.work / duration_s)
@@ -81,54 +81,54 @@ class RoundEngine:
         self._watch = StallWatch()
 
     def run(self) -> Schedule:
-        """Return the schedule.
+        """Simulate the trace, and return the schedule.
 
         Raises
         ------
         EvictionError
-            If a job that must not be interrupted loses its place.
+            If a job that must not be interrupted is evicted.
         PolicyError
-            If the policy leaves jobs waiting for ever, or chooses what cannot run.
+            If waiting jobs can never start, or the policy chooses jobs that cannot run.
         """
         self._policy.begin(self._seen)
         step = 0
-        while self._next < len(self._order) or len(self._there):
+        while self._next < len(self._order) or len(self._present):
             if step % SELDOM == 0:
                 check_time()
             step += 1
             before_s = self._seen.now_s
             self._move_to(*self._next_event())
-            self._look(before_s)
+            self._check_progress(before_s)
         job, start, end, row = np.concatenate([np.zeros((4, 0)), *self._segments], axis=1)
         rows = self._sight.menu_row[row.astype(np.int64)]
         servers = {} if self._places is None else self._places.servers()
         return Schedule(self._order[job.astype(np.int64)], start, end, rows, servers)
 
-    def _look(self, before_s: float) -> None:
-        """Raise if the policy would never end."""
-        happened = (self._next, len(self._there), self._change)
+    def _check_progress(self, before_s: float) -> None:
+        """Raise an error if the simulation no longer makes progress."""
+        happened = (self._next, len(self._present), self._change)
         if self._watch.stalls(happened, self._stops or self._seen.now_s == before_s, self._share_left):
             raise PolicyError(stall_text(self._seen.now_s))
 
     def _share_left(self) -> float:
-        """Return how much of the work of jobs that are there is left, each as a share of its own."""
+        """Return the remaining work of the present jobs, each relative to its total work."""
         left = self._left.copy()
         left[self._seen.running] = self._progress(self._seen.running)
-        return float((left / self._sight.work)[self._there].sum())
+        return float((left / self._sight.work)[self._present].sum())
 
     def _next_event(self) -> tuple[float, bool]:
-        """Return the time of the next event, and whether the policy is asked at it in any case."""
+        """Return the time of the next event, and whether the policy decides at it in any case."""
         now_s, seen = self._seen.now_s, self._seen
         others = [float(self._end_s[seen.running].min(initial=np.inf))]
         if self._next < len(self._order):
             others.append(float(self._arrival_s[self._next]))
         if self._change + 1 < len(self._changes):
             others.append(float(self._changes[self._change + 1]))
-        again_s = self._policy.again_s() if len(self._there) else np.inf
+        again_s = self._policy.again_s() if len(self._present) else np.inf
         return max(min(*others, again_s), now_s), again_s <= min(others)
 
     def _move_to(self, now_s: float, asked: bool) -> None:
-        """Let time pass, tell the policy what happened, and let it decide."""
+        """Advance to the next event, notify the policy, and let it decide if it is due."""
         seen, policy = self._seen, self._policy
         self._stops = False
         seen.executed_s[seen.running] += now_s - seen.now_s
@@ -139,15 +139,15 @@ class RoundEngine:
         if last > self._next:
             happened = True
             self._sight.uncover(slice(self._next, last))
-            self._there = np.concatenate([self._there, np.arange(self._next, last)])
+            self._present = np.concatenate([self._present, np.arange(self._next, last)])
             self._next = last
         # A round may end at the very time of an arrival.
         on_time = now_s % policy.round_s == 0
-        if len(self._there) and (asked or on_time or (happened and policy.reacts)):
+        if len(self._present) and (asked or on_time or (happened and policy.reacts)):
             self._decide()
 
     def _change_cluster(self) -> bool:
-        """Note what there is now; return whether that is something else than before."""
+        """Update the capacity to the current time; return whether the cluster has changed."""
         seen, before = self._seen, self._change
         while self._change + 1 < len(self._changes) and self._changes[self._change + 1] <= seen.now_s:
             self._change += 1
@@ -160,7 +160,7 @@ class RoundEngine:
         return self._change > before
 
     def _progress(self, jobs: Ints) -> Floats:
-        """Return what jobs that run have still to do."""
+        """Return the remaining work of running jobs."""
         seen = self._seen
         worked_s = np.maximum(seen.now_s - seen.since_s[jobs] - self._lost_s[jobs], 0.0)
         speed = self._sight.speed[seen.row[jobs]] * self._spread[jobs]
@@ -179,78 +179,78 @@ class RoundEngine:
                 self._places.places.leave(row)
         seen.row[ended] = -1
         seen.running = seen.running[~over]
-        self._there = np.delete(self._there, np.searchsorted(self._there, ended))
+        self._present = np.delete(self._present, np.searchsorted(self._present, ended))
         self._policy.ended(ended.tolist())
         return True
 
     def _note(self, jobs: Ints, end_s: Floats) -> None:
-        """Keep the segments of jobs that stop."""
+        """Record the segments of jobs that stop."""
         start_s = self._seen.since_s[jobs]
-        # What is left of a job may be less than a moment can tell.
+        # The rest of a job may be shorter than the precision of times.
         some = end_s > start_s
         columns = (jobs[some], start_s[some], end_s[some], self._seen.row[jobs[some]])
         self._segments.append(np.array(columns, dtype=float).reshape(4, -1))
 
     def _decide(self) -> None:
-        """Ask the policy, and stop and start jobs as it says."""
-        seen, there = self._seen, self._there
+        """Query the policy, and stop and start jobs by its choice."""
+        seen, present = self._seen, self._present
         if seen.knows is Knowledge.PROGRESS:
             seen.left[seen.running] = self._progress(seen.running)
-        held = self._held()
-        free = seen.capacity - self._usage(seen.row[there[held]])
-        jobs = there[~held]
+        protected = self._protected()
+        free = seen.capacity - self._usage(seen.row[present[protected]])
+        jobs = present[~protected]
         if not len(jobs):
             return
         over = self._next == len(self._order) and self._change + 1 == len(self._changes)
         if self._places is None:
-            chosen, _ = self._asked(jobs, free)
+            chosen, _ = self._query(jobs, free)
         else:
-            ask = partial(self._asked, free=free)
-            chosen = self._places.settle(ask, jobs, seen.row[there[held]].tolist(), not over)
+            ask = partial(self._query, free=free)
+            chosen = self._places.settle(ask, jobs, seen.row[present[protected]].tolist(), not over)
         other = chosen != seen.row[jobs]
         self._switch(jobs[other], chosen[other])
-        seen.running = there[seen.row[there] >= 0]
+        seen.running = present[seen.row[present] >= 0]
         if over and not len(seen.running):
-            raise StuckError(f"{len(there)} jobs wait, and nothing will ever happen")
+            raise StuckError(f"{len(present)} jobs wait, and nothing will ever happen")
 
-    def _asked(self, jobs: Ints, free: Floats) -> tuple[Ints, Ints | None]:
-        """Return what the policy chooses for these jobs, and the order in which they find places."""
+    def _query(self, jobs: Ints, free: Floats) -> tuple[Ints, Ints | None]:
+        """Return the configurations that the policy chooses, and the order of their placement on servers."""
         policy = self._policy
         chosen = np.asarray(policy.choose(jobs, np.maximum(free, 0.0)), dtype=np.int64)
-        self._refuse(jobs, chosen, free)
+        self._check_choice(jobs, chosen, free)
         return chosen, policy.order
 
     def _usage(self, rows: Ints) -> Floats:
-        found: Floats = self._sight.usage[rows].sum(axis=0)
-        return found
+        usage: Floats = self._sight.usage[rows].sum(axis=0)
+        return usage
 
-    def _held(self) -> Flags:
-        """Return which jobs that are there go on as they run; those that lose their place do not."""
-        seen, there, instance = self._seen, self._there, self._instance
-        held: Flags = seen.row[there] >= 0
+    def _protected(self) -> Flags:
+        """Return flags of the present jobs that keep their configuration in any case; evicted jobs do not."""
+        seen, present, instance = self._seen, self._present, self._instance
+        protected: Flags = seen.row[present] >= 0
         if instance.preemption != "none":
-            held = held & (seen.since_s[there] + instance.lease_s > seen.now_s)
+            protected = protected & (seen.since_s[present] + instance.lease_s > seen.now_s)
         limit = seen.capacity * (1 + SLACK)
-        lost = np.zeros(len(there), dtype=bool)
+        lost = np.zeros(len(present), dtype=bool)
         if self._places is not None:
-            runs = np.flatnonzero(seen.row[there] >= 0)
-            since_s = seen.since_s[there[runs]]
-            lost[runs] = self._places.places.lost(seen.row[there[runs]], since_s)
-        if not (lost & held).any() and (self._usage(seen.row[there[held]]) <= limit).all():
-            return held
-        held &= ~lost
+            runs = np.flatnonzero(seen.row[present] >= 0)
+            since_s = seen.since_s[present[runs]]
+            lost[runs] = self._places.places.lost(seen.row[present[runs]], since_s)
+        if not (lost & protected).any() and (self._usage(seen.row[present[protected]]) <= limit).all():
+            return protected
+        protected &= ~lost
         if instance.preemption == "none" and instance.evict != "restart":
             raise EvictionError(
                 f"running jobs lose their place at {seen.now_s:g} s, and must not be interrupted"
             )
-        # Those that came last to what they have lose it.
-        for k in np.argsort(-seen.since_s[there], kind="stable").tolist():
-            if held[k] and not (self._usage(seen.row[there[held]]) <= limit).all():
-                held[k] = False
-        return held
+        # The jobs that started last are evicted first.
+        for k in np.argsort(-seen.since_s[present], kind="stable").tolist():
+            if protected[k] and not (self._usage(seen.row[present[protected]]) <= limit).all():
+                protected[k] = False
+        return protected
 
-    def _refuse(self, jobs: Ints, chosen: Ints, free: Floats) -> None:
-        """Raise if a policy chose what cannot be."""
+    def _check_choice(self, jobs: Ints, chosen: Ints, free: Floats) -> None:
+        """Raise an error if the policy's choice is infeasible."""
         runs = chosen >= 0
         own = (chosen >= self._sight.first[jobs]) & (chosen < self._sight.first[jobs + 1])
         if len(chosen) != len(jobs) or not (own | ~runs).all():
@@ -259,7 +259,7 @@ class RoundEngine:
             raise PolicyError(f"chose jobs that do not fit at {self._seen.now_s:g} s")
 
     def _switch(self, jobs: Ints, rows: Ints) -> None:
-        """Give these jobs other configurations than they have, −1 stops one; others move to other servers."""
+        """Change the configurations of these jobs, where −1 stops one, and move others to other servers."""
         seen = self._seen
         now_s = seen.now_s
         if self._places is not None:
@@ -285,7 +285,7 @@ class RoundEngine:
         self._end_s[start] = now_s + self._lost_s[start] + self._left[start] / speed
 
     def _lose(self, jobs: Ints) -> None:
-        """Take from jobs that stop, and have lost their place, the work since their last checkpoint."""
+        """Discard the work since the last checkpoint of those stopping jobs that lost capacity."""
         for j in self._fallen.intersection(jobs.tolist()):
             work = float(self._sight.work[j])
             self._left[j] = work - kept_s(work - float(self._left[j]), float(self._interval[j]))

@@ -1,4 +1,4 @@
-"""What a policy sees of a trace while it runs: jobs that have arrived, and of them only what it may know."""
+"""The information available to a policy: the jobs that have arrived, and what it may know of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...instances.scheduling.instance import SchedulingInstance
 
 
 class Knowledge(Enum):
-    """What a policy knows of how long jobs run, beside how long they have run until now."""
+    """What a policy knows about the durations of jobs, besides their run times so far."""
 
     NOTHING = "nothing"
     PAST = "the durations of jobs that have ended"
@@ -23,20 +23,19 @@ class Knowledge(Enum):
 
 
 class ForbiddenKnowledgeError(ClusterplanError):
-    """Raised where a policy reads what it has not said that it knows."""
+    """Raised where a policy reads information that it has not declared in `knows`."""
 
 
 class Seen:
-    """The trace up to now, as one policy may know it.
+    """A policy's view of the trace up to now.
 
-    Jobs are numbered in the order of their arrival. Rows of jobs that have not arrived hold 0, and tell
-    nothing. A policy must not write to any array; if it does, it deceives itself alone, for the engine has
-    its own.
+    Jobs are numbered in the order of their arrival. Rows of jobs that have not arrived hold 0. A policy must
+    not write to any array; this would change its own view only, since the engine has its own data.
 
     Parameters
     ----------
     jobs, resources
-        How many rows arrays have.
+        Numbers of jobs and resources.
     knows
         What the policy knows.
 
@@ -45,20 +44,20 @@ class Seen:
     now_s
         The time of the event.
     capacity
-        How much of each resource there is now, shape (R,).
+        Amount of each resource now, shape (R,).
     arrival_s, weight, tenant
         Shape (J,); the tenant is −1 where a job has none.
     demand
-        What each job takes while it runs, shape (J, R).
+        Usage of each job while it runs, shape (J, R).
     width
-        The same as one figure: the amount where there is one resource, else the dominant share times the
-        amount of the first resource; shape (J,).
+        Demand of each job as one number: the amount where there is one resource, else the dominant share
+        times the amount of the first resource; shape (J,).
     executed_s
-        How long each job has run, shape (J,).
+        Run time of each job so far, shape (J,).
     running
         The jobs that run.
     since_s
-        When the present run of each job that runs began, shape (J,).
+        Start of the current run of each running job, shape (J,).
     lease_s, tenant_shares
         From the instance; the shares have shape (tenants,).
     """
@@ -83,24 +82,24 @@ class Seen:
 
     @property
     def knows(self) -> Knowledge:
-        """What the policy knows, from the beginning to the end."""
+        """What the policy knows; this cannot be changed."""
         return self._knows
 
     @property
     def estimate_s(self) -> Floats:
-        """How long users claim that their jobs run, shape (J,)."""
+        """Users' estimates of the durations of their jobs, shape (J,)."""
         self._only(Knowledge.ESTIMATE)
         return self._estimate_s
 
     @property
     def remaining_s(self) -> Floats:
-        """How long jobs have still to run, shape (J,)."""
+        """Remaining run times of jobs, shape (J,)."""
         self._only(Knowledge.REMAINING)
         return self._remaining_s
 
     @property
     def past(self) -> list[tuple[float, float]]:
-        """Duration and width of each job that has ended, in that order."""
+        """Duration and width of each completed job, in order of completion."""
         self._only(Knowledge.PAST)
         return self._past
 
@@ -112,7 +111,7 @@ class Seen:
 
 
 class Sight:
-    """The engine's hand on `Seen`: it uncovers what becomes known.
+    """Updates a policy's view as jobs arrive and complete.
 
     Parameters
     ----------
@@ -134,7 +133,7 @@ class Sight:
         self._others = (table.arrival_s[order], table.weight[order], table.tenant[order])
 
     def uncover(self, jobs: slice) -> None:
-        """Show jobs that arrive."""
+        """Add arriving jobs to the policy's view."""
         seen = self.seen
         for column, own in zip((seen.arrival_s, seen.weight, seen.tenant), self._others, strict=True):
             column[jobs] = own[jobs]
@@ -146,15 +145,15 @@ class Sight:
             seen.remaining_s[jobs] = self.duration_s[jobs]
 
     def ended(self, job: int) -> None:
-        """Show how long a job took that has ended."""
+        """Add the duration of a completed job to the view of a policy that knows past durations."""
         if self.knows is Knowledge.PAST:
             self.seen.past.append((float(self.duration_s[job]), float(self.width[job])))
 
 
 def widths(demand: Floats, capacity: Floats) -> Floats:
-    """Return demands, shape (J, R), as one figure each, shape (J,)."""
+    """Return the width of each demand, shapes (J,) and (J, R): see `Seen`."""
     if demand.shape[1] == 1:
         return demand[:, 0]
-    there: Flags = capacity > 0
-    shares: Floats = (demand[:, there] / capacity[there]).max(axis=1, initial=0.0)
-    return shares * (capacity[there][0] if there.any() else 1.0)
+    available: Flags = capacity > 0
+    shares: Floats = (demand[:, available] / capacity[available]).max(axis=1, initial=0.0)
+    return shares * (capacity[available][0] if available.any() else 1.0)

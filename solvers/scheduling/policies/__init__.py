@@ -1,1 +1,1 @@
-"""Scheduling policies, each by what it knows and whom it serves first."""
+"""Scheduling policies, by the information that they use and the jobs that they serve first."""

@@ -22,27 +22,27 @@ from ..policy import ByKey, rounds_over
 from ..seen import Knowledge, Seen
 
 QUANTUM_S = 60.0
-"""How often jobs are compared where there are neither queues nor a lease."""
+"""Seconds between comparisons of jobs where there are neither queues nor a lease."""
 NEAR = 1e-9
-"""A limit that is reached up to this, relatively, is reached."""
+"""Relative tolerance of limits of attained service."""
 MOMENT = 4e-15
-"""What a moment may be wrong by in doubles, relatively."""
+"""Relative rounding error of a time in double precision."""
 
 
 def reached(service: Floats, limit: Floats, width: Floats, now_s: float) -> Flags:
-    """Return which services have reached their limits, as exactly as moments can tell."""
+    """Return which attained services have reached their limits, up to the rounding of times."""
     finite = np.where(np.isfinite(limit), limit, 0.0)
     return np.asarray(service >= limit - np.maximum(NEAR * finite, MOMENT * now_s * width))
 
 
 class LeastAttained(ByKey):
-    """Serves the job that has had the least GPU-time, compared once a lease; ties go to the first.
+    """Serves jobs with the least attained GPU-time first, compared once a lease; ties by arrival.
 
     Parameters
     ----------
     least_s
-        A job that starts is not compared before it has run for so long: it is what it was at its start, or
-        restarts would leave jobs in turn no time to work.
+        Time for which a job keeps its key from each start; without it restarts would leave alternating jobs
+        no time to work.
     """
 
     preempts: ClassVar[bool] = True
@@ -51,7 +51,7 @@ class LeastAttained(ByKey):
         self._least_s = least_s
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the attained service in GPU-seconds."""
+        """Return the attained service of jobs in GPU-seconds."""
         seen, executed_s = self.seen, self.seen.executed_s[jobs]
         run_s = np.minimum(seen.now_s - seen.since_s[jobs], executed_s)
         counts = reached(run_s, np.array(self._least_s), np.array(1.0), seen.now_s)
@@ -60,7 +60,7 @@ class LeastAttained(ByKey):
         return np.where(counts, executed_s, before_s) * seen.width[jobs]
 
     def again_s(self) -> float:
-        """Return the end of the first lease of a job that runs, if any waits; leases are renewed."""
+        """Return the earliest end of a running job's lease, if jobs wait; leases are renewed."""
         if not self.waits() or not len(self.seen.running):
             return np.inf
         quantum = max(self.seen.lease_s or QUANTUM_S, self._least_s)
@@ -70,20 +70,20 @@ class LeastAttained(ByKey):
 
 
 class Queues(ByKey):
-    """Serves queues in turn, each in the order in which jobs came to it.
+    """Serves queues by priority, each in the order in which jobs joined it (discretised LAS).
 
-    A job falls to the next queue when its attained service reaches the limit of its own.
+    A job moves to the next queue when its attained service reaches the limit of its own.
 
     Parameters
     ----------
     limits
-        In GPU-seconds, rising; there is one more queue than limits.
+        In GPU-seconds, ascending; there is one more queue than limits.
     promote
-        A job that has waited so many times as long as it has run starts again in the first queue, with no
-        attained service; 0: never.
+        A job that has waited for this multiple of its run time returns to the first queue, with its attained
+        service set to 0; 0: never.
     least_s
-        Jobs that may be promoted keep their queue for so long from each start, or restarts would leave jobs
-        that come and go between queues no time to work.
+        Least time that jobs which may be promoted keep their queue from each start; without it restarts would
+        leave alternating jobs no time to work.
     """
 
     preempts: ClassVar[bool] = True
@@ -95,7 +95,7 @@ class Queues(ByKey):
         self._least_s = least_s if promote else 0.0
 
     def begin(self, seen: Seen) -> None:
-        """Start with empty queues."""
+        """Initialise the policy with empty queues."""
         super().begin(seen)
         self._level: Ints = np.zeros(len(seen.width), dtype=np.int64)
         self._turn: Floats = np.zeros(len(seen.width))
@@ -104,23 +104,23 @@ class Queues(ByKey):
         self._promotions: list[tuple[float, int, float]] = []
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return queue and place in it as one figure."""
+        """Return each job's queue and position in it as one key."""
         return self._level[jobs] * 2.0**40 + self._turn[jobs]
 
     def arrived(self, jobs: Iterable[int]) -> None:
-        """Put jobs at the end of the first queue."""
+        """Add jobs to the end of the first queue."""
         listed = list(jobs)
         self._to_the_end(listed)
         super().arrived(listed)
 
     def choose(self, held: Flags) -> Ints:
-        """Move jobs between queues, and serve these."""
+        """Move jobs between queues, and return the jobs that run."""
         self._demote()
         self._promote_waiting()
         return super().choose(held)
 
     def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
-        """Note when jobs that have to wait would be promoted."""
+        """Record the times at which stopped jobs would be promoted."""
         super().switched(stopped, started)
         if self._promote:
             for j in stopped:
@@ -130,7 +130,7 @@ class Queues(ByKey):
                     heapq.heappush(self._promotions, (at_s, j, float(self.seen.executed_s[j])))
 
     def again_s(self) -> float:
-        """Return when the next job changes its queue."""
+        """Return the time at which the next job changes its queue."""
         jobs = self.seen.running
         left = (self._limits[self._level[jobs]] - self._service(jobs)) / self.seen.width[jobs]
         full_s = np.maximum(self.seen.now_s + left, self.seen.since_s[jobs] + self._least_s)
@@ -156,7 +156,7 @@ class Queues(ByKey):
         self._to_the_end(np.sort(full).tolist())
 
     def _stands(self, promotion: tuple[float, int, float]) -> bool:
-        """Return whether a job still waits that has not run since its promotion was noted."""
+        """Return whether a recorded promotion is still valid: its job has not run since, and waits."""
         _, j, executed_s = promotion
         return self._keys[j] >= 0 and executed_s == self.seen.executed_s[j] and not self._runs(j)
 
@@ -177,20 +177,20 @@ class Queues(ByKey):
 
 
 LEVELS = 16
-"""Steps of the index, by equal factors from the shortest to the longest service of jobs that have ended."""
+"""Levels of the index, geometrically from the shortest to the longest service of completed jobs."""
 GROWTH = 1.1
-"""The index is made anew when there are so many times as many jobs that have ended."""
+"""Growth of the number of completed jobs after which the index is recomputed."""
 FEWEST = 10
-"""Jobs that must have ended before there is an index; until then all are alike."""
+"""Fewest completed jobs for an index; before, all jobs have the same one."""
 
 
 def gittins_index(sorted_services: Floats, attained: float, least: float = 0.0) -> float:
-    """Return the index of a job by services of the past; 0 where none was larger than what it attained.
+    """Return the Gittins index for an attained service, by sorted past services; 0 if none is larger.
 
     Parameters
     ----------
     least
-        The least Δ, for a job is not looked at again before; all that is left where that is less.
+        The least Δ, since jobs are not compared again before; the largest possible Δ where that is less.
     """
     beyond = sorted_services[sorted_services > attained] - attained
     if not len(beyond):
@@ -203,13 +203,13 @@ def gittins_index(sorted_services: Floats, attained: float, least: float = 0.0) 
 
 
 class Gittins(ByKey):
-    """Serves the job with the highest index; ties go to the first."""
+    """Serves jobs with the highest Gittins index first; ties by arrival."""
 
     knows = Knowledge.PAST
     preempts: ClassVar[bool] = True
 
     def begin(self, seen: Seen) -> None:
-        """Start without a past."""
+        """Initialise the policy without completed jobs."""
         super().begin(seen)
         self._limits: Floats = np.array([np.inf])
         self._index: Floats = np.zeros(1)
@@ -217,11 +217,11 @@ class Gittins(ByKey):
         self._built = 0
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return minus the index at the level that jobs have reached."""
+        """Return the negative index at each job's level."""
         return -self._index[self._level[jobs]]
 
     def ended(self, jobs: Sequence[int]) -> None:
-        """Make the index anew once there is enough more to learn from."""
+        """Recompute the index if enough jobs have completed since the last time."""
         super().ended(jobs)
         past = self.seen.past
         if len(past) >= max(FEWEST, GROWTH * self._built):
@@ -229,14 +229,14 @@ class Gittins(ByKey):
             self._learn(np.sort([duration * width for duration, width in past]))
 
     def choose(self, held: Flags) -> Ints:
-        """Move jobs to the levels that they have reached, and serve those with the highest index."""
+        """Update the levels of running jobs, and return the jobs with the highest index that fit."""
         seen = self.seen
         jobs, tolerances = seen.running, (NEAR, MOMENT * seen.now_s)
         raise_levels(jobs, seen.executed_s, seen.width, self._level, self._limits, *tolerances)
         return super().choose(held)
 
     def again_s(self) -> float:
-        """Return when the next job reaches a level, if any waits: nobody else would take its place."""
+        """Return the time at which the next running job reaches a level, if jobs wait."""
         seen = self.seen
         if not self.waits():
             return np.inf

@@ -1,14 +1,15 @@
-"""The policy of DL²: step after step it gives jobs larger configurations, until the network says stop.
+"""The policy DL²: a neural network enlarges the configurations of jobs step by step, until it stops.
 
-What the network of DL² sees of one interval, and the steps that it may take: its state and its actions. And
-the policies that DL² may imitate before it learns.
+The module has the network's states and actions in one interval, and the policies that DL² may imitate before
+it learns.
 
 Peng et al., DL²: A Deep Learning-driven Scheduler for Deep Learning Clusters, TPDS 2021, section 4. There the
-state has for each of a fixed number of jobs what it trains, how long it has run, what is left, its dominant
-share, and its workers and parameter servers; an action adds a worker, a parameter server or both to a job, or
-stops. Here a job has a menu: a step goes to one of the next larger configurations, of which there are two
-where workers and parameter servers can be added, and one where there are workers alone. The first step is to
-the least one; a rigid job has no other. The model is not a part of the state, for speeds are known.
+state has for each of a fixed number of jobs what it trains, how long it has run, its remaining work, its
+dominant share, and its workers and parameter servers; an action adds a worker, a parameter server or both to
+a job, or stops. Here a job has several configurations: a step goes to one of the next larger ones, of which
+there are two where workers and parameter servers can be added, and one where there are workers alone. The
+first step is to the least one; a rigid job has no other. The model is not a part of the state, since speeds
+are known.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from ..seen import Knowledge
 from .optimus import Optimus
 
 SLOTS = 32
-"""Jobs that are looked at together; more are served afterwards, from what is left."""
+"""Jobs of one state; further jobs are served afterwards, from what is left."""
 STEPS = 2
-"""To larger configurations, of a job."""
+"""Steps to larger configurations that each job offers."""
 OWN, EACH, COMMON = 9, 3, 3
-"""Figures of a job, of each of its steps, and of the cluster."""
+"""Numbers of features of a job, of each of its steps, and of the cluster."""
 FIGURES = OWN + STEPS * EACH
 ACTIONS = SLOTS * STEPS + 1
 STOP = ACTIONS - 1
@@ -37,20 +38,20 @@ TINY = 1e-9
 
 
 class Interval:
-    """The decisions of one interval about at most `SLOTS` jobs.
+    """State and actions of one interval for at most `SLOTS` jobs.
 
     Parameters
     ----------
     jobs
-        Those that are looked at.
+        The jobs of the state.
     free
-        What they may use together, shape (R,).
+        Resources available to them together, shape (R,).
     least
-        The first step of each job, a row.
+        The least configuration of each job, a row, which is its first step.
     larger, shares
-        Return the next larger rows of a row of a job, and dominant shares of usages.
+        Return the next larger rows of a job's row, and the dominant shares of usages.
     interval_s
-        The unit of times.
+        The unit of times in features.
     """
 
     def __init__(
@@ -86,49 +87,49 @@ class Interval:
 
     @property
     def allowed(self) -> Flags:
-        """Which actions can be taken, shape (ACTIONS,)."""
+        """Flags of the feasible actions, shape (ACTIONS,)."""
         fits = (self._added <= self._free + self._slack).all(axis=2) & (self.targets >= 0)
         return np.append(fits.ravel(), True)
 
     @property
     def common(self) -> Floats:
-        """What is left of the cluster, how many jobs there are, and how many have nothing yet."""
-        there = self._seen.capacity > 0
-        left = float((self._free[there] / self._seen.capacity[there]).min(initial=1.0))
+        """Features of the cluster: free share, number of jobs, and number of jobs without a configuration."""
+        available = self._seen.capacity > 0
+        left = float((self._free[available] / self._seen.capacity[available]).min(initial=1.0))
         return np.array([left, len(self.jobs) / SLOTS, int((self.rows < 0).sum()) / SLOTS])
 
     def state(self) -> Floats:
-        """Return all figures, shape (SLOTS, COMMON + FIGURES); empty slots hold 0 but for the common ones."""
+        """Return all features, shape (SLOTS, COMMON + FIGURES); empty slots hold 0 but for the cluster's."""
         allowed = self.allowed[:-1].reshape(SLOTS, STEPS)
         self.figures[:, OWN::EACH] = allowed
         return np.hstack([np.broadcast_to(self.common, (SLOTS, COMMON)), self.figures])
 
     def take(self, action: int) -> None:
-        """Take a step, not `STOP`."""
+        """Apply an action other than `STOP`."""
         slot, step = divmod(action, STEPS)
         self._free -= self._added[slot, step]
         self.rows[slot] = self.targets[slot, step]
         self._look(slot)
 
     def towards(self, goal: Ints) -> Flags:
-        """Return which actions lead to these rows, −1 for none; to stop if no other does."""
-        usage, found = self._seen.usage, np.zeros(ACTIONS, dtype=bool)
+        """Return flags of the actions that lead to these rows, −1 for none; `STOP` if no other does."""
+        usage, leads = self._seen.usage, np.zeros(ACTIONS, dtype=bool)
         allowed = self.allowed
         for slot in np.flatnonzero((goal >= 0) & (goal != self.rows)).tolist():
             for step in range(STEPS):
                 then = self.targets[slot, step]
                 near = then == goal[slot] or (usage[then] <= usage[goal[slot]]).all()
-                found[slot * STEPS + step] = allowed[slot * STEPS + step] and near
-        found[STOP] = not found.any()
-        return found
+                leads[slot * STEPS + step] = allowed[slot * STEPS + step] and near
+        leads[STOP] = not leads.any()
+        return leads
 
     @property
     def left(self) -> Floats:
-        """What is not given away, shape (R,)."""
+        """Resources that are still free, shape (R,)."""
         return self._free
 
     def _look(self, slot: int) -> None:
-        """Find the steps of a job from where it is."""
+        """Update the steps and features of a job for its current configuration."""
         seen, row, least = self._seen, int(self.rows[slot]), int(self._least[slot])
         larger = np.array([least]) if row < 0 else self._larger(int(self.jobs[slot]), row)[:STEPS]
         self.targets[slot] = -1
@@ -143,31 +144,32 @@ class Interval:
             share = max(float(self._shares(added[None])[0]), TINY)
             gain = max(float(seen.speed[then] - speed) / float(seen.speed[least]), TINY)
             self.targets[slot, step], self._added[slot, step] = then, added
-            # How much faster for what it takes, beside the first step.
+            # Gain in speed over the share that it takes, relative to the first step.
             gain *= float(self._least_share[slot]) / share
             figures[OWN + step * EACH + 1] = share
             figures[OWN + step * EACH + 2] = np.log(max(gain, TINY)) / 3
 
 
 class Chooser(Protocol):
-    """Chooses an action of those that are allowed, shape (ACTIONS,), by the state."""
+    """Selects one of the allowed actions, shape (ACTIONS,), for a state."""
 
     def __call__(self, state: Floats, allowed: Flags) -> int:
-        """Return the action."""
+        """Return the selected action."""
 
 
 @dataclass
 class Journal:
-    """What a run has seen and done, for training.
+    """States, actions and rewards of one run, for training.
 
     Attributes
     ----------
     states, allowed, actions
-        Of each step.
+        State, allowed actions and selected action of each step.
     good
-        Of each step, what an incumbent could do; where none is imitated what is allowed.
+        Flags at each step of the actions that the incumbent could take; the allowed ones without an
+        incumbent.
     begins
-        Of each interval with jobs, the number of the step with which it begins.
+        Number of the first step of each interval with jobs.
     rewards
         Σ_j progress / work of the jobs in each of these intervals.
     """
@@ -181,22 +183,22 @@ class Journal:
 
 
 class DL2(Optimus):
-    """Divides the cluster anew in every interval.
+    """Divides the cluster anew in every interval, by the actions that a chooser selects.
 
-    The jobs with the least time × share left come first, `SLOTS` at a time.
+    The jobs with the least remaining time × share come first, `SLOTS` at a time.
 
     Parameters
     ----------
     round_s
-        How often it decides.
+        Length of an interval in seconds.
     chooser
-        Which step comes next.
+        Selects each step.
     journal
-        Where everything is noted; None for nowhere.
+        Where all steps are recorded; None for no record.
     incumbent
-        A policy whose choices are followed; the chooser chooses among the steps that lead there.
+        A policy that is imitated: the chooser selects among the steps that lead to its choice.
     learned
-        What is to be said of its training.
+        Message about its training.
     """
 
     knows: ClassVar[Knowledge] = Knowledge.PROGRESS
@@ -214,7 +216,7 @@ class DL2(Optimus):
         self._learned = learned
 
     def begin(self, seen: MenuSeen) -> None:
-        """Start with nothing done."""
+        """Initialise the policy without any interval."""
         super().begin(seen)
         self._before: tuple[Ints, Floats] = (np.zeros(0, dtype=np.int64), np.zeros(0))
         self._over: set[int] = set()
@@ -222,9 +224,9 @@ class DL2(Optimus):
             self._incumbent.begin(seen)
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return what all steps of the interval lead to."""
+        """Return the configurations after all steps of the interval."""
         self.reward()
-        seen, found = self.seen, np.full(len(jobs), -1)
+        seen, rows = self.seen, np.full(len(jobs), -1)
         goal = None if self._incumbent is None else self._incumbent.choose(jobs, free)
         least = self.least(jobs)
         service = seen.left[jobs] / seen.speed[least] * self.shares(seen.usage[least])
@@ -237,23 +239,23 @@ class DL2(Optimus):
             interval = Interval(
                 seen, jobs[own], free, least[own], self._larger_than, self.shares, self.round_s
             )
-            self._give(interval, None if goal is None else goal[own], not (found >= 0).any())
-            found[own] = interval.rows
+            self._give(interval, None if goal is None else goal[own], not (rows >= 0).any())
+            rows[own] = interval.rows
             free = interval.left
             if not (free > 0).any():
                 break
-        return found
+        return rows
 
     def ended(self, jobs: Sequence[int]) -> None:
-        """Note who has nothing left."""
+        """Record completed jobs for the reward."""
         self._over.update(jobs)
 
     def summary(self) -> str | None:
-        """Return how it was trained."""
+        """Return the message about its training."""
         return self._learned
 
     def reward(self) -> None:
-        """Note what was done since the last decision."""
+        """Record the reward since the last decision."""
         if self._journal is None or not len(self._before[0]):
             return
         jobs, before = self._before
@@ -263,7 +265,7 @@ class DL2(Optimus):
         self._before = (jobs[:0], before[:0])
 
     def _give(self, interval: Interval, goal: Ints | None, idle: bool) -> None:
-        """Take steps until it says stop; while nobody has anything it must not."""
+        """Take steps until the chooser stops, which it must not while no job has a configuration."""
         while True:
             allowed = interval.allowed
             if not allowed[:-1].any():
@@ -286,10 +288,10 @@ class DL2(Optimus):
 
 
 class ServiceInRounds(Optimus):
-    """SRSF in rounds: as requested, the least time × share of the cluster that is left first."""
+    """SRSF in rounds: requested configurations, the least remaining time × dominant share first."""
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return the requested rows of those who come first and fit."""
+        """Return the requested rows of the jobs that come first and fit."""
         seen, rows = self.seen, self.seen.requested[jobs]
         usage = seen.usage[rows]
         order = np.argsort(seen.left[jobs] / seen.speed[rows] * self.shares(usage), kind="stable")
@@ -302,4 +304,4 @@ INCUMBENTS: Mapping[str, Callable[[float], Optimus]] = {
     "optimus": lambda interval_s: Optimus(interval_s, admission="shortest", aim="speeds"),
     "srsf": ServiceInRounds,
 }
-"""By name, for the length of an interval; `optimus` is the best of its settings."""
+"""Policies to imitate, by name, for the length of an interval; `optimus` has its best settings."""

@@ -1,4 +1,4 @@
-"""DL² as a solver: it learns on traces that are made for it, and then schedules the one that is asked for."""
+"""DL² as a solver: its network is trained on generated traces, and then schedules the given one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .dl2_policy import DL2, INCUMBENTS
 from .optimus import Optimus
 
 SHARE = 0.5
-"""Of a time limit that may be spent on learning."""
+"""Share of a time limit that may be spent on training."""
 
 
 class LearnedPolicy(PolicySolver):
@@ -25,7 +25,7 @@ class LearnedPolicy(PolicySolver):
             "dl2",
             "a network adds workers to jobs, step after step (DL²)",
             DL2.knows,
-            lambda *_: Optimus(1.0),  # never asked
+            lambda *_: Optimus(1.0),  # never used
             {
                 "interval_s": MethodOption(600.0, "How often it decides, in seconds.", least=1.0),
                 "incumbent": MethodOption(
@@ -49,7 +49,7 @@ class LearnedPolicy(PolicySolver):
     def policy(
         self, instance: SchedulingInstance, settings: dict[str, Any], options: SolveOptions, clock: Clock
     ) -> RoundPolicy:
-        """Return the policy as it is after training; the instance has no part in that."""
+        """Return the policy after training, which does not use the instance."""
         del instance
         left_s = clock.remaining_s
         refuse_late_loading(left_s)

@@ -1,13 +1,13 @@
 """Training of DL² with PyTorch: the network, imitation of an incumbent policy, then actor and critic.
 
-The reward of an interval is Σ_j (work done in it) / (work of j) over the jobs that are there, as in the
+The reward of an interval is Σ_j (work done in it) / (work of j) over the present jobs, as in the
 paper. With γ per interval, the advantage of all actions of an interval is r + γ V(next) − V(now). The
 weights that are kept are those with the least mean completion time on traces for validation.
 
-All slots share one network of two hidden layers, which reads the figures of its job and of the cluster, and
-their means over the jobs that are there; two figures come out, one for each step. To stop has a figure of
-its own, from the means. (The paper has one layer across all slots, which must learn for each anew.) A
-second network, the critic, reads the means. For decisions the same network is evaluated with NumPy.
+All slots share one network of two hidden layers, which reads the features of its job and of the cluster, and
+their means over the jobs; it has two outputs, one for each step. To stop has an output of its own, from the
+means. (The paper has one layer across all slots, which must learn for each anew.) A second network, the
+critic, reads the means. For decisions the same network is evaluated with NumPy.
 
 PyTorch is imported as an untyped module, so that types are checked alike with and without it. The solver
 imports this module only when it learns.
@@ -32,10 +32,10 @@ torch: Any = import_module("torch")
 
 HIDDEN = 48
 MOST_NORM = 1.0
-"""Longer gradients of a step of training are shortened."""
+"""Largest norm of a gradient, to which larger ones are scaled."""
 BARRED = -1e9
 INPUTS = COMMON + 2 * FIGURES
-"""Of a slot: the cluster's figures, its own, and the means."""
+"""Inputs for a slot: features of the cluster and of its job, and their means."""
 
 
 def _network(inputs: int, outputs: int) -> Any:
@@ -45,12 +45,12 @@ def _network(inputs: int, outputs: int) -> Any:
 
 
 def _means(states: Any) -> Any:
-    """Return the cluster's figures and the sums over slots over their number, shape (n, COMMON + FIGURES)."""
+    """Return the cluster's features and the means of features over slots, shape (n, COMMON + FIGURES)."""
     return torch.cat([states[:, 0, :COMMON], states[:, :, COMMON:].mean(dim=1)], dim=1)
 
 
 class Network:
-    """Actor and critic, with what trains them."""
+    """Actor and critic networks, with their training steps."""
 
     def __init__(self) -> None:
         self.steps, self.stop = _network(INPUTS, STEPS), _network(COMMON + FIGURES, 1)
@@ -63,18 +63,18 @@ class Network:
         return torch.optim.Adam(self._all, lr=learning_rate)
 
     def logits(self, states: Any, allowed: Any) -> Any:
-        """Return the figures of all actions, shapes (n, SLOTS, ·) and (n, ACTIONS)."""
+        """Return the logits of all actions, shapes (n, SLOTS, ·) and (n, ACTIONS)."""
         means = _means(states)
         around = means[:, None, COMMON:].expand(-1, SLOTS, -1)
         steps = self.steps(torch.cat([states, around], dim=2)).reshape(len(states), SLOTS * STEPS)
         return torch.cat([steps, self.stop(means)], dim=1).masked_fill(~allowed, BARRED)
 
     def values(self, states: Any) -> Any:
-        """Return what the critic expects from states on, shape (n,)."""
+        """Return the critic's values of states, shape (n,)."""
         return self.critic(_means(states))[:, 0]
 
     def imitate(self, optimiser: Any, states: Floats, allowed: Flags, good: Flags) -> float:
-        """Make good actions more probable; return the mean of −ln(their probability) before."""
+        """Make good actions more probable by one step; return the mean −ln(probability) of them before."""
         logs = torch.log_softmax(self.logits(torch.tensor(states), torch.tensor(allowed)), dim=1)
         right = torch.logsumexp(logs.masked_fill(~torch.tensor(good), BARRED), dim=1)
         loss = -right.mean()
@@ -91,14 +91,14 @@ class Network:
         begins: tuple[Floats, Floats],
         entropy: float,
     ) -> None:
-        """Follow the gradient of the expected return, and of the critic's error.
+        """Take one step along the gradients of the expected return and of the critic's error.
 
         Parameters
         ----------
         advantages
-            Of each action.
+            Advantage of each action.
         begins
-            States with which intervals begin, and what the critic should have said of them.
+            First states of intervals, and target values of the critic for them.
         entropy
             Weight of the actor's mean entropy.
         """
@@ -110,7 +110,7 @@ class Network:
         self._step(optimiser, actor + error)
 
     def expected(self, states: Floats) -> Floats:
-        """Return what the critic expects, shape (n,)."""
+        """Return the critic's values of states as an array, shape (n,)."""
         with torch.no_grad():
             return np.asarray(self.values(torch.tensor(states)).numpy())
 
@@ -126,12 +126,12 @@ class Network:
 
 
 class Actor:
-    """Chooses actions by weights that do not change: the most probable, or one drawn at random.
+    """Selects actions by fixed weights: the most probable, or one drawn at random.
 
     Parameters
     ----------
     weights
-        Of `Network.weights`.
+        As `Network.weights` returns them.
     rng
         For draws; None for the most probable action.
     """
@@ -141,7 +141,7 @@ class Actor:
         self._rng = rng
 
     def __call__(self, state: Floats, allowed: Flags) -> int:
-        """Return an action that is allowed."""
+        """Return one of the allowed actions."""
         means = np.concatenate([state[0, :COMMON], state[:, COMMON:].mean(axis=0)])
         # Slots without an allowed step need no figure.
         open_slots = np.flatnonzero(allowed[:-1].reshape(SLOTS, STEPS).any(axis=1))
@@ -167,13 +167,13 @@ def _forward(weights: list[Floats], inputs: Floats) -> Floats:
 GPUS = 32
 JOBS = 40
 MEDIAN, SPREAD, LONGEST = 3.0, 1.5, 60.0
-"""Of the log-normal durations of training, in intervals."""
+"""Median, spread and maximum of the log-normal durations of training jobs, in intervals."""
 MOST_SHARE = 0.25
-"""Of the cluster that a job asks for."""
+"""Largest share of the cluster that a job requests."""
 GAMMA = 0.9
 BATCH = 256
 RATES = (3e-3, 1e-3)
-"""Steps of Adam, in imitation and afterwards."""
+"""Learning rates of Adam, in imitation and afterwards."""
 ENTROPY = 0.01
 EVERY = 5
 """Episodes between two validations."""
@@ -183,14 +183,14 @@ VALIDATION = (1_000_000_007, 1_000_000_009, 1_000_000_021, 1_000_000_033)
 
 @dataclass
 class Curve:
-    """How training went.
+    """Learning curve: losses of imitation, and validation results by episode.
 
     Attributes
     ----------
     losses
-        −ln(probability of what the incumbent does), a mean for each pass over what it did.
+        Mean −ln(probability of the incumbent's actions) of each pass of imitation.
     episodes, means_s
-        After how many episodes the mean completion time on the traces for validation was how much.
+        Numbers of episodes at validations, and the mean completion times on the traces for validation then.
     cut
         Whether time was up before all episodes were done.
     """
@@ -202,14 +202,14 @@ class Curve:
     cut: bool = False
 
     def text(self) -> str:
-        """Return all of it in a line."""
+        """Return the learning curve as one line of text."""
         losses = ", ".join(f"{loss:.3f}" for loss in self.losses)
         means = ", ".join(f"{e}: {mean:,.0f}" for e, mean in zip(self.episodes, self.means_s, strict=True))
-        said = (
+        summary = (
             f"learned on made-up traces alone; imitation −ln p {losses}; mean completion time in s on four"
             f" traces for validation after so many episodes: {means}; incumbent: {self.incumbent_s:,.0f}"
         )
-        return said + (
+        return summary + (
             "; its time was up before all episodes, so that another run may learn more or less"
             if self.cut
             else ""
@@ -217,7 +217,7 @@ class Curve:
 
 
 def training_trace(seed: int, interval_s: float) -> SchedulingInstance:
-    """Return rigid and malleable jobs on one pool, whose times are in proportion to the interval."""
+    """Return a random trace of rigid and malleable jobs on one pool, with times scaled to the interval."""
     rng = np.random.default_rng(seed)
     load = float(rng.uniform(0.8, 2.0))
     width = np.minimum(2 ** rng.choice(6, JOBS, p=[0.45, 0.2, 0.15, 0.1, 0.06, 0.04]), int(GPUS * MOST_SHARE))
@@ -241,7 +241,7 @@ def training_trace(seed: int, interval_s: float) -> SchedulingInstance:
 
 
 def mean_completion_s(instance: SchedulingInstance, policy: Optimus) -> float:
-    """Return the mean completion time of a policy, unweighted."""
+    """Return the unweighted mean completion time of a policy on a trace."""
     schedule, table = RoundEngine(instance, policy).run(), instance.table()
     ends = np.zeros(len(table))
     np.maximum.at(ends, schedule.job, schedule.end_s)
@@ -249,16 +249,16 @@ def mean_completion_s(instance: SchedulingInstance, policy: Optimus) -> float:
 
 
 class Trainer:
-    """Trains a network.
+    """Trains a network of DL².
 
     Parameters
     ----------
     interval_s
-        Of the policy.
+        Length of an interval of the policy.
     incumbent
-        Returns the policy that is imitated, for one run.
+        Returns a new policy to imitate, for one run.
     over
-        Whether time is up.
+        Returns whether the time for training is up.
     """
 
     def __init__(
@@ -271,7 +271,7 @@ class Trainer:
         self._validation = [training_trace(k, interval_s) for k in VALIDATION]
 
     def train(self, traces: int, passes: int, episodes: int) -> None:
-        """Imitate on so many traces, so many times, then learn from so many episodes."""
+        """Imitate on `traces` traces, `passes` times, then learn from the rewards of `episodes` episodes."""
         means = [mean_completion_s(trace, self._incumbent()) for trace in self._validation]
         self.curve.incumbent_s = float(np.mean(means))
         self._imitate(traces, passes)
@@ -286,14 +286,14 @@ class Trainer:
                 self._validate(episode)
 
     def best_actor(self) -> Actor:
-        """Return what was best on the traces for validation."""
+        """Return the actor with the best result on the traces for validation."""
         return Actor(self.best)
 
     def _trace(self) -> SchedulingInstance:
         return training_trace(int(self._rng.integers(10**9)), self._interval_s)
 
     def _run(self, chooser: Chooser, incumbent: Optimus | None = None) -> Journal:
-        """Return what happened on a new trace."""
+        """Simulate the policy on a new trace, and return its record."""
         journal = Journal()
         policy = DL2(self._interval_s, chooser, journal, incumbent)
         RoundEngine(self._trace(), policy).run()
@@ -326,7 +326,7 @@ class Trainer:
             self.curve.losses.append(float(np.mean(losses)))
 
     def _learn(self, optimiser: Any, entropy: float) -> None:
-        """Improve the network by one episode."""
+        """Train the network on one episode."""
         journal = self._run(Actor(self.network.weights(), self._rng))
         begins, rewards = np.array(journal.begins), np.array(journal.rewards)
         sizes = np.diff(np.append(begins, len(journal.states)))
@@ -350,7 +350,7 @@ class Trainer:
         )
 
     def _validate(self, episode: int) -> None:
-        """Note how good the network is, and keep it if it is the best."""
+        """Record the result on the traces for validation, and keep the network if it is the best."""
         weights = self.network.weights()
         means = [
             mean_completion_s(trace, DL2(self._interval_s, Actor(weights))) for trace in self._validation

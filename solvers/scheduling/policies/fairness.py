@@ -1,4 +1,4 @@
-"""Fair policies: max-min fairness (Gavel), finish-time fairness (Themis), and shares of tenants.
+"""Fairness policies: max-min fairness (Gavel), finish-time fairness (Themis), and shares of tenants.
 
 Max-min fairness of Gavel: shares of time that make the least normalised throughput largest, in rounds.
 Narayanan et al., Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads, OSDI'20,
@@ -12,16 +12,16 @@ share of the cluster that the job has on average. The policy maximises min_j f_j
 that, subject to Σ_k X_jk ≤ 1 and Σ_jk X_jk a_kr ≤ C_r. Rigid jobs on one resource need no program: the same
 level of water for all, except where a job cannot have so much. Otherwise HiGHS solves the linear programs.
 
-Shares are computed when jobs arrive or end. In each round the jobs and configurations come first that have
-had least of what was due to them: the time that is due by the shares until the round's end, over the time
-had. (Gavel resets both from time to time, and carries over what is missing.)
+Shares are computed when jobs arrive or end. In each round jobs and configurations are served in descending
+order of due over received time, where the shares give the time that is due until the round's end. (Gavel
+resets both from time to time, and carries over what is missing.)
 
-Themis: GPUs for a lease go to those whose finish-time fairness is worst. Mahajan et al., Themis: Fair and
+Themis: GPUs for a lease go to the jobs with the worst finish-time fairness. Mahajan et al., Themis: Fair and
 Efficient GPU Cluster Scheduling, NSDI'20. ρ = shared / isolated finish time: the time since the arrival and
-what is left as it was requested, over the work on a 1/n share of the cluster for itself, where n jobs are
-there. What is free when leases end is offered to the worst share 1 − f of the jobs, in the order of falling ρ
-while gangs fit, ties by arrival. What they leave goes to the others, first to those that ran, so that it is
-not idle. This is a simplification: there is no auction, and nobody may lie.
+the remaining time in the requested configuration, over the time for the work on a 1/n share of the cluster,
+where n jobs are present. What is free when leases end is offered to the worst share 1 − f of the jobs, in
+descending order of ρ while gangs fit, ties by arrival. The rest goes to the other jobs, first to those that
+ran, so that it is not idle. This is a simplification: there is no auction, and jobs cannot misreport.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from ..policy import NEAR, SLACK, MenuSeen, Policy, RoundPolicy, admit
 from ..seen import Knowledge, Seen
 
 KEPT = 1 - 1e-7
-"""How much of the largest minimum the second program keeps."""
+"""Share of the largest minimum that the second linear program keeps."""
 LEAST_WEIGHT = 1e-3
-"""A job of less weight than so much of the largest counts as this, for throughputs are over weights."""
+"""Least weight that counts, relative to the largest, since throughputs are divided by weights."""
 
 
 class MaxMin(RoundPolicy):
-    """Gives every job its share of time, and runs in each round what has had least of it."""
+    """Computes max-min fair shares of time, and serves in each round the jobs furthest behind theirs."""
 
     knows: ClassVar[Knowledge] = Knowledge.SPEEDS
 
     def begin(self, seen: MenuSeen) -> None:
-        """Start with nothing received."""
+        """Initialise the policy without any received time."""
         super().begin(seen)
         self._share: Floats = np.zeros(len(seen.usage))
         self._due_s: Floats = np.zeros(len(seen.usage))
@@ -60,7 +60,7 @@ class MaxMin(RoundPolicy):
         self._asked_s = -1.0
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return what comes first by its share over what it has had."""
+        """Return the rows that run, in descending order of due over received time."""
         seen = self.seen
         running = seen.row[seen.row >= 0]
         passed_s = seen.now_s - self._before_s
@@ -68,7 +68,7 @@ class MaxMin(RoundPolicy):
         self._due_s += self._share * passed_s
         self._before_s = seen.now_s
         again, self._asked_s = seen.now_s == self._asked_s, seen.now_s
-        # Who is asked again at one moment has jobs that find no place, and are due their share all the same.
+        # A second query at one moment means that jobs cannot be placed; their share stays due.
         if not again and not (np.array_equal(jobs, self._known[0]) and np.array_equal(free, self._known[1])):
             self._known = (jobs, free)
             self._divide(jobs, free)
@@ -77,7 +77,7 @@ class MaxMin(RoundPolicy):
         rows = np.repeat(seen.first[jobs] - starts, sizes) + np.arange(sizes.sum())
         owner = np.repeat(np.arange(len(jobs)), sizes)
         due_s = self._due_s[rows] + self._share[rows] * self.round_s
-        # Who has had nothing comes first, by the share. What has no share fills the rest.
+        # Rows without received time come first, by their share. Rows without a share fill the rest.
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(self._share[rows] > 0, due_s / self._received_s[rows], -1.0)
         order = np.lexsort((-self._share[rows], -ratio))
@@ -86,31 +86,31 @@ class MaxMin(RoundPolicy):
         return self._placed(rows[order], owner[order], len(jobs), free)
 
     def _placed(self, rows: Ints, owner: Ints, jobs: int, free: Floats) -> Ints:
-        """Return the first row of each job that fits, in this order."""
-        seen, found = self.seen, np.full(jobs, -1)
+        """Return for each job its first row in this order that fits, −1 for none."""
+        seen, chosen = self.seen, np.full(jobs, -1)
         while True:
             fits = (seen.usage[rows] <= free * (1 + SLACK)).all(axis=1)
             rows, owner = rows[fits], owner[fits]
             if not len(rows):
-                return found
+                return chosen
             # The first of each job that is left.
             _, first = np.unique(owner, return_index=True)
             first.sort()
             served = admit(seen.usage[rows[first]], free, seen.capacity)
             if served.all() or len(first) == len(rows):
-                found[owner[first[served]]] = rows[first[served]]
-                return found
+                chosen[owner[first[served]]] = rows[first[served]]
+                return chosen
             # Up to the first that does not fit all is decided; it tries its next configuration.
             count = int(np.argmin(served))
-            found[owner[first[:count]]] = rows[first[:count]]
+            chosen[owner[first[:count]]] = rows[first[:count]]
             free = free - seen.usage[rows[first[:count]]].sum(axis=0)
             left = np.isin(owner, owner[first[:count]], invert=True)
             left[first[count]] = False
             rows, owner = rows[left], owner[left]
-        return found
+        return chosen
 
     def _divide(self, jobs: Ints, free: Floats) -> None:
-        """Compute the shares of time anew."""
+        """Recompute the shares of time."""
         seen = self.seen
         self._share[:] = 0
         if not len(jobs):
@@ -134,7 +134,7 @@ class MaxMin(RoundPolicy):
 
 
 def water(most: Floats, weight: Floats, room: float) -> Floats:
-    """Return min(most_j, level × weight_j) with the level at which they add up to `room`, or all have most.
+    """Return the shares min(most_j, level × weight_j) that add up to `room`, or `most` if that fits.
 
     Water-filling: jobs are full in the order of most_j / weight_j.
     """
@@ -150,14 +150,14 @@ def water(most: Floats, weight: Floats, room: float) -> Floats:
 
 
 def max_min_shares(gains: Sequence[Floats], usages: Sequence[Floats], free: Floats) -> list[Floats]:
-    """Return shares of time X_jk of a max-min fair division, by two linear programs.
+    """Return the shares of time X_jk of a max-min fair division, by two linear programs.
 
     Parameters
     ----------
     gains
-        Of each job what a unit of time in each configuration adds to its normalised throughput.
+        Normalised throughput of each job for a unit of time in each configuration.
     usages
-        What each configuration takes, shape (k_j, R).
+        Resource usage of each configuration, shape (k_j, R).
     free
         C, shape (R,).
     """
@@ -192,12 +192,12 @@ def max_min_shares(gains: Sequence[Floats], usages: Sequence[Floats], free: Floa
     # shares of the first one are fair.
     with suppress(ClusterplanError):
         first = _solved(aim, matrix, right, [*top, (KEPT * float(first[-1]), None)])
-    found: Floats = np.clip(first[:count], 0, 1)
-    return np.split(found, np.cumsum(sizes)[:-1].tolist())
+    solution: Floats = np.clip(first[:count], 0, 1)
+    return np.split(solution, np.cumsum(sizes)[:-1].tolist())
 
 
 def _solved(aim: Floats, matrix: Any, right: Floats, bounds: Sequence[tuple[float, float | None]]) -> Floats:
-    """Return the variables that make aim·x least, subject to matrix·x ≤ right."""
+    """Return the minimiser of aim·x subject to matrix·x ≤ right."""
     from scipy.optimize import linprog
 
     answer: Any = linprog(aim, A_ub=matrix, b_ub=right, bounds=bounds, method="highs")
@@ -207,14 +207,14 @@ def _solved(aim: Floats, matrix: Any, right: Floats, bounds: Sequence[tuple[floa
 
 
 class Themis(RoundPolicy):
-    """Serves the jobs with the worst finish-time fairness, for a lease each, as it was requested.
+    """Gives leases to the jobs with the worst finish-time fairness, in their requested configuration.
 
     Parameters
     ----------
     round_s
-        How long a lease is.
+        Length of a lease.
     fairness
-        f, from 0 to 1: at 0 everybody is offered what is free, at 1 the worst job alone.
+        f, from 0 to 1: at 0 free resources are offered to all jobs, at 1 to the worst one alone.
     """
 
     knows: ClassVar[Knowledge] = Knowledge.PROGRESS
@@ -225,12 +225,12 @@ class Themis(RoundPolicy):
         self._fairness = fairness
 
     def begin(self, seen: MenuSeen) -> None:
-        """Start without leases."""
+        """Initialise the policy without leases."""
         super().begin(seen)
         self._leased_s: Floats = np.zeros(len(seen.row))
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return who runs as requested: who has a lease, then the worst, then the others."""
+        """Return the requested rows of the jobs that run: leased ones, then the worst, then the others."""
         seen, rows = self.seen, self.seen.requested[jobs]
         runs = seen.row[jobs] >= 0
         leased = runs & (self._leased_s[jobs] > seen.now_s * (1 + NEAR))
@@ -244,7 +244,7 @@ class Themis(RoundPolicy):
         return np.where(served, rows, -1)
 
     def again_s(self) -> float:
-        """Return the end of the first lease, if any job waits for it."""
+        """Return the earliest end of a running job's lease; infinite without any."""
         seen = self.seen
         leased = self._leased_s[seen.running]
         return float(leased[leased > seen.now_s * (1 + NEAR)].min(initial=np.inf))
@@ -262,7 +262,7 @@ class Themis(RoundPolicy):
         return np.asarray(shared / alone)
 
     def worst(self, jobs: Ints, ratio: Floats) -> Ints:
-        """Return the place of each of the worst jobs, counted from 0, and −1 for the others."""
+        """Return the rank of each of the worst jobs, counted from 0, and −1 for the others."""
         count = max(1, int(np.ceil((1 - self._fairness) * len(jobs) - NEAR)))
         place = np.full(len(jobs), -1)
         place[np.argsort(-ratio, kind="stable")[:count]] = np.arange(min(count, len(jobs)))
@@ -270,10 +270,10 @@ class Themis(RoundPolicy):
 
 
 class TenantQueues(Policy):
-    """Starts the first job of the tenant that has the least; a job that does not fit blocks its own queue.
+    """Starts the next job of the tenant with the least share; a job that does not fit blocks its queue.
 
-    What a tenant has is the dominant share of what its jobs use, over its guaranteed share if these count.
-    Spare capacity may be borrowed, and nobody is stopped. Jobs without a tenant have one queue.
+    The share of a tenant is the dominant share of the usage of its jobs, over its guaranteed share if these
+    count. Spare capacity may be borrowed, and there is no preemption. Jobs without a tenant have one queue.
 
     Parameters
     ----------
@@ -286,7 +286,7 @@ class TenantQueues(Policy):
         self._guaranteed = guaranteed
 
     def begin(self, seen: Seen) -> None:
-        """Start with empty queues."""
+        """Initialise the policy with empty queues."""
         super().begin(seen)
         tenants = len(seen.tenant_shares)
         self._share: Floats = np.append(seen.tenant_shares if self._guaranteed else np.ones(tenants), 1.0)
@@ -323,7 +323,7 @@ class TenantQueues(Policy):
         return np.array(chosen, dtype=np.int64)
 
     def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
-        """Take jobs out of their queues; those that lost their place are queued again by arrival."""
+        """Remove started jobs from their queues; evicted ones are queued again by arrival."""
         for j in started:
             queue = self._queues[self.seen.tenant[j]]
             del queue[bisect.bisect_left(queue, j)]
@@ -332,11 +332,11 @@ class TenantQueues(Policy):
         self._count += len(stopped) - len(started)
 
     def waits(self) -> int:
-        """Return how many jobs are queued."""
+        """Return the number of queued jobs."""
         return self._count
 
     def _used(self, running: Ints) -> Floats:
-        """Return what the jobs of each tenant use, shape (T + 1, R)."""
+        """Return the resource usage of each tenant's jobs, shape (T + 1, R)."""
         tenants = len(self._queues)
         of = self.seen.tenant[running] % tenants  # −1 is the last queue
         demand = self.seen.demand[running]

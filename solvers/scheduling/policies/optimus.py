@@ -1,4 +1,4 @@
-"""Optimus: every interval each job gets its smallest configuration, then more where that gains most.
+"""Optimus: at every interval jobs get their least configurations, which are enlarged by marginal gains.
 
 Peng et al., Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters, EuroSys'18, section
 4.1. The gain of a step from one configuration to a larger one is the drop of the remaining time if the job
@@ -7,17 +7,15 @@ those that take no less of anything, and between which and the present one there
 
 Jobs that get no configuration wait; the paper's cluster has room for one of each.
 
-The remaining times, each as if its job kept what it gets, are what the paper adds up. Saving a second counts
-the same for all then, and most seconds can be saved where jobs are longest. With `aim` speeds the policy adds
-up ω v_k / (v τ^power) in their place, where v is the speed of the least configuration and τ the time that is
-left in it: jobs that will end soon count for more.
+The paper adds up the remaining times, each as if its job kept its configuration. Saving a second then counts
+the same for all jobs, and most seconds can be saved where jobs are longest. With `aim` speeds the policy adds
+up ω v_k / (v τ^power) instead, where v is the speed of the least configuration and τ the remaining time in
+it: jobs that will end soon count for more.
 
-Optimus with a proven allocation in place of marginal gains.
-
-At every interval the jobs that Optimus would serve get the configurations that minimise what it looks at,
-such as the weighted sum of remaining times if each kept what it gets: an instance of allocation, solved to
-proven optimality by the exact method of that kind, which the registry hands over. Who is served stays
-Optimus's decision, so that the two policies differ in nothing but the allocation.
+In the variant `OptimusExact` the admitted jobs get the configurations that minimise the objective, such as
+the weighted sum of remaining times if each job kept its configuration: an instance of allocation, solved to
+proven optimality by the exact solver of that kind, which the registry supplies. Admission is that of Optimus,
+so that the two policies differ in nothing but the allocation.
 """
 
 from __future__ import annotations
@@ -39,23 +37,23 @@ from ..seen import Knowledge
 Admission = Literal["arrival", "shortest"]
 Aim = Literal["times", "speeds"]
 SOONEST_S = 1e-9
-"""A time that is left counts as at least this."""
+"""Least remaining time that counts."""
 
 
 class Optimus(RoundPolicy):
-    """Serves all jobs with the least first, then the largest marginal gains.
+    """Admits jobs in their least configurations, then enlarges these by the largest marginal gains.
 
     Parameters
     ----------
     round_s
-        How often it decides.
+        Length of an interval in seconds.
     admission
-        Who comes first where not all jobs can have their least: who arrived first, or who has the least time
-        × share of the cluster left in that configuration.
+        Order of admission where not all least configurations fit: by arrival, or by remaining time × dominant
+        share in that configuration.
     reacts
-        Whether it decides at arrivals and ends too.
+        Whether it also decides at arrivals and completions.
     aim, power
-        Whether the sum of remaining times is to be small, or that of speeds over a power of them large.
+        Whether the sum of remaining times is minimised, or that of speeds over a power of them maximised.
     """
 
     knows: ClassVar[Knowledge] = Knowledge.PROGRESS
@@ -73,14 +71,14 @@ class Optimus(RoundPolicy):
         self._aim, self._power = aim, power
 
     def begin(self, seen: MenuSeen) -> None:
-        """Start without knowing any menu."""
+        """Initialise the policy without known configurations."""
         super().begin(seen)
         self._larger: dict[int, Ints] = {}
         self._least: Ints = np.full(len(seen.row), -1)
         self._least_of: Floats = seen.capacity.copy()
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return the least configurations, each enlarged as far as that gains more than others would."""
+        """Return the least configurations, enlarged by the largest marginal gains."""
         rows = self.least(jobs)
         served = self.served(jobs, rows, free)
         rows[~served] = -1
@@ -90,10 +88,10 @@ class Optimus(RoundPolicy):
         return rows
 
     def least(self, jobs: Ints) -> Ints:
-        """Return the row with the least dominant share of each job, of several the fastest."""
+        """Return the row of each job with the least dominant share, of several the fastest."""
         seen = self.seen
         if not np.array_equal(seen.capacity, self._least_of):
-            # Shares are those of what there is now.
+            # Shares are relative to the current capacity.
             self._least_of = seen.capacity.copy()
             self._least[:] = -1
         for j in jobs[self._least[jobs] < 0].tolist():
@@ -102,39 +100,39 @@ class Optimus(RoundPolicy):
         return self._least[jobs]
 
     def served(self, jobs: Ints, rows: Ints, free: Floats) -> Ints:
-        """Return which jobs get their least configuration, as flags."""
+        """Return flags of the jobs that are admitted in their least configuration."""
         usage = self.seen.usage[rows]
         order = np.arange(len(jobs))
         if self._admission == "shortest":
             seen = self.seen
             order = np.argsort(seen.left[jobs] / seen.speed[rows] * self.shares(usage), kind="stable")
             self.order = order
-        found = np.zeros(len(jobs), dtype=bool)
-        found[order] = admit(usage[order], free, self.seen.capacity)
-        return found
+        served = np.zeros(len(jobs), dtype=bool)
+        served[order] = admit(usage[order], free, self.seen.capacity)
+        return served
 
     def enlarged(self, jobs: Ints, rows: Ints, free: Floats) -> Ints:
-        """Return the configurations after all steps that gain and fit, the largest gains first."""
-        seen, found = self.seen, rows.copy()
+        """Return the configurations after all enlargements that gain and fit, the largest gains first."""
+        seen, chosen = self.seen, rows.copy()
         limit = SLACK * seen.capacity
         choosers = np.flatnonzero(seen.first[jobs + 1] - seen.first[jobs] > 1)
         heap = [step for k in choosers.tolist() for step in self._steps(k, int(jobs[k]), int(rows[k]))]
         heapq.heapify(heap)
         while heap:
             _, k, now, then = heapq.heappop(heap)
-            if found[k] != now:
+            if chosen[k] != now:
                 continue
             added = seen.usage[then] - seen.usage[now]
             if (added > free + limit).any():
                 continue
             free = free - added
-            found[k] = then
+            chosen[k] = then
             for step in self._steps(k, int(jobs[k]), then):
                 heapq.heappush(heap, step)
-        return found
+        return chosen
 
     def _steps(self, k: int, j: int, row: int) -> list[tuple[float, int, int, int]]:
-        """Return the steps to larger configurations that gain: −gain, place, from where, to where."""
+        """Return a job's enlargements that gain: −gain, position of the job, current row, larger row."""
         seen = self.seen
         larger = self._larger_than(j, row)
         both = np.append(larger, row)
@@ -149,7 +147,7 @@ class Optimus(RoundPolicy):
         ]
 
     def costs(self, j: int, rows: Ints) -> Floats:
-        """Return what is to be small of a job in each configuration, at least 0, without its weight."""
+        """Return the cost of a job in each configuration, at least 0, without its weight."""
         seen = self.seen
         speed = seen.speed[rows]
         if self._aim == "times":
@@ -160,7 +158,7 @@ class Optimus(RoundPolicy):
         return np.asarray((best - speed) / least / left_s**self._power)
 
     def _larger_than(self, j: int, row: int) -> Ints:
-        """Return the rows that are larger, and between which and this one there is no other."""
+        """Return the next larger rows: those with no other row between them and this one."""
         if row not in self._larger:
             own, usage = self.seen.rows_of(j), self.seen.usage
             above = (usage[own] >= usage[row]).all(axis=1) & (usage[own] > usage[row]).any(axis=1)
@@ -179,19 +177,20 @@ def _below(one: Floats, other: Floats) -> bool:
 
 
 PROVEN = 1e-6
-"""The relative gap at which an allocation counts as proven."""
+"""Relative gap up to which an allocation counts as proven optimal."""
 VARIANT = "row"
 Allocate = Callable[[Sequence[tuple[float, Floats, Floats]], Floats], tuple[list[int], bool]]
-"""Weight of each job, costs and usages of its configurations, and what there is → index for each; proven?"""
+"""Weight, costs and usages of each job, and capacity → index of its configuration, and whether proven
+optimal."""
 
 
 class OptimusExact(Optimus):
-    """Serves whom Optimus serves, with the best configurations together.
+    """Admits the same jobs as Optimus, and chooses their configurations jointly and optimally.
 
     Parameters
     ----------
     allocate
-        Returns the configuration of each job that makes the weighted sum of the costs least.
+        Returns the configuration of each job for the least weighted sum of costs.
     round_s, settings
         As of `Optimus`.
     """
@@ -207,30 +206,30 @@ class OptimusExact(Optimus):
         if not len(jobs):
             return rows
         # The least configurations may take more than is free, by the tolerance.
-        there = np.maximum(free, 0.0) + seen.usage[rows].sum(axis=0)
-        own = [self._useful(j, there) for j in jobs.tolist()]
+        available = np.maximum(free, 0.0) + seen.usage[rows].sum(axis=0)
+        own = [self._useful(j, available) for j in jobs.tolist()]
         if all(len(menu) == 1 for menu in own):
             return np.array([menu[0] for menu in own])
         menus = [
             (float(seen.weight[j]), self.costs(j, menu), seen.usage[menu])
             for j, menu in zip(jobs.tolist(), own, strict=True)
         ]
-        chosen, proven = self._allocate(menus, there)
+        chosen, proven = self._allocate(menus, available)
         self._intervals += 1
         self._proven += proven
         return np.array([menu[k] for menu, k in zip(own, chosen, strict=True)])
 
     def summary(self) -> str:
-        """Return how many of the allocations are proven optimal."""
+        """Return a message with the number of allocations that are proven optimal."""
         if not self._intervals:
             return "no job had a choice of configurations, so that there was nothing to allocate"
         return f"{self._proven:,} of {self._intervals:,} allocations are proven optimal"
 
-    def _useful(self, j: int, there: Floats) -> Ints:
-        """Return the rows that fit, less those that take no less than another and are no faster."""
+    def _useful(self, j: int, available: Floats) -> Ints:
+        """Return the rows that fit and are not dominated in usage and speed."""
         seen = self.seen
         own = seen.rows_of(j)
-        own = own[(seen.usage[own] <= there * (1 + PROVEN)).all(axis=1)]
+        own = own[(seen.usage[own] <= available * (1 + PROVEN)).all(axis=1)]
         own = own[np.lexsort((self.shares(seen.usage[own]), -seen.speed[own]))]
         kept: list[int] = []
         for row in own.tolist():
@@ -240,19 +239,19 @@ class OptimusExact(Optimus):
 
 
 def allocation_by(solver: Solver[Any], kind: str) -> Allocate:
-    """Return how the exact method of a kind of allocation chooses configurations.
+    """Return the allocation function that calls an exact solver of allocation.
 
     Parameters
     ----------
     solver, kind
-        From the registry, which alone knows other kinds.
+        The solver and the name of its kind, from the registry, which alone knows other kinds.
     """
 
-    def allocate(menus: Sequence[tuple[float, Floats, Floats]], there: Floats) -> tuple[list[int], bool]:
-        names = [f"r{r}" for r in range(len(there))]
+    def allocate(menus: Sequence[tuple[float, Floats, Floats]], available: Floats) -> tuple[list[int], bool]:
+        names = [f"r{r}" for r in range(len(available))]
         document = {
             "name": "interval",
-            "resources": dict(zip(names, there.tolist(), strict=True)),
+            "resources": dict(zip(names, available.tolist(), strict=True)),
             "jobs": [
                 {
                     "name": f"{k}",
@@ -276,7 +275,7 @@ def allocation_by(solver: Solver[Any], kind: str) -> Allocate:
 
 
 def _variants(times: Floats, usage: Floats, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return one variant for each configuration, whose only worker takes all of it."""
+    """Return each configuration as a variant of an allocation job, whose only worker takes all of it."""
     return [
         {
             "name": f"{VARIANT}{k}",

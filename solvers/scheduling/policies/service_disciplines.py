@@ -2,11 +2,11 @@
 
 The shortest job is that by its duration, its remaining time, or its remaining GPU-time.
 
-Round robin gives all jobs fair shares of time, in turn a round each. In Gandiva's time slicing (Xiao et
-al., Gandiva: Introspective Cluster Scheduling for Deep Learning, OSDI'18), jobs take turns where they want
-more than there is. Jobs of one width form a class, and each class has the share of the cluster that its
-jobs ask for; within it they take turns. On servers, small jobs that run migrate where a job fits in all
-gaps together and in none of them. Packing several jobs on a GPU is outside the model of exclusive GPUs.
+Round robin gives all jobs fair shares of time, in turn a round each. In Gandiva's time slicing (Xiao et al.,
+Gandiva: Introspective Cluster Scheduling for Deep Learning, OSDI'18), jobs take turns where their demand
+exceeds the capacity. Jobs of one width form a class, and each class has the share of the cluster that its
+jobs request; within it they take turns. On servers, small running jobs migrate where a job fits in all gaps
+together and in none of them. Packing several jobs on a GPU is outside the model of exclusive GPUs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FirstCome(ByKey):
     """Starts jobs in the order of their arrival; one that does not fit blocks those after it."""
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the place in the order of arrival."""
+        """Return the positions of jobs in the order of arrival."""
         return jobs.astype(float)
 
     def choose(self, held: Flags) -> Ints:
@@ -41,7 +41,7 @@ class FirstCome(ByKey):
 
 
 class Backfill(FirstCome):
-    """EASY: a later job may start if it delays nobody's promise, by what users say of their jobs.
+    """EASY backfilling by users' estimates: a later job may start if it delays no reservation.
 
     Lifka, The ANL/IBM SP scheduling system (1995).
     """
@@ -49,12 +49,12 @@ class Backfill(FirstCome):
     knows = Knowledge.ESTIMATE
 
     def begin(self, seen: Seen) -> None:
-        """Start without any job."""
+        """Initialise the policy without running jobs."""
         super().begin(seen)
         self._expected_end_s: Floats = np.zeros(len(seen.width))
 
     def choose(self, held: Flags) -> Ints:
-        """Return the jobs that start."""
+        """Return the jobs that EASY backfilling starts."""
         seen = self.seen
         return backfill(
             self._waiting[: self._count],
@@ -68,67 +68,67 @@ class Backfill(FirstCome):
         )
 
     def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
-        """Note when jobs that start are expected to end."""
+        """Record the expected ends of started jobs."""
         super().switched(stopped, started)
         left = np.maximum(self.seen.estimate_s[started] - self.seen.executed_s[started], 0.0)
         self._expected_end_s[started] = self.seen.now_s + left
 
 
 class Shortest(ByKey):
-    """Serves the job with the least time that is left.
+    """Serves jobs with the least remaining time first.
 
     Parameters
     ----------
     estimates
-        Whether it goes by what users claim, less what has run, in place of the truth.
+        Whether it uses users' estimates, less the run time so far, in place of true remaining times.
     """
 
     def __init__(self, estimates: bool = False) -> None:
         self.knows = Knowledge.ESTIMATE if estimates else Knowledge.REMAINING
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the time that is left."""
+        """Return the remaining times of jobs."""
         if self.knows is Knowledge.ESTIMATE:
             return np.maximum(self.seen.estimate_s[jobs] - self.seen.executed_s[jobs], 0.0)
         return self.seen.remaining_s[jobs]
 
 
 class ShortestRemaining(Shortest):
-    """The same with preemption (SRTF)."""
+    """Shortest remaining time first, with preemption (SRTF)."""
 
     preempts: ClassVar[bool] = True
 
 
 class ShortestService(ShortestRemaining):
-    """With preemption, by remaining time × GPUs (SRSF; Gu et al., Tiresias, NSDI'19)."""
+    """Least remaining time × GPUs first, with preemption (SRSF; Gu et al., Tiresias, NSDI'19)."""
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the service that is left."""
+        """Return the remaining services of jobs."""
         return super().keys_of(jobs) * self.seen.width[jobs]
 
 
 TURN_S, MOST_TURNS = 60.0, 8_000
-"""The paper's turn; where jobs arrive for longer than so many of them, turns are longer."""
+"""The paper's turn in seconds, and the most turns during the arrivals, beyond which turns are longer."""
 
 
 def turn_s(span_s: float) -> float:
-    """Return how long a turn is by default, where jobs arrive for so many seconds.
+    """Return the default length of a turn for a trace whose arrivals last so many seconds.
 
-    At each turn all that wait change places with those that run: with turns of a minute a trace of months
-    has millions of segments.
+    At each turn waiting and running jobs change places: with turns of a minute a trace of months has millions
+    of segments.
     """
     return float(max(TURN_S, np.ceil(span_s / MOST_TURNS / TURN_S) * TURN_S))
 
 
 class TimeSlice(RoundPolicy):
-    """Runs jobs as requested, in turn."""
+    """Runs jobs in their requested configuration, in turns (Gandiva)."""
 
     knows: ClassVar[Knowledge] = Knowledge.NOTHING
     reacts = True
     migrates: ClassVar[bool] = True
 
     def begin(self, seen: MenuSeen) -> None:
-        """Start with everybody's turn."""
+        """Initialise the policy before the first turn."""
         super().begin(seen)
         self._turn: Floats = np.zeros(len(seen.row))
         self._round = 0.0
@@ -136,11 +136,11 @@ class TimeSlice(RoundPolicy):
         self._asked_s = self._began_s = -1.0
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return who runs: all if they fit; at the end of a quantum those whose turn it is."""
+        """Return the rows that run: all if they fit; at the end of a turn the next ones in order."""
         seen, rows = self.seen, self.seen.requested[jobs]
         usage = seen.usage[rows]
         too_many = not (usage.sum(axis=0) <= free + SLACK * seen.capacity).all()
-        # Who is asked again at one moment has jobs that wait for a place.
+        # A second query at one moment means that jobs cannot be placed.
         self._waiting = too_many or seen.now_s == self._asked_s
         self._asked_s, self.order = seen.now_s, None
         if not too_many:
@@ -149,7 +149,7 @@ class TimeSlice(RoundPolicy):
         runs = seen.row[jobs] >= 0
         if now > self._round:
             self._round, self._began_s = now, seen.now_s
-            # Who ran in this quantum comes last in the next.
+            # Jobs that ran in this turn come last in the next.
             self._turn[jobs[runs]] = seen.now_s
         if seen.now_s == self._began_s:
             runs = np.zeros(len(jobs), dtype=bool)
@@ -161,17 +161,17 @@ class TimeSlice(RoundPolicy):
         return np.where(served, rows, -1)
 
     def again_s(self) -> float:
-        """Return the end of the quantum, where jobs wait."""
+        """Return the end of the turn, if jobs wait."""
         return super().again_s() if self._waiting else np.inf
 
     def _nobody_fits(self, usage: Floats, runs: Flags, free: Floats) -> bool:
-        """Return whether those who run leave too little for each that waits, as most often within a turn."""
+        """Return whether running jobs leave too little for every waiting job, as mostly within a turn."""
         slack = SLACK * self.seen.capacity
         left = free - usage[runs].sum(axis=0)
         return bool((left >= -slack).all() and not (usage[~runs] <= left + slack).all(axis=1).any())
 
     def _places(self, jobs: Ints) -> Floats:
-        """Return the place of each job in its class, over the number of jobs in it, shape (jobs,)."""
+        """Return the position of each job in its class, relative to the class's size, shape (jobs,)."""
         width = self.seen.width[jobs]
         last = np.where(self._turn[jobs] > 0, self._turn[jobs], self.seen.arrival_s[jobs])
         order = np.lexsort((last, width))
@@ -184,12 +184,12 @@ class TimeSlice(RoundPolicy):
 
 
 class RoundRobin(ByKey):
-    """At the end of each round, jobs that ran go behind those that wait; within it nobody is stopped.
+    """Serves jobs in turns of a round: at its end running jobs go behind waiting ones; no other preemption.
 
     Parameters
     ----------
     round_s
-        How long a round is; rounds are counted from time 0.
+        Length of a round; rounds are counted from time 0.
     """
 
     preempts: ClassVar[bool] = True
@@ -198,7 +198,7 @@ class RoundRobin(ByKey):
         self._round_s = round_s
 
     def begin(self, seen: Seen) -> None:
-        """Start with the first round."""
+        """Initialise the policy at the first round."""
         super().begin(seen)
         self._turn: Floats = np.zeros(len(seen.width))
         self._turns = 0
@@ -206,17 +206,17 @@ class RoundRobin(ByKey):
         self._began_s = -np.inf
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return whose turn is when."""
+        """Return the positions of jobs in the order of turns."""
         return self._turn[jobs]
 
     def arrived(self, jobs: Iterable[int]) -> None:
-        """Put jobs at the end."""
+        """Put jobs at the end of the order of turns."""
         listed = list(jobs)
         self._to_the_end(listed)
         super().arrived(listed)
 
     def choose(self, held: Flags) -> Ints:
-        """Begin a new round if it is time, and serve jobs in turn."""
+        """Start a new round if it is due, and return the jobs whose turn it is."""
         seen = self.seen
         now = int(rounds_over(seen.now_s, self._round_s))
         if now > self._round:
@@ -230,7 +230,7 @@ class RoundRobin(ByKey):
         return super().choose(keeps if fits else held)
 
     def again_s(self) -> float:
-        """Return the end of the round, if jobs wait for it."""
+        """Return the end of the round, if jobs wait for it; else infinity."""
         return (self._round + 1) * self._round_s if self.waits() and len(self.seen.running) else np.inf
 
     def _to_the_end(self, jobs: Iterable[int]) -> None:

@@ -1,1 +1,1 @@
-"""The search for the best schedules, by a solver that knows everything."""
+"""Clairvoyant search for the best schedules of a trace."""

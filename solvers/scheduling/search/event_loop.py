@@ -1,9 +1,9 @@
-"""Compiled event loop of list scheduling by priority keys: its state, and who runs from event to event.
+"""Compiled event loop of list scheduling by priority keys: its state, and the steps from event to event.
 
 At every event the jobs with the least keys run, as far as they fit; one that does not fit blocks no other,
-unless the rule says so. Jobs that take the same of every resource form a class: where the first of a class
-does not fit, none of it does, so that an event costs what runs and the number of classes, not the length of
-the queue. The fast policies and the search for schedules run on it.
+unless the rule says so. Jobs with the same demand form a class: where the first of a class does not fit, none
+of it does, so that an event costs time by the number of running jobs and of classes, not by the length of the
+queue. The fast policies and the local search run on it.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from ....formulations.common.compiled import compiled_in_place
 from ....instances.common.arrays import Flags, Floats, Ints
 
 RUNNING, ARRIVED, CHANGE, WAITING, SEGMENTS, LINE = 0, 1, 2, 3, 4, 5
-"""Places in `State.counts`."""
+"""Indices into `State.counts`."""
 COUNTS = 6
 
 
 class Trace(NamedTuple):
-    """What does not change: J jobs in the order of their arrival, and the cluster.
+    """Constant data of a simulation: J jobs in the order of their arrival, and the cluster.
 
     Attributes
     ----------
     arrival_s, duration_s, restart_s
         Shape (J,).
     demand
-        Shape (J, R).
+        Demand of each job, shape (J, R).
     least
-        The least that any job takes of each resource, shape (R,).
+        Least demand of any job for each resource, shape (R,).
     of_class, first
         The class of each job, shape (J,); jobs of class c have the places first[c]:first[c + 1] of a list of
         all jobs, shape (classes + 1,).
     change_s, capacity
-        From when on there is how much; shapes (K,), (K, R).
+        Times at which the capacity changes, and the capacity from then on; shapes (K,), (K, R).
     lease_s
-        The least time that a job keeps what it got.
+        The least time that a started job keeps its resources.
     interruptible
         Whether jobs may be interrupted at all.
     """
@@ -56,18 +56,18 @@ class Trace(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How jobs are served: those with the least keys first.
+    """A priority rule: jobs are served in ascending order of their keys.
 
     The key of a job is its multiplier × (its remaining time) ** power.
 
     Attributes
     ----------
     multiplier
-        Of the key of each job, shape (J,).
+        Multiplier of each job's key, shape (J,).
     power
-        Of its remaining time.
+        Exponent of the remaining time.
     keep
-        What the keys of running jobs are multiplied by; below 1 they are stopped less often.
+        Factor of the keys of running jobs; below 1 they are stopped less often.
     preempts
         Whether running jobs may be stopped for others.
     blocks
@@ -82,36 +82,36 @@ class Rule(NamedTuple):
 
 
 class State(NamedTuple):
-    """A moment of the simulation.
+    """State of a simulation after an event.
 
     Attributes
     ----------
     now_s, next_end_s
         The time, and the first end of a running job, infinite without any; shape (1,).
     counts
-        Running jobs, jobs that have arrived, place in `change_s`, waiting jobs, segments, and classes in
-        `line`; shape (COUNTS,).
+        Numbers of running jobs and of arrived jobs, position in `change_s`, numbers of waiting jobs, of
+        segments, and of classes in `line`; shape (COUNTS,).
     left_s
-        What each job had left at its last start, or has left if it does not run; shape (J,).
+        Remaining time of each job at its last start, or now if it does not run; shape (J,).
     since_s, lost_s, lease_end_s, end_s
-        Of a running job: its last start, how long it makes no progress from then on, until when it is held,
-        and its end, which is infinite for all others; shape (J,).
+        Of a running job: its last start, the restart time after it, the end of its lease, and its end, which
+        is infinite for all others; shape (J,).
     started
         Whether a job has run, shape (J,).
     done_s
-        When jobs ended, NaN for those that have not, shape (J,).
+        Ends of completed jobs, NaN for the others, shape (J,).
     running
         The jobs that run, shape (J,).
     waiting, queued, key
         A heap of waiting jobs for each class, its length, and the keys of waiting jobs; shapes (J,),
         (classes,), (J,).
     line
-        Classes of which jobs wait, in the order of their first jobs, shape (classes,).
+        Classes with waiting jobs, in the order of their first jobs, shape (classes,).
     used
-        What running jobs take, shape (R,).
+        Usage of the running jobs, shape (R,).
     grown, shortage
-        What has been added or has ended since jobs were chosen last, and what jobs that wait lacked then at
-        least; shape (R,).
+        Resources added or released since jobs were last chosen, and the least that a waiting job lacked then;
+        shape (R,).
     """
 
     now_s: Floats
@@ -135,12 +135,12 @@ class State(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Room for segments in columns; the first `counts[SEGMENTS]` rows are filled.
+    """Columns of segments, of which the first `counts[SEGMENTS]` rows are filled.
 
     Attributes
     ----------
     job, start_s, end_s
-        All of one length; of length 0 where nobody wants to know.
+        All of one length; of length 0 where segments are not recorded.
     """
 
     job: Ints
@@ -149,17 +149,17 @@ class Segments(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Room that one event needs: nothing in it outlasts the event.
+    """Work arrays of one event, whose content does not outlast it.
 
     Attributes
     ----------
     held, goes_on, order, keys
-        Of each running job, in the order of `State.running`: whether it goes on in any case, and in fact; the
-        places of running jobs by their keys, and these keys; shape (J,).
+        Of each running job, in the order of `State.running`: whether it must continue, and whether it does;
+        the order of running jobs by their keys, and these keys; shape (J,).
     chosen
         The jobs that run from now on, shape (J,).
     free, slack
-        What is left of each resource, and what it may be exceeded by, shape (R,).
+        Free amount of each resource, and its tolerance, shape (R,).
     """
 
     held: Flags
@@ -172,8 +172,8 @@ class Work(NamedTuple):
 
 
 DONE, REACHED, PAUSED, STUCK, EVICTED = 0, 1, 2, 3, 4
-"""Why the loop returns: all jobs have ended, the time is reached, events or room are up, no job will ever run
-again, or a job that must not be interrupted loses its place."""
+"""Why the loop returns: all jobs have ended, the time is reached, events or segment rows are used up, no
+waiting job can ever run, or a job that must not be interrupted is evicted."""
 
 
 @compiled_in_place
@@ -183,7 +183,7 @@ def _before(key: Floats, a: int, b: int) -> bool:
 
 @compiled_in_place
 def push(waiting: Ints, first: int, count: int, key: Floats, j: int) -> None:
-    """Put a job into a heap of `count` jobs that begins at `first`."""
+    """Push a job onto a heap of `count` jobs that begins at `first`."""
     at = count
     while at > 0:
         up = (at - 1) // 2
@@ -196,7 +196,7 @@ def push(waiting: Ints, first: int, count: int, key: Floats, j: int) -> None:
 
 @compiled_in_place
 def pop(waiting: Ints, first: int, count: int, key: Floats) -> None:
-    """Take the first job out of a heap of `count` jobs."""
+    """Remove the first job from a heap of `count` jobs that begins at `first`."""
     j = waiting[first + count - 1]
     at = 0
     while True:
@@ -224,14 +224,14 @@ def _key_of(multiplier: float, left_s: float, power: float) -> float:
 
 @compiled_in_place
 def _left_of(left_s: float, since_s: float, lost_s: float, now_s: float) -> float:
-    """Return what a running job has left, without the rest of a restart."""
+    """Return the remaining time of a running job, without the rest of a restart."""
     progress_s: float = max(now_s - since_s - lost_s, 0.0)
     return left_s - progress_s
 
 
 @compiled_in_place
 def enqueue(trace: Trace, rule: Rule, state: State, j: int) -> None:
-    """Let a job wait."""
+    """Add a job to the waiting jobs of its class."""
     state.key[j] = _key_of(rule.multiplier[j], state.left_s[j], rule.power)
     c = trace.of_class[j]
     push(state.waiting, trace.first[c], state.queued[c], state.key, j)
@@ -244,23 +244,23 @@ def enqueue(trace: Trace, rule: Rule, state: State, j: int) -> None:
 
 @compiled_in_place
 def _next_event_s(trace: Trace, rule: Rule, state: State) -> float:
-    found: float = state.next_end_s[0]
+    next_s: float = state.next_end_s[0]
     if state.counts[ARRIVED] < len(trace.arrival_s):
-        found = min(found, trace.arrival_s[state.counts[ARRIVED]])
+        next_s = min(next_s, trace.arrival_s[state.counts[ARRIVED]])
     if state.counts[CHANGE] + 1 < len(trace.change_s):
-        found = min(found, trace.change_s[state.counts[CHANGE] + 1])
+        next_s = min(next_s, trace.change_s[state.counts[CHANGE] + 1])
     if trace.lease_s > 0.0 and rule.preempts and state.counts[WAITING] > 0:
         for k in range(state.counts[RUNNING]):
             lease_end_s = state.lease_end_s[state.running[k]]
             if lease_end_s > state.now_s[0]:
-                found = min(found, lease_end_s)
+                next_s = min(next_s, lease_end_s)
     now_s: float = state.now_s[0]
-    return max(found, now_s)
+    return max(next_s, now_s)
 
 
 @compiled_in_place
 def _note(state: State, segments: Segments, j: int, end_s: float) -> None:
-    # What is left of a job may be less than a moment can tell.
+    # The rest of a job may be shorter than the precision of times.
     if len(segments.job) > 0 and end_s > state.since_s[j]:
         n = state.counts[SEGMENTS]
         segments.job[n], segments.start_s[n], segments.end_s[n] = j, state.since_s[j], end_s
@@ -275,7 +275,7 @@ def _take(demand: Floats, j: int, sign: float, free: Floats) -> None:
 
 @compiled_in_place
 def _finish(trace: Trace, state: State, segments: Segments) -> None:
-    """Take out the jobs that have ended."""
+    """Remove the completed jobs from the running ones."""
     n, next_end_s = 0, np.inf
     for k in range(state.counts[RUNNING]):
         j = state.running[k]
@@ -303,32 +303,32 @@ def _fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
 
 
 @compiled_in_place
-def _hold(trace: Trace, rule: Rule, state: State, held: Flags, free: Floats, slack: Floats) -> bool:
-    """Mark running jobs that go on in any case, and take what they use; False if that must not be.
+def _hold(trace: Trace, rule: Rule, state: State, protected: Flags, free: Floats, slack: Floats) -> bool:
+    """Mark the running jobs that must continue, and subtract their usage; False if eviction is forbidden.
 
-    Those that came last to what they have lose it where the cluster has shrunk.
+    Where the cluster has shrunk, the jobs that started last are evicted first.
     """
     running, count = state.running, state.counts[RUNNING]
     for k in range(count):
         j = running[k]
-        held[k] = not trace.interruptible or not rule.preempts or state.lease_end_s[j] > state.now_s[0]
-        if held[k]:
+        protected[k] = not trace.interruptible or not rule.preempts or state.lease_end_s[j] > state.now_s[0]
+        if protected[k]:
             _take(trace.demand, j, 1.0, free)
     while _is_over(free, slack):
         if not trace.interruptible:
             return False
         last = -1
         for k in range(count):
-            if held[k] and (last < 0 or _came_later(state, running[k], running[last])):
+            if protected[k] and (last < 0 or _came_later(state, running[k], running[last])):
                 last = k
         if last < 0:
             break
-        held[last] = False
+        protected[last] = False
         # Added up anew: a small demand is lost in a sum from which a large one is taken away.
         for r in range(len(free)):
             free[r] = trace.capacity[state.counts[CHANGE]][r]
         for k in range(count):
-            if held[k]:
+            if protected[k]:
                 _take(trace.demand, running[k], 1.0, free)
     return True
 
@@ -343,7 +343,7 @@ def _is_over(free: Floats, slack: Floats) -> bool:
 
 @compiled_in_place
 def _came_later(state: State, j: int, other: int) -> bool:
-    """Return whether a job came later to what it has than another one; of two at once the later job."""
+    """Return whether the current run of a job started later than that of another; ties by job."""
     if state.since_s[j] != state.since_s[other]:
         return bool(state.since_s[j] > state.since_s[other])
     return j > other
@@ -351,7 +351,7 @@ def _came_later(state: State, j: int, other: int) -> bool:
 
 @compiled_in_place
 def _sort_line(trace: Trace, state: State) -> None:
-    """Order the classes of which jobs wait by their first jobs, and drop the others."""
+    """Sort the classes with waiting jobs by their first jobs, and drop the others."""
     line, n = state.line, 0
     for k in range(state.counts[LINE]):
         c = line[k]
@@ -368,7 +368,7 @@ def _sort_line(trace: Trace, state: State) -> None:
 
 @compiled_in_place
 def _sort_running(rule: Rule, state: State, order: Ints, keys: Floats) -> None:
-    """Fill in the keys of running jobs, and their places by key, then job."""
+    """Compute the keys of running jobs, and their order by key, then job."""
     for k in range(state.counts[RUNNING]):
         j = state.running[k]
         left_s = _left_of(state.left_s[j], state.since_s[j], state.lost_s[j], state.now_s[0])
@@ -385,7 +385,7 @@ def _sort_running(rule: Rule, state: State, order: Ints, keys: Floats) -> None:
 
 @compiled_in_place
 def _dequeue(trace: Trace, state: State, place: int) -> None:
-    """Take the first job out of the class at a place of the line, and keep the line from there on sorted."""
+    """Remove the first job of the class at a position of the line, and keep the line sorted from there on."""
     line = state.line
     c = line[place]
     j = state.waiting[trace.first[c]]
@@ -407,7 +407,7 @@ def _dequeue(trace: Trace, state: State, place: int) -> None:
 
 @compiled_in_place
 def _nobody_fits(free: Floats, slack: Floats, least: Floats, shortage: Floats) -> bool:
-    """Return whether even the least demand is too much, and note what it lacks."""
+    """Return whether even the least demand exceeds the free resources, and record the shortage."""
     for r in range(len(free)):
         if least[r] > free[r] + slack[r]:
             shortage[r] = min(shortage[r], least[r] - free[r])
@@ -417,7 +417,7 @@ def _nobody_fits(free: Floats, slack: Floats, least: Floats, shortage: Floats) -
 
 @compiled_in_place
 def _note_shortage(demand: Floats, free: Floats, j: int, shortage: Floats) -> None:
-    """Note what a job lacks that does not fit, of the resource of which it lacks most."""
+    """Record what a job lacks that does not fit, for the resource of which it lacks most."""
     most = 0
     for r in range(1, len(free)):
         if demand[j, r] - free[r] > demand[j, most] - free[most]:
@@ -427,23 +427,23 @@ def _note_shortage(demand: Floats, free: Floats, j: int, shortage: Floats) -> No
 
 @compiled_in_place
 def _choose(trace: Trace, rule: Rule, state: State, work: Work) -> int:
-    """Fill in `work.chosen` and `work.goes_on`; return how many jobs run, or −1 if one must not be stopped.
+    """Fill in `work.chosen` and `work.goes_on`; return the number of jobs that run, −1 on forbidden eviction.
 
-    Jobs that start are taken out of their heaps.
+    Jobs that start are removed from their heaps.
     """
     capacity = trace.capacity[state.counts[CHANGE]]
-    free, slack, held, goes_on, chosen = work.free, work.slack, work.held, work.goes_on, work.chosen
+    free, slack, protected, goes_on, chosen = work.free, work.slack, work.held, work.goes_on, work.chosen
     for r in range(len(free)):
         free[r], slack[r] = capacity[r], 1e-9 * capacity[r]
         state.grown[r], state.shortage[r] = 0.0, np.inf
     count = state.counts[RUNNING]
-    if not _hold(trace, rule, state, held, free, slack):
+    if not _hold(trace, rule, state, protected, free, slack):
         return -1
     n = 0
     all_held = True
     for k in range(count):
-        goes_on[k] = held[k]
-        if held[k]:
+        goes_on[k] = protected[k]
+        if protected[k]:
             chosen[n] = state.running[k]
             n += 1
         else:
@@ -457,7 +457,7 @@ def _choose(trace: Trace, rule: Rule, state: State, work: Work) -> int:
     while (a < state.counts[LINE] or b < ranked) and not _nobody_fits(
         free, slack, trace.least, state.shortage
     ):
-        if b < ranked and held[work.order[b]]:
+        if b < ranked and protected[work.order[b]]:
             b += 1
             continue
         takes_running = b < ranked
@@ -497,10 +497,10 @@ def _start(trace: Trace, state: State, j: int) -> None:
 
 @compiled_in_place
 def _nothing_stops(trace: Trace, rule: Rule, state: State, arrived: int, free: Floats) -> bool:
-    """Return whether `_choose` would let all go on that run, start all that arrive, and none that waits.
+    """Return whether `_choose` would continue all running jobs, and start all arriving but no waiting ones.
 
-    Of the keys only those of running jobs change, and these fall. So a job that was left out, since those
-    before it left too little, finds no more than it found plus what has been added or has ended since.
+    Only the keys of running jobs change, and these decrease. So a job that did not fit beside those before it
+    finds no more room than then, plus what has been added or released since.
     """
     if state.counts[WAITING] > 0 and (trace.lease_s > 0.0 or rule.blocks):
         return False
@@ -530,7 +530,7 @@ def _start_arrivals(trace: Trace, state: State, arrived: int) -> None:
 
 @compiled_in_place
 def _switch(trace: Trace, rule: Rule, state: State, segments: Segments, work: Work, n: int) -> None:
-    """Stop the jobs that do not go on, and start those that are chosen and do not run."""
+    """Stop the jobs that do not continue, and start the chosen jobs that do not run."""
     now_s = state.now_s[0]
     for k in range(state.counts[RUNNING]):
         if work.goes_on[k]:
@@ -559,14 +559,14 @@ def _switch(trace: Trace, rule: Rule, state: State, segments: Segments, work: Wo
 def advance(
     trace: Trace, rule: Rule, state: State, segments: Segments, work: Work, until_s: float, most_events: int
 ) -> int:
-    """Go from event to event, to the last one before `until_s`; return why it ends (`DONE`, …).
+    """Simulate events up to the last one before `until_s`; return why the loop ends (`DONE`, …).
 
     Parameters
     ----------
     until_s
         Events at this time or later are left.
     most_events
-        Return after so many events, or where there might be no room for the segments of another one.
+        Return after so many events, or where the segment rows might not suffice for another one.
     """
     counts, jobs = state.counts, len(trace.arrival_s)
     for _ in range(most_events):

@@ -1,12 +1,12 @@
 """Local search for schedules with full knowledge of the trace: simulated annealing from static rules.
 
-A step changes the multipliers of keys, and simulates from the arrival of the job on; what is better is
-kept. Every schedule that leaves nothing idle that a job could use is made by some order of priorities at
-every moment, so that little is lost by searching keys in place of segments. Worse schedules are accepted at
-first with a chance that falls with time (simulated annealing, Kirkpatrick et al. 1983).
+A step changes the multipliers of keys, and simulates from the arrival of the job on; better schedules are
+kept. Every schedule that leaves no resources idle which a waiting job could use follows from some order of
+priorities at every moment, so that little is lost by searching keys in place of segments. Worse schedules are
+accepted at first with a probability that falls with time (simulated annealing, Kirkpatrick et al. 1983).
 
-Presolve: jobs that no other delays are fixed, and become a lack of capacity of a smaller trace with the
-same schedules. Rules that are found on one pool then make schedules with places on servers.
+Presolve: jobs that no other delays are fixed, and reduce the capacity of a smaller trace with the same
+schedules. Rules that are found on one pool then make schedules on servers.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from .event_loop import Rule, State, Trace
 from .simulator import Server, Simulator, classes_of, copied
 
 MARKS = 60
-"""Moments whose states are kept, so that a trial need not begin at the first arrival."""
+"""Most stored states, so that a trial need not begin at the first arrival."""
 STEPS = (0.1, 0.5, 1.5)
-"""Of the logarithm of a multiplier: standard deviations of small, middle and large steps."""
+"""Standard deviations of small, middle and large steps, of the logarithm of a multiplier."""
 LATER = 0.25
-"""The chance that a late job is picked grows with its delay to this power."""
+"""Power of a job's delay with which its chance to be picked grows."""
 
 
 class Climb:
-    """A rule, the schedule that it makes, and changes of it.
+    """Simulated annealing on the multipliers of one priority rule.
 
     Parameters
     ----------
     cost
-        Of the ends of all jobs, shape (J,).
+        Objective by the ends of all jobs, shape (J,).
 
     Attributes
     ----------
     rule, ends_s, cost
         Of the schedule that has been accepted last.
     best, best_cost
-        The multipliers of the best one.
+        The multipliers and the cost of the best schedule.
     """
 
     def __init__(self, simulator: Simulator, rule: Rule, cost: Callable[[Floats], float], seed: int) -> None:
@@ -69,12 +69,12 @@ class Climb:
         self._find_late()
 
     def try_one(self, temperature: float) -> bool:
-        """Change one thing; return whether it was accepted.
+        """Try one change of the multipliers; return whether it was accepted.
 
         Parameters
         ----------
         temperature
-            An increase of the cost by so much is accepted with a chance of 1/e.
+            Increase of the cost that is accepted with probability 1/e.
         """
         jobs, factors = self._change()
         multiplier = self.rule.multiplier
@@ -84,7 +84,7 @@ class Climb:
         try:
             ends_s = self._simulator.ends_s(self.rule, copied(self._marks[mark]))
             cost = self._cost_of(ends_s)
-        except EvictionError:  # a job would lose a place that it must keep
+        except EvictionError:  # a job that must not be interrupted would be evicted
             cost = np.inf
         if cost > self.cost + temperature * self._random.exponential():
             multiplier[jobs] = before
@@ -103,13 +103,13 @@ class Climb:
         self._chances: Floats = np.cumsum(chances) / chances.sum() if len(chances) else chances
 
     def _pick(self) -> int:
-        """Return a job that is late, one with a longer delay more often; sometimes any."""
+        """Return a random job: mostly a delayed one, the longer its delay the more often."""
         if not len(self._late) or self._random.random() < ANY:
             return int(self._random.integers(len(self.ends_s)))
         return int(self._late[np.searchsorted(self._chances, self._random.random())])
 
     def _change(self) -> tuple[Ints, Floats]:
-        """Return jobs and by what their multipliers change."""
+        """Return random jobs, and the factors by which their multipliers change."""
         j = self._pick()
         if self._random.random() < SWAPS:
             k = self._pick()
@@ -120,7 +120,7 @@ class Climb:
         return np.array([j]), np.exp(np.array([step * self._random.standard_normal()]))
 
     def _mark_before(self, arrival_s: float) -> int:
-        """Return the last mark that a job cannot have changed which arrives then."""
+        """Return the index of the last stored state that a job with this arrival cannot have influenced."""
         mark = int(np.searchsorted(self._mark_s, arrival_s, side="right")) - 1
         while len(self._marks) <= mark:
             state = copied(self._marks[-1])
@@ -136,12 +136,12 @@ SWAPS = 0.2
 
 
 def may_be_reserved(trace: Trace) -> bool:
-    """Return whether running jobs may lose their place at any time, which a reservation makes them do."""
+    """Return whether running jobs may be evicted at any time, as reservations require."""
     return trace.interruptible and trace.lease_s == 0.0
 
 
 def with_reserved(trace: Trace, reserved: Flags) -> Trace:
-    """Return the trace of the other jobs, where reserved ones run from their arrival on, whatever happens.
+    """Return the trace of the other jobs, with the capacity reduced by reserved jobs from their arrival on.
 
     A rule for the others gives the schedule that it gives on the whole trace if reserved jobs have the least
     keys there, as long as these fit all together.
@@ -177,19 +177,19 @@ def with_reserved(trace: Trace, reserved: Flags) -> Trace:
 
 
 def _rounded(capacity: Floats, most: Floats) -> Floats:
-    """Return amounts without what sums are wrong by."""
+    """Return amounts without the rounding errors of sums."""
     return np.where(np.abs(capacity) <= 1e-9 * most, 0.0, capacity)
 
 
 def calm_jobs(trace: Trace, ends_s: Floats, service: Floats) -> Flags:
-    """Return the jobs that nothing delays and that are too small to stand in the way of those delayed.
+    """Return flags of the undelayed jobs in a schedule that are too small to block the delayed ones.
 
     Parameters
     ----------
     ends_s
-        Of each job in a schedule, shape (J,).
+        End of each job in the schedule, shape (J,).
     service
-        What counts as size, shape (J,).
+        Size of each job, shape (J,).
     """
     late = ends_s > trace.arrival_s + trace.duration_s
     if not late.any():
@@ -199,7 +199,7 @@ def calm_jobs(trace: Trace, ends_s: Floats, service: Floats) -> Flags:
 
 
 SMALL = 0.25
-"""A calm job is smaller than all but this share of the jobs that are delayed."""
+"""Share of the delayed jobs that may be smaller than an undelayed job that is fixed."""
 
 
 PLACEMENT = "best-fit"
@@ -211,7 +211,7 @@ class Keyed(ByKey):
     Parameters
     ----------
     rule
-        Its multipliers are in the order of arrival, as the engine numbers jobs.
+        The rule, with multipliers in the order of arrival, as the engine numbers jobs.
     """
 
     knows = Knowledge.REMAINING
@@ -220,13 +220,13 @@ class Keyed(ByKey):
         self._rule = rule
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return multiplier × remaining time to the power."""
+        """Return the keys of jobs: multiplier × remaining time to the power."""
         keys: Floats = self._rule.multiplier[jobs] * self.seen.remaining_s[jobs] ** self._rule.power
         return keys
 
 
 class KeyedPreempting(Keyed):
-    """The same with preemption; running jobs lose what they have less easily, if the rule says so."""
+    """Serves jobs by a rule with preemption, where running jobs are favoured by its factor `keep`."""
 
     preempts = True
 
@@ -240,14 +240,14 @@ class KeyedPreempting(Keyed):
 
 
 def placed(instance: SchedulingInstance, rule: Rule | None) -> Schedule:
-    """Return the schedule of a rule with places, of EASY backfilling if there is none.
+    """Return the schedule of a rule on the servers, or that of EASY backfilling without a rule.
 
-    A job waits where no servers have room for it; so it can end later than on one pool.
+    A job waits where it cannot be placed on servers; so it can end later than on one pool.
 
     Raises
     ------
     EvictionError
-        If a job that must not be interrupted loses its place.
+        If a job that must not be interrupted is evicted.
     """
     if rule is None:
         return Engine(instance, Backfill(), PLACEMENT).run()
@@ -267,12 +267,12 @@ SHAPES = (
 )
 """SRSF and SRTF first, which nothing may be worse than; then what was best on production traces."""
 KEEPS = (1.0, 0.7, 0.4)
-"""What the keys of running jobs are multiplied by where an interruption costs."""
+"""Factors of the keys of running jobs where an interruption costs time."""
 LEAST_WEIGHT = 1e-9
-"""Of the largest one: what a job counts that has no weight, so that its key is finite."""
+"""Least weight of a job, relative to the largest, so that its key is finite."""
 
 
-def static_rules(server: Server, costs: bool) -> Iterator[Rule]:
+def static_rules(scheduler: Server, costs: bool) -> Iterator[Rule]:
     """Yield rules in which a job's key is width^a × duration^b × remaining^c / weight.
 
     Without weights, exponents 1, 0, 1 are SRSF (Tiresias) and 0, 0, 1 are SRTF; with weights these are the
@@ -282,46 +282,47 @@ def static_rules(server: Server, costs: bool) -> Iterator[Rule]:
     Parameters
     ----------
     costs
-        Whether interruptions cost.
+        Whether interruptions cost time.
     """
-    weight = np.maximum(server.weight, LEAST_WEIGHT * server.weight.max())
+    weight = np.maximum(scheduler.weight, LEAST_WEIGHT * scheduler.weight.max())
     weights: list[Floats] = [weight / weight.max()]
     if (weight != weight[0]).any():
         weights.append(np.ones(len(weight)))
     for scale in weights:
         for width, duration, remaining in SHAPES:
-            multiplier = server.width**width * server.trace.duration_s**duration / scale
+            multiplier = scheduler.width**width * scheduler.trace.duration_s**duration / scale
             for keep in KEEPS if costs else KEEPS[:1]:
                 yield Rule(multiplier, remaining, keep, preempts=True, blocks=False)
-    # Shortest job first: nobody is stopped.
+    # Shortest job first, without preemption.
     yield Rule(np.ones(len(weight)), 1.0, 1.0, preempts=False, blocks=False)
 
 
 TRIALS = 2_000
-"""Changes that are tried where there is no time limit."""
+"""Trials without a time limit."""
 TRIALS_OF_A_JOB = 1_000
-"""So many changes for each job are tried at most, whatever the time limit: few jobs have no more to give."""
+"""Most trials for each job, whatever the time limit: few jobs gain nothing from more."""
 TEMPERATURE = 1e-4
 """At the start, relative to the sum of all delays; see `Climb.try_one`."""
 COLD = 0.85
 """From this share of the search on, only what is better is accepted."""
 BACKFILL_S = 2e-4
-"""What EASY backfilling takes for a job, about."""
+"""Approximate time of EASY backfilling for each job, in seconds."""
 RESERVE = 0.05
-"""Share of the time limit that is left for writing the plan down, beside what some simulations take."""
+"""Share of the time limit that is left for writing the plan, beside the time of some simulations."""
 PLACINGS = 2
-"""Where there are servers, the time that placing a schedule took is left for so many."""
+"""Number of placements of a schedule on servers for which time is left."""
 SIMULATIONS = 4
-"""So many: that of the last change, and those whose schedule is written down."""
+"""Number of simulations for which time is left: that of the last change, and those of the written
+schedule."""
 
 
 class Price(Solver[SchedulingFormulation]):
-    """Knows all jobs before they come, and searches rules by which to serve them.
+    """Clairvoyant local search over priority rules, with full knowledge of all jobs.
 
     Parameters
     ----------
     proven
-        A bound on the objective that is known: it ends where a schedule is as good.
+        A known bound on the objective: the search ends where a schedule attains it.
     """
 
     name, kinds = "price", ("scheduling",)
@@ -340,12 +341,12 @@ class Price(Solver[SchedulingFormulation]):
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best schedule; on one pool never a worse one than SRSF, SRTF, SJF or EASY backfilling.
 
-        On servers it gives places to what it found on one pool.
+        On servers it places the schedule that it found on one pool.
 
         Raises
         ------
         OutOfTimeError
-            If there is no time for one schedule, or for its places.
+            If there is no time for one schedule, or for its placement.
         """
         instance = formulation.instance
         if loses_work(instance) or (instance.servers and slows_down(instance)):
@@ -378,7 +379,7 @@ class Price(Solver[SchedulingFormulation]):
 
 
 class Found(NamedTuple):
-    """A schedule, how it was found, and the rule that makes it; None for that of EASY backfilling."""
+    """A schedule, the method that found it, and its rule; None for that of EASY backfilling."""
 
     schedule: Schedule
     how: str
@@ -386,20 +387,20 @@ class Found(NamedTuple):
 
 
 class Search:
-    """The best schedule of one instance so far.
+    """State of the search on one instance: the best schedule so far, and its cost.
 
     Attributes
     ----------
     found
-        The best schedule; None before the first. On servers it has places once `place` was called.
+        The best schedule; None before the first. On servers it is placed once `place` was called.
     cost
         The objective of the best schedule on one pool, in seconds.
     fault
-        Why a rule has none.
+        Why a rule has no schedule.
     """
 
     def __init__(self, instance: SchedulingInstance) -> None:
-        self._instance, self._server = instance, Server(instance)
+        self._instance, self._scheduler = instance, Server(instance)
         self._rule: Rule | None = None
         self.found: Found | None = None
         self.cost = np.inf
@@ -407,19 +408,22 @@ class Search:
         self._placing_s = 0.0
 
     def try_rules(self) -> None:
-        """Simulate the static rules."""
-        for rule in static_rules(self._server, self._instance.preemption == "costs"):
+        """Simulate the static rules, and keep the best schedule."""
+        for rule in static_rules(self._scheduler, self._instance.preemption == "costs"):
             try:
-                cost = self._cost_of(self._server.simulator.ends_s(rule))
+                cost = self._cost_of(self._scheduler.simulator.ends_s(rule))
                 if cost < self.cost:
-                    self.found, self.cost = Found(self._server.schedule(rule), "a static rule", rule), cost
+                    self.found, self.cost = Found(self._scheduler.schedule(rule), "a static rule", rule), cost
                     self._rule = rule
             except EvictionError as error:
                 self.fault = str(error)
 
     def try_backfill(self, clock: Clock) -> None:
         """Simulate EASY backfilling, unless that takes much of the time that is left."""
-        if clock.remaining_s is not None and BACKFILL_S * len(self._server.order) > 0.2 * clock.remaining_s:
+        if (
+            clock.remaining_s is not None
+            and BACKFILL_S * len(self._scheduler.order) > 0.2 * clock.remaining_s
+        ):
             return
         try:
             schedule = Engine(self._instance, Backfill()).run()
@@ -431,7 +435,7 @@ class Search:
             self.found, self.cost = Found(schedule, "EASY backfilling", None), cost
 
     def place(self) -> None:
-        """Give the best schedule places where there are servers; it may become worse by that."""
+        """Place the best schedule on the servers, if there are any, which may make it worse."""
         if self.found is None or not self._instance.servers:
             return
         one = Clock()
@@ -444,25 +448,25 @@ class Search:
         self.found = self.found._replace(schedule=schedule)
 
     def improve(self, clock: Clock, trials: int | None, seed: int, enough: float) -> None:
-        """Search from the best static rule on.
+        """Improve the schedule by local search from the best static rule.
 
         Parameters
         ----------
         clock, trials
-            End with the time, or after so many changes.
+            Time limit, and most changes.
         enough
-            A cost at which to end.
+            Cost at which the search ends.
 
         Raises
         ------
         OutOfTimeError
-            If time was up, after what was found has been noted.
+            If time is up; what was found is kept.
         """
         if self._rule is None:
             return
-        rule, trace = self._rule, self._server.trace
+        rule, trace = self._rule, self._scheduler.trace
         one = Clock()
-        ends_s = self._server.simulator.ends_s(rule)
+        ends_s = self._scheduler.simulator.ends_s(rule)
         if clock.remaining_s is not None:
             clock = Clock(
                 max(
@@ -474,7 +478,7 @@ class Search:
             )
         reserved = np.zeros(len(ends_s), dtype=bool)
         if may_be_reserved(trace):
-            reserved = calm_jobs(trace, ends_s, trace.duration_s * self._server.width)
+            reserved = calm_jobs(trace, ends_s, trace.duration_s * self._scheduler.width)
         if trials is None:
             trials = TRIALS_OF_A_JOB * int((~reserved).sum())
         climb = self._climb(rule, reserved, ends_s, seed)
@@ -495,8 +499,8 @@ class Search:
     def _climb(self, rule: Rule, reserved: Flags, ends_s: Floats, seed: int) -> Climb:
         """Return the local search on the jobs that are not reserved."""
         others = ~reserved
-        trace = self._server.trace
-        simulator = Simulator(with_reserved(trace, reserved)) if reserved.any() else self._server.simulator
+        trace = self._scheduler.trace
+        simulator = Simulator(with_reserved(trace, reserved)) if reserved.any() else self._scheduler.simulator
         rule = rule._replace(multiplier=rule.multiplier[others])
         every = ends_s.copy()
 
@@ -507,35 +511,35 @@ class Search:
         return Climb(simulator, rule, cost, seed)
 
     def _note(self, rule: Rule, reserved: Flags, others: Floats) -> None:
-        """Simulate the whole trace by what the search has found, and keep the schedule if it is better."""
+        """Simulate the whole trace by the multipliers found, and keep the schedule if it is better."""
         multiplier = np.zeros(len(reserved))
         multiplier[~reserved] = others
         rule = rule._replace(multiplier=multiplier)
         with Clock().enforced():  # time may be up, and there is some in reserve for this
-            cost = self._cost_of(self._server.simulator.ends_s(rule))
+            cost = self._cost_of(self._scheduler.simulator.ends_s(rule))
             if cost < self.cost:
-                self._take(Found(self._server.schedule(rule), "local search", rule), cost)
+                self._take(Found(self._scheduler.schedule(rule), "local search", rule), cost)
 
-    def _take(self, found: Found, cost: float) -> None:
-        """Keep a schedule that is better on one pool, if it is so with places."""
+    def _take(self, better: Found, cost: float) -> None:
+        """Keep a schedule that is better on one pool, if it is also better on the servers."""
         if self._instance.servers:
             try:
-                found = found._replace(schedule=placed(self._instance, found.rule))
-            except EvictionError:  # one of these places fails
+                better = better._replace(schedule=placed(self._instance, better.rule))
+            except EvictionError:  # one of these servers fails
                 return
-            if self.found and self._objective_of(found.schedule) >= self._objective_of(self.found.schedule):
+            if self.found and self._objective_of(better.schedule) >= self._objective_of(self.found.schedule):
                 return
-        self.found, self.cost = found, cost
+        self.found, self.cost = better, cost
 
     def _objective_of(self, schedule: Schedule) -> float:
-        ends_s = np.full(len(self._server.order), -np.inf)
+        ends_s = np.full(len(self._scheduler.order), -np.inf)
         np.maximum.at(ends_s, schedule.job, schedule.end_s)
-        return self._cost_of(ends_s[self._server.order])
+        return self._cost_of(ends_s[self._scheduler.order])
 
     def _cost_of(self, ends_s: Floats) -> float:
-        """Return the objective of ends, which are in the order of arrival."""
-        times = ends_s - self._server.trace.arrival_s
+        """Return the objective by the ends of all jobs, which are in the order of arrival."""
+        times = ends_s - self._scheduler.trace.arrival_s
         if self._instance.objective == "makespan":
-            return float(ends_s.max() - self._server.trace.arrival_s[0])
-        weight = self._server.weight / self._server.weight.max()
+            return float(ends_s.max() - self._scheduler.trace.arrival_s[0])
+        weight = self._scheduler.weight / self._scheduler.weight.max()
         return float(weight @ times / weight.sum())

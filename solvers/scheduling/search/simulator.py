@@ -1,7 +1,4 @@
-"""Runs the compiled event loop on one trace, in one go or from a moment that was kept.
-
-Schedules of the jobs of an instance that are served by keys.
-"""
+"""Simulation of one trace by the compiled event loop, from the start or from a stored state."""
 
 from __future__ import annotations
 
@@ -30,16 +27,16 @@ from .event_loop import (
 )
 
 MOST_EVENTS = 20_000
-"""Events after which the clock is looked at."""
+"""Events between two checks of the time limit."""
 
 
 class Simulator:
-    """Serves the jobs of a trace by rules.
+    """Simulates one trace under priority rules.
 
     Attributes
     ----------
     trace
-        What is simulated.
+        The simulated trace.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -57,7 +54,7 @@ class Simulator:
         self._nothing = room(0)
 
     def start(self) -> State:
-        """Return the state before anything has happened."""
+        """Return the state before the first event."""
         jobs, resources = self.trace.demand.shape
         classes = len(self.trace.first) - 1
         return State(
@@ -82,14 +79,14 @@ class Simulator:
         )
 
     def segments(self, rule: Rule) -> Segments:
-        """Return the segments that a rule makes.
+        """Return the segments of the schedule that a rule makes.
 
         Raises
         ------
         EvictionError
-            If a job that must not be interrupted loses its place.
+            If a job that must not be interrupted is evicted.
         PolicyError
-            If jobs wait for ever.
+            If waiting jobs can never start.
         """
         state, segments = self.start(), room(2 * len(self.trace.arrival_s) + 1)
         while self._go_on(rule, state, segments, np.inf) == PAUSED:
@@ -99,19 +96,19 @@ class Simulator:
         return Segments(segments.job[:n], segments.start_s[:n], segments.end_s[:n])
 
     def ends_s(self, rule: Rule, state: State | None = None) -> Floats:
-        """Return when each job ends by a rule, shape (J,); raises what `segments` does.
+        """Return the end of each job under a rule, shape (J,); raises what `segments` does.
 
         Parameters
         ----------
         state
-            To go on from, changed by it; the start if None.
+            State from which the simulation continues, and which it changes; the start if None.
         """
         state = self.start() if state is None else state
         self.advance_to(rule, state, np.inf)
         return state.done_s
 
     def advance_to(self, rule: Rule, state: State, until_s: float) -> None:
-        """Change a state to that after the last event before a time; raises what `segments` does."""
+        """Advance a state to the last event before a time; raises what `segments` does."""
         while self._go_on(rule, state, self._nothing, until_s) == PAUSED:
             pass
 
@@ -127,12 +124,12 @@ class Simulator:
 
 
 def copied(state: State) -> State:
-    """Return a state that may be changed."""
+    """Return a copy of a state."""
     return State._make(column.copy() for column in state)
 
 
 def room(rows: int) -> Segments:
-    """Return room for so many segments."""
+    """Return columns for so many segments, filled with 0."""
     return Segments(np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows))
 
 
@@ -144,18 +141,18 @@ def _larger(segments: Segments) -> Segments:
 
 
 class Server:
-    """Serves the jobs of one instance by rules.
+    """Schedules the jobs of one instance by priority rules.
 
     Attributes
     ----------
     order
         The jobs in the order of their arrival, as indices into the table; everything else is in this order.
     width
-        What each job takes as one figure, as in `Seen`; shape (J,).
+        Width of each job, as in `Seen`; shape (J,).
     weight
-        Shape (J,).
+        Weight of each job, shape (J,).
     trace, simulator
-        What the event loop works on, and what runs it.
+        The data of the event loop, and its simulator.
     """
 
     def __init__(self, instance: SchedulingInstance) -> None:
@@ -188,27 +185,27 @@ class Server:
 
 
 def classes_of(demand: Floats) -> tuple[Ints, Ints]:
-    """Return the class of each job, and where each class begins in a list of all jobs; see `Trace`."""
+    """Return the demand class of each job, and where each class begins in a list of all jobs; see `Trace`."""
     _, of_class = np.unique(demand, axis=0, return_inverse=True)
     of_class = of_class.reshape(-1)  # NumPy 2.0 returned it in another shape
     return of_class, np.append(0, np.cumsum(np.bincount(of_class)))
 
 
-def first_come(server: Server) -> Rule:
-    """Return first come, first served."""
-    return Rule(np.arange(len(server.order), dtype=float), 0.0, 1.0, preempts=False, blocks=True)
+def first_come(scheduler: Server) -> Rule:
+    """Return the rule of first come, first served."""
+    return Rule(np.arange(len(scheduler.order), dtype=float), 0.0, 1.0, preempts=False, blocks=True)
 
 
-def shortest(server: Server) -> Rule:
-    """Return shortest job first."""
-    return Rule(np.ones(len(server.order)), 1.0, 1.0, preempts=False, blocks=False)
+def shortest(scheduler: Server) -> Rule:
+    """Return the rule of shortest job first."""
+    return Rule(np.ones(len(scheduler.order)), 1.0, 1.0, preempts=False, blocks=False)
 
 
-def shortest_remaining(server: Server) -> Rule:
-    """Return shortest remaining time first."""
-    return Rule(np.ones(len(server.order)), 1.0, 1.0, preempts=True, blocks=False)
+def shortest_remaining(scheduler: Server) -> Rule:
+    """Return the rule of shortest remaining time first."""
+    return Rule(np.ones(len(scheduler.order)), 1.0, 1.0, preempts=True, blocks=False)
 
 
-def shortest_service(server: Server) -> Rule:
-    """Return least remaining time × width first."""
-    return Rule(server.width, 1.0, 1.0, preempts=True, blocks=False)
+def shortest_service(scheduler: Server) -> Rule:
+    """Return the rule of least remaining time × width first."""
+    return Rule(scheduler.width, 1.0, 1.0, preempts=True, blocks=False)
