@@ -31,7 +31,8 @@ class MilpSettings:
     most_unlike
         Largest ratio of coefficients in an objective: backends keep it within some 1e-9 of the largest.
     most_unlike_in_row
-        Largest ratio of coefficients in a row: HiGHS 1.13 cuts off plans that just fill a row of figures 5e7 times apart.
+        Largest ratio of coefficients in a row: HiGHS 1.13 cuts off plans that just fill a row whose
+        coefficients are 5e7 times apart.
     unseen_cost
         Backends stop at reduced costs of this size, and may ignore smaller coefficients of the objective.
     """
