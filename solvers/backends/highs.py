@@ -333,8 +333,8 @@ class Envelope:
     def highest(self, best: Floats, value: float, low: Floats, high: Floats) -> tuple[Floats, float]:
         """Return the model's maximiser within a box, and by how much the maximum exceeds the best value.
 
-        Distances from the best point are scaled by the box, and heights by the tangents' distance from the best
-        value: near convergence both are tiny compared to the figures themselves.
+        Distances from the best point are scaled by the box, and heights by the tangents' distance from the
+        best value: near convergence both are tiny compared to the figures themselves.
 
         Parameters
         ----------

@@ -18,8 +18,8 @@ vector bin packing) compare. As in bin packing, a server is opened only if the j
 Bin-centric packing: one server after the other, the largest first, is filled with the jobs whose demand
 aligns best with its residual capacity. The dot product of both has a weight for each resource, the mean
 demand (Panigrahy, Talwar, Uyeda and Wieder 2011, Heuristics for vector bin packing). Jobs that need several
-servers are placed before, jobs that no longer fit on one server afterwards, both on the servers that hold most
-of their tasks.
+servers are placed before, jobs that no longer fit on one server afterwards, both on the servers that hold
+most of their tasks.
 """
 
 from __future__ import annotations

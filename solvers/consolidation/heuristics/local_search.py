@@ -119,7 +119,7 @@ class Insertion:
         return Pieces(job, server, units)
 
     def _rank(self, step: int, fits: Flags) -> Floats:
-        """Return the rank of each server, least first; infinite where a job does not fit or is not allowed."""
+        """Return the rank of each server, least first; infinite where a job does not fit."""
         if self._allowed is not None:
             fits &= self._allowed[self._arrays.kind[self._job[step]], self._rows]
         if self._some_only_used[step]:
