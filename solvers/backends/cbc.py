@@ -61,7 +61,9 @@ class Cbc(Backend):
         )
         # PuLP would settle the time limit before it writes the model, and wait for CBC however long it takes.
         with tempfile.TemporaryDirectory() as folder:
-            model, start, solution_file, log = (Path(folder) / name for name in ("m.mps", "m.mst", "m.sol", "log"))
+            model, start, solution_file, log = (
+                Path(folder) / name for name in ("m.mps", "m.mst", "m.sol", "log")
+            )
             variables, names, rows, _ = interrupted(
                 request.clock, lambda: problem.writeMPS(str(model), rename=1)
             )
@@ -71,7 +73,9 @@ class Cbc(Backend):
                 arguments += ["-mips", str(start)]
             remaining_s = request.clock.remaining_s
             arguments += [] if remaining_s is None else ["-timeMode", "elapsed", "-sec", f"{remaining_s:.3f}"]
-            arguments += [word for option in (*options, *solver.getOptions()) for word in f"-{option}".split()]
+            arguments += [
+                word for option in (*options, *solver.getOptions()) for word in f"-{option}".split()
+            ]
             arguments += ["-solve", "-printingOptions", "all", "-solution", str(solution_file)]
             with log.open("wb") as stream:
                 try:

@@ -269,7 +269,7 @@ def _fair_factors(owner: Ints, entries: Floats, over_integers: Flags) -> Floats:
     """Return row scaling factors that keep HiGHS's tolerance meaningful in every row.
 
     Above 1e4, rounding reaches the tolerance. Fractional coefficients of integer variables are scaled up to
-    1e4: HiGHS's presolve cuts off optima where they are small and the row is tight. Factors are powers of two,
+    1e4: HiGHS's presolve cuts off optima if they are small and the row is tight. Factors are powers of two,
     so that whole numbers lose no digit.
 
     Parameters

@@ -79,7 +79,7 @@ def conclude(
     Parameters
     ----------
     runtime_s
-        Seconds that the search took; the certificate is checked in what is left of the time limit and its grace.
+        Seconds of the search; the certificate is checked in what is left of the time limit and its grace.
     diagnosis
         Diagnosis of infeasibility, used only if there is no plan.
     """

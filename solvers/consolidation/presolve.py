@@ -128,7 +128,9 @@ class AroundFixedJobs(Delegating[ConsolidationFormulation]):
             if violated:
                 outcome.plan = None
                 outcome.message = f"{self.name}: its plan moves more than {instance.max_moves} running jobs"
-        elif violated or formulation.precedes(formulation.evaluate(unmoved), formulation.evaluate(outcome.plan)):
+        elif violated or formulation.precedes(
+            formulation.evaluate(unmoved), formulation.evaluate(outcome.plan)
+        ):
             outcome.plan = unmoved
         return outcome
 

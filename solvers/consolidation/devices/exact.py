@@ -311,7 +311,9 @@ class OnDevices(Delegating[ConsolidationFormulation]):
         if outcome.plan is None:
             return outcome
         plan = repaired(formulation, outcome.plan)
-        unplaced_required = next((e.job for e in plan if not e.placed and formulation.jobs[e.job].must_place), None)
+        unplaced_required = next(
+            (e.job for e in plan if not e.placed and formulation.jobs[e.job].must_place), None
+        )
         if unplaced_required is not None:
             message = f"{self.name}: no devices are left for job {unplaced_required!r}, which must be placed"
             return Outcome(limit=outcome.limit, message=message)

@@ -401,9 +401,14 @@ class Board:
             counts[group][server] += 1
             kind = self.cluster.kinds[self.cluster.groups_of[position][task.group][0]]
             if kind.asks:
-                task_devices = {self.cluster.names[d]: location for (d, _), location in zip(kind.asks, task.held, strict=True)}
+                task_devices = {
+                    self.cluster.names[d]: location
+                    for (d, _), location in zip(kind.asks, task.held, strict=True)
+                }
                 devices.setdefault(group, {}).setdefault(server, []).append(task_devices)
-        named = {g: {n: tuple(tasks) for n, tasks in by_server.items()} for g, by_server in devices.items()} or None
+        named = {
+            g: {n: tuple(tasks) for n, tasks in by_server.items()} for g, by_server in devices.items()
+        } or None
         if job.groups is not None:
             return JobPlacement(job=job.name, groups=counts, devices=named)
         return JobPlacement(job=job.name, servers=counts[ONLY_GROUP], devices=named)

@@ -333,7 +333,9 @@ class Program:
         """Return bound and dual prices of the linear programme by shape, with at least one second for it."""
         levels = {name: self.most(name, reached) for name, reached in self.levels.items()}
         remaining_s = self.clock.remaining_s
-        solved = LpByShape(self.master, goal, levels).solve(None if remaining_s is None else max(1.0, remaining_s))
+        solved = LpByShape(self.master, goal, levels).solve(
+            None if remaining_s is None else max(1.0, remaining_s)
+        )
         return Relaxed(-math.inf, None) if solved is None else Relaxed(*solved)
 
     def _dual_value(self, prices: DualPrices) -> float:
@@ -453,7 +455,9 @@ class Program:
                 least[fixed] = np.floor(values[fixed] + SETTINGS.integrality_tolerance)
             self.clock = clock.share(0.25)
             candidate, limit = self.solve_integers(goal, target, None, bounds=(least, allowed))
-            if candidate is not None and (solution is None or counted(goal, candidate) < counted(goal, solution)):
+            if candidate is not None and (
+                solution is None or counted(goal, candidate) < counted(goal, solution)
+            ):
                 solution = candidate
             enough = target + SETTINGS.integrality_tolerance
             reached = solution is not None and counted(goal, solution) <= enough

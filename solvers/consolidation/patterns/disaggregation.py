@@ -339,7 +339,9 @@ class _Reader:
                 for h, current in enumerate(job.current):
                     if current.part == p and member in self.classes.placed_now[current.shape].get(server, ()):
                         # Of a loose job as many tasks stay as were there; of others the whole piece does.
-                        staying = tuple(map(min, tasks_here, current.kept)) if job.loose else tuple(tasks_here)
+                        staying = (
+                            tuple(map(min, tasks_here, current.kept)) if job.loose else tuple(tasks_here)
+                        )
                         if any(staying):
                             row = self.rows[current.shape][staying]
                             stay.append((h, row))

@@ -497,7 +497,9 @@ class SearchPricing:
         # Reduced-cost fixing: what costs more than bound and pattern differ by is in no better pattern.
         slack = relaxed.bound - known.value + CLOSE * max(1.0, known.value)
         candidates = [
-            item for item in (item.promising(relaxed.multipliers, slack) for item in candidates) if len(item.gains)
+            item
+            for item in (item.promising(relaxed.multipliers, slack) for item in candidates)
+            if len(item.gains)
         ]
         solved = solved_knapsack(candidates, free)
         if solved is None:

@@ -228,7 +228,9 @@ def initial_patterns(
         every_pattern = (pattern for servers in range(most + 1) for pattern in lister.of(tasks, servers))
         patterns += [
             (pattern, stay)
-            for pattern in itertools.islice(every_pattern, SETTINGS.first_patterns_per_class + 1 - len(patterns))
+            for pattern in itertools.islice(
+                every_pattern, SETTINGS.first_patterns_per_class + 1 - len(patterns)
+            )
         ]
     complete = (
         lister.steps <= SETTINGS.most_listing_steps
