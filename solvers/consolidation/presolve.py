@@ -45,17 +45,17 @@ def completed(
     entries_kept = [
         entry_of(job, kept[job.name]) if job.name in kept else entry_of(job, {}) for job in instance.jobs
     ]
-    taken: dict[str, dict[str, float]] = {}
+    used_by_server: dict[str, dict[str, float]] = {}
     for job in instance.jobs:
         for group in job.task_groups if job.name in kept else ():
             for server, count in kept[job.name].get(group.name, {}).items():
-                used = taken.setdefault(server, {})
+                used = used_by_server.setdefault(server, {})
                 for resource, amount in group.demand.items():
                     used[resource] = used.get(resource, 0.0) + count * amount
     others = tuple(job for job in instance.jobs if job.name not in kept)
     if not others:
         return entries_kept
-    servers = tuple(_less(server, taken.get(server.name)) for server in instance.expanded_servers)
+    servers = tuple(_less(server, used_by_server.get(server.name)) for server in instance.expanded_servers)
     reduced = ConsolidationFormulation(instance.model_copy(update={"servers": servers, "jobs": others}))
     placed = BestFit().solve(reduced, SolveOptions(), patience).plan
     if placed is None:

@@ -89,11 +89,11 @@ class Cluster:
 
     def _unit(self, resource: str) -> Fraction:
         groups = {id(j.task_groups): j.task_groups for j in self.formulation.instance.jobs}.values()
-        asked = {group.demand.get(resource, 0.0) for listed in groups for group in listed}
+        demands = {group.demand.get(resource, 0.0) for listed in groups for group in listed}
         largest = max(
             exact(server.capacity.get(resource, 0.0)) for server in self.formulation.instance.servers
         )
-        return max(common_step(map(exact, asked)) or Fraction(1), largest / LARGEST)
+        return max(common_step(map(exact, demands)) or Fraction(1), largest / LARGEST)
 
     def _shapes(self) -> list[Shape]:
         members: dict[object, list[int]] = defaultdict(list)

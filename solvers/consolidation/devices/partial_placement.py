@@ -252,13 +252,13 @@ class Board:
         if gap is None:
             return None
         kind, shape, left = self.cluster.kinds[k], self.shape_of[server], self.left[server]
-        taken = dict(kind.asks)
+        demands = dict(kind.asks)
         part = taste.uneven / max(1, len(kind.need))
         score = taste.gap * gap
         capacity = self.capacity[shape]
         for d, bank in self.banks[server].items():
-            asked = taken[d].thousandths if d in taken else 0
-            spare = (bank.spare - asked) / bank.most
+            demand = demands[d].thousandths if d in demands else 0
+            spare = (bank.spare - demand) / bank.most
             score += taste.room * spare
             uneven = 0.0
             for amount, need, most in zip(left, kind.need, capacity, strict=True):
@@ -421,10 +421,10 @@ MOST_HEAPS = 16
 class Ranking:
     """Heaps of all servers by score for each kind of task, updated while tasks are placed."""
 
-    def __init__(self, board: Board, taste: Taste, prices: Sequence[Sequence[float]] | None) -> None:
-        self.board, self.taste, self.prices = board, taste, prices
+    def __init__(self, placement: Board, taste: Taste, prices: Sequence[Sequence[float]] | None) -> None:
+        self.board, self.taste, self.prices = placement, taste, prices
         self.log: list[int] = []
-        board.log = self.log
+        placement.log = self.log
         self.seen: dict[int, int] = {}
         self.heaps: dict[int, list[tuple[float, int]]] = {}
         self.scores: dict[int, list[float]] = {}

@@ -88,9 +88,9 @@ class Placing:
         Solution of the relaxation by shape, whose dual prices guide the placement; None without prices.
     """
 
-    def __init__(self, board: Board, relaxed: Relaxed | None, seed: int | None) -> None:
-        self.board, self.cluster = board, board.cluster
-        self.formulation = board.cluster.formulation
+    def __init__(self, placement: Board, relaxed: Relaxed | None, seed: int | None) -> None:
+        self.board, self.cluster = placement, placement.cluster
+        self.formulation = placement.cluster.formulation
         self.jobs = self.formulation.instance.jobs
         self.random = random.Random(0 if seed is None else seed)
         relative = relative_prices(relaxed)
@@ -185,11 +185,11 @@ class Local:
 
     def values(self, jobs: Iterable[int], servers: Iterable[int]) -> tuple[float, ...]:
         """Return the objectives' values for these jobs and servers, to be minimised; traffic is ignored."""
-        formulation, board = self.placing.formulation, self.placing.board
+        formulation, placement = self.placing.formulation, self.placing.board
         names = formulation.instance.objectives
         total = dict.fromkeys(names, 0.0)
         for position in jobs:
-            tasks, job = board.jobs.get(position), self.placing.jobs[position]
+            tasks, job = placement.jobs.get(position), self.placing.jobs[position]
             if "migrations" in total:
                 total["migrations"] -= self._stay(position)
             lost = formulation.restarts.get(job.name)
@@ -207,7 +207,7 @@ class Local:
             if "slowdown" in total:
                 total["slowdown"] += job.worth * (1 - job.relative_speed(len(used)))
         if "servers" in total:
-            total["servers"] = float(sum(board.holds[n] > 0 for n in servers))
+            total["servers"] = float(sum(placement.holds[n] > 0 for n in servers))
         return tuple(round(total[name], 9) for name in names)
 
     def _stay(self, position: int) -> int:
@@ -261,46 +261,47 @@ class Ruin:
 
     def once(self) -> None:
         """Remove and re-insert the jobs of some servers; undo the change if it is worse."""
-        placing, board = self.placing, self.board
+        placing, placement = self.placing, self.board
         servers = self._chosen()
         server_set = set(servers)
         freed = {
             position
             for n in servers
-            for position in board.on[n]
-            if all(task.server in server_set for task in board.jobs[position])
+            for position in placement.on[n]
+            if all(task.server in server_set for task in placement.jobs[position])
         }
         waiting = self._waiting(servers)
         touched = [*sorted(freed), *waiting]
         before = self.local.values(touched, servers)
-        taken = {position: board.remove(position) for position in sorted(freed)}
+        removed = {position: placement.remove(position) for position in sorted(freed)}
         placing.fill(servers, _order(placing, touched), _taste(placing), Clock())
-        placed_must = all(p in board.jobs for p in freed if placing.jobs[p].must_place)
+        placed_must = all(p in placement.jobs for p in freed if placing.jobs[p].must_place)
         if not placed_must or self.local.values(touched, servers) > before:
             for position in touched:
-                if position in board.jobs:
-                    board.remove(position)
-            for position, tasks in taken.items():
-                board.restore(position, tasks)
+                if position in placement.jobs:
+                    placement.remove(position)
+            for position, tasks in removed.items():
+                placement.restore(position, tasks)
             return
         for position in touched:
             listed = self.waiting[placing.number[position]]
-            if position in board.jobs:
+            if position in placement.jobs:
                 listed.pop(position, None)
             else:
                 listed[position] = None
 
     def _chosen(self) -> list[int]:
         """Return a random sample of servers, biased to unused devices and to servers with few tasks."""
-        board, rng = self.board, self.placing.random
+        placement, rng = self.board, self.placing.random
         if self.rounds % SAME_WEIGHTS == 0:
             fewer = "servers" in self.placing.formulation.instance.objectives
             spare = (
-                0.02 + sum(min(1.0, bank.spare / WHOLE) for bank in banks.values()) for banks in board.banks
+                0.02 + sum(min(1.0, bank.spare / WHOLE) for bank in banks.values())
+                for banks in placement.banks
             )
             self.weights = [
                 weight + (1.0 / tasks if fewer and tasks else 0.0)
-                for weight, tasks in zip(spare, board.holds, strict=True)
+                for weight, tasks in zip(spare, placement.holds, strict=True)
             ]
             self.weights = list(itertools.accumulate(self.weights))
         more = int(rng.expovariate(1 / MORE_FREED))

@@ -378,14 +378,14 @@ def _best_shares(capacity: int, prices: Mapping[Ask, float]) -> Pattern:
     return tuple(sorted(counts.items()))
 
 
-def _best_slots(taken: int, prices: Mapping[Ask, float], geometry: Geometry) -> Pattern:
+def _best_slots(used_slots: int, prices: Mapping[Ask, float], geometry: Geometry) -> Pattern:
     """Return the most valuable partitions of a device, by dynamic programming from the last slot."""
     best: list[tuple[float, tuple[Ask, ...]]] = [(0.0, ())] * (geometry.slots + 1)
     for slot in range(geometry.slots - 1, -1, -1):
         best[slot] = best[slot + 1]
         for ask, price in prices.items():
             profile = geometry.profiles.get(ask.profile)
-            if profile is None or slot not in profile.starts or taken & profile.mask(slot):
+            if profile is None or slot not in profile.starts or used_slots & profile.mask(slot):
                 continue
             worth, after = best[slot + profile.size]
             if worth + price > best[slot][0]:

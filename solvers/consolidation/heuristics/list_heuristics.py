@@ -87,10 +87,10 @@ class Buckets(FreeCapacity):
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
         super().__init__(formulation)
-        asked = asked_shares(formulation)
-        self._several = sum(share > 0 for share in asked) > 1
-        self._weights = [share / math.fsum(asked) for share in asked] if self._several else []
-        self._fit = FIT_WHERE_SCARCE if max(asked) > ALL_ASKED else FIT_WHERE_PLENTY
+        demand_shares = asked_shares(formulation)
+        self._several = sum(share > 0 for share in demand_shares) > 1
+        self._weights = [share / math.fsum(demand_shares) for share in demand_shares] if self._several else []
+        self._fit = FIT_WHERE_SCARCE if max(demand_shares) > ALL_ASKED else FIT_WHERE_PLENTY
         self._keys: list[Key] = []
         self._members: list[list[int]] = []
         self._numbers: dict[Key, int] = {}
@@ -118,22 +118,22 @@ class Buckets(FreeCapacity):
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
         """Place the tasks on the servers that hold most of them, ties by least residual capacity."""
-        waiting, taken = request.tasks, list[tuple[int, int, Counts]]()
+        waiting, allocated = request.tasks, list[tuple[int, int, Counts]]()
         while any(waiting):
             check_time()
             best = self._best(request, waiting)
             # All tasks or none: give back what was taken.
-            if best is None or len(taken) == most_servers:
-                for bucket, server, _ in taken:
+            if best is None or len(allocated) == most_servers:
+                for bucket, server, _ in allocated:
                     self._add(server, self._keys[bucket])
                 return None
             bucket, counts = best
-            taken.append((bucket, heappop(self._members[bucket]), counts))
+            allocated.append((bucket, heappop(self._members[bucket]), counts))
             waiting = tuple(most - count for most, count in zip(waiting, counts, strict=True))
-        for bucket, server, counts in taken:
+        for bucket, server, counts in allocated:
             left, capacity, model, _ = self._keys[bucket]
             self._add(server, (request.after(counts, left), capacity, model, 0.0))
-        return [(server, counts) for _, server, counts in taken]
+        return [(server, counts) for _, server, counts in allocated]
 
     def _add(self, server: int, key: Key) -> None:
         bucket = self._numbers.setdefault(key, len(self._keys))
@@ -252,25 +252,25 @@ class FirstFitCapacity(FreeCapacity):
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
         """Place the tasks on the first servers that fit; with few servers, on those with an even share."""
-        waiting, taken = request.tasks, dict[int, Counts]()
+        waiting, allocated = request.tasks, dict[int, Counts]()
         start = 0
         while any(waiting):
             check_time()
             least = 1
             if most_servers is not None:
-                if len(taken) == most_servers:
+                if len(allocated) == most_servers:
                     return None
                 # Servers that each hold an even share of what waits are sure to be few enough.
-                least, start = math.ceil(sum(waiting) / (most_servers - len(taken))), 0
-            piece = self._next(request, waiting, least, start, taken)
+                least, start = math.ceil(sum(waiting) / (most_servers - len(allocated))), 0
+            piece = self._next(request, waiting, least, start, allocated)
             if piece is None:
                 return None
             server, counts = piece
-            taken[server], start = counts, server + 1
+            allocated[server], start = counts, server + 1
             waiting = tuple(most - count for most, count in zip(waiting, counts, strict=True))
-        for server, counts in taken.items():
+        for server, counts in allocated.items():
             self.free[server] = request.after(counts, self.free[server])
-        return list(taken.items())
+        return list(allocated.items())
 
     def _next(
         self, request: Request, waiting: Counts, least: int, start: int, taken: dict[int, Counts]
@@ -335,12 +335,12 @@ class ScoredCapacity(FreeCapacity):
         self._eligible: dict[GpuModels, Flags] = {}
 
     @abstractmethod
-    def score(self, asked: Floats, room: Floats) -> Floats:
+    def score(self, demand: Floats, residual: Floats) -> Floats:
         """Return the score of each server, shape (N,); less is better.
 
         Parameters
         ----------
-        asked, room
+        demand, residual
             Demand and residual capacity before it, in shares of each server's capacity, shape (N, R).
         """
 
@@ -352,11 +352,11 @@ class ScoredCapacity(FreeCapacity):
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
         """Place the tasks on the servers that hold most of them, ties by the least score."""
-        waiting, taken = request.tasks, dict[int, Counts]()
+        waiting, allocated = request.tasks, dict[int, Counts]()
         candidates = self.eligible(request.gpu_model).copy()
         while any(waiting):
             check_time()
-            if len(taken) == most_servers:
+            if len(allocated) == most_servers:
                 return None
             counts, amounts = self._loads(request, waiting)
             fitting_tasks = np.where(candidates, counts.sum(axis=1), 0)
@@ -368,13 +368,13 @@ class ScoredCapacity(FreeCapacity):
             per_unit = self.per_unit[best]
             scores = self.score(amounts[best] * per_unit, self.left[best] * per_unit)
             server = int(best[scores.argmin()])
-            taken[server] = tuple(counts[server].tolist())
+            allocated[server] = tuple(counts[server].tolist())
             candidates[server] = False
-            waiting = tuple(most - count for most, count in zip(waiting, taken[server], strict=True))
-        for server, server_tasks in taken.items():
+            waiting = tuple(most - count for most, count in zip(waiting, allocated[server], strict=True))
+        for server, server_tasks in allocated.items():
             self.left[server] = request.after(server_tasks, self.left[server])
             self.used[server] = True
-        return list(taken.items())
+        return list(allocated.items())
 
     def _loads(self, request: Request, waiting: Counts) -> tuple[Ints, Floats]:
         """Return the tasks of each group that fit on each server, and their demand; see `Request.load`."""
@@ -393,26 +393,26 @@ class ScoredCapacity(FreeCapacity):
 class LeastNorm(ScoredCapacity):
     """Score: L2 norm of the residual capacity."""
 
-    def score(self, asked: Floats, room: Floats) -> Floats:
+    def score(self, demand: Floats, residual: Floats) -> Floats:
         """Return the squared L2 norm of the residual capacity after the placement."""
-        return np.asarray(((room - asked) ** 2).sum(axis=1))
+        return np.asarray(((residual - demand) ** 2).sum(axis=1))
 
 
 class LargestDotProduct(ScoredCapacity):
     """Score: negative dot product of demand and residual capacity."""
 
-    def score(self, asked: Floats, room: Floats) -> Floats:
+    def score(self, demand: Floats, residual: Floats) -> Floats:
         """Return the negative dot product of demand and residual capacity."""
-        return np.asarray(-(asked * room).sum(axis=1))
+        return np.asarray(-(demand * residual).sum(axis=1))
 
 
 class LargestCosine(ScoredCapacity):
     """Score: negative cosine of the angle between demand and residual capacity."""
 
-    def score(self, asked: Floats, room: Floats) -> Floats:
+    def score(self, demand: Floats, residual: Floats) -> Floats:
         """Return the negative cosine of the angle between demand and residual capacity."""
-        norms = np.sqrt((asked**2).sum(axis=1) * (room**2).sum(axis=1))
-        return np.asarray(-(asked * room).sum(axis=1) / np.maximum(norms, np.finfo(float).tiny))
+        norms = np.sqrt((demand**2).sum(axis=1) * (residual**2).sum(axis=1))
+        return np.asarray(-(demand * residual).sum(axis=1) / np.maximum(norms, np.finfo(float).tiny))
 
 
 class _ScoredFit(ListHeuristic):
@@ -472,11 +472,11 @@ class BinCentricCapacity(LargestDotProduct):
         for job in formulation.instance.jobs:
             fewest = formulation.fewest(job)
             required = formulation.instance.spread_of(job) == "required"
-            asked = request_of(job, columns), fewest if required else None
+            spread_request = request_of(job, columns), fewest if required else None
             if fewest == 1:
-                whole[job.must_place][asked] += 1
+                whole[job.must_place][spread_request] += 1
             elif fewest is not None:
-                several[job.must_place].append(asked)
+                several[job.must_place].append(spread_request)
         demand = sum(
             (
                 _total(request, len(columns)) * n
@@ -489,10 +489,10 @@ class BinCentricCapacity(LargestDotProduct):
         self._weights: Floats = np.divide(demand, room, out=np.zeros_like(room), where=room > 0)
         order = np.argsort(-(self.left @ self._weights), kind="stable").tolist()
         for must in (True, False):
-            for asked in several[must]:
-                pieces = None if time_is_up() else super().place(*asked)
+            for spread_request in several[must]:
+                pieces = None if time_is_up() else super().place(*spread_request)
                 if pieces is not None:
-                    self._kept[asked].append(pieces)
+                    self._kept[spread_request].append(pieces)
             self._fill(whole[must], order)
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:

@@ -271,8 +271,8 @@ class _Search:
         self._rng = np.random.default_rng(seed)
         names = arrays.formulation.instance.objectives
         self._scale = np.where(arrays.free.any(axis=0), np.abs(arrays.free).mean(axis=0), 1.0)
-        asked = (arrays.unit * arrays.units[:, None]).sum(axis=0) / np.maximum(self._scale, TIE)
-        self._asked = asked / max(asked.sum(), TIE)
+        demand = (arrays.unit * arrays.units[:, None]).sum(axis=0) / np.maximum(self._scale, TIE)
+        self._asked = demand / max(demand.sum(), TIE)
         self._size = arrays.unit * arrays.units[:, None] / self._scale
         self._counts_servers = "servers" in names
         self._migrations = arrays.formulation.instance.moves_count

@@ -193,12 +193,12 @@ class LpByShape:
             cost, entries = self._counted({"servers": opening})
             entries.append((self.server_row + number, 1.0))
             rows = [self.capacity + number * resources + r for r in range(resources)]
-            taken = [rows]
+            resource_rows = [rows]
             if len(group) > 1:
                 # One row limits the total of the group, another each server by the largest.
                 rows = [self.rows + r for r in range(resources)]
                 self.rows += resources
-                taken.append(rows)
+                resource_rows.append(rows)
             entries += zip(rows, (-self.free[group].max(axis=0)).tolist(), strict=True)
             for k in shapes[classes.servers[group[0]].pool]:
                 fitting_tasks = self.held[k][group]
@@ -207,12 +207,12 @@ class LpByShape:
                 ):
                     if each:
                         entries.append((self.rows, -float(each)))
-                        task = [*self._task(k, g, taken), (self.rows, 1.0)]
+                        task = [*self._task(k, g, resource_rows), (self.rows, 1.0)]
                         self.columns.add(0.0, task, float(together))
                         self.rows += 1
             self.columns.add(cost, entries)
             for n in group:
-                self._staying(n, taken)
+                self._staying(n, resource_rows)
 
     def _held(self, k: int) -> Floats:
         """Return the tasks of each group of a shape that fit alone, for each class; shape (classes, G)."""
@@ -233,10 +233,10 @@ class LpByShape:
         ]
         return server_groups(self.classes, np.hstack(self.held), np.concatenate(sizes), most)
 
-    def _task(self, k: int, group: int, taken: Sequence[Sequence[int]]) -> Entries:
+    def _task(self, k: int, group: int, resource_rows: Sequence[Sequence[int]]) -> Entries:
         """Return the entries of a task's column: its supply, and its demand of each resource."""
         demand = self.classes.task_shapes[k].demands[group]
-        pairs = (pair for rows in taken for pair in zip(rows, demand, strict=True))
+        pairs = (pair for rows in resource_rows for pair in zip(rows, demand, strict=True))
         return [
             (int(self.supply[k]) + group, 1.0),
             *((row, float(amount)) for row, amount in pairs if amount),
@@ -248,7 +248,7 @@ class LpByShape:
         restart = float(job.restart / self.master.steps["value"])
         return {"migrations": -1.0, "value": -restart / running, MOVES: -float(job.can_stay) / running}
 
-    def _staying(self, number: int, taken: Sequence[Sequence[int]]) -> None:
+    def _staying(self, number: int, resource_rows: Sequence[Sequence[int]]) -> None:
         """Add the columns of the tasks of a server class that may stay."""
         server = self.classes.servers[number]
         for job in self.classes.jobs:
@@ -256,5 +256,5 @@ class LpByShape:
                 residents = server.residents.count(current.shape) * len(server.members)
                 cost, entries = self._counted(self._staying_counts(job))
                 for g, kept in enumerate(current.kept if residents else ()):
-                    task = self._task(job.parts[current.part].shape, g, taken)
+                    task = self._task(job.parts[current.part].shape, g, resource_rows)
                     self.columns.add(cost, [*task, *entries], float(kept * residents))

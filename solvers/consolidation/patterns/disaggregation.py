@@ -58,14 +58,14 @@ class Disaggregation:
         formulation = self.formulation
         names = list(formulation.servers)
         plan = []
-        for position, asked in enumerate(formulation.instance.jobs):
-            groups = asked.task_groups
+        for position, job in enumerate(formulation.instance.jobs):
+            groups = job.task_groups
             tasks = self.tasks.get(position, {})
             named = {
                 groups[g].name: {names[n]: count for n, count in sorted(placed.items())}
                 for g, placed in sorted(tasks.items())
             }
-            plan.append(entry_of(asked, named))
+            plan.append(entry_of(job, named))
         return plan
 
     def _match(self, loose: Sequence[tuple[int, int]]) -> None:
@@ -299,16 +299,16 @@ def add_plan_columns(
     positions = {name: n for n, name in enumerate(formulation.servers)}
     for c, job in enumerate(master.classes.jobs):
         for member in job.members:
-            asked = formulation.instance.jobs[member]
+            instance_job = formulation.instance.jobs[member]
             tasks: dict[int, list[int]] = {}
-            for g, group in enumerate(asked.task_groups):
-                for name, count in entries[asked.name].tasks.get(group.name, {}).items():
-                    tasks.setdefault(positions[name], [0] * len(asked.task_groups))[g] = count
+            for g, group in enumerate(instance_job.task_groups):
+                for name, count in entries[instance_job.name].tasks.get(group.name, {}).items():
+                    tasks.setdefault(positions[name], [0] * len(instance_job.task_groups))[g] = count
             if tasks:
                 master.add_job_pattern(c, *reader.pattern(job, member, tasks))
     for number, server in enumerate(master.classes.servers):
         for n in server.members:
-            others = ((k, reader.rows[k][tuple(held)]) for k, held in sorted(reader.held[n].items()))
+            others = ((k, reader.rows[k][tuple(counts)]) for k, counts in sorted(reader.held[n].items()))
             master.add_server_pattern(number, (*sorted(reader.stayed[n]), *others))
 
 

@@ -61,13 +61,13 @@ def plan_of_relaxation(
     # First tasks take slots of their shape, then those that are left take slots of larger ones.
     for hosted in (False, True):
         for job in order:
-            for asked in [formulation.instance.jobs[member] for member in job.members]:
+            for instance_job in [formulation.instance.jobs[member] for member in job.members]:
                 check_time()
-                taken = slots.take(job, hosted) if asked.name not in kept else ()
-                if taken is None:
+                slots_of_job = slots.take(job, hosted) if instance_job.name not in kept else ()
+                if slots_of_job is None:
                     break
-                if taken:
-                    kept[asked.name] = _placement(asked, taken, names)
+                if slots_of_job:
+                    kept[instance_job.name] = _placement(instance_job, slots_of_job, names)
     return completed(formulation, kept, patience)
 
 
@@ -75,10 +75,10 @@ def _tasks(job: JobClass) -> int:
     return sum(count for part in job.parts for count in part.tasks)
 
 
-def _placement(asked: PlacementJob, taken: Sequence[tuple[int, int, int]], names: Sequence[str]) -> Placement:
+def _placement(job: PlacementJob, slots: Sequence[tuple[int, int, int]], names: Sequence[str]) -> Placement:
     placement: Placement = defaultdict(dict)
-    for group, server, count in taken:
-        placed = placement[asked.task_groups[group].name]
+    for group, server, count in slots:
+        placed = placement[job.task_groups[group].name]
         placed[names[server]] = placed.get(names[server], 0) + count
     return dict(placement)
 

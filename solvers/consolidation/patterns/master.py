@@ -462,13 +462,15 @@ class RestrictedMaster:
         worth = weight.get("value", 0.0) * float(job.value / self.steps["value"])
         # The reduced cost of a pattern is its cost less this.
         below = float(prices.jobs[c]) + worth
-        found = patterns.of_loose(job, below) if job.loose else patterns.best(job, by_servers, below)
+        priced_patterns = (
+            patterns.of_loose(job, below) if job.loose else patterns.best(job, by_servers, below)
+        )
         added = sum(
             self.add_job_pattern(c, p.pattern, p.stay)
-            for p in found
+            for p in priced_patterns
             if p.cost < below - SETTINGS.reduced_cost_tolerance
         )
-        return added, max((below - priced.cost for priced in found), default=0.0)
+        return added, max((below - priced.cost for priced in priced_patterns), default=0.0)
 
 
 def pricing_of(classes: ClassTable, pool: str | None) -> Pricing:
