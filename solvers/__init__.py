@@ -1,1 +1,1 @@
-"""How it is solved: methods, backends, and the registry that knows them."""
+"""Solution methods, MILP backends, and the registry of solvers."""

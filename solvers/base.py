@@ -1,4 +1,4 @@
-"""The contract of a solver, where solvers of other packages have always found it."""
+"""Import path of the solver interface for solvers of other packages."""
 
 from .common.base import Clock, Feature, MethodOption, Outcome, Solver
 

@@ -1,4 +1,4 @@
-"""`milp:BACKEND`: the compact MILP formulation (textbook model), solved lexicographically by a backend."""
+"""`milp:BACKEND`: the compact MILP formulation (textbook model), optimised lexicographically by a backend."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MilpSettings:
-    """Tuning of the compact formulation to the tolerances of backends.
+    """Numerical settings that keep the compact formulation within the tolerances of backends.
 
     Attributes
     ----------
@@ -31,7 +31,8 @@ class MilpSettings:
     most_unlike
         Largest ratio of coefficients in an objective: backends keep it within some 1e-9 of the largest.
     most_unlike_in_row
-        The same in a row: HiGHS 1.13 cuts off plans that just fill a row of figures 5e7 times apart.
+        Largest ratio of coefficients in a row: HiGHS 1.13 cuts off plans that just fill a row whose
+        coefficients are 5e7 times apart.
     unseen_cost
         Backends stop at reduced costs of this size, and may ignore smaller coefficients of the objective.
     """
@@ -47,7 +48,7 @@ SETTINGS = MilpSettings()
 
 
 class Milp(Solver[Any]):
-    """The compact MILP formulation (textbook model) on one backend.
+    """Solver that passes the compact MILP formulation (textbook model) to one backend.
 
     Parameters
     ----------
@@ -69,10 +70,10 @@ class Milp(Solver[Any]):
         return self.backend.unavailable()
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
-        """Optimise the objectives in their order, each fixed at its optimum before the next."""
+        """Optimise the objectives in lexicographic order, each fixed at its optimum before the next."""
         model = milp_model(formulation)
         build_s = clock.elapsed_s
-        alike = _alike(model)
+        well_scaled = _alike(model)
         outcome = Outcome(backend=f"{self.backend.title} {self.backend.version()}", build_s=build_s)
         bounds: list[float | None] = []
         if options.warm_start is not None:
@@ -82,7 +83,7 @@ class Milp(Solver[Any]):
                 outcome.limit = "time"
                 break
             try:
-                answer, bound = self._one(model, index, options, clock, outcome.plan)
+                answer, bound = self._minimise_objective(model, index, options, clock, outcome.plan)
             except OutOfTimeError:  # there is no time to give the backend the model
                 outcome.limit = "time"
                 break
@@ -104,15 +105,15 @@ class Milp(Solver[Any]):
             gap = target.objective.gap(value, bound)
             if outcome.limit != "none" and (gap is None or gap > options.gap):
                 break
-            alike &= _is_alike(_fix(model, target, value), SETTINGS.most_unlike_in_row)
+            well_scaled &= _is_alike(_fix(model, target, value), SETTINGS.most_unlike_in_row)
         outcome.bounds = bounds
-        if (bounds or outcome.infeasible) and not alike:
+        if (bounds or outcome.infeasible) and not well_scaled:
             outcome.doubtful = True
             unlike = f"the figures are too unlike for the tolerances of {self.backend.title}"
             outcome.message = f"{unlike}, so that only what is certified counts"
         return outcome
 
-    def _one(
+    def _minimise_objective(
         self,
         model: MilpModel[Any],
         index: int,
@@ -120,7 +121,7 @@ class Milp(Solver[Any]):
         clock: Clock,
         start: Any,
     ) -> tuple[Answer, float | None]:
-        """Minimise one objective (negated if it is to be maximised); return its bound in the plan's terms."""
+        """Minimise one objective (negated if to be maximised); return answer and bound in the plan's unit."""
         target = model.objectives[index]
         sign = 1.0 if target.sense == "min" else -1.0
         # Beyond 1e6 a backend cannot always tell whole numbers apart, nor work with them as they are.
@@ -152,7 +153,7 @@ class Milp(Solver[Any]):
 
 
 def _scale(coefficients: Iterable[float]) -> float:
-    """Return the power of two that brings the largest coefficient to where every backend can take it."""
+    """Return the power of two that scales the largest coefficient into the range that backends can handle."""
     largest = max(map(abs, coefficients), default=0.0)
     least, most = SETTINGS.least_cost, SETTINGS.most_cost
     if not largest or least <= largest <= most:
@@ -161,7 +162,7 @@ def _scale(coefficients: Iterable[float]) -> float:
 
 
 def _alike(model: MilpModel[Any]) -> bool:
-    """Return whether the coefficients of each row and objective are alike enough for tolerances."""
+    """Return whether the coefficient ratios of all rows and objectives are within backends' tolerances."""
     rows = ((row, SETTINGS.most_unlike_in_row) for row in model.problem.constraints())
     objectives = ((target.expression, SETTINGS.most_unlike) for target in model.objectives)
     for expression, ratio in (*rows, *objectives):
@@ -172,13 +173,13 @@ def _alike(model: MilpModel[Any]) -> bool:
 
 
 def _is_alike(expression: Mapping[Any, float], ratio: float) -> bool:
-    """Return whether no coefficient is so many times larger than another."""
+    """Return whether the largest and the smallest coefficient differ at most by a given factor."""
     sizes = [abs(c) for c in expression.values() if c]
     return not sizes or max(sizes) <= ratio * min(sizes)
 
 
 def _unseen(expression: pulp.LpAffineExpression, scale: float) -> float:
-    """Return the largest sum of the terms whose coefficients a backend may take for zero."""
+    """Return the largest sum of the objective's terms whose coefficients a backend may treat as zero."""
     return math.fsum(
         abs(c) * (math.inf if None in (x.lowBound, x.upBound) else x.upBound - x.lowBound)
         for x, c in expression.items()
@@ -192,7 +193,7 @@ def _fix(model: MilpModel[Any], target: ModelObjective, value: float) -> pulp.Lp
     Returns
     -------
     row
-        The coefficients of the row that does so.
+        The coefficients of the constraint that was added.
     """
     import pulp
 

@@ -1,7 +1,7 @@
-"""Solvers that other packages bring, found through the entry points of the group `clusterplan.solvers`.
+"""Load solvers from other packages through the entry points of the group `clusterplan.solvers`.
 
 An entry point names a `Solver`, a subclass of it, or a function that returns one or several. One that cannot
-be loaded stands in the list all the same, with the reason.
+be loaded is listed as a `BrokenPlugin` with the reason.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .common.result import SolveOptions
 
 GROUP = "clusterplan.solvers"
 MOST = 1000
-"""Solvers of one entry point."""
+"""Largest number of solvers that are read from one entry point."""
 
 
 class BrokenPlugin(Solver[Any]):
-    """Stands for a plug-in that cannot be loaded.
+    """Placeholder for a plug-in that cannot be loaded.
 
     Parameters
     ----------
     name
-        Of its entry point.
+        Name of its entry point.
     reason
         What is wrong, and with which package.
     """
@@ -44,11 +44,11 @@ class BrokenPlugin(Solver[Any]):
         self.name, self.reason = name, reason
 
     def unavailable(self) -> str:
-        """Return why it cannot be loaded."""
+        """Return why the plug-in cannot be loaded."""
         return self.reason
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
-        """Refuse."""
+        """Raise `UnavailableError`."""
         del formulation, options, clock
         raise UnavailableError(f"solver {self.name!r} cannot be used here: {self.reason}")
 
@@ -59,7 +59,7 @@ def plugin_solvers(taken: Collection[str]) -> Iterator[Solver[Any]]:
     Parameters
     ----------
     taken
-        Names that a plug-in must not use again.
+        Names of solvers that exist already.
     """
     names = set(taken)
     for entry in installed():
@@ -76,20 +76,20 @@ def plugin_solvers(taken: Collection[str]) -> Iterator[Solver[Any]]:
 
 @cache
 def installed() -> tuple[EntryPoint, ...]:
-    """Return the entry points of all plug-ins; nothing is loaded yet."""
+    """Return the entry points of all installed plug-ins, without loading them."""
     return tuple(sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))
 
 
 def raised_in(error: BaseException) -> str | None:
-    """Return the package of the plug-in that raised an error, with file and line; None if none did."""
+    """Return package, file and line of the plug-in code that raised an error; None if no plug-in did."""
     owners = {entry.module.partition(".")[0]: entry for entry in installed()}
     owners.pop(__name__.partition(".")[0], None)
-    place = None
+    location = None
     for frame, line in walk_tb(error.__traceback__):
         entry = owners.get(frame.f_globals.get("__name__", "").partition(".")[0])
         if entry is not None:  # the innermost frame of it counts, whatever it called
-            place = f"{_package(entry)}, {frame.f_code.co_filename}, line {line}"
-    return place
+            location = f"{_package(entry)}, {frame.f_code.co_filename}, line {line}"
+    return location
 
 
 def _package(entry: EntryPoint) -> str:
@@ -100,11 +100,11 @@ def _load(entry: EntryPoint) -> list[Solver[Any]]:
     """Return the solvers of an entry point; one that raises becomes a `BrokenPlugin` with the reason."""
     try:
         with redirect_stdout(sys.stderr):  # stdout belongs to the data of whoever asks
-            found = entry.load()
-            if callable(found) and not isinstance(found, Solver):
-                found = found()
-            alone = isinstance(found, Solver) or not isinstance(found, Iterable)
-            solvers = [found] if alone else list(islice(found, MOST))
+            loaded = entry.load()
+            if callable(loaded) and not isinstance(loaded, Solver):
+                loaded = loaded()
+            is_single = isinstance(loaded, Solver) or not isinstance(loaded, Iterable)
+            solvers = [loaded] if is_single else list(islice(loaded, MOST))
             for solver in solvers:
                 _check(solver)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - not our code, and the others must stay usable
@@ -114,7 +114,7 @@ def _load(entry: EntryPoint) -> list[Solver[Any]]:
 
 
 def _check(solver: Any) -> None:
-    """Refuse an object that is not a usable solver.
+    """Raise `TypeError` if an object is not a usable solver.
 
     Raises
     ------

@@ -1,7 +1,6 @@
-"""Registry of solvers by name: those of each kind, MILP backends, plug-ins, and the alias `auto`.
+"""Registry of solvers by name: methods of each kind, MILP backends, plug-ins, and the alias `auto`.
 
-`auto` is an alias of the kind's `exact`, which falls back to the warm start if `exact` answers wrongly. A
-new method is a file and a line in its kind's folder, or a plug-in.
+`auto` runs the kind's `exact`, and falls back to the warm start if the answer of `exact` is wrong.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from .staging.kind import STAGING
 
 
 class Auto(Solver[Any]):
-    """The exact method of the kind, or the warm start where the method's answer is wrong.
+    """Runs the exact method of the kind; returns the warm start if the method's answer is wrong.
 
     Parameters
     ----------
     exact
-        The method of each kind.
+        The exact method of each kind.
     """
 
     name = "auto"
@@ -44,20 +43,20 @@ class Auto(Solver[Any]):
         self.kinds = tuple(exact)
 
     def check_options(self, options: SolveOptions) -> None:
-        """Leave the options of the method to the method, which depends on the kind."""
+        """Check the general options; the method of the kind checks its own when it solves."""
         super().check_options(options.model_copy(update={"method_options": {}}))
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the prover's answer; the warm start where the answer contradicts it."""
+        """Return the outcome of the exact method, or the warm start if it contradicts that outcome."""
         prover = self.exact[formulation.kind]
         prover.check_options(options)
         outcome = prover.solve(formulation, options, clock)
-        says = f"auto: {prover.name}"
-        outcome.message = f"{says}; {outcome.message}" if outcome.message else says
+        prefix = f"auto: {prover.name}"
+        outcome.message = f"{prefix}; {outcome.message}" if outcome.message else prefix
         if options.warm_start is None:
             return outcome
-        wrong = outcome.plan is not None and bool(formulation.violations(outcome.plan))
-        if outcome.infeasible or wrong:
+        violated = outcome.plan is not None and bool(formulation.violations(outcome.plan))
+        if outcome.infeasible or violated:
             answer = "that no plan exists" if outcome.infeasible else "a plan that fails verification"
             plan = formulation.parse_plan(options.warm_start)
             why = f"the warm start alone, because {prover.name} returned {answer}"
@@ -75,7 +74,7 @@ KINDS: dict[str, SolverKind] = {
 
 @cache
 def all_solvers() -> tuple[Solver[Any], ...]:
-    """Return every solver that is known, installed or not, with those of plug-ins."""
+    """Return all registered solvers, including plug-ins and those whose library is not installed."""
     own = own_solvers()
     return (*own, *plugin_solvers({solver.name for solver in own}))
 
@@ -92,18 +91,18 @@ def own_solvers() -> tuple[Solver[Any], ...]:
 
 
 def solvers_for(kind: str, *, available: bool = False) -> list[Solver[Any]]:
-    """Return the solvers of a kind of instance; only those that can be used here if `available`."""
+    """Return the solvers of a kind of instance; with `available`, only those that can run here."""
     return [s for s in all_solvers() if kind in s.kinds and not (available and s.unavailable())]
 
 
 def guess(name: str, names: Sequence[str]) -> str:
-    """Return a question after the name that was probably meant, or nothing."""
+    """Return the question `did you mean …?` with the most similar known name, or an empty text."""
     near = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {near[0]!r}? " if near else ""
 
 
 def find_solver(name: str, kind: str) -> Solver[Any]:
-    """Return the solver of this name for a kind of instance.
+    """Return the solver with this name for a kind of instance.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Running a solver: check the options, solve, certify, and conclude.
+"""Run a solver: check the options, solve, certify, and conclude the result.
 
-A feasible plan by the quickest heuristics: one refutes the claim that none exists.
+`find_plan` looks for a feasible plan with quick heuristics, to refute a claim of infeasibility.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def solve_with(instance: Instance, solver: Solver[Any], options: SolveOptions) -
 def _answer(
     formulation: Formulation[Any, Any], solver: Solver[Any], options: SolveOptions, clock: Clock
 ) -> tuple[Outcome, Diagnosis | None]:
-    """Return the solver's outcome, and the diagnosis if infeasibility is proven."""
+    """Return the solver's outcome, and the diagnosis if the instance is proven infeasible."""
     diagnosis: Diagnosis | None = None
-    patience = patience_of(options)
-    with patience.enforced():
+    deadline = patience_of(options)
+    with deadline.enforced():
         try:
             diagnosis = formulation.elementary_infeasibility()
             if diagnosis is not None:
@@ -74,35 +74,35 @@ def _answer(
                 outcome = _solved(formulation, solver, options, clock)
         except OutOfTimeError as error:
             start = None if options.warm_start is None else formulation.parse_plan(options.warm_start)
-            left = "" if start is None else "; the plan is the one to start from"
-            message = f"{solver.name} could not begin to search: {error}{left}"
+            start_note = "" if start is None else "; the plan is the one to start from"
+            message = f"{solver.name} could not begin to search: {error}{start_note}"
             outcome = Outcome(start, limit="time", message=message)
         except BackendError as error:
             outcome = Outcome(failed=True, message=f"{solver.name}: {error}")
         # An infinite bound says nothing, and would be as close to any value as one likes.
         outcome.bounds = tuple(b if b is not None and math.isfinite(b) else None for b in outcome.bounds)
         if solver.proves and diagnosis is None and not outcome.failed:
-            _certify(formulation, outcome, patience)
+            _certify(formulation, outcome, deadline)
         if outcome.doubtful:  # from here on only the certificate speaks
             outcome.bounds, outcome.infeasible = (), False
         if outcome.infeasible:
-            diagnosis = diagnose(formulation, diagnosis, patience.remaining_s)
+            diagnosis = diagnose(formulation, diagnosis, deadline.remaining_s)
     return outcome, diagnosis
 
 
 def _solved(
     formulation: Formulation[Any, Any], solver: Solver[Any], options: SolveOptions, clock: Clock
 ) -> Outcome:
-    """Return the solver's outcome; after Ctrl-C what it has found so far."""
+    """Return the solver's outcome; after Ctrl-C, the incumbent of its search."""
     if is_part_of_a_solve():
         return solver.solve(formulation, options, clock)
     return stoppable(formulation, lambda: solver.solve(formulation, options, clock))
 
 
 def _certify(formulation: Formulation[Any, Any], outcome: Outcome, clock: Clock) -> None:
-    """Add a certificate of the outcome's bound, or of infeasibility, where it has none.
+    """Add a certificate of the bound or of infeasibility to the outcome, if it has none.
 
-    Whether it proves the bound is for the check to find out; a wrong bound only stays uncertified.
+    The check decides whether it proves the bound; a wrong bound only stays uncertified.
     """
     bound = outcome.bounds[0] if outcome.bounds else None
     if outcome.certificate is not None or (bound is None and not outcome.infeasible):
@@ -115,15 +115,14 @@ def _certify(formulation: Formulation[Any, Any], outcome: Outcome, clock: Clock)
 def diagnose(
     formulation: Formulation[Any, Any], known: Diagnosis | None = None, patience_s: float | None = None
 ) -> Diagnosis:
-    """Return why there is no plan; see `diagnose_with`."""
+    """Return the diagnosis of an infeasible instance; see `diagnose_with`."""
     return diagnose_with(KINDS[formulation.kind].diagnose, formulation, known, patience_s)
 
 
 def _with_own_start(formulation: Formulation[Any, Any], options: SolveOptions) -> SolveOptions:
-    """Return the options with a warm start that states nothing of its consequences.
+    """Return the options with a validated warm start, reduced to its decisions.
 
-    It may be the plan of an instance that has changed since: its decisions are what counts, and what follows
-    from them is computed anew.
+    It may be the plan of an instance that has changed since, so all derived figures are computed again.
     """
     if options.warm_start is None:
         return options
@@ -140,14 +139,14 @@ def _with_own_start(formulation: Formulation[Any, Any], options: SolveOptions) -
 
 
 class Found(NamedTuple):
-    """A feasible plan, and the method that found it."""
+    """A feasible plan, and the name of the method that found it."""
 
     method: str
     plan: Sequence[Any]
 
 
 def find_plan(formulation: Formulation[Any, Any], patience_s: float) -> Found | None:
-    """Return a feasible plan if one of the quick methods finds any; every constraint is checked."""
+    """Return a feasible plan found by a quick method, with all constraints checked; None if none is found."""
     kind, clock = KINDS[formulation.kind], Clock(patience_s)
     # Of this package alone, for plug-ins have no place in a check.
     solvers = {solver.name: solver for solver in (kind.exact, *kind.solvers)}

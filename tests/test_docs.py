@@ -35,7 +35,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
-from verbs import invoke
+from command_line import invoke
 
 import clusterplan
 from clusterplan.planner.cli.solve import solve

@@ -1,4 +1,4 @@
-"""Mixed-integer solvers behind PuLP, with true bounds and honest reasons for stopping.
+"""Mixed-integer solvers behind PuLP, with proven bounds and the reason why each run stopped.
 
 PuLP calls a plan "Optimal" at a time limit and keeps no bound, so both are read from the solver's own
 object (HiGHS, SCIP) or log (CBC).

@@ -1,10 +1,7 @@
-"""The contract of a mixed-integer solver behind PuLP: request, answer, backend.
+"""The interface of a mixed-integer solver behind PuLP, and calls of libraries with a deadline.
 
-Libraries in threads: calls that end in time, and global state that threads take in turns.
-
-PyTorch for methods that learn: seeded, and without a trace for others of the process.
-
-It is imported as an untyped module, so that types are checked alike with and without it.
+Also locks for process-wide settings of libraries, and seeding of PyTorch, which is imported as an untyped
+module, so that types are checked alike with and without it.
 """
 
 from __future__ import annotations
@@ -28,12 +25,12 @@ from ..common.result import Limit
 
 
 class BackendError(ClusterplanError):
-    """A backend failed in a way that is neither a limit nor an answer."""
+    """Raised if a backend fails for another reason than a limit."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a backend is asked: limits and settings, None for its own default; start values if any."""
+    """Limits, settings and start values of a minimisation; None leaves the backend's default."""
 
     clock: Clock = field(default_factory=Clock)
     gap: float = 0.0
@@ -46,7 +43,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a backend answers to a minimisation.
+    """The result of a minimisation: values of the variables, bound, and the limit that stopped it.
 
     Attributes
     ----------
@@ -63,7 +60,7 @@ class Answer:
 
 
 class Ending(NamedTuple):
-    """How a run of a library ended: whether it found a plan, proved that there is none, or met a limit."""
+    """How a run of a library ended: with a solution, with a proof of infeasibility, or at a limit."""
 
     found: bool
     infeasible: bool
@@ -71,7 +68,7 @@ class Ending(NamedTuple):
 
 
 class Backend(ABC):
-    """A mixed-integer solver; `minimise` solves a PuLP problem whose sense is to minimise."""
+    """A mixed-integer solver that minimises the objective of a PuLP problem."""
 
     name: str
     title: str
@@ -79,7 +76,7 @@ class Backend(ABC):
 
     @abstractmethod
     def unavailable(self) -> str | None:
-        """Return why it cannot be used here and how to mend it; None if it can."""
+        """Return why the backend cannot be used here and how to fix it; None if it can."""
 
     @abstractmethod
     def version(self) -> str:
@@ -87,34 +84,34 @@ class Backend(ABC):
 
     @abstractmethod
     def minimise(self, problem: Any, request: Request) -> Answer:
-        """Solve the problem."""
+        """Minimise the problem's objective within the limits of the request."""
 
 
 def installed(module: str, package: str, wanted: str | None = None) -> str | None:
-    """Return why a library cannot be used, and that it or what is `wanted` is to be installed; else None."""
+    """Return an error text if a module is missing, with the package (or `wanted`) to install; else None."""
     if util.find_spec(module) is not None:
         return None
     return f"{package} is not installed; pip install {wanted or package}"
 
 
 GLOBAL_STATE = threading.RLock()
-"""Held while warnings are silenced, or PyTorch's and Optuna's settings are changed."""
+"""Lock for changes of process-wide settings: warning filters, and those of PyTorch and Optuna."""
 
 T = TypeVar("T")
 
 GRACE, GRACE_S = 0.05, 0.3
-"""A library is left, without an answer, this share of its time limit and so many seconds after it."""
+"""A call is abandoned this share of its time limit and so many seconds after the limit."""
 LOOK_S = 0.1
-"""Seconds between two looks whether a call has ended; Ctrl-C waits for the next."""
+"""Seconds between two checks whether a call has ended; Ctrl-C takes effect at the next."""
 LAST_WAIT_S = 10.0
-"""Seconds that the interpreter waits at its end for calls that were left behind."""
+"""Seconds that the interpreter waits at exit for abandoned calls."""
 
 _left_behind: list[threading.Event] = []
 
 
 @contextlib.contextmanager
 def no_warnings() -> Iterator[None]:
-    """Silence warnings; the filters are those of the whole process, so threads take turns."""
+    """Suppress warnings inside the block; a lock protects the filters, which the process shares."""
     with GLOBAL_STATE, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -122,9 +119,9 @@ def no_warnings() -> Iterator[None]:
 
 @atexit.register
 def wait_for_those_left_behind() -> None:
-    """Wait for calls that were asked to stop, before the interpreter ends.
+    """Wait at interpreter exit for abandoned calls that were asked to stop.
 
-    A library that comes back to an interpreter that has ended aborts the process.
+    A library call that returns after the interpreter has ended would abort the process.
     """
     end = time.perf_counter() + LAST_WAIT_S
     for ended in _left_behind:
@@ -132,59 +129,59 @@ def wait_for_those_left_behind() -> None:
 
 
 def within(clock: Clock, call: Callable[[], T], cancel: Callable[[], None]) -> T | None:
-    """Return what a call of a library returns, None where it went on well after its time.
+    """Return the result of a library call, or None if the call exceeds its deadline.
 
-    The call runs in a thread of its own, which is then left behind: what libraries do between two looks at
-    their limit can take longer than the limit, and cannot be stopped from outside. In the main thread Ctrl-C
-    cancels the call, so that it keeps its plan.
+    The call runs in a separate thread, which is abandoned at the deadline: a library can exceed its limit
+    between two checks of it, and cannot be stopped from outside. In the main thread Ctrl-C cancels the call,
+    so that it keeps its plan.
 
     Parameters
     ----------
     cancel
-        Asks the library to stop.
+        Function that asks the library to stop.
     """
-    answers, raised, left = list[T](), list[BaseException](), clock.remaining_s
-    ended = threading.Event()
+    results, raised, remaining_s = list[T](), list[BaseException](), clock.remaining_s
+    finished = threading.Event()
 
     def run() -> None:
         try:
-            answers.append(call())
+            results.append(call())
         except BaseException as error:  # noqa: BLE001 - raised below, in the thread that waits
             raised.append(error)
         finally:
-            ended.set()
+            finished.set()
 
     threading.Thread(target=run, daemon=True).start()
-    end = None if left is None else time.perf_counter() + (1 + GRACE) * left + GRACE_S
+    end = None if remaining_s is None else time.perf_counter() + (1 + GRACE) * remaining_s + GRACE_S
     # Not `join`: interrupted, it may take a thread for ended that runs (python/cpython#90882).
-    while not ended.is_set():
+    while not finished.is_set():
         try:
             wait_s = LOOK_S if end is None else min(LOOK_S, end - time.perf_counter())
             if wait_s < 0:
-                _left_behind[:] = [one for one in _left_behind if not one.is_set()] + [ended]
+                _left_behind[:] = [one for one in _left_behind if not one.is_set()] + [finished]
                 cancel()
                 return None
-            ended.wait(wait_s)
+            finished.wait(wait_s)
         except KeyboardInterrupt:
             cancel()
     if raised:
         raise raised[0]
-    return answers[0]
+    return results[0]
 
 
 def run_highs(model: Any, clock: Clock) -> bool:
-    """Run HiGHS on its model; return whether it ended in time."""
+    """Run HiGHS on its model; return whether it ended before its deadline."""
     # Looking for it costs time, and other threads get no Ctrl-C.
     model.HandleUserInterrupt = threading.current_thread() is threading.main_thread()
     return within(clock, model.solve, model.cancelSolve) is not None
 
 
 LOADING_S = 3.0
-"""PyTorch takes up to so many seconds to load, and cannot be interrupted meanwhile."""
+"""Seconds that loading PyTorch takes at most; it cannot be interrupted."""
 
 
 def refuse_late_loading(left_s: float | None) -> None:
-    """Raise where loading PyTorch takes longer than there is time for.
+    """Raise `OutOfTimeError` if the remaining time is too short to load PyTorch.
 
     Raises
     ------
@@ -197,13 +194,13 @@ def refuse_late_loading(left_s: float | None) -> None:
 
 @contextmanager
 def one_torch(seed: int, threads: int | None) -> Iterator[None]:
-    """Seed PyTorch and set its threads; both are as before at the end, and no other thread's."""
+    """Seed PyTorch and set its threads inside the block, under a lock; restore both afterwards."""
     torch = import_module("torch")
-    before = torch.get_num_threads()
+    previous_threads = torch.get_num_threads()
     with GLOBAL_STATE, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
             torch.set_num_threads(threads or 1)  # on so small a network more threads only wait
             yield
         finally:
-            torch.set_num_threads(before)
+            torch.set_num_threads(previous_threads)

@@ -1,4 +1,4 @@
-"""CBC as PuLP ships it: a separate program whose log holds the bound."""
+"""CBC as PuLP ships it: a separate program whose bound is read from its log."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..common.search_control import interrupted
 from .base import GRACE, GRACE_S, Answer, Backend, BackendError, Request, installed
 
 LOG_ROUNDING = 0.0005
-"""CBC's log shows bounds with three decimals."""
+"""Rounding error of bounds in CBC's log, which shows three decimals."""
 
 
 class Cbc(Backend):
-    """CBC, the program that PuLP ships; its bound is read from its log."""
+    """The CBC program that PuLP ships; its bound is read from its log."""
 
     name, title = "cbc", "CBC"
 
     def unavailable(self) -> str | None:
-        """Return why the CBC program cannot be used."""
+        """Return why the CBC program cannot be used; None if it can."""
         missing = installed("pulp", "pulp")
         if missing:
             return missing
@@ -36,11 +36,11 @@ class Cbc(Backend):
         return "the CBC program that PuLP ships cannot be run here; use another backend"
 
     def version(self) -> str:
-        """Return the version of PuLP, which decides that of CBC."""
+        """Return the version of PuLP, which ships CBC."""
         return f"in PuLP {metadata.version('pulp')}"
 
     def minimise(self, problem: Any, request: Request) -> Answer:
-        """Solve with CBC, which is a separate process."""
+        """Minimise with CBC in a separate process."""
         import pulp
 
         # CBC's own increment of 1e-5 would hide improvements of small objectives.
@@ -61,40 +61,44 @@ class Cbc(Backend):
         )
         # PuLP would settle the time limit before it writes the model, and wait for CBC however long it takes.
         with tempfile.TemporaryDirectory() as folder:
-            model, start, found, log = (Path(folder) / name for name in ("m.mps", "m.mst", "m.sol", "log"))
+            model, start, solution_file, log = (
+                Path(folder) / name for name in ("m.mps", "m.mst", "m.sol", "log")
+            )
             variables, names, rows, _ = interrupted(
                 request.clock, lambda: problem.writeMPS(str(model), rename=1)
             )
-            words = [str(model)]
+            arguments = [str(model)]
             if request.start:
                 solver.writesol(str(start), problem, variables, names, rows)
-                words += ["-mips", str(start)]
-            left = request.clock.remaining_s
-            words += [] if left is None else ["-timeMode", "elapsed", "-sec", f"{left:.3f}"]
-            words += [word for option in (*options, *solver.getOptions()) for word in f"-{option}".split()]
-            words += ["-solve", "-printingOptions", "all", "-solution", str(found)]
+                arguments += ["-mips", str(start)]
+            remaining_s = request.clock.remaining_s
+            arguments += [] if remaining_s is None else ["-timeMode", "elapsed", "-sec", f"{remaining_s:.3f}"]
+            arguments += [
+                word for option in (*options, *solver.getOptions()) for word in f"-{option}".split()
+            ]
+            arguments += ["-solve", "-printingOptions", "all", "-solution", str(solution_file)]
             with log.open("wb") as stream:
                 try:
                     ended = subprocess.run(  # noqa: S603 - PuLP's CBC, and words that were checked
-                        [path, *words],
+                        [path, *arguments],
                         check=False,
                         stdin=subprocess.DEVNULL,
                         stdout=stream,
                         stderr=stream,
-                        timeout=None if left is None else left + GRACE * left + GRACE_S,
+                        timeout=None if remaining_s is None else remaining_s + GRACE * remaining_s + GRACE_S,
                     )
                 except subprocess.TimeoutExpired:
                     return Answer(None, None, "time")
             text = log.read_text(errors="replace")
-            if ended.returncode or not found.exists():
+            if ended.returncode or not solution_file.exists():
                 raise BackendError(f"CBC failed; the end of its log: {text.strip()[-300:]!r}")
-            values = solver.readsol_MPS(str(found), problem, variables, names, rows)[1]
+            values = solver.readsol_MPS(str(solution_file), problem, variables, names, rows)[1]
             problem.assignVarsVals(values)
         return self._answer(problem, text, request.gap)
 
     @staticmethod
     def _answer(problem: Any, log: str, gap: float) -> Answer:
-        """Return status, values and bound by the log: PuLP's status does not tell a limit from an optimum."""
+        """Return status, values and bound read from CBC's log, where PuLP's status is ambiguous."""
         if re.search(
             r"proven infeasible|Linear relaxation infeasible|Problem is infeasible|Integer infeasible"
             # The relaxation has an optimum, so that the model is not unbounded.
@@ -108,14 +112,14 @@ class Cbc(Backend):
             limit = "time"
         elif re.search(r"Result - Stopped on|Exiting on (maximum|user)|Result - User ctrl-cuser", log):
             limit = "node"
-        lost = re.search(r"No feasible solution found", log)
+        no_solution = re.search(r"No feasible solution found", log)
         objective = re.search(r"^Objective value:\s+(\S+)", log, re.M)
         lower = re.search(r"^Lower bound:\s+(\S+)", log, re.M)
         proven = re.search(r"Result - Optimal solution found|^Optimal - objective value\s+(\S+)", log, re.M)
-        found = not lost and (objective is not None or proven is not None)
-        if limit == "none" and not found:
+        has_solution = not no_solution and (objective is not None or proven is not None)
+        if limit == "none" and not has_solution:
             raise BackendError(f"CBC ended without an answer; the end of its log: {log.strip()[-300:]!r}")
-        values = {v.name: float(v.varValue or 0.0) for v in problem.variables()} if found else None
+        values = {v.name: float(v.varValue or 0.0) for v in problem.variables()} if has_solution else None
         bounds = [] if lower is None else [float(lower[1]) - LOG_ROUNDING]
         if proven is not None and limit == "none" and values is not None:
             # CBC closed the tree up to the gap it was given, of which the log shows too few digits.

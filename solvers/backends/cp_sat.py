@@ -1,4 +1,4 @@
-"""Shared by the models for CP-SAT: settings, scaling to integers, the lexicographic loop over objectives."""
+"""CP-SAT as a backend: settings, scaling to integers, and lexicographic optimisation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def whole_at_most(coefficients: Sequence[float], limit: float) -> tuple[list[int
 
 @dataclass(frozen=True)
 class WholeTerms:
-    """Σ cᵢxᵢ scaled to integers: `numbers[i]` / `scale` is cᵢ, or slightly better for the objective."""
+    """Objective coefficients scaled to integers; `numbers[i]` / `scale` is cᵢ or slightly better."""
 
     numbers: list[int]
     scale: float
@@ -67,14 +67,14 @@ def whole_terms(coefficients: Sequence[float], sense: str, most: float) -> Whole
 
 @dataclass
 class CpObjective:
-    """An objective of the plan as an integer expression of the model.
+    """An objective of the plan as an integer expression of the CP-SAT model.
 
     Attributes
     ----------
     expression
-        To be minimised or maximised as `sense` says.
+        Minimised or maximised according to `sense`.
     to_plan
-        Turns a bound on the expression into one on the plan's objective.
+        Converts a bound on the expression into one on the plan's objective.
     """
 
     objective: Objective
@@ -85,7 +85,7 @@ class CpObjective:
 
 @dataclass
 class CpModel:
-    """A CP-SAT model of an instance; `decode` turns a function from variable to value into a plan."""
+    """A CP-SAT model of an instance; `decode` turns variable values into a plan, `hint` the reverse."""
 
     model: cp_model.CpModel
     objectives: list[CpObjective]
@@ -94,7 +94,7 @@ class CpModel:
 
 
 class CpSat(Solver[FormulationT_contra]):
-    """A kind's model, natively on CP-SAT."""
+    """Base class of solvers that give a kind's model to CP-SAT directly."""
 
     name = "cp-sat"
     proves = True
@@ -102,12 +102,12 @@ class CpSat(Solver[FormulationT_contra]):
     settings: ClassVar[Mapping[str, Any]] = {}
 
     def unavailable(self) -> str | None:
-        """Return why CP-SAT cannot be used."""
+        """Return why CP-SAT cannot be used; None if it can."""
         return installed("ortools", "ortools")
 
     @abstractmethod
     def model(self, formulation: FormulationT_contra) -> CpModel:
-        """Return the model.
+        """Return the CP-SAT model of a formulation.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class CpSat(Solver[FormulationT_contra]):
         """
 
     def solve(self, formulation: FormulationT_contra, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve with CP-SAT; options of the user come before the kind's settings."""
+        """Optimise with CP-SAT; backend options of the user override the kind's settings."""
         settings = {**self.settings, **options.backend_options}
         options = options.model_copy(update={"backend_options": settings})
         import_module("ortools.sat.python.cp_model")  # which must not be interrupted
@@ -125,7 +125,7 @@ class CpSat(Solver[FormulationT_contra]):
 
 
 def interleaved(threads: int | None) -> bool:
-    """Return whether threads have to take turns, without which the same search ends with different plans."""
+    """Return whether CP-SAT must interleave its threads to be deterministic."""
     return (threads or os.cpu_count() or 1) > 1
 
 
@@ -165,12 +165,12 @@ def solve_in_order(
     clock: Clock,
     settled: Sequence[float] = (),
 ) -> Outcome:
-    """Optimise the objectives in their order, each fixed at its optimum before the next.
+    """Optimise the objectives in lexicographic order, each fixed at its optimum before the next.
 
     Parameters
     ----------
     settled
-        Values of the first objectives, to be kept; their bounds are left to whoever knows them.
+        Values of the first objectives, which are fixed; no bounds are returned for them.
     """
     from ortools.sat.python import cp_model
 
@@ -224,7 +224,7 @@ def solve_in_order(
 
 
 def _keep(model: cp_model.CpModel, target: CpObjective, reached: float) -> None:
-    """Keep an objective at a value, up to the rounding of its scaled figures."""
+    """Constrain an objective to a value already attained, up to the rounding of its scaled coefficients."""
     # The value read from the solver is a float of an integer expression.
     slack = 1e-6 + 1e-12 * abs(reached)
     if target.sense == "min":
@@ -234,11 +234,11 @@ def _keep(model: cp_model.CpModel, target: CpObjective, reached: float) -> None:
 
 
 EARLY = 0.5
-"""With more than this share of the time left it was no time limit; under load CP-SAT ends before it."""
+"""With more than this share of the time left, no time limit stopped CP-SAT, which may end a little early."""
 
 
 def _limit(closed: bool, options: SolveOptions, clock: Clock) -> Limit:
-    """Tell a limit from an end; CP-SAT does not say which limit stopped it."""
+    """Return the limit that stopped CP-SAT, inferred from the time left and the options."""
     if closed:
         return "none"
     early = clock.remaining_s is None or clock.remaining_s > EARLY * (clock.limit_s or 0.0)

@@ -1,16 +1,15 @@
-"""HiGHS through highspy, with true bounds and honest reasons for stopping.
+"""HiGHS through highspy: backend for PuLP, branch and bound on a `HighsLp`, and cutting planes.
 
-Branch and bound of HiGHS on a `HighsLp`, without PuLP and with the tightest tolerances.
-
-Kelley's cutting-plane method: the master problem, which maximises a lower envelope of linear pieces.
+Branch and bound uses the tightest tolerances. The cutting-plane master problem maximises the minimum of
+linear functions:
 
     maximise  min_i (constant_i + slope_i·x)  subject to  low ≤ x ≤ high, and Σ x = total where one is given
 
-It maximises Lagrangian duals (Kelley, "The cutting-plane method for solving convex programs", Journal of the
-SIAM 8, 1960).
+It serves to maximise Lagrangian duals (Kelley, "The cutting-plane method for solving convex programs",
+Journal of the SIAM 8, 1960).
 
-A few variables and a few dozen rows, solved by HiGHS itself: `scipy.optimize` would wrap the same solver, and
-takes longer to import than most instances to solve.
+It has few variables and a few dozen rows. `scipy.optimize` would wrap the same solver, and takes longer to
+import than most instances to solve.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ FIXED = {**TOLERANCES, "small_matrix_value": 1e-12, "mip_rel_gap": 0.0}
 
 
 def threads_and_seed(threads: int | None, seed: int | None) -> dict[str, Any]:
-    """Return HiGHS's settings for these, as far as they were given."""
+    """Return HiGHS's settings for threads and seed, as far as they are given."""
     given = {"threads": threads, "random_seed": None if seed is None else seed % 2**31}
     return {key: value for key, value in given.items() if value is not None}
 
@@ -60,12 +59,12 @@ def branch_and_bound(
     Returns
     -------
     values, bound, limit
-        No values if none were found; the bound is infinite if it was proven that there are none.
+        No values if no solution was found; the bound is infinite if the model is proven infeasible.
 
     Raises
     ------
     BackendError
-        If HiGHS gives up.
+        If HiGHS fails.
     """
     settings = {**FIXED, **settings, **threads_and_seed(options.threads, options.seed)}
     if clock.remaining_s is not None:
@@ -119,12 +118,12 @@ def linear_program(
 
 
 def solver_with(settings: Mapping[str, Any], refusal: type[ClusterplanError]) -> Any:
-    """Return HiGHS with these settings.
+    """Return a HiGHS instance with these settings.
 
     Raises
     ------
     ClusterplanError
-        The refusal, if it does not accept one of them.
+        Of type `refusal`, if HiGHS rejects a setting.
     """
     import highspy
 
@@ -139,7 +138,7 @@ def solver_with(settings: Mapping[str, Any], refusal: type[ClusterplanError]) ->
 
 
 def start_from(highs: Any, values: Sequence[float] | Floats) -> None:
-    """Give HiGHS values of the columns to start from."""
+    """Pass start values of the columns to HiGHS."""
     import highspy
 
     solution = highspy.HighsSolution()
@@ -148,24 +147,24 @@ def start_from(highs: Any, values: Sequence[float] | Floats) -> None:
 
 
 def how_it_ended(highs: Any, by_target: bool = False) -> Ending:
-    """Return how the last run ended.
+    """Return whether the last run found a solution, proved infeasibility, or hit a limit.
 
     Parameters
     ----------
     by_target
-        Whether it was given an objective at which it may stop.
+        Whether an objective target was set, at which HiGHS may stop.
 
     Raises
     ------
     BackendError
-        If that is neither an answer nor a limit.
+        If HiGHS stopped for any other reason.
     """
     import highspy
 
     kinds, status = highspy.HighsModelStatus, highs.getModelStatus()
-    found = highs.getInfo().primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible) and not found:
-        return Ending(found, True, "none")
+    has_solution = highs.getInfo().primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible) and not has_solution:
+        return Ending(has_solution, True, "none")
     limits: dict[Any, Limit] = {
         kinds.kTimeLimit: "time",
         kinds.kInterrupt: "interrupt",
@@ -176,20 +175,20 @@ def how_it_ended(highs: Any, by_target: bool = False) -> Ending:
     targets = (kinds.kObjectiveTarget, kinds.kObjectiveBound) if by_target else ()
     if status not in limits and status not in (kinds.kOptimal, *targets):
         raise BackendError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
-    return Ending(found, False, limits.get(status, "none"))
+    return Ending(has_solution, False, limits.get(status, "none"))
 
 
 LARGEST_ENTRY = 1e4
-"""The largest coefficient of a row: beyond, sums of doubles are rounded by as much as HiGHS tolerates."""
+"""Largest coefficient of a row; above it, rounding errors of sums reach HiGHS's tolerance."""
 
 
 class Highs(Backend):
-    """HiGHS through highspy."""
+    """HiGHS through highspy as a backend."""
 
     name, title = "highs", "HiGHS"
 
     def unavailable(self) -> str | None:
-        """Return why highspy cannot be used."""
+        """Return why highspy cannot be used; None if it can."""
         return installed("highspy", "highspy")
 
     def version(self) -> str:
@@ -197,7 +196,7 @@ class Highs(Backend):
         return metadata.version("highspy")
 
     def minimise(self, problem: Any, request: Request) -> Answer:
-        """Solve with HiGHS; bound and status come from its info object."""
+        """Minimise with HiGHS; bound and status come from its info object."""
         import pulp
 
         settings = {**TOLERANCES, "mip_rel_gap": request.gap, "mip_abs_gap": 1e-12}
@@ -227,10 +226,9 @@ class Highs(Backend):
 
 
 def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
-    """Return a PuLP problem as HiGHS takes it, and by how much the bound may be off.
+    """Return a PuLP problem as a `HighsLp`, and the largest error of its bound from row scaling.
 
-    Variables are columns. PuLP's own way adds them and the rows one after the other, which takes longer than
-    building the model.
+    PuLP itself would add columns and rows one by one, which takes longer than building the model.
     """
     import pulp
 
@@ -243,11 +241,11 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
             index.append(column[id(variable)])
             value.append(coefficient)
         sizes.append(len(row))
-    places = np.array(index, dtype=np.int64)
+    column_of_entry = np.array(index, dtype=np.int64)
     owner = np.repeat(np.arange(len(rows)), sizes)
     whole = np.array([v.cat == pulp.LpInteger for v in variables], dtype=bool)
     over_integers = np.ones(len(rows), dtype=bool)
-    np.logical_and.at(over_integers, owner, whole[places])
+    np.logical_and.at(over_integers, owner, whole[column_of_entry])
     factors = _fair_factors(owner, np.array(value, dtype=float), over_integers)
     entries = np.array(value, dtype=float) * factors[owner]
     cost = np.array([float(problem.objective.get(v, 0.0)) for v in variables])
@@ -255,23 +253,23 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     high = _limits((row.getUb() for row in rows), np.inf) * factors
     least = _limits((variable.lowBound for variable in variables), -np.inf)
     most = _limits((variable.upBound for variable in variables), np.inf)
-    matrix = np.cumsum([0, *sizes]), places, entries
+    matrix = np.cumsum([0, *sizes]), column_of_entry, entries
     lp = linear_program(cost, (least, most), (low, high), matrix, whole, by_rows=True)
     # What HiGHS tolerates in a row that was scaled down is more in the row's own unit.
-    loose = ~whole[places] & (factors[owner] < 1)
-    seen, slack = loose & (entries != 0), np.zeros(len(variables))
-    np.maximum.at(slack, places[seen], TOLERANCE / np.abs(entries[seen]))
+    is_loosened = ~whole[column_of_entry] & (factors[owner] < 1)
+    seen, slack = is_loosened & (entries != 0), np.zeros(len(variables))
+    np.maximum.at(slack, column_of_entry[seen], TOLERANCE / np.abs(entries[seen]))
     # A coefficient that scaling made zero limits its variable no more.
-    slack[places[loose & ~seen & (np.array(value) != 0)]] = np.inf
+    slack[column_of_entry[is_loosened & ~seen & (np.array(value) != 0)]] = np.inf
     counts = cost != 0
     return lp, float(np.abs(cost[counts]) @ slack[counts])
 
 
 def _fair_factors(owner: Ints, entries: Floats, over_integers: Flags) -> Floats:
-    """Return row scaling factors by which HiGHS's tolerance is neither large nor below rounding in any row.
+    """Return row scaling factors that keep HiGHS's tolerance meaningful in every row.
 
-    Entries beyond 1e4 are rounded by as much as it tolerates. Fractions over integers are brought up to 1e4:
-    its presolve cuts off optima where they are small and the row is just filled. Factors are powers of two,
+    Above 1e4, rounding reaches the tolerance. Fractional coefficients of integer variables are scaled up to
+    1e4: HiGHS's presolve cuts off optima if they are small and the row is tight. Factors are powers of two,
     so that whole numbers lose no digit.
 
     Parameters
@@ -295,7 +293,7 @@ def _limits(given: Iterable[float | None], infinite: float) -> NDArray[np.float6
 def highest_point(
     constants: Floats, slopes: Floats, low: Floats, high: Floats, total: float | None = None
 ) -> tuple[Floats, float] | None:
-    """Return where the envelope is highest, and how high; None if HiGHS does not say.
+    """Return the maximiser and maximum of a cutting-plane model; None if HiGHS finds no optimum.
 
     Parameters
     ----------
@@ -326,17 +324,17 @@ def highest_point(
 
 
 class Envelope:
-    """The cutting planes of a concave function found so far: f(x) ≤ constant_i + slope_i·x."""
+    """Cutting-plane model of a concave function: its tangents f(x) ≤ constant_i + slope_i·x."""
 
     def __init__(self) -> None:
         self.constants: list[float] = []
         self.slopes: list[Floats] = []
 
     def highest(self, best: Floats, value: float, low: Floats, high: Floats) -> tuple[Floats, float]:
-        """Return where within a box the envelope is highest, and by how much above the best value.
+        """Return the model's maximiser within a box, and by how much the maximum exceeds the best value.
 
-        Distances are taken from the best point in units of the box, and heights in units of how far the
-        pieces lie above the best value: near the end both are tiny beside the figures themselves.
+        Distances from the best point are scaled by the box, and heights by the tangents' distance from the
+        best value: near convergence both are tiny compared to the figures themselves.
 
         Parameters
         ----------

@@ -23,18 +23,18 @@ SCIP_LIMITS: dict[str, Limit] = {
     "sollimit": "node",
     "bestsollimit": "node",
 }
-"""What stopped SCIP, by its status."""
+"""The limit that stopped SCIP, by its status."""
 
 
 def configure_scip(
     model: Any, seed: int | None, memory_limit_gib: float | None, settings: Mapping[str, Any]
 ) -> None:
-    """Set the parameters of a SCIP model; named settings win.
+    """Set the parameters of a SCIP model; the given settings override the defaults.
 
     Raises
     ------
     OptionError
-        If SCIP does not accept one.
+        If SCIP rejects a parameter.
     """
     # Its default tolerances move small figures by more than the gap that is asked for.
     chosen: dict[str, Any] = {"numerics/feastol": 1e-9, "numerics/dualfeastol": 1e-9}
@@ -51,7 +51,7 @@ def configure_scip(
 
 @contextmanager
 def scip_failures() -> Iterator[None]:
-    """Turn PySCIPOpt's bare exceptions, such as that of a figure of 1e20 or more, into a BackendError."""
+    """Convert PySCIPOpt's bare exceptions, such as for coefficients of 1e20, into a BackendError."""
     try:
         yield
     except Exception as error:
@@ -61,30 +61,30 @@ def scip_failures() -> Iterator[None]:
 
 
 def how_scip_ended(model: Any) -> tuple[Ending, float | None]:
-    """Return how SCIP ended, and its bound where it has one.
+    """Return how SCIP's run ended, and its bound where it has one.
 
     Raises
     ------
     BackendError
-        If that is neither an answer nor a limit.
+        If SCIP stopped for any other reason.
     """
-    status, found, bound = model.getStatus(), model.getNSols() > 0, float(model.getDualbound())
-    if status in ("infeasible", "inforunbd") and not found:
-        return Ending(found, True, "none"), None
+    status, has_solution, bound = model.getStatus(), model.getNSols() > 0, float(model.getDualbound())
+    if status in ("infeasible", "inforunbd") and not has_solution:
+        return Ending(has_solution, True, "none"), None
     if status not in SCIP_LIMITS and status not in ("optimal", "gaplimit"):
         raise BackendError(f"SCIP stopped with status {status!r}")
     proven = bound if abs(bound) < model.infinity() else None
-    return Ending(found, False, SCIP_LIMITS.get(status, "none")), proven
+    return Ending(has_solution, False, SCIP_LIMITS.get(status, "none")), proven
 
 
 class Scip(Backend):
-    """SCIP through PySCIPOpt."""
+    """SCIP through PySCIPOpt as a backend."""
 
     name, title = "scip", "SCIP"
     features = frozenset({"warm_start", "backend_options", "memory_limit"})
 
     def unavailable(self) -> str | None:
-        """Return why PySCIPOpt cannot be used."""
+        """Return why PySCIPOpt cannot be used; None if it can."""
         return installed("pyscipopt", "PySCIPOpt", "clusterplan[scip]")
 
     def version(self) -> str:
@@ -93,7 +93,7 @@ class Scip(Backend):
 
     @scip_failures()
     def minimise(self, problem: Any, request: Request) -> Answer:
-        """Solve with SCIP; bound and status come from its model object."""
+        """Minimise with SCIP; bound and status come from its model object."""
         import pulp
 
         solver = pulp.SCIP_PY(msg=False, gapRel=request.gap)

@@ -1,13 +1,10 @@
-"""The contract of a solver: formulation, options and clock in; plan and proven bounds out.
+"""The interface of a solver: formulation, options and clock in; plan and proven bounds out.
 
 A solver never says "optimal". `run.py` recomputes the objective of its plan, verifies every constraint and
 concludes the status from the bounds (`conclude.py`).
 
-A method under its own name that looks at the formulation first, and then lets another do the work.
-
-Problems of another kind inside a method, which must not import that kind.
-
-Whoever runs solvers says here how a document is solved; a method asks for it by the document.
+`Delegating` is the base of presolving wrappers around a method. `solve_document` solves a sub-problem of
+another kind without importing that kind, by the function that `solvers.run` registers.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ Feature = Literal["memory_limit", "warm_start", "backend_options"]
 
 @dataclass
 class Outcome:
-    """The answer of a solver.
+    """The outcome of a solver: plan, bounds, limit, and certificate.
 
     Attributes
     ----------
@@ -44,7 +41,7 @@ class Outcome:
     doubtful
         Whether what was proven may be wrong by a library's tolerances, so that only what is certified counts.
     failed
-        Whether a backend gave up; `message` says how.
+        Whether a backend failed; `message` says how.
     """
 
     plan: Sequence[Any] | None = None
@@ -63,7 +60,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class MethodOption:
-    """A named setting of a method: its default, which also gives the type, and a line of help.
+    """A named setting of a method, with its default value (which fixes the type) and a help text.
 
     Attributes
     ----------
@@ -83,7 +80,7 @@ class MethodOption:
 
     @property
     def allowed(self) -> str:
-        """What may be given, in words."""
+        """Description of the allowed values."""
         if self.form:
             return self.form
         if self.choices:
@@ -93,11 +90,11 @@ class MethodOption:
         return words[type(self.default)] + least
 
     def fault(self, value: Any) -> str | None:
-        """Return the rule that a value breaks, such as `must be finite`; None if it is allowed."""
-        right = isinstance(value, type(self.default)) and isinstance(value, bool) == isinstance(
+        """Return the rule that a value violates, such as `must be finite`; None if it is allowed."""
+        has_type = isinstance(value, type(self.default)) and isinstance(value, bool) == isinstance(
             self.default, bool
         )
-        if not right and not (isinstance(self.default, float) and type(value) is int):
+        if not has_type and not (isinstance(self.default, float) and type(value) is int):
             return f"must be a {type(self.default).__name__}"
         if isinstance(value, float) and not math.isfinite(value):
             return "must be finite"
@@ -112,7 +109,7 @@ FormulationT_contra = TypeVar("FormulationT_contra", bound=Formulation[Any, Any]
 
 
 class Solver(ABC, Generic[FormulationT_contra]):
-    """A method for one or more kinds of instance, typed by the formulation that it takes.
+    """Abstract base of solution methods, generic in the formulation that they take.
 
     Attributes
     ----------
@@ -123,11 +120,11 @@ class Solver(ABC, Generic[FormulationT_contra]):
     proves
         Whether it can prove optimality.
     features
-        Options beyond time limit, gap, threads and seed that it honours.
+        Supported options beyond time limit, gap, threads and seed.
     method_options
         Its named settings.
     what
-        One line for people.
+        Description in one line.
     """
 
     name: str
@@ -138,27 +135,27 @@ class Solver(ABC, Generic[FormulationT_contra]):
     what: str = ""
 
     def unavailable(self) -> str | None:
-        """Return why the solver cannot be used here and how to mend it; None if it can."""
+        """Return why the solver cannot be used here and how to fix it; None if it can."""
         return None
 
     @abstractmethod
     def solve(self, formulation: FormulationT_contra, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve; elementary infeasibility has been ruled out and `options` have been checked."""
+        """Return the outcome; options are checked, and counting alone has not proven infeasibility."""
 
     def check_options(self, options: SolveOptions) -> None:
-        """Refuse every option that this method would ignore.
+        """Raise `OptionError` if an option is set that this method does not support.
 
         Raises
         ------
         OptionError
-            Naming the option and what is allowed.
+            With the name of the option and the allowed values.
         """
-        asked = {
+        set_options = {
             "memory_limit": options.memory_limit_gib is not None,
             "warm_start": options.warm_start is not None,
             "backend_options": bool(options.backend_options),
         }
-        for feature, wanted in asked.items():
+        for feature, wanted in set_options.items():
             if wanted and feature not in self.features:
                 raise OptionError(
                     f"solver {self.name!r} does not support {feature.replace('_', ' ')}; leave it out"
@@ -173,12 +170,12 @@ class Solver(ABC, Generic[FormulationT_contra]):
                 raise OptionError(f"option {key!r} of {self.name!r} is {value!r}; it {fault}")
 
     def setting(self, options: SolveOptions, key: str) -> Any:
-        """Return a method option, or its default."""
+        """Return the value of a method option, or its default."""
         return options.method_options.get(key, self.method_options[key].default)
 
 
 class Delegating(Solver[FormulationT_contra]):
-    """Has the name, the settings and the features of the method that it delegates to."""
+    """A solver that wraps a method and shares its name, settings and features."""
 
     def __init__(self, method: Solver[Any]) -> None:
         self.method = method
@@ -188,15 +185,15 @@ class Delegating(Solver[FormulationT_contra]):
 
     @property
     def method_options(self) -> Mapping[str, Any]:  # type: ignore[override]  # of the instance, not the class
-        """The method's own settings."""
+        """Settings of the wrapped method."""
         return self.method.method_options
 
     def unavailable(self) -> str | None:
-        """Return why the method cannot be used."""
+        """Return why the wrapped method cannot be used; None if it can."""
         return self.method.unavailable()
 
     def check_options(self, options: SolveOptions) -> None:
-        """Refuse every option that the method would ignore."""
+        """Raise `OptionError` if an option is set that the wrapped method does not support."""
         self.method.check_options(options)
 
 
@@ -205,7 +202,7 @@ _ways: list[SolveDocument] = []
 
 
 def offer(way: SolveDocument) -> None:
-    """Say how documents are solved from now on."""
+    """Register the function that solves documents of any kind."""
     _ways[:] = [way]
 
 
@@ -215,7 +212,7 @@ def solve_document(document: Mapping[str, Any], solver: str, options: SolveOptio
     Raises
     ------
     LookupError
-        If nobody has said how, which `solvers.run` does when it is imported.
+        If no function is registered; importing `solvers.run` registers it.
     """
     if not _ways:
         raise LookupError("nobody has said how documents are solved; import clusterplan.solvers.run")

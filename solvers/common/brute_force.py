@@ -1,4 +1,4 @@
-"""Enumeration of all plans: what every kind's brute force shares, and the size at which it refuses."""
+"""Enumeration of all plans: the base class of every kind's brute force, and its size limit."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .base import Clock, FormulationT_contra, Outcome, Solver
 from .result import SolveOptions
 
 MOST = 200
-"""Decisions, each a recursive call; Python cannot nest calls much deeper."""
+"""Largest number of decisions; each is a recursive call, and Python limits their depth."""
 
 
 def refuse_many(count: int, what: str) -> None:
-    """Refuse an instance that is too large to be enumerated.
+    """Raise `TooLargeError` if an instance has too many decisions to be enumerated.
 
     Raises
     ------
     TooLargeError
-        If there are too many of something.
+        If the count exceeds the limit.
     """
     if count > MOST:
         raise TooLargeError(
@@ -31,7 +31,7 @@ def refuse_many(count: int, what: str) -> None:
 
 
 class Enumeration:
-    """The best plan so far, and whether the time was up before all were seen."""
+    """State of an enumeration: the incumbent, and whether the time limit stopped it."""
 
     def __init__(self, formulation: Formulation[Any, Any], clock: Clock) -> None:
         self.formulation, self.clock = formulation, clock
@@ -39,12 +39,12 @@ class Enumeration:
         self.out_of_time = False
 
     def over(self) -> bool:
-        """Return whether the time is up; what is left of the search is left out."""
+        """Return whether the time limit is reached, so that the enumeration has to stop."""
         self.out_of_time = self.out_of_time or self.clock.expired
         return self.out_of_time
 
     def judge(self, plan: Sequence[Any]) -> None:
-        """Keep a complete plan if it is feasible and the best; `evaluate` itself says how good it is."""
+        """Update the incumbent if a complete plan is feasible and better, by `evaluate` itself."""
         if not self.formulation.violations(plan):
             values = self.formulation.evaluate(plan)
             if self.best is None or self.formulation.precedes(values, self.best[0]):
@@ -52,17 +52,17 @@ class Enumeration:
 
 
 class BruteForce(Solver[FormulationT_contra]):
-    """Enumerates all plans, or as many as the time allows."""
+    """Enumerates all plans, or as many as the time limit allows."""
 
     name = "brute-force"
     proves = True
 
     @abstractmethod
     def enumerate(self, formulation: FormulationT_contra, search: Enumeration) -> None:
-        """Let the search judge every plan that may be the best."""
+        """Pass every plan that may be optimal to `search.judge`."""
 
     def solve(self, formulation: FormulationT_contra, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best plan; its values are bounds if all plans were seen."""
+        """Return the best plan; its values are bounds if the enumeration was complete."""
         del options
         search = Enumeration(formulation, clock)
         self.enumerate(formulation, search)

@@ -1,6 +1,6 @@
-"""The conclusion: from a solver's outcome to a result that claims no more than is proven.
+"""Conclude a verified result from a solver's outcome, with bounds and certificate checked.
 
-Why an instance that a solver proved infeasible has no plan, and the smallest change that would help.
+An infeasible instance gets a diagnosis: the reasons, and the smallest change that would help.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ SNAP = 1e-9
 GRACE, GRACE_S = 0.1, 0.4
 """A solve ends, with its checks, this share of the time limit and so many seconds after it at the latest."""
 SEARCH = 0.5
-"""The search has to end within this share of the grace period; the check of the certificate has the rest."""
+"""Share of the grace period in which the search has to end; the rest is for the check of the certificate."""
 CONTRADICTION = 1e-6
 """A bound that is better than the value by more than this, relatively, exceeds any solver's tolerance."""
 
 MOST_NAMED = 5
-"""Broken constraints of a solver's plan that are named."""
+"""Largest number of violated constraints that a message lists."""
 CUT_IN = "the time limit cut in, so that another run may end with another plan"
-"""What a result says that depends on how fast the machine was."""
+"""Message of a result that depends on the speed of the machine."""
 UNCHECKED = "there was no time to check the certificate to the end; it may prove more, see verify"
 HEADLINE = {"bound", "gap", "certified_bound", "certified_gap"}
-"""What a result repeats from the record of its deciding objective, beside the value."""
+"""Fields that a result copies from the record of its deciding objective, beside the value."""
 
 
 def patience_of(options: SolveOptions) -> Clock:
-    """Return the clock by which a search has to end, a little after its time limit."""
+    """Return the deadline of the search: the time limit plus a part of the grace period."""
     limit_s = options.time_limit_s
     return Clock(None if limit_s is None else limit_s + SEARCH * _grace_s(limit_s))
 
 
 def time_to_check(options: SolveOptions, runtime_s: float) -> Clock:
-    """Return the clock for the check of a certificate: what the search left of the limit and its grace."""
+    """Return the deadline for the check of a certificate: the rest of the time limit and of its grace."""
     limit_s = options.time_limit_s
     return Clock(None if limit_s is None else max(0.0, limit_s + _grace_s(limit_s) - runtime_s))
 
@@ -74,22 +74,22 @@ def conclude(
     runtime_s: float,
     diagnosis: Diagnosis | None = None,
 ) -> Result:
-    """Turn a solver's outcome into a result, after verifying its plan.
+    """Return the result for a solver's outcome, after verifying the plan and checking the bounds.
 
     Parameters
     ----------
     runtime_s
-        What the search took; the certificate is checked in what is left of the time limit and its grace.
+        Seconds of the search; the certificate is checked in what is left of the time limit and its grace.
     diagnosis
-        Why there is no plan, for the case that there is none.
+        Diagnosis of infeasibility, used only if there is no plan.
     """
-    made = partial(_result, formulation, solver, options, runtime_s=runtime_s)
+    make_result = partial(_result, formulation, solver, options, runtime_s=runtime_s)
     outcome = replace(outcome, plan=None if outcome.plan is None else tuple(outcome.plan))
     if broken := _violations(formulation, outcome.plan):
         if not outcome.doubtful:
-            said = "; ".join(map(str, broken[:MOST_NAMED]))
-            fault = f"{solver} returned a plan that fails verification: {said}"
-            return made(replace(outcome, plan=None, message=fault), "error")
+            listed = "; ".join(map(str, broken[:MOST_NAMED]))
+            fault = f"{solver} returned a plan that fails verification: {listed}"
+            return make_result(replace(outcome, plan=None, message=fault), "error")
         # No fault of anybody: the library sees what it is given only so far.
         message = _joined(outcome.message, f"its plan does not hold: {broken[0]}")
         outcome = replace(outcome, plan=None, message=message)
@@ -97,18 +97,18 @@ def conclude(
     if values is not None and outcome.infeasible:
         message = _refuted(solver, "said that no plan exists", outcome.message)
         outcome = replace(outcome, infeasible=False, bounds=(), certificate=None, message=message)
-    patience = time_to_check(options, runtime_s)
-    outcome, certified = _certified(formulation, outcome, values, patience)
-    cut_off = outcome.certificate is not None and patience.expired
+    deadline = time_to_check(options, runtime_s)
+    outcome, certified = _certified(formulation, outcome, values, deadline)
+    cut_off = outcome.certificate is not None and deadline.expired
     if outcome.infeasible:
         status = _status(outcome, ())
-        return made(outcome, status, diagnosis=diagnosis if status == "infeasible" else None)
+        return make_result(outcome, status, diagnosis=diagnosis if status == "infeasible" else None)
     outcome, certified = _without_refuted(formulation, solver, outcome, certified, values)
     records = objective_records(formulation, values, outcome.bounds, certified, options.gap)
     outcome = replace(outcome, message=_joined(outcome.message, _left_open(records, options.gap, cut_off)))
     if outcome.plan is not None:
         outcome = replace(outcome, plan=formulation.finish(outcome.plan))
-    return made(outcome, _status(outcome, records), records)
+    return make_result(outcome, _status(outcome, records), records)
 
 
 def _result(
@@ -122,7 +122,7 @@ def _result(
     runtime_s: float,
     diagnosis: Diagnosis | None = None,
 ) -> Result:
-    """Return the result document; status and records are decided already."""
+    """Return the result document for a given status and given objective records."""
     deciding, plan, message = deciding_record(records), outcome.plan, outcome.message
     if outcome.prices is not None and records and records[0].value is not None:
         message = _joined(message, formulation.advice(outcome.prices, records[0].value))
@@ -161,7 +161,7 @@ def _joined(*parts: str | None) -> str | None:
 
 
 def _violations(formulation: Formulation[Any, Any], plan: Sequence[Any] | None) -> Sequence[Violation]:
-    """Return the faults of a plan; first entries of another class, which a plug-in may have returned."""
+    """Return the violated constraints of a plan, or the entries that have a wrong class."""
     if plan is None:
         return ()
     wrong = {type(entry).__name__ for entry in plan if type(entry) is not formulation.entry}
@@ -171,36 +171,36 @@ def _violations(formulation: Formulation[Any, Any], plan: Sequence[Any] | None) 
 
 
 def _refuted(solver: str, claim: str, message: str | None) -> str | None:
-    """Say, and log, which claim of a solver its own plan refutes; the plan is none the worse for it."""
-    said = f"{solver} {claim}; the plan is kept, with the bound that is certified"
-    log.warning("%s", said)
-    return _joined(said, message)
+    """Log and return the message that the solver's own plan contradicts one of its claims."""
+    note = f"{solver} {claim}; the plan is kept, with the bound that is certified"
+    log.warning("%s", note)
+    return _joined(note, message)
 
 
 def _certified(
-    formulation: Formulation[Any, Any], outcome: Outcome, values: Any, patience: Clock
+    formulation: Formulation[Any, Any], outcome: Outcome, values: Any, deadline: Clock
 ) -> tuple[Outcome, tuple[float | None, ...]]:
     """Return the certified bounds that the check derives in time, and the outcome updated by them."""
     if outcome.infeasible:
         return outcome, ()
-    if values is None and outcome.certificate is None and patience.limit_s is not None:
-        patience = Clock(0.0)  # nothing was found, so only a bound that costs no time is worth it
+    if values is None and outcome.certificate is None and deadline.limit_s is not None:
+        deadline = Clock(0.0)  # nothing was found, so only a bound that costs no time is worth it
     message = outcome.message
     try:
-        with patience.enforced():
-            found = formulation.certified_bounds(outcome.certificate, values)
+        with deadline.enforced():
+            bounds = formulation.certified_bounds(outcome.certificate, values)
     except OutOfTimeError:
         if values is None:
             message = _joined(message, "there was no time to check any bound")
             return replace(outcome, message=message), tuple(None for _ in formulation.objectives)
-        found = formulation.elementary_bounds()
+        bounds = formulation.elementary_bounds()
     # Whatever an infinite bound is on, no plan attains it: there is none.
-    infeasible = values is None and any(bound is not None and math.isinf(bound) for bound in found)
-    return replace(outcome, message=message, infeasible=infeasible), found
+    infeasible = values is None and any(bound is not None and math.isinf(bound) for bound in bounds)
+    return replace(outcome, message=message, infeasible=infeasible), bounds
 
 
 def _left_open(records: Sequence[ObjectiveRecord], gap: float, cut_off: bool) -> str | None:
-    """Say what of a claim our own check does not prove; None if it proves all.
+    """Return a note on the claims that the independent check does not prove; None if it proves all.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def _without_refuted(
     certified: tuple[float | None, ...],
     values: Any,
 ) -> tuple[Outcome, tuple[float | None, ...]]:
-    """Drop bounds that the plan itself contradicts, those that are claimed and those that are certified."""
+    """Return the outcome and certified bounds without those that contradict the plan."""
     if refuted := contradiction(formulation, outcome.bounds, values):
         message = _refuted(solver, f"claimed {refuted}", outcome.message)
         outcome = replace(outcome, bounds=(), message=message)
@@ -250,7 +250,7 @@ def _padded(bounds: Any, length: int) -> list[float | None]:
 
 
 def excess(objective: Objective, value: float, bound: float) -> float:
-    """Return by how much the bound is better than the value, relatively; it never should be."""
+    """Return by how much the bound is better than the value, relatively; positive only for a wrong bound."""
     beyond = bound - value if objective.sense == "min" else value - bound
     if math.isinf(beyond):
         return beyond
@@ -258,7 +258,7 @@ def excess(objective: Objective, value: float, bound: float) -> float:
 
 
 def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any) -> str | None:
-    """Return which of the bounds a plan of these values contradicts, if any."""
+    """Return a description of the first bound that the plan's values contradict; None if there is none."""
     if values is None:
         return None
     bounds = _padded(claimed, len(values))
@@ -282,7 +282,7 @@ def _snapped(objective: Objective, value: float | None, bound: float | None) -> 
 def objective_records(
     formulation: Formulation[Any, Any], values: Any, bounds: Any, certified_bounds: Any, requested_gap: float
 ) -> tuple[ObjectiveRecord, ...]:
-    """Return the record of each objective: value, bounds, gaps, and whether it is proven.
+    """Return the record of each objective: value, bounds, gaps, and whether it is proven optimal.
 
     A bound on a later objective holds only where the earlier ones are at their optimum, so it counts
     only if they are proven; certified bounds hold always.
@@ -317,7 +317,7 @@ def objective_records(
 
 @cache
 def library_versions() -> dict[str, str]:
-    """Return the versions that a result depends on."""
+    """Return the versions of clusterplan, Python and NumPy, which a result depends on."""
     return {
         "clusterplan": metadata.version("clusterplan"),
         "python": platform.python_version(),
@@ -328,10 +328,10 @@ def library_versions() -> dict[str, str]:
 PATIENCE_S = 20.0
 """Seconds that a diagnosis may take."""
 PLAIN = Diagnosis(reasons=("no plan keeps all constraints together",))
-"""What is said where no more is found, or there is no time to look."""
+"""Diagnosis without details, if none is found in time."""
 
 Diagnose = Callable[[Any, Diagnosis | None, Clock], Diagnosis | None]
-"""Derives a kind's diagnosis from the formulation, the diagnosis by counting, and a clock."""
+"""Derives a kind's diagnosis from the formulation, the diagnosis by combinatorial bounds, and a clock."""
 
 
 def diagnose_with(
@@ -340,12 +340,12 @@ def diagnose_with(
     known: Diagnosis | None = None,
     patience_s: float | None = None,
 ) -> Diagnosis:
-    """Return the diagnosis of an infeasible instance; a plain sentence where none is found in time.
+    """Return the diagnosis of an infeasible instance; a general sentence if none is found in time.
 
     Parameters
     ----------
     known
-        What counting alone has found.
+        Diagnosis by combinatorial bounds alone, if any.
     patience_s
         Seconds that are left; at most twenty are taken.
     """

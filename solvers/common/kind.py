@@ -1,4 +1,4 @@
-"""The record by which a kind of problem registers its solvers."""
+"""The solvers of one kind of problem, as the registry takes them."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from .base import Clock, Outcome, Solver
 from .conclude import Diagnose
 
 Search = Callable[[Any, Clock], Sequence[Any] | None]
-"""Returns a plan of a formulation, or None where it finds none in time."""
+"""A function that returns a plan of a formulation, or None if it finds none in time."""
 
 
 @dataclass(frozen=True)
 class SolverKind:
-    """How one kind is solved.
+    """The solvers of one kind of problem, with certification, diagnosis and quick searches.
 
     Attributes
     ----------
     exact
         The method that proves optima, which `auto` uses.
     solvers
-        All others, in the order in which they are listed.
+        All other methods, in the order of listings.
     certify
-        Adds a certificate to the outcome of a method that proves but makes none.
+        Adds a certificate to the outcome of a proving method that makes none.
     diagnose
-        Finds out why there is no plan.
+        Returns the diagnosis of an infeasible instance.
     quick
         The quickest methods with their options, in the order in which they are tried.
     more_quick
-        Quick searches beside them that are no solvers, by name.
+        Further quick searches that are no solvers, by name.
     """
 
     exact: Solver[Any]

@@ -1,7 +1,7 @@
 """Result documents: options of a solve, its plan, bounds and certificate, and the base of all frontiers.
 
 Options are limits, gap, threads, seed, and named settings of the method. A result holds everything that is
-needed to verify or repeat the solve. A frontier holds points, and the error that is proven of them.
+needed to verify or repeat the solve. A frontier holds points and their proven approximation error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DEFAULT_GAP = 1e-6
 
 
 def _as_data(plan: Any) -> Any:
-    """Return the entries of a plan as plain data."""
+    """Return the entries of a plan as plain dictionaries."""
     if not isinstance(plan, list | tuple):
         return plan
     return [entry.model_dump(mode="json") if isinstance(entry, BaseModel) else entry for entry in plan]
@@ -87,7 +87,7 @@ class SolveOptions(Model):
 
 
 def parse_options(data: dict[str, Any]) -> SolveOptions:
-    """Return options from plain data.
+    """Return solve options from plain data.
 
     Raises
     ------
@@ -105,14 +105,14 @@ Limit = Literal["none", "time", "node", "memory", "interrupt"]
 
 
 def plan_hash(plan: Sequence[Model]) -> str:
-    """Return the hash of a plan's canonical JSON."""
+    """Return the SHA-256 hash of a plan's canonical JSON."""
     entries = [entry.model_dump(mode="json") for entry in plan]
     text = json.dumps(entries, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _in_place(schema: Any, definitions: Any = None) -> Any:
-    """Return a JSON Schema with its definitions where they are used: only the outermost can have some."""
+    """Return a JSON Schema with all references replaced by their definitions."""
     if isinstance(schema, list):
         return [_in_place(part, definitions) for part in schema]
     if not isinstance(schema, dict):
@@ -124,7 +124,7 @@ def _in_place(schema: Any, definitions: Any = None) -> Any:
 
 
 class _PlanSchema:
-    """Lists the entries of the plans of all kinds in the JSON Schema; only when it is asked for."""
+    """Adds the entry types of the plans of all kinds to the JSON Schema, on request only."""
 
     def __get_pydantic_json_schema__(self, *_: object) -> dict[str, Any]:
         entries = [_in_place(kind.formulation.entry.model_json_schema()) for kind in KINDS.values()]
@@ -139,11 +139,11 @@ def _known(kind: str) -> str:
 
 
 _OF_OBJECTIVE = ("objective", "value", "bound", "gap", "certified bound")
-"""What a summary shows of each objective."""
+"""Column titles of a summary's objectives."""
 
 
 class SolveError(ClusterplanError):
-    """Raised by `Result.raise_for_status` where there is no plan."""
+    """Raised by `Result.raise_for_status` if the result has no plan."""
 
 
 class ObjectiveRecord(Model):
@@ -180,22 +180,22 @@ def deciding_record(records: Sequence[ObjectiveRecord]) -> ObjectiveRecord | Non
 
 
 def is_certified(record: ObjectiveRecord, gap: float) -> bool:
-    """Return whether our own check proves that the gap is at most the one asked for."""
+    """Return whether the independent check proves that the gap is at most the requested one."""
     return record.certified_gap is not None and record.certified_gap <= max(gap, TOLERANCE)
 
 
 def first_uncertified(records: Sequence[ObjectiveRecord], gap: float) -> ObjectiveRecord | None:
-    """Return the first objective whose gap our own check does not prove; None if it proves all."""
+    """Return the first objective whose gap is not certified by the check; None if all are."""
     return next((record for record in records if not is_certified(record, gap)), None)
 
 
 def with_limit(words: str, status: str, limit: str) -> str:
-    """Return the words for a status with the limit that was hit; an optimum is one whatever was hit."""
+    """Return the status text with the limit that stopped the solve; an optimum needs none."""
     return words if limit == "none" or status == "optimal" else f"{words} ({limit} limit)"
 
 
 def status_text(status: str, limit: str, only_claimed: bool) -> str:
-    """Return the status in words, with what is only claimed, and with the limit that was hit."""
+    """Return the status as text, with a mark for claimed optima and the limit that stopped the solve."""
     return with_limit("optimal, as claimed" if only_claimed else status, status, limit)
 
 
@@ -267,17 +267,17 @@ class Result(Model):
 
     @property
     def deciding(self) -> ObjectiveRecord | None:
-        """The first objective that is not proven, else the last."""
+        """The record of the first objective that is not proven, else of the last one."""
         return deciding_record(self.objectives)
 
     @property
     def only_claimed(self) -> bool:
-        """Whether `optimal` rests on a bound of the method that our own check does not prove."""
+        """Whether the status `optimal` rests on a bound that the check does not certify."""
         return self.status == "optimal" and first_uncertified(self.objectives, self.options.gap) is not None
 
     @property
     def status_text(self) -> str:
-        """The status in words, with what is only claimed, and with the limit that was hit."""
+        """The status as text, with a mark for claimed optima and the limit that stopped the solve."""
         return status_text(self.status, self.limit, self.only_claimed)
 
     def to_json(self) -> str:
@@ -285,12 +285,12 @@ class Result(Model):
         return self.model_dump_json()
 
     def raise_for_status(self) -> Result:
-        """Return the result if it holds a plan.
+        """Return the result, or raise `SolveError` if it has no plan.
 
         Raises
         ------
         SolveError
-            If it holds none; the text says why.
+            If it has no plan; the message holds the reasons.
         """
         if self.plan is None:
             reasons = (
@@ -300,7 +300,7 @@ class Result(Model):
         return self
 
     def __str__(self) -> str:
-        """Return the summary that `print` shows: a line for the status, each objective and each remark."""
+        """Return a summary: a line for the status, each objective and each remark."""
         first, *remarks = self._remarks()
         lines = [f"{self.instance}: {first}"]
         for name, *figures in self._figures():
@@ -309,7 +309,7 @@ class Result(Model):
         return visible("\n".join([*lines, *(f"  {remark}" for remark in remarks if remark)]))
 
     def _repr_html_(self) -> str:
-        """Return the summary that a notebook shows."""
+        """Return the summary as HTML for notebooks."""
         return card(self.instance, self._remarks(), _OF_OBJECTIVE, self._figures())
 
     def _remarks(self) -> list[str]:
@@ -330,7 +330,7 @@ class Result(Model):
         ]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the plan, one row for each entry."""
+        """Return the plan as a table with one row for each entry."""
         import pandas as pd
 
         return pd.DataFrame([entry.model_dump() for entry in self.plan or ()])
@@ -377,7 +377,7 @@ class AnyFrontier(Model):
         return self.model_dump_json()
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the table of points as HTML for notebooks."""
         proven = percent(self.certified_error)
         lines = [f"frontier of {len(self.points)} {self.called}, {self.status}; certified error {proven}"]
         return card(self.instance, lines, self.titles, [self._card_row(point) for point in self.points])
@@ -385,8 +385,8 @@ class AnyFrontier(Model):
     @staticmethod
     @abstractmethod
     def _card_row(point: Any) -> tuple[str, ...]:
-        """Return the cells of a point below `titles`."""
+        """Return the table cells of a point, in the order of `titles`."""
 
     @abstractmethod
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each point."""
+        """Return the frontier as a table with one row for each point."""

@@ -1,4 +1,4 @@
-"""Control of running searches: time limits for foreign code, keyboard interrupts, and reports of progress."""
+"""Control of running searches: time limits for foreign code, keyboard interrupts, and progress reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...instances.common.errors import OutOfTimeError
 from .base import Outcome
 
 AGAIN_S = 0.1
-"""After an interruption, seconds until the next; what libraries do as they end takes less."""
+"""Seconds between two interruptions, longer than libraries take to clean up."""
 
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
 
@@ -25,14 +25,14 @@ AnswerT = TypeVar("AnswerT")
 
 
 class _TimeUpError(OutOfTimeError):
-    """Python makes it without arguments in the thread that is interrupted."""
+    """Raised asynchronously in a thread at its time limit; Python creates it without arguments."""
 
     def __init__(self) -> None:
         super().__init__("preparing it takes longer than there is time for")
 
 
 def interrupted(clock: Clock, work: Callable[[], AnswerT]) -> AnswerT:
-    """Return what a function returns; interrupt it once the time is up, between two steps of Python code.
+    """Return the result of a function, interrupted between Python instructions at the time limit.
 
     Modelling libraries take seconds to write a large model down, and cannot be given a limit for that. What
     they do in C is not interrupted. They have to be loaded before: one that is interrupted meanwhile stays
@@ -46,25 +46,25 @@ def interrupted(clock: Clock, work: Callable[[], AnswerT]) -> AnswerT:
     OutOfTimeError
         If the time is up before the function ends.
     """
-    left, here = clock.remaining_s, ctypes.c_ulong(threading.get_ident())
-    if left is None:
+    remaining_s, thread_id = clock.remaining_s, ctypes.c_ulong(threading.get_ident())
+    if remaining_s is None:
         return work()
-    ended, turn, pending = threading.Event(), threading.Lock(), threading.Event()
+    ended, lock, pending = threading.Event(), threading.Lock(), threading.Event()
 
     def watch() -> None:
-        if ended.wait(left):
+        if ended.wait(remaining_s):
             return
         with _dropped_unreported():
             while not ended.is_set():
-                with turn:
+                with lock:
                     if not ended.is_set():
                         pending.set()
-                        _raise_in(here, ctypes.py_object(_TimeUpError))
+                        _raise_in(thread_id, ctypes.py_object(_TimeUpError))
                 ended.wait(AGAIN_S)
 
     watcher = threading.Thread(target=watch, daemon=True)
     # A function, not a block: an interruption between the end of a block and what its context manager does
-    # then would leave nobody to end the interruptions.
+    # then would leave the interruptions running forever.
     try:
         watcher.start()
         return work()
@@ -75,14 +75,14 @@ def interrupted(clock: Clock, work: Callable[[], AnswerT]) -> AnswerT:
     finally:
         while True:
             try:
-                with turn:
+                with lock:
                     ended.set()
                 if pending.is_set():
                     # The last one may have come too late to interrupt anything. It is not taken back, but
                     # raised here: Python 3.11 would go on to look for it at each call, and never end under
                     # a debugger.
                     pending.clear()
-                    _raise_in(here, ctypes.py_object(_TimeUpError))
+                    _raise_in(thread_id, ctypes.py_object(_TimeUpError))
                     while True:
                         pass
                 break
@@ -93,7 +93,7 @@ def interrupted(clock: Clock, work: Callable[[], AnswerT]) -> AnswerT:
 
 
 def _by_interruption(error: BaseException | None) -> bool:
-    """Return whether an error was made of an interruption, or while one was dealt with."""
+    """Return whether an interruption caused an error, directly or while it was handled."""
     while error is not None and not isinstance(error, _TimeUpError):
         error = error.__cause__ or error.__context__
     return error is not None
@@ -101,7 +101,7 @@ def _by_interruption(error: BaseException | None) -> bool:
 
 @contextmanager
 def _dropped_unreported() -> Iterator[None]:
-    """Keep Python from printing the interruptions that it drops, for they are raised again."""
+    """Suppress Python's reports of dropped interruptions, which are raised again later."""
     report = sys.unraisablehook
 
     def report_others(dropped: Any) -> None:
@@ -117,7 +117,7 @@ def _dropped_unreported() -> Iterator[None]:
 
 @dataclass
 class _Kept:
-    """The last answer to one formulation."""
+    """The latest incumbent of a formulation's search, returned after a keyboard interrupt."""
 
     formulation: Any
     outcome: Callable[[], Outcome] | None = None
@@ -127,17 +127,17 @@ _kept: ContextVar[_Kept | None] = ContextVar("kept", default=None)
 
 
 def is_part_of_a_solve() -> bool:
-    """Return whether this solve is a part of another one, which needs its whole answer."""
+    """Return whether this solve is nested in another one, which handles interrupts itself."""
     return _kept.get() is not None
 
 
 def keep(formulation: Any, outcome: Callable[[], Outcome]) -> None:
-    """Keep a way to the answer of a search that is interrupted; the last one counts, and is called then.
+    """Set the function that returns the incumbent's outcome if the search is interrupted.
 
     Parameters
     ----------
     formulation
-        What it answers; answers to parts of the problem are no answers to the whole.
+        The formulation that is solved; incumbents of sub-problems are ignored.
     """
     kept = _kept.get()
     if kept is not None and kept.formulation is formulation:
@@ -145,12 +145,12 @@ def keep(formulation: Any, outcome: Callable[[], Outcome]) -> None:
 
 
 def stoppable(formulation: Any, solve: Callable[[], Outcome]) -> Outcome:
-    """Return the outcome of a solve; after Ctrl-C what its search has kept.
+    """Return the outcome of a solve, or after Ctrl-C that of its latest incumbent.
 
     Raises
     ------
     KeyboardInterrupt
-        If it has kept nothing yet.
+        If there is no incumbent yet.
     """
     kept = _Kept(formulation)
     before = _kept.set(kept)
@@ -167,14 +167,14 @@ def stoppable(formulation: Any, solve: Callable[[], Outcome]) -> Outcome:
 
 
 Listener = Callable[[Objective, float | None, float | None], None]
-"""Takes the objective that a search is at, the value of the incumbent and the bound, None where unknown."""
+"""Callback for the current objective, the incumbent's value and the bound; None where unknown."""
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
-    """Let what searches tell inside the block reach a listener; in this thread only."""
+    """Install a callback for progress reports, in this thread and inside the block only."""
     before = _listener.set(listener)
     try:
         yield
@@ -183,7 +183,7 @@ def heard_by(listener: Listener) -> Iterator[None]:
 
 
 def tell(objective: Objective, value: float | None, bound: float | None) -> None:
-    """Tell of an incumbent or a bound; nothing happens where nobody listens."""
+    """Report an incumbent or a bound to the progress callback, if one is installed."""
     listener = _listener.get()
     if listener is not None:
         listener(objective, value, bound)

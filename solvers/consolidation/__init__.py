@@ -1,1 +1,1 @@
-"""How consolidation is solved."""
+"""Solution methods of consolidation."""

@@ -1,4 +1,4 @@
-"""Complete enumeration of every way to put every job on servers; the ground truth for tiny instances."""
+"""Complete enumeration of all placements, the ground truth for tiny instances."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ..common.brute_force import BruteForce, Enumeration, refuse_many
 
 
 class ConsolidationBruteForce(BruteForce[ConsolidationFormulation]):
-    """Depth-first enumeration over the jobs; plans are compared objective after objective."""
+    """Depth-first enumeration over the jobs; plans are compared lexicographically."""
 
     kinds = ("consolidation",)
     what = "every way to spread every job; tiny instances only"
 
     def enumerate(self, formulation: ConsolidationFormulation, search: Enumeration) -> None:
-        """Place one job after the other in every way."""
+        """Enumerate all placements of all jobs, one job after the other."""
         refuse_many(len(formulation.instance.jobs), "jobs")
         refuse_many(len(formulation.servers), "servers")
         _Placing(formulation, search).extend(0)
 
 
 def few_placements(formulation: ConsolidationFormulation, most: int) -> bool:
-    """Return whether there are at most so many ways to place all jobs, feasible or not."""
+    """Return whether the number of placements of all jobs, feasible or not, is at most `most`."""
     ways = 1
     for job in formulation.instance.jobs:
         servers = len(formulation.eligible(job))
@@ -40,7 +40,7 @@ def few_placements(formulation: ConsolidationFormulation, most: int) -> bool:
 
 
 class _Placing:
-    """What is free while one job after the other is placed."""
+    """Residual capacities during the enumeration of placements."""
 
     def __init__(self, formulation: ConsolidationFormulation, search: Enumeration) -> None:
         self.formulation, self.search = formulation, search
@@ -53,7 +53,7 @@ class _Placing:
         self.entries: list[JobPlacement] = []
 
     def extend(self, index: int) -> None:
-        """Place the jobs from one on; each complete plan is judged by `evaluate` itself."""
+        """Enumerate the placements of the jobs from an index on; complete plans go to `judge`."""
         jobs = self.formulation.instance.jobs
         if index == len(jobs):
             self.search.judge(self.entries)
@@ -61,7 +61,7 @@ class _Placing:
         for tasks in _ways(self.formulation, jobs[index]):
             if self.search.over():
                 return
-            # What is taken is not given back by adding: of 6e-9 − 1e12 + 1e12 nothing would be left.
+            # Capacities are restored, not added up again: of 6e-9 − 1e12 + 1e12 nothing would be left.
             before = {server: dict(self.free[server]) for placed in tasks.values() for server in placed}
             if self._take(jobs[index], tasks):
                 self.entries.append(entry_of(jobs[index], tasks))
@@ -70,7 +70,7 @@ class _Placing:
             self.free.update(before)
 
     def _take(self, job: PlacementJob, tasks: Placement) -> bool:
-        """Take what the tasks need; return whether it was there."""
+        """Subtract the demand of tasks from the residual capacities; return whether they fit."""
         fits = True
         for group in job.task_groups:
             for server, count in tasks.get(group.name, {}).items():
@@ -82,7 +82,7 @@ class _Placing:
 
 
 def _cuts(tasks: int, servers: int) -> Iterator[tuple[int, ...]]:
-    """Yield every way to write `tasks` as a sum of `servers` ordered counts."""
+    """Yield every way to write `tasks` as a sum of `servers` ordered non-negative counts."""
     if servers == 1:
         yield (tasks,)
         return
@@ -92,7 +92,7 @@ def _cuts(tasks: int, servers: int) -> Iterator[tuple[int, ...]]:
 
 
 def _ways(formulation: ConsolidationFormulation, job: PlacementJob) -> Iterator[Placement]:
-    """Yield every placement of one job, not placing it first."""
+    """Yield every placement of one job, first that of leaving it out."""
     if not job.must_place:
         yield {}
     names = [server.name for server in formulation.eligible(job)]
@@ -102,7 +102,7 @@ def _ways(formulation: ConsolidationFormulation, job: PlacementJob) -> Iterator[
 
 
 def _combined(groups: Sequence[Group], names: Sequence[str]) -> Iterator[Placement]:
-    """Yield every way to put all groups on these servers, one after the other without storing them."""
+    """Yield every combination of the groups' placements on these servers, one at a time."""
     if not groups:
         yield {}
         return

@@ -1,7 +1,7 @@
-"""Consolidation on CP-SAT: integer tasks on servers, with literals for servers, racks and jobs in use.
+"""Consolidation on CP-SAT: integer tasks on servers, with literals for used servers, racks and jobs.
 
-It is a method of its own. It also is the compact model with named servers in which other methods go on from
-the first objective that classes of servers do not settle.
+It is both a method and the compact model with named servers, in which other methods continue from the first
+objective that classes of servers do not settle.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from .progress import SETTINGS
 
 
 class ConsolidationCpSat(cp_sat.CpSat[ConsolidationFormulation]):
-    """The placement model, natively on CP-SAT."""
+    """Solves the placement model on CP-SAT."""
 
     kinds = ("consolidation",)
     what = "tasks on servers, objective after objective, on OR-Tools CP-SAT"
 
     def model(self, formulation: ConsolidationFormulation) -> cp_sat.CpModel:
-        """Return the model of an instance with named servers."""
+        """Return the CP-SAT model of an instance, with named servers."""
         refuse_beyond(model_terms(formulation), "the model for CP-SAT")
         return _Model(formulation).built()
 
 
 class _Model:
-    """Holds the variables while the model is written down; one method for each objective."""
+    """Builder of the CP-SAT model, with one method for each objective."""
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
         from ortools.sat.python import cp_model
@@ -57,7 +57,7 @@ class _Model:
         self._limit_moves()
 
     def _devices(self) -> None:
-        """Write down which contents the devices of each server have, in the rows of the compact model."""
+        """Add the constraints on the contents of each server's devices."""
 
         def variable(letter: str, low: int, high: int) -> Any:
             check_time()
@@ -74,18 +74,18 @@ class _Model:
         by_group: dict[str, list[Any]] = {group.name: [] for group in job.task_groups}
         for server in self.f.eligible(job) if fewest is not None else []:
             check_time()
-            here = []
+            on_server = []
             for group in job.task_groups:
                 fits = tasks_that_fit(server.available, group.demand, group.tasks)
                 if fits:
                     x = self.m.new_int_var(0, fits, f"x {job.name} {group.name} {server.name}")
                     self.x[job.name, group.name, server.name] = x
                     by_group[group.name].append(x)
-                    here.append(x)
-            if here:
+                    on_server.append(x)
+            if on_server:
                 y = self.y[job.name][server.name] = self.m.new_bool_var(f"y {job.name} {server.name}")
-                self.m.add(sum(here) >= 1).only_enforce_if(y)
-                self.m.add(sum(here) == 0).only_enforce_if(~y)
+                self.m.add(sum(on_server) >= 1).only_enforce_if(y)
+                self.m.add(sum(on_server) == 0).only_enforce_if(~y)
         for group in job.task_groups:
             self.m.add(sum(by_group[group.name]) == group.tasks * z)
         if self.f.instance.spread_of(job) == "required":
@@ -107,7 +107,7 @@ class _Model:
             self.m.add(sum(w * x for (x, _), w in zip(terms, weights, strict=True)) <= limit)
 
     def _weighted(self, pairs: Sequence[tuple[Any, float]], sense: str) -> tuple[Any, float]:
-        """Return Σ cᵢxᵢ over literals in integers, and the scale."""
+        """Return Σ cᵢxᵢ over literals, with coefficients scaled to integers, and the scale."""
         terms = cp_sat.whole_terms([c for _, c in pairs], sense, sum(abs(c) for _, c in pairs) or 1.0)
         return sum(w * x for (x, _), w in zip(pairs, terms.numbers, strict=True)), terms.scale
 
@@ -119,7 +119,7 @@ class _Model:
         return self._weighted([*pairs, *((-1, cost) for cost in lost.values())], "max")
 
     def _stays(self, job: PlacementJob) -> Any:
-        """Return the literal that says that no task of a running job moves."""
+        """Return the literal that is true if no task of a running job moves."""
         if job.name not in self.k:
             k = self.k[job.name] = self.m.new_bool_var(f"stays {job.name}")
             for place, count in places_now(job):
@@ -131,12 +131,12 @@ class _Model:
 
     @cached_property
     def on_devices(self) -> Mapping[tuple[str, str, str], Any]:
-        """Tasks that keep their devices, where these count."""
+        """Variables of the tasks that keep their devices, by job, group and server."""
         moves = self.rows if self.f.instance.device_moves else None
         return moves.staying(self.f.jobs, self.x) if moves is not None else {}
 
     def _limit_moves(self) -> None:
-        """Let no more than so many running jobs move."""
+        """Limit the number of running jobs that move."""
         most = self.f.instance.max_moves
         if most is not None and self.f.running:
             stays = [self._stays(job) for job in self.f.running]
@@ -171,11 +171,11 @@ class _Model:
         return sum(used) - sum(self.z.values()), 1.0
 
     def migrations(self) -> tuple[Any, float]:
-        there = 0
+        running_tasks = 0
         kept: list[Any] = []
         for job in self.f.instance.jobs:
             for group in job.task_groups:
-                there += sum(group.current.values())
+                running_tasks += sum(group.current.values())
                 for server, count in group.current.items():
                     place = job.name, group.name, server
                     x = self.x.get(place)
@@ -184,7 +184,7 @@ class _Model:
                     elif x is not None:
                         kept.append(self.m.new_int_var(0, count, f"stays {job.name} {group.name} {server}"))
                         self.m.add_min_equality(kept[-1], [x, count])
-        return there - sum(kept), 1.0
+        return running_tasks - sum(kept), 1.0
 
     def slowdown(self) -> tuple[Any, float]:
         pairs: list[tuple[Any, float]] = []
@@ -223,7 +223,7 @@ class _Model:
         return largest, terms.scale
 
     def built(self) -> cp_sat.CpModel:
-        """Return the model with the objectives that the instance lists."""
+        """Return the CP-SAT model with the objectives of the instance."""
         objectives = []
         for objective in self.f.objectives:
             expression, scale = getattr(self, objective.name)()
@@ -247,8 +247,8 @@ class _Model:
             for (job, group, server), x in self.x.items()
         ]
         placed += [(z, int(entries[job].placed)) for job, z in self.z.items()]
-        held = [] if self.rows is None else self.rows.encode(self.f.jobs, plan)
-        return [*placed, *((variable, int(count)) for variable, count in held)]
+        device_values = [] if self.rows is None else self.rows.encode(self.f.jobs, plan)
+        return [*placed, *((variable, int(count)) for variable, count in device_values)]
 
 
 def solve(
@@ -258,7 +258,7 @@ def solve(
     options: SolveOptions,
     clock: Clock,
 ) -> Outcome:
-    """Settle the objectives after the first ones, whose values are kept, from a plan that has these values.
+    """Optimise the objectives that are not settled, with the settled ones fixed, from a warm-start plan.
 
     Raises
     ------
@@ -276,7 +276,7 @@ def solve(
 
 
 def too_many(formulation: ConsolidationFormulation) -> bool:
-    """Return whether the compact model, with a variable for each group on each server, is too large."""
+    """Return whether the compact model, with a variable for each group and server, would be too large."""
     return _groups(formulation) * len(formulation.servers) > SETTINGS.most_named_cells
 
 

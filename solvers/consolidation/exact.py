@@ -1,14 +1,14 @@
-"""Exact consolidation: column generation over classes; certificates, and diagnosis of infeasibility.
+"""Exact consolidation: column generation over classes, certificates, and diagnosis of infeasibility.
 
 Objectives are settled one after the other, lexicographically, each as a limit for the later ones (Haimes et
 al. 1971). As far as they depend on classes alone, the linear relaxation of the pattern formulation bounds
-the goal, and integers over the columns found so far reach that bound nearly always. The plan is
-disaggregated to named servers. Racks, migrations and traffic name servers. From the first of them on, the
-compact model goes on from that plan, with what is settled kept.
+the goal, and integer solutions over the columns found so far nearly always attain that bound. The plan is
+disaggregated to named servers. Racks, migrations and traffic depend on named servers. From the first of them
+on, the compact model continues from that plan, with settled objectives fixed.
 
-At the end every objective that has dual prices gets them, for the check to derive its bound again. Plans of
-methods that have no prices are certified in the same way. Where not all jobs that must be placed go
-together, the diagnosis is the largest part of them that does.
+At the end dual prices are computed for every objective that has any, so that the check can derive its bound
+again. Plans of methods without prices are certified in the same way. If not all required jobs fit together,
+the diagnosis is the largest part of them that does.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .waste_budget import covering
 
 
 def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
-    """Add prices for each objective of the outcome's plan, or such as prove that there is none.
+    """Add a certificate to an outcome: dual prices for its plan's objectives or for infeasibility.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
 
 
 def _goals(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> list[dict[str, Any]]:
-    """Return prices for the goals of an outcome; none if there is nothing to be certified."""
+    """Return the dual prices of an outcome's goals; none if there is nothing to certify."""
     options, master = SolveOptions(), RestrictedMaster(formulation.classes)
     if outcome.infeasible:
         return infeasibility(master, options, clock)
@@ -80,12 +80,12 @@ def certified_goals(
     clock: Clock,
     known: Sequence[dict[str, Any]] = (),
 ) -> list[dict[str, Any]]:
-    """Return prices for every objective that has any, with what a plan reaches in the earlier ones kept.
+    """Return dual prices of every priced objective, with the plan's earlier objectives as limits.
 
     Parameters
     ----------
     known
-        Prices that there are already.
+        Dual prices that are known already.
     """
     goals = {goal["objective"]: goal for goal in known}
     program = Program(master, options, clock)
@@ -102,7 +102,7 @@ def certified_goals(
 
 
 def infeasibility(master: RestrictedMaster, options: SolveOptions, clock: Clock) -> list[dict[str, Any]]:
-    """Return prices that prove that not all jobs that must be placed can be; nothing if there are none."""
+    """Return dual prices that prove that the required jobs cannot all be placed; empty if there are none."""
     relaxed = Program(master, options, clock).relax(MUST_PLACE)
     if relaxed.prices is None:
         return []
@@ -113,7 +113,7 @@ log = logging.getLogger("clusterplan")
 
 
 class ConsolidationExact(Solver[ConsolidationFormulation]):
-    """Proven placements on as many servers as a data centre has."""
+    """Exact consolidation by column generation, for data centres with many servers."""
 
     name = "exact"
     kinds = ("consolidation",)
@@ -122,7 +122,7 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
     what = "classes of interchangeable servers and jobs, prices and whole numbers; certified"
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Settle one objective after the other, then find prices for the certificate."""
+        """Settle one objective after the other, then compute dual prices for the certificate."""
         progress = Progress(formulation)
         if options.warm_start is not None:
             progress.start_from(options.warm_start)
@@ -167,7 +167,7 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
 
 @dataclass
 class _Run:
-    """One solve; the phases leave what they find in the progress."""
+    """One solve by `exact`; its phases store their results in `progress`."""
 
     formulation: ConsolidationFormulation
     options: SolveOptions
@@ -181,7 +181,7 @@ class _Run:
     too_large: TooLargeError | None = None
 
     def bound_by_shape(self) -> None:
-        """Build the classes, and where patterns are searched their bounds, before best fit takes the time."""
+        """Build the classes and compute the first bounds of the pattern search, before best fit."""
         try:
             with self.clock.share(SETTINGS.share_for_first_bounds).enforced():
                 self._build()
@@ -192,7 +192,7 @@ class _Run:
             self.too_large = error
 
     def _build(self) -> RestrictedMaster:
-        """Return the restricted master problem over the classes, which are built once."""
+        """Return the restricted master problem over the classes, built on the first call."""
         if self.master is None:
             if self.too_large is not None:
                 raise self.too_large
@@ -201,7 +201,7 @@ class _Run:
         return self.master
 
     def _searches(self) -> bool:
-        """Return whether patterns are searched for, or looked for because amounts are rounded."""
+        """Return whether the pattern search is used: pools have no table of sums, or amounts are rounded."""
         # With rounded amounts a server may not hold what its pattern says.
         return self.master is not None and (self.master.searches or not self.master.classes.exact)
 
@@ -213,7 +213,7 @@ class _Run:
         return PatternSearch(self.formulation, self.master, self.options, clock, self.progress)
 
     def by_classes(self) -> None:
-        """Settle the first objectives, those that depend on classes alone.
+        """Settle the leading objectives, which depend on classes alone.
 
         Raises
         ------
@@ -242,7 +242,7 @@ class _Run:
         self._settle_in_order(master)
 
     def _settle_in_order(self, master: RestrictedMaster) -> None:
-        """Settle one goal after the other, and keep the plan of what was settled."""
+        """Settle one goal after the other, and offer the plan of the last solution as incumbent."""
         progress, formulation = self.progress, self.formulation
         program = Program(master, self.options, self.clock)
         # Jobs that must be placed, or an objective without prices, need a feasible solution first.
@@ -252,31 +252,31 @@ class _Run:
         for goal in [*first, *formulation.instance.objectives]:
             try:
                 if goal == "traffic" and solution is not None:
-                    program, found = self._limit_traffic(program, solution)
+                    program, candidate = self._limit_traffic(program, solution)
                 elif goal in (MUST_PLACE, *PRICED):
-                    found = self._settle(program, goal, solution)
+                    candidate = self._settle(program, goal, solution)
                 else:
                     break
             except TooLargeError as error:
                 progress.notes.append(f"{goal} and what follows without classes: {error}")
                 break
-            if found is None:
+            if candidate is None:
                 break
-            solution = found
+            solution = candidate
         if solution is not None and not progress.infeasible:
-            written = self.progress.offer(self._written(program, solution))
-            progress.forget_beyond(program.master.classes, program.levels, written and progress.values)
+            values = self.progress.offer(self._plan_of(program, solution))
+            progress.forget_beyond(program.master.classes, program.levels, values and progress.values)
 
-    def _written(self, program: Program, solution: Integers) -> list[JobPlacement]:
-        """Return the plan of a solution of the pattern formulation."""
+    def _plan_of(self, program: Program, solution: Integers) -> list[JobPlacement]:
+        """Return the plan of a solution of the pattern formulation, by disaggregation."""
         return Disaggregation(
             self.formulation, program.master.classes, program.master.columns, solution
         ).plan()
 
     def _limit_traffic(self, program: Program, solution: Integers) -> tuple[Program, Integers | None]:
-        """Find the least limit on traffic; return the pattern formulation under it, for later goals."""
+        """Find the least traffic limit; return the pattern formulation under it, for later goals."""
         progress, names = self.progress, self.formulation.instance.objectives
-        values = self.progress.offer(self._written(program, solution))
+        values = self.progress.offer(self._plan_of(program, solution))
         known = len(progress.bounds)
         progress.forget_beyond(program.master.classes, program.levels, values and progress.values)
         if values is None or len(progress.bounds) < known:
@@ -298,13 +298,13 @@ class _Run:
         return search.best.program, search.best.solution
 
     def place_by_best_fit(self) -> None:
-        """Find the plan of best fit, even if it takes a little longer than there is time."""
+        """Compute the plan of best fit, with a minimum time even beyond the time limit."""
         left = self.clock.remaining_s
         patience = Clock(None if left is None else max(SETTINGS.best_fit_patience_s, left))
         self.by_list = BestFit().solve(self.formulation, SolveOptions(), patience).plan
 
     def by_best_fit(self) -> None:
-        """Offer the plan of best fit, once: where there was no time for a better one, it is the plan."""
+        """Update the incumbent by the plan of best fit, once."""
         progress, plan = self.progress, self.by_list
         if plan is None or progress.infeasible or self.offered:
             return
@@ -313,7 +313,7 @@ class _Run:
             progress.needs_columns = True
 
     def _settle(self, program: Program, goal: str, start: Integers | None) -> Integers | None:
-        """Bound a goal and reach the bound; return the solution, or None where none was found."""
+        """Bound a goal and search for a solution that attains the bound; None if none was found."""
         master, progress = program.master, self.progress
         program.clock = self._share()
         relaxed = program.relax(goal)
@@ -331,7 +331,7 @@ class _Run:
         except BackendError as error:
             progress.notes.append(f"{goal}: {error}")
             return None
-        # Whoever interrupts wants all later steps to end as well.
+        # An interruption ends all later steps as well.
         if limit == "interrupt":
             self.clock = Clock(0.0)
         if solution is not None and relaxed.prices is not None and limit == "none":
@@ -350,23 +350,23 @@ class _Run:
     def _reach(
         self, program: Program, goal: str, bound: float, relaxed: Relaxed, start: Integers | None
     ) -> tuple[Integers | None, Limit]:
-        """Look for a solution as good as a bound: near the relaxation, then everywhere."""
+        """Search for a solution that attains a bound: near the relaxation, then over all columns."""
         program.clock = self._share()
         start = program.near_relaxation(goal, bound, relaxed, start)
         if start is not None:
             value = program.master.counted(goal, start)
             if is_reached(value, bound):
                 return start, "none"
-        found = covering(program, goal, bound)
-        if found is not None:
-            return found, "none"
+        covering_solution = covering(program, goal, bound)
+        if covering_solution is not None:
+            return covering_solution, "none"
         program.clock = self._share()
         return program.solve_integers(goal, bound, start)
 
     def _close(
         self, program: Program, goal: str, relaxed: Relaxed, bound: float, solution: Integers
     ) -> tuple[Integers, float, Limit]:
-        """Where integers did not reach the bound, add every column that a better solution may use."""
+        """Close the gap between solution and bound by adding every column that may improve it."""
         master = program.master
         value = master.counted(goal, solution)
         while not is_reached(value, bound) and not self.clock.expired:
@@ -385,11 +385,11 @@ class _Run:
         return solution, bound, "none"
 
     def _share(self) -> Clock:
-        """Return the time that one step may take, so that some is left for the others."""
+        """Return the clock of one step, which leaves time for the later ones."""
         return self.clock.share(SETTINGS.share_of_time_left)
 
     def by_names(self) -> None:
-        """Go on with named servers from the first objective that is not proven."""
+        """Solve the compact model with named servers from the first objective that is not proven."""
         progress, formulation = self.progress, self.formulation
         progress.add_elementary()
         settled = progress.proven(self.options.gap)
@@ -398,29 +398,29 @@ class _Run:
         name = formulation.objectives[len(settled)].name
         try:
             with self.clock.enforced():
-                found = cp_sat.solve(formulation, progress.plan, settled, self.options, self.clock)
+                outcome = cp_sat.solve(formulation, progress.plan, settled, self.options, self.clock)
         except (TooLargeError, BackendError) as error:
             progress.notes.append(f"{name} and what follows are not proven: {error}")
             return
         progress.notes.append(f"{name} and what follows by the model with named servers")
-        self._take(found)
+        self._take(outcome)
         # Amounts many orders of magnitude apart leave gaps as small as a library's tolerances.
         few = few_placements(formulation, SETTINGS.most_enumerated)
         if few and len(progress.proven(self.options.gap)) < len(formulation.objectives):
             self._take(ConsolidationBruteForce().solve(formulation, self.options, self.clock))
 
-    def _take(self, found: Outcome) -> None:
-        """Take over what another method found on named servers."""
+    def _take(self, outcome: Outcome) -> None:
+        """Update incumbent, bounds and limit by the outcome of another method."""
         progress, formulation = self.progress, self.formulation
-        progress.limit = found.limit
-        progress.infeasible = found.infeasible and progress.plan is None
-        if found.plan is not None and not formulation.violations(found.plan):
-            self.progress.offer(found.plan)
+        progress.limit = outcome.limit
+        progress.infeasible = outcome.infeasible and progress.plan is None
+        if outcome.plan is not None and not formulation.violations(outcome.plan):
+            self.progress.offer(outcome.plan)
             progress.needs_columns = True
-            progress.tighten(found.bounds)
+            progress.tighten(outcome.bounds)
 
     def certify(self) -> None:
-        """Find prices for every objective that has any and none yet."""
+        """Compute the dual prices of every priced objective that has none yet."""
         progress = self.progress
         if self.master is not None and progress.plan is not None:
             # Columns that hold the plan keep the relaxation feasible at the plan's levels.
@@ -432,13 +432,13 @@ class _Run:
 
 
 MOST_NAMED = 8
-"""Jobs that are named; the others are counted."""
+"""Largest number of jobs that a diagnosis names; the others are counted."""
 
 
 def diagnose(
     formulation: ConsolidationFormulation, known: Diagnosis | None, clock: Clock
 ) -> Diagnosis | None:
-    """Return what counting has found, or how many of the jobs go together, and which are then left out."""
+    """Return the diagnosis: a combinatorial one, or which required jobs are left out of the best plan."""
     if known is not None:
         return known
     instance = formulation.instance
@@ -448,14 +448,14 @@ def diagnose(
     plan = ConsolidationExact().solve(relaxed, SolveOptions(), clock).plan
     if plan is None:
         return None
-    out = [entry for entry in relaxed.finish(plan) if not entry.placed]
-    if not out:
+    left_out = [entry for entry in relaxed.finish(plan) if not entry.placed]
+    if not left_out:
         return None
     reasons = [
-        f"{len(must) - len(out)} of the {len(must)} jobs that must be placed were found to fit together"
+        f"{len(must) - len(left_out)} of the {len(must)} jobs that must be placed were found to fit together"
     ]
-    reasons += [f"with these, job {entry.job!r} {entry.reason}" for entry in out[:MOST_NAMED]]
-    more = f" and {len(out) - MOST_NAMED} more" if len(out) > MOST_NAMED else ""
-    names = ", ".join(repr(entry.job) for entry in out[:MOST_NAMED])
+    reasons += [f"with these, job {entry.job!r} {entry.reason}" for entry in left_out[:MOST_NAMED]]
+    more = f" and {len(left_out) - MOST_NAMED} more" if len(left_out) > MOST_NAMED else ""
+    names = ", ".join(repr(entry.job) for entry in left_out[:MOST_NAMED])
     remedy = f"set must_place: false on {names}{more}, or free room for them"
     return Diagnosis(reasons=tuple(reasons), remedies=(remedy,))

@@ -1,4 +1,4 @@
-"""What consolidation consists of on this floor."""
+"""The solvers of consolidation: exact method, list heuristics, certification and diagnosis."""
 
 from ..common.kind import SolverKind
 from .brute_force import ConsolidationBruteForce

@@ -1,8 +1,9 @@
-"""`exact` where sums of amounts hardly repeat: bounds by prices, plans from the relaxation, local search.
+"""Pattern search of `exact` for many distinct demands: Lagrangian bounds, diving, and local search.
 
 The linear programme by shape bounds every objective within a second. Column generation improves the bound of
-the first objective that is open, and finds patterns; diving turns these into a plan, which local search
-improves until the time is over or the gap is closed. Prices of the best plan's levels are the certificate.
+the first objective that is not proven, and finds patterns; diving turns these into a plan, which local search
+improves until the time is over or the gap is closed. Dual prices at the best plan's levels are the
+certificate.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ log = logging.getLogger("clusterplan")
 
 
 class PatternSearch:
-    """Bounds, plans and prices of one solve; what is found is in the progress.
+    """The search for plans and bounds of one solve; its results are stored in `progress`.
 
     Parameters
     ----------
     clock
-        Ends a little before the solve does, so that the conclusion has time.
+        Ends a little before the time limit of the solve, to leave time for the conclusion.
     """
 
     def __init__(
@@ -52,9 +53,9 @@ class PatternSearch:
         self.presumed: dict[str, tuple[dict[str, Fraction], Relaxed]] = {}
 
     def presume(self) -> None:
-        """Bound the objectives before there is a plan, as if it reached every bound on the earlier ones.
+        """Bound the objectives before a plan exists, assuming that the earlier ones attain their bounds.
 
-        What it reaches is often just that, where all jobs have a place.
+        The assumption often holds if all jobs can be placed.
         """
         program = self._program(MUST_PLACE, self.clock)
         program.levels[MUST_PLACE] = Fraction(0)
@@ -67,11 +68,11 @@ class PatternSearch:
             program.levels[goal] = reached_level(self.master.classes, goal, value)
 
     def bound(self) -> None:
-        """Bound every objective by the linear programme by shape, which takes no columns."""
+        """Bound every objective by the linear programme by shape, without column generation."""
         self._bound(relax=False)
 
     def run(self) -> None:
-        """Look for plans and bounds until the time is over or all gaps are closed."""
+        """Search for plans and bounds until the time limit, or until all gaps are closed."""
         if any(job.current for job in self.master.classes.jobs):
             plan = stay_put(self.formulation, self.clock.share(SETTINGS.share_of_time_left))
             if plan is not None:
@@ -94,30 +95,30 @@ class PatternSearch:
         self._bound(relax=True)
 
     def _go_on(self) -> bool:
-        """Return whether anything is open, and time is left for it."""
+        """Return whether some objective is not proven and time is left."""
         if self.clock.expired:
             self.progress.limit = "time"
         return not (self.progress.infeasible or self._settled() or self.clock.expired)
 
     def _settled(self) -> bool:
-        """Return whether every objective is proven as far as the gap that was asked for."""
+        """Return whether every objective is proven within the requested gap."""
         return len(self.progress.proven(self.options.gap)) == len(self.formulation.objectives)
 
     def _priced(self) -> list[str]:
-        """Return the first objectives, as long as they have prices."""
+        """Return the names of the leading objectives that have dual prices."""
         names: list[str] = list(self.formulation.instance.objectives)
         count = next((i for i, name in enumerate(names) if name not in PRICED), len(names))
         return names[:count]
 
     def _open_goal(self) -> str | None:
-        """Return the first objective that is not proven; without a plan, that all have a place."""
+        """Return the first objective that is not proven; without a plan, that all jobs are placed."""
         if self.progress.plan is None:
             return MUST_PLACE
         proven = len(self.progress.proven(self.options.gap))
         return next(iter(self._priced()[proven:]), None)
 
     def _program(self, goal: str, clock: Clock) -> Program:
-        """Return the pattern formulation of a goal, with what the plan reaches in the earlier ones kept."""
+        """Return the pattern formulation of a goal, with the incumbent's earlier objectives as limits."""
         program = Program(self.master, self.options, clock)
         if goal != MUST_PLACE:
             program.levels[MUST_PLACE] = Fraction(0)
@@ -128,7 +129,7 @@ class PatternSearch:
         return program
 
     def _bound(self, relax: bool) -> None:
-        """Bound every objective that has prices, given what the plan reaches in the earlier ones."""
+        """Bound every priced objective, with the incumbent's earlier objectives as limits."""
         progress = self.progress
         first = self._program(MUST_PLACE, self.clock)
         if progress.plan is None and self._refuted(first.by_shape(MUST_PLACE)):
@@ -151,30 +152,30 @@ class PatternSearch:
             progress.forget_beyond(self.master.classes, {}, progress.values)
 
     def _relaxed(self, goal: str, program: Program, relax: bool) -> Relaxed:
-        """Return the best bound of a goal that is known, after another attempt where there is time for it."""
+        """Return the best known bound of a goal, improved by another relaxation if time is left."""
         levels, known = self.known.get(goal, ({}, Relaxed(-math.inf, None)))
         if levels != program.levels:
-            presumed, found = self.presumed.get(goal, ({}, Relaxed(-math.inf, None)))
+            presumed, candidate = self.presumed.get(goal, ({}, Relaxed(-math.inf, None)))
             if presumed != program.levels:
-                found = program.by_shape(goal)
+                candidate = program.by_shape(goal)
             # Plans have become better in the earlier goals, so that older bounds still hold.
-            known = max(known, found, key=lambda relaxed: relaxed.bound)
+            known = max(known, candidate, key=lambda relaxed: relaxed.bound)
         if relax and not program.clock.expired and not self._closed(goal, program, known):
             known = program.relax(goal, known)
         self.known[goal] = dict(program.levels), known
         return known
 
     def _closed(self, goal: str, program: Program, relaxed: Relaxed) -> bool:
-        """Return whether the plan is within the gap of a bound."""
+        """Return whether the incumbent is within the gap of a bound."""
         if self.progress.plan is None:
             return False
-        place = self.formulation.instance.objectives.index(goal)
+        index = self.formulation.instance.objectives.index(goal)
         bound = self.master.in_plan(goal, program.bound(goal, relaxed))
-        gap = self.formulation.objectives[place].gap(self.progress.values[place], bound)
+        gap = self.formulation.objectives[index].gap(self.progress.values[index], bound)
         return gap is not None and gap <= self.options.gap
 
     def _refuted(self, relaxed: Relaxed) -> bool:
-        """Return whether prices prove that a job that must be placed is missing in every plan."""
+        """Return whether dual prices prove infeasibility: a required job is missing in every plan."""
         if relaxed.prices is None or self.master.rounded(MUST_PLACE, relaxed.bound) <= 0:
             return False
         self.progress.goals = [certified(self.master, MUST_PLACE, relaxed.prices)]
@@ -182,7 +183,7 @@ class PatternSearch:
         return True
 
     def _dive(self, goal: str | None) -> None:
-        """Generate columns for a goal, and make a plan of the relaxation."""
+        """Generate columns for a goal, and construct a plan from its relaxation by diving."""
         if goal is None:
             return
         program = self._program(goal, self.clock.share(SETTINGS.share_for_columns))
@@ -208,7 +209,7 @@ class PatternSearch:
             log.info("%s: the plan of the relaxation has %s", goal, values)
 
     def _cover(self) -> bool:
-        """Look for a plan as good as a bound that asks for every job; return whether one was found."""
+        """Search for an exact cover that attains a bound with all jobs; return whether one was found."""
         goal = self._open_goal()
         if goal is None or (goal != MUST_PLACE and goal not in self.known):
             return False
@@ -221,13 +222,13 @@ class PatternSearch:
             return False
         if solution is None:
             return False
-        written = Disaggregation(self.formulation, self.master.classes, self.master.columns, solution)
-        values = self.progress.offer(written.plan())
+        disaggregation = Disaggregation(self.formulation, self.master.classes, self.master.columns, solution)
+        values = self.progress.offer(disaggregation.plan())
         log.info("%s: the exact cover has %s", goal, values)
         return values is not None and self._open_goal() != goal
 
     def _improve(self) -> None:
-        """Improve the plan by local search."""
+        """Improve the incumbent by local search."""
         progress = self.progress
         if progress.plan is None:
             return
@@ -239,7 +240,7 @@ class PatternSearch:
         log.info("local search: %s", progress.values)
 
     def _reached(self, values: tuple[float, ...]) -> bool:
-        """Return whether values are within the gap of the bounds that are known."""
+        """Return whether objective values are within the gap of the known bounds."""
         objectives, bounds = self.formulation.objectives, self.progress.bounds
         gaps = [o.gap(v, b) for o, v, b in zip(objectives, values, bounds, strict=False)]
         return len(bounds) == len(objectives) and all(
@@ -247,7 +248,7 @@ class PatternSearch:
         )
 
     def _add_columns(self) -> None:
-        """Add the patterns of the plan, with which the relaxation is feasible at its levels."""
+        """Add the incumbent's patterns as columns, so that the relaxation is feasible at its levels."""
         if self.progress.plan is not None:
             add_plan_columns(self.formulation, self.master, self.progress.plan)
             self.progress.needs_columns = False

@@ -1,9 +1,8 @@
-"""Presolve of placements with running jobs: jobs that stay are fixed, and the others are planned around them.
+"""Presolve for running jobs: jobs that stay are fixed, and the others are planned around them.
 
-Where a plan keeps some jobs in place, best fit places the others. Methods on the reduced instance plan the
-jobs that are not fixed, and their bounds are lifted to the whole. Methods that do not weigh moves get a
-second plan to choose from, in which all running jobs stay. `exact` first tries the plan in which none
-migrates, which is quick.
+Methods solve the reduced instance of the jobs that are not fixed, and their bounds are lifted to the whole
+instance. For methods that ignore the cost of moves, a second plan is compared, in which all running jobs stay
+and best fit places the others. `exact` first solves the instance without migrations, which is quick.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .heuristics.list_heuristics import BestFit
 
 
 def stay_put(formulation: ConsolidationFormulation, patience: Clock) -> list[JobPlacement] | None:
-    """Return the plan; None if best fit has none for the other jobs."""
+    """Return a plan in which all running jobs stay and best fit places the others; None if it has none."""
     jobs = formulation.instance.jobs
     return completed(
         formulation, {job.name: _now(job) for job in jobs if _may_stay(formulation, job)}, patience
@@ -35,34 +34,34 @@ def stay_put(formulation: ConsolidationFormulation, patience: Clock) -> list[Job
 def completed(
     formulation: ConsolidationFormulation, kept: Mapping[str, Placement], patience: Clock
 ) -> list[JobPlacement] | None:
-    """Return a plan in which some jobs have a place, and best fit places the others in what these leave.
+    """Return a plan that keeps the given placements and places all other jobs by best fit.
 
     Returns
     -------
     plan
-        None if not all jobs that must be placed fit.
+        None if not all required jobs fit.
     """
     instance = formulation.instance
-    known = [
+    entries_kept = [
         entry_of(job, kept[job.name]) if job.name in kept else entry_of(job, {}) for job in instance.jobs
     ]
-    taken: dict[str, dict[str, float]] = {}
+    used_by_server: dict[str, dict[str, float]] = {}
     for job in instance.jobs:
         for group in job.task_groups if job.name in kept else ():
             for server, count in kept[job.name].get(group.name, {}).items():
-                used = taken.setdefault(server, {})
+                used = used_by_server.setdefault(server, {})
                 for resource, amount in group.demand.items():
                     used[resource] = used.get(resource, 0.0) + count * amount
     others = tuple(job for job in instance.jobs if job.name not in kept)
     if not others:
-        return known
-    servers = tuple(_less(server, taken.get(server.name)) for server in instance.expanded_servers)
-    left = ConsolidationFormulation(instance.model_copy(update={"servers": servers, "jobs": others}))
-    placed = BestFit().solve(left, SolveOptions(), patience).plan
+        return entries_kept
+    servers = tuple(_less(server, used_by_server.get(server.name)) for server in instance.expanded_servers)
+    reduced = ConsolidationFormulation(instance.model_copy(update={"servers": servers, "jobs": others}))
+    placed = BestFit().solve(reduced, SolveOptions(), patience).plan
     if placed is None:
         return None
     entries = {entry.job: entry for entry in placed}
-    return [entries.get(entry.job, entry) for entry in known]
+    return [entries.get(entry.job, entry) for entry in entries_kept]
 
 
 def _now(job: PlacementJob) -> Placement:
@@ -70,7 +69,7 @@ def _now(job: PlacementJob) -> Placement:
 
 
 def _may_stay(formulation: ConsolidationFormulation, job: PlacementJob) -> bool:
-    """Return whether all tasks of a job are somewhere that it may be."""
+    """Return whether all tasks of a job run now, on eligible servers, as its spread rule allows."""
     if any(sum(group.current.values()) < group.tasks for group in job.task_groups):
         return False
     now = formulation.now(job)
@@ -89,14 +88,14 @@ def _less(server: Server, taken: dict[str, float] | None) -> Server:
 
 
 _STAYING = search_with(stay_put)
-"""Finds a plan in which all jobs that run stay, with or without single devices."""
+"""Returns a plan in which all running jobs stay, with or without single devices."""
 
 
 class AroundFixedJobs(Delegating[ConsolidationFormulation]):
-    """A method that plans the jobs that need not stay, around those that do."""
+    """Presolve wrapper: the wrapped method plans only the jobs that are not fixed."""
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve with or without jobs that stay."""
+        """Solve the reduced instance and lift plan and bounds to the whole instance."""
         if not isinstance(formulation, WithFixedJobs):
             return self._with_few_moves(formulation, options, clock)
         if not formulation.rest.instance.jobs:
@@ -116,41 +115,43 @@ class AroundFixedJobs(Delegating[ConsolidationFormulation]):
     def _with_few_moves(
         self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock
     ) -> Outcome:
-        """Solve; where the plan moves too much, or that is better, take one in which running jobs stay."""
+        """Solve; replace a plan that moves too many jobs, or is worse, by one without moves."""
         outcome = self.method.solve(formulation, options, clock)
         instance = formulation.instance
         if outcome.plan is None or (instance.max_moves is None and not formulation.restarts):
             return outcome
-        wrong = bool(formulation.violations(outcome.plan))
-        if not wrong and self.proves:
+        violated = bool(formulation.violations(outcome.plan))
+        if not violated and self.proves:
             return outcome
-        other = _STAYING(formulation, clock)
-        if other is None or formulation.violations(other):
-            if wrong:
+        unmoved = _STAYING(formulation, clock)
+        if unmoved is None or formulation.violations(unmoved):
+            if violated:
                 outcome.plan = None
                 outcome.message = f"{self.name}: its plan moves more than {instance.max_moves} running jobs"
-        elif wrong or formulation.precedes(formulation.evaluate(other), formulation.evaluate(outcome.plan)):
-            outcome.plan = other
+        elif violated or formulation.precedes(
+            formulation.evaluate(unmoved), formulation.evaluate(outcome.plan)
+        ):
+            outcome.plan = unmoved
         return outcome
 
 
 def certify_around(certify: Certify) -> Certify:
-    """Return what adds certificates to plans, with or without jobs that stay."""
+    """Return a certification function that works with and without fixed jobs."""
 
     def around(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
         if not isinstance(formulation, WithFixedJobs):
             certify(formulation, outcome, clock)
         elif formulation.rest.instance.jobs:
             plan = None if outcome.plan is None else formulation.others(outcome.plan)
-            left = replace(outcome, plan=plan)
-            certify(formulation.rest, left, clock)
-            outcome.certificate, outcome.prices = left.certificate, left.prices
+            reduced_outcome = replace(outcome, plan=plan)
+            certify(formulation.rest, reduced_outcome, clock)
+            outcome.certificate, outcome.prices = reduced_outcome.certificate, reduced_outcome.prices
 
     return around
 
 
 def diagnose_around(diagnose: Diagnose) -> Diagnose:
-    """Return what explains infeasibility, with or without jobs that stay."""
+    """Return a diagnosis function that works with and without fixed jobs."""
 
     def around(
         formulation: ConsolidationFormulation, known: Diagnosis | None, clock: Clock
@@ -163,7 +164,7 @@ def diagnose_around(diagnose: Diagnose) -> Diagnose:
 
 
 def search_around(search: SearchMethod) -> SearchMethod:
-    """Return a quick search for instances with or without jobs that stay."""
+    """Return a quick search that works with and without fixed jobs."""
 
     def around(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:
         if not isinstance(formulation, WithFixedJobs):
@@ -175,14 +176,14 @@ def search_around(search: SearchMethod) -> SearchMethod:
 
 
 SHARE = 0.3
-"""Of the time that is left, for each of the two smaller problems."""
+"""Share of the remaining time for each of the two smaller problems."""
 
 
 class WhereNothingMoves(Delegating[ConsolidationFormulation]):
-    """A method that tries whether running jobs can stay before it weighs which of them move."""
+    """Presolve wrapper: solve with all running jobs fixed, and accept the plan if it attains the bound."""
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve with or without running jobs."""
+        """Return the plan without migrations if it attains the bound; else solve the whole instance."""
         if not isinstance(formulation, WithRunningJobs):
             return self.method.solve(formulation, options, clock)
         given, options = options, options.model_copy(update={"warm_start": None})

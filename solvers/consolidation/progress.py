@@ -1,12 +1,8 @@
-"""What a solve of `exact` knows so far: the incumbent, bounds, and the prices that prove them.
+"""State of `exact`: the incumbent, its bounds, the dual prices that prove them, and tuning constants.
 
-In which steps the pattern formulation counts its objectives, and the levels at which they are kept.
-
-Lexicographic optimisation, one objective after the other (Haimes et al. 1971, the ε-constraint method): what
-an objective has reached is a limit for all later ones. Where all its values are multiples of a step, a bound
-is rounded to the next of them.
-
-The tuning constants of `exact`, in one place.
+Lexicographic optimisation by the ε-constraint method (Haimes et al. 1971): the value that an objective
+attains is a limit (level) for all later ones. If all its values are multiples of a step, bounds are rounded
+to the next multiple.
 """
 
 from __future__ import annotations
@@ -25,15 +21,15 @@ from ..common.result import Limit
 from ..common.search_control import keep, tell
 
 MOST_STEPS = 10**9
-"""A step is of use if no count is more than so many of it."""
+"""Largest number of steps in a value for which rounding to the step helps."""
 MODERATE = 10**6
-"""Largest count of an objective whose values are no multiples of a step."""
+"""Largest scaled value of an objective whose values have no common step."""
 ROUNDING = Fraction(1, 10**12)
-"""Relative, of values that are no multiples of a step."""
+"""Relative rounding tolerance of values that have no common step."""
 
 
 def _counts(classes: Classes, objective: str) -> list[Fraction] | None:
-    """Return what single jobs count in an objective; None where all counts are integers."""
+    """Return the contributions of single jobs to an objective; None if all are integers."""
     if objective == "value":
         return [amount for job in classes.jobs for amount in (job.value, job.restart)]
     if objective == "slowdown":
@@ -42,7 +38,7 @@ def _counts(classes: Classes, objective: str) -> list[Fraction] | None:
 
 
 def objective_step(classes: Classes, objective: str) -> Fraction | None:
-    """Return a step of which every value of an objective is a multiple; None if it is too small to help."""
+    """Return a common divisor of all values of an objective; None if it is too small to help."""
     counts = _counts(classes, objective)
     step = None if counts is None else common_step(counts)
     if counts is None or step is None:
@@ -51,48 +47,48 @@ def objective_step(classes: Classes, objective: str) -> Fraction | None:
 
 
 def figure_step(classes: Classes, objective: str) -> Fraction:
-    """Return a step that gives moderate figures where values have no common one."""
+    """Return a unit that scales an objective without a common divisor to moderate values."""
     largest = max((abs(count) for count in _counts(classes, objective) or ()), default=Fraction(0))
     return (largest or Fraction(1)) / MODERATE
 
 
 def reached_level(classes: Classes, objective: str, value: float) -> Fraction:
-    """Return an objective's value in a plan as a level to be kept, to be minimised."""
+    """Return a plan's value of an objective as the level for later goals, to be minimised."""
     counted = exact(value) * (-1 if objective == "value" else 1)
     return kept_level(classes, objective, counted - classes.offset(objective))
 
 
 def kept_level(classes: Classes, objective: str, reached: Fraction) -> Fraction:
-    """Return the level that plans keep whose values doubles cannot tell apart."""
+    """Return a level with a tolerance, so that values equal up to rounding satisfy it."""
     step = objective_step(classes, objective)
     return reached + abs(reached) * ROUNDING if step is None else round(reached / step) * step
 
 
 CLOSE = 1e-9
-"""Values this close, relatively, are the same."""
+"""Relative difference up to which two values count as equal."""
 
 
 def is_reached(value: float, bound: float) -> bool:
-    """Return whether a value, to be minimised, is as good as its bound."""
+    """Return whether a value, to be minimised, attains its bound up to rounding."""
     return value <= bound + CLOSE * max(1.0, abs(value))
 
 
 @dataclass
 class Progress:
-    """The incumbent and what is proven about it.
+    """State of a solve: the incumbent, its bounds, and the dual prices that prove them.
 
     Attributes
     ----------
     values
         Objectives of the incumbent.
     bounds
-        Of each objective that was looked at, in its own terms.
+        Bound of each objective treated so far, in its own unit.
     goals
-        Prices of each goal, for the certificate.
+        Dual prices of each goal, for the certificate.
     traffic
-        Prices that prove that traffic has to be more than a limit.
+        Dual prices that prove that a traffic limit is infeasible.
     needs_columns
-        Whether the incumbent is not one of the pattern formulation, whose columns may not hold it.
+        Whether the incumbent's patterns may be missing among the columns.
     """
 
     formulation: ConsolidationFormulation
@@ -107,13 +103,13 @@ class Progress:
     notes: list[str] = field(default_factory=list)
 
     def start_from(self, warm_start: Any) -> None:
-        """Take a given plan for the incumbent."""
+        """Take a warm start as the incumbent."""
         self.plan = self.formulation.parse_plan(warm_start)
         self.values = self.formulation.evaluate(self.plan)
         self.needs_columns = True
 
     def offer(self, plan: Sequence[JobPlacement]) -> tuple[float, ...] | None:
-        """Update the incumbent if a plan improves it; return the plan's values if it is feasible."""
+        """Replace the incumbent if a plan is better; return the plan's values if it is feasible."""
         if self.formulation.violations(plan):
             return None
         values = self.formulation.evaluate(plan)
@@ -124,18 +120,18 @@ class Progress:
         return values
 
     def so_far(self) -> Outcome:
-        """Return the incumbent and its certificate; bounds may be in the making."""
+        """Return the outcome of an interrupted solve: incumbent and certificate, without bounds."""
         return Outcome(self.plan, certificate=self.certificate())
 
     def tell(self) -> None:
-        """Tell of the first objective that is not proven, or the last one."""
+        """Report the first objective that is not proven, or the last one, to the progress callback."""
         if self.plan is not None:
             objectives = self.formulation.objectives
             at = min(len(self.proven(0.0)), len(objectives) - 1)
             tell(objectives[at], self.values[at], self.bounds[at] if at < len(self.bounds) else None)
 
     def proven(self, most_gap: float) -> list[float]:
-        """Return the values of the first objectives of the incumbent, as far as bounds prove them."""
+        """Return the incumbent's values of the leading objectives that are proven within a gap."""
         if self.plan is None:
             return []
         proven = []
@@ -148,7 +144,7 @@ class Progress:
         return proven
 
     def add_elementary(self) -> None:
-        """Add the bounds that counting gives, as long as the incumbent reaches them."""
+        """Add combinatorial bounds of the next objectives, as long as the incumbent attains them."""
         if self.plan is None:
             return
         elementary = self.formulation.elementary_bounds()
@@ -158,7 +154,7 @@ class Progress:
             self.bounds.append(known)
 
     def tighten(self, others: Sequence[float | None]) -> None:
-        """Take the tighter of these bounds and those that are known."""
+        """Replace each bound by the tighter one of itself and another."""
         both = itertools.zip_longest(self.bounds, others)
         self.bounds = [
             objective.tighter(known, more)
@@ -168,20 +164,20 @@ class Progress:
     def forget_beyond(
         self, classes: Classes, levels: Mapping[str, Fraction], values: Sequence[float] | None
     ) -> None:
-        """Forget the bounds that depend on more than a plan of the pattern formulation proves.
+        """Drop the bounds that suppose better earlier objectives than the plan attains.
 
-        After an objective that is not proven, the next one still has a bound, for its optimum is among
-        the plans that are as good in the first; but the one after that has none.
+        After an objective that is not proven, the bound on the next one is still valid, but not the bound on
+        the one after that.
 
         The pattern formulation counts pieces as servers. Where spreading is worth something, two pieces of
-        a job on one server are worth less than it believes, and its level is one that no plan may reach.
+        a job on one server are worth less than in the formulation, so that its level may be unattainable.
 
         Parameters
         ----------
         levels
-            Of the objectives that are settled, as the pattern formulation believes.
+            Of the settled objectives in the pattern formulation.
         values
-            Of its plan; None if that is not feasible.
+            Of the plan made from it; None if that is not feasible.
         """
         if values is None:
             self.bounds = self.bounds[:1]
@@ -191,8 +187,8 @@ class Progress:
             if index >= len(bounds):
                 return
             if objective.name in levels:
-                reached, believed = reached_level(classes, objective.name, value), levels[objective.name]
-                if reached > believed + ROUNDING * abs(believed):
+                reached, formulated = reached_level(classes, objective.name, value), levels[objective.name]
+                if reached > formulated + ROUNDING * abs(formulated):
                     self.bounds = bounds[: index + 1]
                     return
             bound = bounds[index]
@@ -201,25 +197,25 @@ class Progress:
                 return
 
     def certificate(self) -> dict[str, Any] | None:
-        """Return what was found out as the check reads it."""
-        found: dict[str, Any] = {"goals": self.goals}
+        """Return the certificate: dual prices of the goals, and of a refuted traffic limit."""
+        document: dict[str, Any] = {"goals": self.goals}
         if self.traffic is not None:
-            found["traffic"] = self.traffic
-        return found if self.goals or self.traffic else None
+            document["traffic"] = self.traffic
+        return document if self.goals or self.traffic else None
 
 
 @dataclass(frozen=True)
 class ExactSettings:
-    """How `exact` shares its time, and how much it looks at.
+    """Time shares and size limits of `exact`.
 
     Attributes
     ----------
     share_of_time_left
-        For one step, so that some is left for the others.
+        Share of the time left for one step.
     many_server_classes
-        With more of them, best fit has a plan to begin with before any relaxation is solved.
+        With more of them, best fit runs before any relaxation is solved.
     bounds_first_s
-        With less time than this the plan of best fit comes before any bound.
+        With less time than this, best fit runs before any bound is computed.
     share_for_first_bounds
         Of all time, for classes and the first bounds.
     best_fit_patience_s
@@ -241,9 +237,9 @@ class ExactSettings:
     most_split_columns
         Exchange columns that split a piece in two.
     most_patterns_enumerated
-        Server patterns to look at for a complete model.
+        Server patterns to enumerate for a complete model.
     most_shapes_enumerated
-        Shapes of which all server patterns are listed, for the search nests a call for each.
+        Shapes of which all server patterns are listed, by one nested call for each.
     first_patterns_per_class
         Patterns of a job class that are listed from the start; pricing adds more.
     columns_per_class_and_round
@@ -251,7 +247,7 @@ class ExactSettings:
     most_listing_steps
         Steps of the search for the first patterns of one job class.
     most_stay_selections
-        Ways to keep residents of a server, or a job in place, that are looked at.
+        Ways to keep residents of a server, or a job in place, that are enumerated.
     most_table_cells
         Cells of the tables of one server pricing problem.
     most_priced_cells
@@ -274,7 +270,7 @@ class ExactSettings:
         Classes of servers times shapes that the linear programme by shape tells apart; beyond, it has
         groups of classes, as many as these rows allow.
     fewest_groups
-        So many groups of classes it has, though they have more rows.
+        Number of groups that it has at least, even with more rows.
     dive_share
         Of the patterns that the relaxation leaves fractional, those that are rounded up at once.
     most_dives

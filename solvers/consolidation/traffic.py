@@ -1,4 +1,4 @@
-"""The least largest traffic of a server: bisection over limits on the pattern formulation."""
+"""Minimise the largest traffic of a server by bisection over limits on the pattern formulation."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .patterns.column_generation import Integers, Program, Relaxed
 from .patterns.master import DualPrices, RestrictedMaster
 
 SHARE = 0.25
-"""Of the time that is left, for each step of the search."""
+"""Share of the remaining time for each step of the search."""
 
 
 @dataclass
 class Limited:
-    """The pattern formulation under a limit on traffic, and its answer.
+    """Result of the pattern formulation under a limit on the traffic of each server.
 
     Attributes
     ----------
     solution
-        A solution that keeps the levels of all settled goals; None if there is none, or none was found.
+        A solution that keeps the levels of all settled goals; None if none was found.
     none
-        Whether it was proven that there is none.
+        Whether it is proven that no solution exists.
     goal, prices
-        Prices that prove it; None if they do not.
+        Dual prices that prove it; None if they do not.
     """
 
     most: float
@@ -45,18 +45,18 @@ class Limited:
 
 @dataclass
 class TrafficSearch:
-    """Bisects the multiples of the step of all traffic.
+    """Bisection over traffic limits that are multiples of the common step of all traffic.
 
     Attributes
     ----------
     levels
         Values of the settled goals, to be minimised.
     bound
-        No plan with these levels has less traffic.
+        Lower bound on the traffic of plans with these levels.
     best
-        The least limit that has a solution.
+        The least limit for which a solution is known.
     refuted
-        The largest limit that prices prove to have none.
+        The largest limit that dual prices prove infeasible.
     """
 
     formulation: ConsolidationFormulation
@@ -69,7 +69,7 @@ class TrafficSearch:
     notes: list[str] = field(default_factory=list)
 
     def run(self, reached: float) -> None:
-        """Search below a traffic that a plan has reached; leave the findings in the attributes."""
+        """Search below the incumbent's traffic; store bound, best and refuted limits as attributes."""
         step = traffic_step(self.formulation.instance)
         if step is None:
             return
@@ -77,12 +77,12 @@ class TrafficSearch:
         low, high = math.ceil(exact(self.bound) / step), round(exact(reached) / step)
         while low < high and not self.clock.expired:
             middle = (low + high) // 2
-            found = self.ask(float(middle * step))
-            if found is not None and found.solution is not None:
-                self.best, high = found, middle
-            elif found is not None and found.none:
+            result = self.ask(float(middle * step))
+            if result is not None and result.solution is not None:
+                self.best, high = result, middle
+            elif result is not None and result.none:
                 low = middle + 1
-                self.refuted = found if found.prices is not None else self.refuted
+                self.refuted = result if result.prices is not None else self.refuted
             else:
                 break
         self.bound = max(self.bound, float(low * step))
@@ -90,7 +90,7 @@ class TrafficSearch:
             self.best = self.ask(float(high * step))
 
     def ask(self, most: float) -> Limited | None:
-        """Look for a solution under a limit; None where classes do not help."""
+        """Search for a solution under a traffic limit; None if classes are not applicable."""
         derived = ConsolidationFormulation(limited(self.formulation.instance, most))
         try:
             master = RestrictedMaster(derived.classes)
@@ -103,29 +103,29 @@ class TrafficSearch:
         *others, goal = levels
         program.levels = {name: levels[name] for name in others}
         level = program.most(goal, levels[goal])
-        found = Limited(most, program, goal=goal)
+        result = Limited(most, program, goal=goal)
         relaxed = program.relax(goal)
         # Prices prove that it cannot; the check derives the same bound again.
         if program.bound(goal, relaxed) > level + 1e-9 * abs(level):
-            found.prices, found.none = relaxed.prices, True
-            return found
+            result.prices, result.none = relaxed.prices, True
+            return result
         if not master.classes.exact:
-            return found  # a solution might not be a plan
+            return result  # a solution might not be a plan
         try:
-            self._look(found, relaxed, level)
+            self._look(result, relaxed, level)
         except BackendError as error:
             self.notes.append(f"traffic: {error}")
             return None
         program.levels[goal] = levels[goal]
-        return found
+        return result
 
-    def _look(self, found: Limited, relaxed: Relaxed, level: float) -> None:
-        """Look for a solution of at most a level over the columns there are, then over all that matter."""
-        program, goal = found.program, found.goal
+    def _look(self, result: Limited, relaxed: Relaxed, level: float) -> None:
+        """Search for a solution within a level, over the columns so far and then over all useful ones."""
+        program, goal = result.program, result.goal
         program.clock = self.clock.share(SHARE)
-        found.solution, limit = program.solve_integers(goal, level, None, most=level)
-        if found.solution is None and limit == "none" and relaxed.prices is not None:
+        result.solution, limit = program.solve_integers(goal, level, None, most=level)
+        if result.solution is None and limit == "none" and relaxed.prices is not None:
             program.clock = self.clock.share(SHARE)
             if program.master.enumerate_columns(goal, relaxed.prices, level - relaxed.bound):
-                found.solution, limit = program.solve_integers(goal, level, None, most=level)
-                found.none = found.solution is None and limit == "none"
+                result.solution, limit = program.solve_integers(goal, level, None, most=level)
+                result.none = result.solution is None and limit == "none"

@@ -1,10 +1,10 @@
-"""Packings that leave hardly anything free: the waste budget, and exact covers by patterns that keep it.
+"""Plans with little unused capacity: the waste budget, and exact covers by patterns within it.
 
-Where every job is to be placed, the servers together have so much capacity to spare: the *waste budget*. A
-pattern that leaves more than that free on its server is in no such plan. If the budget is small, few patterns
-keep it. They are found by meeting in the middle (Horowitz & Sahni 1974): every pattern is a first half and a
-second half, and sums of halves are matched after sorting. A plan is then an exact cover of the tasks by these
-patterns, which CP-SAT finds.
+If every job is placed, total capacity less total demand is the *waste budget*. A pattern that leaves more
+than that free on its server is in no such plan. If the budget is small, few patterns keep it. They are found
+by meet in the middle (Horowitz & Sahni 1974): every pattern is a first half and a second half, and sums of
+halves are matched after sorting. A plan is then an exact cover of the tasks by these patterns, which CP-SAT
+finds.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from .progress import SETTINGS
 log = logging.getLogger("clusterplan")
 
 MOST_TASKS = 6
-"""On one server; halves of up to three tasks are few enough to be listed."""
+"""Largest number of tasks on one server; halves of up to three tasks are few enough to be listed."""
 
 
 Pattern = tuple[int, tuple[int, ...]]
-"""Class of servers, and shape of each task."""
+"""Server class, and task shape of each task on one server."""
 
 
 @dataclass(frozen=True)
 class _Half:
-    """Sets of equally many tasks; shapes (N, size) and (N, R).
+    """Sets of equally many tasks, as halves of patterns; shapes (N, size) and (N, R).
 
     Attributes
     ----------
     tasks
         Shapes of the tasks, ascending in each row.
     sums
-        What they take together.
+        Total demand of each set.
     """
 
     tasks: Ints
@@ -57,12 +57,12 @@ class _Half:
 
 
 class WasteBudget:
-    """Patterns of one instance that a plan with every job may use.
+    """The patterns of an instance whose unused capacity is within the waste budget.
 
     Parameters
     ----------
     most_servers
-        So many servers carry tasks at most; None for all.
+        Largest number of servers that carry tasks; None for all.
     """
 
     def __init__(self, classes: ClassTable, most_servers: int | None) -> None:
@@ -80,30 +80,32 @@ class WasteBudget:
         self.halves = [_Half(np.zeros((1, 0), dtype=np.int64), np.zeros((1, free.shape[1]), dtype=np.int64))]
 
     def patterns(self, size: int) -> list[Pattern] | None:
-        """Return every pattern of so many tasks that keeps the budget.
+        """Return every pattern with a given number of tasks whose waste is within the budget.
 
         Returns
         -------
         patterns
-            None if the budget is too large for there to be few patterns.
+            None if there are too many patterns.
         """
         # The first half is the larger one.
         second = size // 2
         first = size - second
         if not self._grow(first):
             return None
-        found: list[Pattern] = []
+        patterns_found: list[Pattern] = []
         for number, server in enumerate(self.classes.servers):
             able = np.zeros(len(self.counts), dtype=bool)
             able[self.classes.shapes_of(server.pool)] = True
-            rows = self._matched(self._able(first, able), self._able(second, able), np.array(server.free))
-            if rows is None or len(found) + len(rows) > SETTINGS.most_covering_patterns:
+            rows = self._matched(
+                self._restricted_half(first, able), self._restricted_half(second, able), np.array(server.free)
+            )
+            if rows is None or len(patterns_found) + len(rows) > SETTINGS.most_covering_patterns:
                 return None
-            found += [(number, tuple(row)) for row in rows.tolist()]
-        return found
+            patterns_found += [(number, tuple(row)) for row in rows.tolist()]
+        return patterns_found
 
     def _grow(self, size: int) -> bool:
-        """List the halves of up to so many tasks; return whether they are few enough."""
+        """List the halves of up to `size` tasks; return False if there are too many."""
         shapes = len(self.counts)
         while len(self.halves) <= size:
             check_time()
@@ -121,7 +123,7 @@ class WasteBudget:
         return True
 
     def _supplied(self, tasks: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Return whether there are as many tasks of each shape as a set has; shapes ascend in each row."""
+        """Return whether the instance has the tasks of each set; shapes ascend in each row."""
         run = np.ones(len(tasks), dtype=np.int64)
         enough = np.ones(len(tasks), dtype=bool)
         for place in range(1, tasks.shape[1]):
@@ -129,13 +131,13 @@ class WasteBudget:
             enough &= run <= self.counts[tasks[:, place]]
         return enough
 
-    def _able(self, size: int, able: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> _Half:
+    def _restricted_half(self, size: int, able: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> _Half:
         half = self.halves[size]
         keep = able[half.tasks].all(axis=1)
         return _Half(half.tasks[keep], half.sums[keep])
 
     def _matched(self, first: _Half, second: _Half, free: Ints) -> Ints | None:
-        """Return the shapes of the patterns of a server within the budget; None if too many might be."""
+        """Return the shapes of a server's patterns within the budget; None if there may be too many."""
         keys, others, spare = self._keys(first, second, free)
         order = np.argsort(others)
         low = np.searchsorted(others[order], keys - spare, side="left")
@@ -155,7 +157,7 @@ class WasteBudget:
         return tasks[self._supplied(tasks)]
 
     def _keys(self, first: _Half, second: _Half, free: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return what second halves should have beside first ones, what they have, and how much may lack.
+        """Return the key that each second half needs, the key that it has, and the tolerance.
 
         Sums of resources without any budget must match exactly: a random linear combination of them is one
         number, in which unequal sums hardly ever agree. What agrees by chance is sorted out later.
@@ -176,9 +178,9 @@ class WasteBudget:
 
 
 def reaches_all(master: RestrictedMaster, goal: str, bound: float, levels: Mapping[str, Fraction]) -> bool:
-    """Return whether a bound, in steps of the goal, asks for every job that is worth anything.
+    """Return whether a bound, in steps of the goal, is attained only if every job of value is placed.
 
-    Jobs that are worth nothing may stay out; a solution with all jobs is as good.
+    Jobs without value may be left out; a solution with all jobs is as good.
     """
     jobs = master.classes.jobs
     every = sum((job.value * len(job.members) for job in jobs if not job.must_place), Fraction(0))
@@ -193,7 +195,7 @@ def reaches_all(master: RestrictedMaster, goal: str, bound: float, levels: Mappi
 
 
 def covering(program: Program, goal: str, bound: float) -> Integers | None:
-    """Return a solution with every job where a bound, in steps, asks for that; None if none is found."""
+    """Return a solution with every job if a bound, in steps, requires that; None if none is found."""
     if not reaches_all(program.master, goal, bound, program.levels):
         return None
     most_servers = round(bound) if goal == "servers" else None
@@ -201,7 +203,7 @@ def covering(program: Program, goal: str, bound: float) -> Integers | None:
 
 
 def _ranges(start: Ints, length: Ints) -> tuple[Ints, Ints]:
-    """Return owner and number of every element of several ranges, one after the other."""
+    """Return owner and element of several integer ranges, concatenated."""
     owner = np.repeat(np.arange(len(start)), length)
     before = np.cumsum(length) - length
     return owner, np.arange(len(owner)) - before[owner] + start[owner]
@@ -210,12 +212,12 @@ def _ranges(start: Ints, length: Ints) -> tuple[Ints, Ints]:
 def cover(
     master: RestrictedMaster, most_servers: int | None, options: SolveOptions, clock: Clock
 ) -> Integers | None:
-    """Return a solution that places every job by patterns within the waste budget; None if none is found.
+    """Return a solution that places all jobs by patterns within the waste budget; None if none is found.
 
     Parameters
     ----------
     most_servers
-        So many servers carry tasks at most; None for all.
+        Largest number of servers that carry tasks; None for all.
     """
     classes = master.classes
     plain = all(job.loose and not job.current for job in classes.jobs) and classes.jobs and classes.servers
@@ -249,7 +251,7 @@ def _exact_cover(
     options: SolveOptions,
     clock: Clock,
 ) -> list[tuple[int, int]] | None:
-    """Return patterns, and how often each is used, that have every task once; None if none are found."""
+    """Return patterns and their numbers of uses that cover every task once; None if none are found."""
     from ortools.sat.python import cp_model  # takes as long to load as all the rest
 
     model = cp_model.CpModel()
@@ -265,8 +267,8 @@ def _exact_cover(
             by_shape[k].append((i, tasks.count(k)))
     for k, count in enumerate(counts.tolist()):
         model.add(sum(uses[i] * n for i, n in by_shape[k]) == count)
-    for server, here in zip(classes.servers, by_server, strict=True):
-        model.add(sum(uses[i] for i in here) <= len(server.members))
+    for server, own_patterns in zip(classes.servers, by_server, strict=True):
+        model.add(sum(uses[i] for i in own_patterns) <= len(server.members))
     if most_servers is not None:
         model.add(sum(uses) <= most_servers)
     solver = cp_model.CpSolver()
@@ -282,7 +284,7 @@ def _exact_cover(
 
 
 def _solution(master: RestrictedMaster, chosen: list[tuple[Pattern, int]]) -> Integers:
-    """Return the solution of the pattern formulation; columns that it lacks are added."""
+    """Return the solution of the pattern formulation; missing columns are added to the master problem."""
     for c in range(len(master.classes.jobs)):
         master.add_job_pattern(c, ())
     servers = {(n, tuple(_slots(master.classes, tasks))): uses for (n, tasks), uses in chosen}
@@ -295,6 +297,6 @@ def _solution(master: RestrictedMaster, chosen: list[tuple[Pattern, int]]) -> In
 
 
 def _slots(classes: ClassTable, tasks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """Yield the row of each shape's tasks in its slots."""
+    """Yield each shape on a server, and the row of its number of tasks in the shape's slots."""
     for k in dict.fromkeys(tasks):
         yield k, int(np.flatnonzero(classes.slots[k][:, 0] == tasks.count(k))[0])

@@ -1,1 +1,1 @@
-"""Methods for single devices: prices by shape of server, placing on devices, and improving."""
+"""Consolidation with single devices: bounds by server shape, placement on devices, local search."""

@@ -1,4 +1,4 @@
-"""Classes of an instance with single devices, in integers: kinds of tasks, shapes of servers, equal jobs."""
+"""Equivalence classes of an instance with single devices: task kinds, server shapes, and equal jobs."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from ....instances.consolidation.instance import Server
 from ....instances.consolidation.job import GpuModels, PlacementJob, allows
 
 LARGEST = 2**40
-"""Units of a resource on a server at most; finer amounts are rounded, demands up and what is free down."""
+"""Largest number of units of a resource on a server; demands are rounded up, free amounts down."""
 
 
 @dataclass(frozen=True)
 class TaskKind:
-    """Tasks that ask for the same.
+    """Tasks with equal demands.
 
     Attributes
     ----------
     need
-        Units of each resource.
+        Demand of each resource, in units.
     asks
-        What it asks of devices, by index of their name.
+        Demand for devices, by index of the device name.
     """
 
     need: tuple[int, ...]
@@ -43,7 +43,7 @@ class TaskKind:
 
 @dataclass(frozen=True)
 class Shape:
-    """Servers that differ in nothing but name and rack, and what is free on each in units."""
+    """Servers that are equal but for name and rack, and their free resources in units."""
 
     server: Server
     members: tuple[int, ...]
@@ -52,7 +52,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class JobsAlike:
-    """Jobs that ask for the same and are worth the same: kind and number of the tasks of each group."""
+    """Jobs with equal demands and equal value: kind and number of the tasks of each group."""
 
     job: PlacementJob
     members: tuple[int, ...]
@@ -60,16 +60,16 @@ class JobsAlike:
 
 
 class Cluster:
-    """What methods look up.
+    """Tables of task kinds, server shapes and job classes of an instance.
 
     Attributes
     ----------
     units
-        Of each resource.
+        Unit of each resource.
     hosts
-        For each kind of task whether a server of a shape ever holds one; shape (K, S).
+        Whether a server of each shape can hold a task of each kind; shape (K, S).
     groups_of
-        For each job kind and number of the tasks of each group.
+        For each job, kind and number of the tasks of each group.
     """
 
     def __init__(self, formulation: DeviceFormulation) -> None:
@@ -89,11 +89,11 @@ class Cluster:
 
     def _unit(self, resource: str) -> Fraction:
         groups = {id(j.task_groups): j.task_groups for j in self.formulation.instance.jobs}.values()
-        asked = {group.demand.get(resource, 0.0) for listed in groups for group in listed}
+        demands = {group.demand.get(resource, 0.0) for listed in groups for group in listed}
         largest = max(
             exact(server.capacity.get(resource, 0.0)) for server in self.formulation.instance.servers
         )
-        return max(common_step(map(exact, asked)) or Fraction(1), largest / LARGEST)
+        return max(common_step(map(exact, demands)) or Fraction(1), largest / LARGEST)
 
     def _shapes(self) -> list[Shape]:
         members: dict[object, list[int]] = defaultdict(list)
@@ -114,29 +114,29 @@ class Cluster:
         return tuple(math.floor(exact(a) / unit) for a, unit in zip(amounts, self.units, strict=True))
 
     def _tasks(self) -> None:
-        known: dict[TaskKind, int] = {}
+        kind_numbers: dict[TaskKind, int] = {}
         by_groups: dict[object, tuple[tuple[int, int], ...]] = {}
         for job in self.formulation.instance.jobs:
             key = id(job.task_groups), job.gpu_model
             if key not in by_groups:
                 check_time()
-                made = []
+                pairs_of_job = []
                 for group in job.task_groups:
                     pairs = zip(self.resources, self.units, strict=True)
                     need = tuple(math.ceil(exact(group.demand.get(name, 0.0)) / u) for name, u in pairs)
                     asks = tuple(sorted((self.names.index(name), ask) for name, ask in group.asks.items()))
                     kind = TaskKind(need, asks, job.gpu_model)
-                    made.append((known.setdefault(kind, len(known)), group.tasks))
-                by_groups[key] = tuple(made)
+                    pairs_of_job.append((kind_numbers.setdefault(kind, len(kind_numbers)), group.tasks))
+                by_groups[key] = tuple(pairs_of_job)
             self.groups_of.append(by_groups[key])
-        self.kinds = list(known)
+        self.kinds = list(kind_numbers)
 
     def _classes(self) -> list[JobsAlike]:
-        found: dict[object, tuple[PlacementJob, list[int]]] = {}
+        by_key: dict[object, tuple[PlacementJob, list[int]]] = {}
         for position, job in enumerate(self.formulation.instance.jobs):
             key = self.groups_of[position], job.worth, job.must_place
-            found.setdefault(key, (job, []))[1].append(position)
-        return [JobsAlike(job, tuple(ps), self.groups_of[ps[0]]) for job, ps in found.values()]
+            by_key.setdefault(key, (job, []))[1].append(position)
+        return [JobsAlike(job, tuple(ps), self.groups_of[ps[0]]) for job, ps in by_key.values()]
 
     def _hosts(self, kind: TaskKind, shape: Shape) -> bool:
         if not allows(kind.gpu_model, shape.server.gpu_model):

@@ -1,10 +1,8 @@
-"""`exact` on single devices, and what makes certificates of plans that name devices.
+"""`exact` on single devices, and wrappers that extend other methods to single devices.
 
-The bound is that of the linear programme by shape, and of the pooled relaxation where this is small enough to
-be solved; the plan comes from a greedy method that follows the prices, and from ruin and recreate. What these
-leave open is settled by the compact model, which names servers and devices, where this is small.
-
-Methods for instances with single devices under the names that they have for those without.
+The bound is that of the relaxation by shape, and of the pooled relaxation where this is small enough. The
+plan comes from a greedy method guided by dual prices, and from ruin and recreate. Objectives that are not
+proven then are optimised by the compact model with named servers and devices, if it is small.
 """
 
 from __future__ import annotations
@@ -35,22 +33,22 @@ from .shape_relaxation import Relaxed, ShapeProgram
 log = logging.getLogger("clusterplan")
 
 MOST_POOLED = 100_000
-"""Jobs times servers up to which the pooled relaxation is solved as well."""
+"""Largest number of jobs times servers for which the pooled relaxation is solved as well."""
 POOLED_SHARE = 0.4
 LEFT_FOR_PROOF, CHECKS = 0.05, 3
-"""Of the time that is left, and how often what the first check took: for later prices, and the result."""
+"""Time kept for later prices and the final check: share of the rest, and multiple of the first check."""
 ROUNDS_AT_ONCE = 200
-"""After so many rounds the plan is compared with the bound."""
+"""Rounds of ruin and recreate between two comparisons of plan and bound."""
 FEW_SECONDS = 1.0
-"""For a plan where the time is up already."""
+"""Seconds for a first plan even after the time limit."""
 MOST_ROUNDS = 4_000
-"""Of ruin and recreate without a time limit."""
+"""Rounds of ruin and recreate without a time limit."""
 MOST_NAMED, ROUNDS_BEFORE_NAMED = 20_000, 400
-"""Groups of tasks times servers and devices up to which the compact model is small; rounds before it."""
+"""Largest size of a small compact model (task groups times servers and devices); rounds before it."""
 
 
 class Search:
-    """One solve: the incumbent, and prices that bound it."""
+    """One solve on devices: the incumbent, its bounds, and the certificate."""
 
     def __init__(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> None:
         self.formulation, self.options, self.clock = formulation, options, clock
@@ -66,7 +64,7 @@ class Search:
             self.offer(formulation.parse_plan(options.warm_start))
 
     def offer(self, plan: Sequence[JobPlacement] | None) -> None:
-        """Update the incumbent if a feasible plan improves it."""
+        """Replace the incumbent if a feasible plan is better."""
         if plan is None or self.formulation.violations(plan):
             return
         if self.formulation.instance.device_moves:
@@ -77,7 +75,7 @@ class Search:
             keep(self.formulation, lambda: Outcome(plan))
 
     def run(self, pooled: Solver[Any]) -> Outcome:
-        """Return the best plan and what is proven about it."""
+        """Return the best plan found, its bounds and its certificate."""
         clock, formulation = self.clock, self.formulation
         cluster = Cluster(formulation)
         left = clock.remaining_s
@@ -112,22 +110,22 @@ class Search:
         )
 
     def _proven(self) -> bool:
-        """Return whether the bounds that are known meet the plan."""
+        """Return whether the bounds prove the incumbent optimal in all objectives."""
         return self.plan is not None and len(self._settled()) == len(self.values)
 
     def _settled(self) -> list[float]:
-        """Return the values of the first objectives that their bounds meet."""
-        found = []
+        """Return the incumbent's values of the leading objectives that are proven."""
+        proven_values = []
         known = zip(self.formulation.objectives, self.values, self.bounds, strict=False)
         for objective, value, bound in known:
             gap = objective.gap(value, bound)
             if gap is None or gap > self.options.gap:
                 break
-            found.append(value)
-        return found
+            proven_values.append(value)
+        return proven_values
 
     def _price_later(self, program: ShapeProgram) -> None:
-        """Add prices for the later objectives, and derive all bounds for the plan there is."""
+        """Add dual prices for the later objectives, and derive all bounds for the incumbent."""
         for index in range(1, len(self.formulation.objectives)):
             self._price(program, index, self.clock)
         # The bound on the first objective does not depend on the plan.
@@ -135,37 +133,37 @@ class Search:
             self.bounds = self.formulation.certified_bounds(self.certificate, self.values or None)
 
     def _with_claimed(self) -> tuple[float | None, ...]:
-        """Return the tighter of the bounds that prices prove and those of the compact model."""
+        """Return the tighter of the certified bounds and those of the compact model."""
         pairs = itertools.zip_longest(self.bounds, self.by_names)
         triples = zip(self.formulation.objectives, pairs, strict=True)
         return tuple(objective.tighter(*pair) for objective, pair in triples)
 
     def _is_small(self) -> bool:
-        """Return whether the compact model, which names servers and devices, is small."""
+        """Return whether the compact model with named servers and devices is small."""
         servers = self.formulation.servers.values()
         places = sum(1 + sum(map(len, server.device_states.values())) for server in servers)
         return places * sum(len(job.task_groups) for job in self.formulation.instance.jobs) <= MOST_NAMED
 
     def _name_servers(self) -> None:
-        """Settle what is not proven by the compact model, with what is proven kept."""
-        formulation, patience = self.formulation, self._patience()
+        """Optimise the unproven objectives in the compact model, with the proven ones fixed."""
+        formulation, deadline = self.formulation, self._patience()
         try:
-            with patience.enforced():
-                found = cp_sat.solve(formulation, self.plan, self._settled(), self.options, patience)
+            with deadline.enforced():
+                outcome = cp_sat.solve(formulation, self.plan, self._settled(), self.options, deadline)
         except (BackendError, TooLargeError) as error:
             self.notes.append(f"without the model with named servers: {error}")
             return
-        self.infeasible = found.infeasible and self.plan is None
-        self.offer(found.plan)
-        if found.plan is None or formulation.violations(found.plan):
+        self.infeasible = outcome.infeasible and self.plan is None
+        self.offer(outcome.plan)
+        if outcome.plan is None or formulation.violations(outcome.plan):
             return
         # A bound on a later objective holds for the values that the model kept in the earlier ones.
-        pairs = zip(formulation.evaluate(found.plan), self.values, strict=True)
+        pairs = zip(formulation.evaluate(outcome.plan), self.values, strict=True)
         same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-        self.by_names = list(found.bounds)[: same + 1]
+        self.by_names = list(outcome.bounds)[: same + 1]
 
     def _short_of_time(self) -> bool:
-        """Return whether what is left is needed for the check of the result."""
+        """Return whether the remaining time is needed for the check of the result."""
         left = self.clock.remaining_s
         return left is not None and left <= CHECKS * self.check_s
 
@@ -174,7 +172,7 @@ class Search:
         return Outcome(self.plan, limit="time", message=message, certificate=self.certificate or None)
 
     def _pooled(self, solver: Solver[Any]) -> None:
-        """Solve the pooled relaxation; where even it has no plan, there is none."""
+        """Solve the pooled relaxation; if it is infeasible, so is the instance."""
         options = self.options
         if self.plan is not None:
             start = tuple(entry.model_dump() for entry in without_devices(self.plan))
@@ -193,20 +191,20 @@ class Search:
             self.bounds = self.formulation.certified_bounds(self.certificate or None)
 
     def _price(self, program: ShapeProgram, index: int, clock: Clock) -> Relaxed | None:
-        """Add prices for one objective, with what the plan reaches in earlier ones kept."""
+        """Add dual prices for one objective, with the incumbent's earlier objectives as limits."""
         relaxed, self.certificate = priced(
             self.formulation, program, index, self.values if self.plan else None, self.certificate, clock
         )
         return relaxed
 
     def _patience(self) -> Clock:
-        """Return the time that is left but for later prices and the check of the result."""
+        """Return the deadline that leaves time for later prices and the check of the result."""
         left = self.clock.remaining_s
         # What is to come takes as long again as the first check.
         return Clock(None if left is None else left - max(LEFT_FOR_PROOF * left, CHECKS * self.check_s))
 
     def _improve(self, cluster: Cluster, relaxed: Relaxed | None) -> None:
-        """Improve the incumbent until the time is nearly up, or the first objective meets its bound."""
+        """Improve the incumbent until shortly before the time limit, or until it attains its bounds."""
         formulation, clock = self.formulation, self.clock
         began_s = clock.elapsed_s
         bounds = self.bounds = formulation.certified_bounds(self.certificate, self.values or None)
@@ -233,11 +231,11 @@ class Search:
 
         while not reached() and not patience.expired and ruin.rounds < most:
             ruin.run(patience, lambda: False, ROUNDS_AT_ONCE)
-        without = placing.board.plan() if len(formulation.objectives) > 1 else None
+        before_filling = placing.board.plan() if len(formulation.objectives) > 1 else None
         placing.finish(self.clock)
         self.offer(placing.board.plan())
         # Jobs that are worth nothing may cost something in later objectives.
-        self.offer(without)
+        self.offer(before_filling)
         log.info("%d rounds of ruin and recreate", ruin.rounds)
 
 
@@ -249,7 +247,7 @@ def priced(
     certificate: dict[str, Any],
     clock: Clock,
 ) -> tuple[Relaxed | None, dict[str, Any]]:
-    """Return the relaxation of one objective, if it has one, and the certificate with its prices."""
+    """Return the relaxation of one objective, if any, and the certificate with its dual prices added."""
     names = [objective.name for objective in formulation.objectives]
     if names[index] not in PRICED_BY_SHAPE or clock.expired:
         return None, certificate
@@ -268,12 +266,12 @@ def priced(
 def certify_on_devices(
     formulation: DeviceFormulation, outcome: Outcome, clock: Clock, infeasibility: dict[str, Any] | None
 ) -> None:
-    """Add prices to the outcome of a method that has none.
+    """Add a certificate to the outcome of a method that makes none.
 
     Parameters
     ----------
     infeasibility
-        A certificate of the pooled relaxation, if it was proven to have no plan.
+        A certificate of the pooled relaxation, if that is proven infeasible.
     """
     certificate: dict[str, Any] = {} if infeasibility is None else {"pooled": infeasibility}
     if outcome.plan is not None and not formulation.violations(outcome.plan):
@@ -291,10 +289,10 @@ SearchMethod = Callable[[Any, Clock], Sequence[JobPlacement] | None]
 
 
 class OnDevices(Delegating[ConsolidationFormulation]):
-    """A method that plans the pooled relaxation; what single devices do not hold then goes elsewhere."""
+    """Wraps a method: it solves the pooled relaxation, whose plan is then repaired on devices."""
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve with or without single devices."""
+        """Solve an instance with or without single devices."""
         if isinstance(formulation, DeviceFormulation):
             outcome = self.on_devices(formulation, options, clock)
             if outcome.plan is not None:
@@ -303,7 +301,7 @@ class OnDevices(Delegating[ConsolidationFormulation]):
         return self.method.solve(formulation, options, clock)
 
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve the pooled relaxation and put its plan on devices."""
+        """Solve the pooled relaxation and repair its plan on devices."""
         if options.warm_start is not None:
             start = formulation.parse_plan(options.warm_start)
             pooled_start = tuple(entry.model_dump() for entry in without_devices(start))
@@ -313,9 +311,11 @@ class OnDevices(Delegating[ConsolidationFormulation]):
         if outcome.plan is None:
             return outcome
         plan = repaired(formulation, outcome.plan)
-        must = next((e.job for e in plan if not e.placed and formulation.jobs[e.job].must_place), None)
-        if must is not None:
-            message = f"{self.name}: no devices are left for job {must!r}, which must be placed"
+        unplaced_required = next(
+            (e.job for e in plan if not e.placed and formulation.jobs[e.job].must_place), None
+        )
+        if unplaced_required is not None:
+            message = f"{self.name}: no devices are left for job {unplaced_required!r}, which must be placed"
             return Outcome(limit=outcome.limit, message=message)
         values = formulation.evaluate(plan)
         kept = 0
@@ -329,18 +329,18 @@ class OnDevices(Delegating[ConsolidationFormulation]):
 
 
 class ExactOnDevices(OnDevices):
-    """`exact`: prices by shape and ruin and recreate on devices; the pooled relaxation where it is small."""
+    """`exact` with single devices: relaxation by shape, and ruin and recreate."""
 
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Bound the objectives, and improve a plan until it meets the bound or the time is up."""
+        """Bound the objectives, and improve a plan until it attains the bounds or the time limit."""
         return Search(formulation, options, clock).run(self.method)
 
 
 class BestFitOnDevices(OnDevices):
-    """`best-fit`: the largest jobs first, each on the devices that it fills best."""
+    """`best-fit` with single devices: the largest jobs first, each where its devices fit best."""
 
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Place one job after the other; nothing is moved again."""
+        """Place one job after the other by the greedy method."""
         placing = greedily_placed(Cluster(formulation), options.seed, clock)
         must = [p for p, job in enumerate(placing.jobs) if job.must_place and p not in placing.board.jobs]
         if must:
@@ -350,10 +350,10 @@ class BestFitOnDevices(OnDevices):
 
 
 class BruteForceOnDevices(OnDevices):
-    """`brute-force`: every way to spread every job, and for each the devices of every server."""
+    """`brute-force` with single devices: all placements, each with an assignment of devices."""
 
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best plan; its values are bounds if all plans were seen."""
+        """Return the best plan; its values are bounds if the enumeration was complete."""
         del options
         search = _NamingDevices(formulation, clock)
         self.method.enumerate(formulation, search)  # type: ignore[attr-defined]
@@ -364,21 +364,21 @@ class BruteForceOnDevices(OnDevices):
 
 
 class _NamingDevices(Enumeration):
-    """An enumeration whose plans do not name devices yet."""
+    """An enumeration that assigns devices to each complete plan."""
 
     def __init__(self, formulation: DeviceFormulation, clock: Clock) -> None:
         super().__init__(formulation, clock)
         self.on_devices = formulation
 
     def judge(self, plan: Sequence[JobPlacement]) -> None:
-        """Name the devices of a plan, if there are such, and compare it."""
+        """Assign devices to a plan; update the incumbent if an assignment exists and it is better."""
         named = with_devices(self.on_devices.jobs, self.on_devices.servers, plan)
         if named is not None:
             super().judge(named)
 
 
 def certify_with(certify: Certify) -> Certify:
-    """Return what adds certificates to plans, with or without single devices."""
+    """Return a certification function that works with and without single devices."""
 
     def on_both(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
         if not isinstance(formulation, DeviceFormulation):
@@ -393,7 +393,7 @@ def certify_with(certify: Certify) -> Certify:
 
 
 def diagnose_with(diagnose: Diagnose) -> Diagnose:
-    """Return what explains infeasibility: with single devices by their sum."""
+    """Return a diagnosis function; with single devices it diagnoses the pooled relaxation."""
 
     def on_both(
         formulation: ConsolidationFormulation, known: Diagnosis | None, clock: Clock
@@ -405,7 +405,7 @@ def diagnose_with(diagnose: Diagnose) -> Diagnose:
 
 
 def search_with(search: SearchMethod) -> SearchMethod:
-    """Return a quick search for instances with or without single devices."""
+    """Return a quick search that works with and without single devices."""
 
     def on_both(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:
         if not isinstance(formulation, DeviceFormulation):

@@ -1,7 +1,6 @@
-"""Partial placements on devices: what is left on servers and devices while tasks come and go, and rankings.
+"""Partial placements on devices: residual capacities of servers and devices, and rankings of servers.
 
-What is left on servers and their devices while tasks come and go, in integers. Plain lists: mostly a few
-servers are looked at, for which arrays would be slower.
+Capacities are integers in plain lists: most operations concern few servers, for which arrays would be slower.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ MODES = {"free": FREE, "whole": TAKEN, "shared": SHARED, "parted": PARTED}
 
 
 class Bank:
-    """The devices of one name on one server.
+    """The devices of one name on one server, with their residual capacities.
 
     Attributes
     ----------
     mode, used
-        Of each device: how it is held; thousandths of a shared one, slots of a partitioned one as bits.
+        Mode of each device; used thousandths of a shared one, used slots of a partitioned one as bits.
     fixed
-        Whether others hold a part of the device, so that it is never free.
+        Whether tasks outside the plan use a part of the device, so that it is never free.
     free, spare, room
-        Free devices, thousandths left on these and on shared ones, and the most that is left on a shared one.
+        Number of free devices, thousandths left on free and shared ones, largest rest of a shared one.
     """
 
     __slots__ = ("fixed", "free", "geometry", "mode", "most", "room", "spare", "used")
@@ -49,12 +48,12 @@ class Bank:
         self._measure()
 
     def _measure(self) -> None:
-        """Find the most that is left on a shared device."""
+        """Update the largest residual capacity of a shared device."""
         pairs = zip(self.mode, self.used, strict=True)
         self.room = max((WHOLE - used for mode, used in pairs if mode == SHARED), default=0)
 
     def gap(self, ask: Ask) -> float | None:
-        """Return how much is left beside what is asked, 1 for a free device; None if it does not fit."""
+        """Return the residual capacity after a demand, 1 for a free device; None if it does not fit."""
         if ask.whole:
             return (self.free - ask.whole) / 8 if ask.whole <= self.free else None
         if ask.share:
@@ -68,7 +67,7 @@ class Bank:
         return 1.0 if self.free and known else None
 
     def _shared(self, share: int) -> int:
-        """Return the fullest shared device that holds a share; there has to be one."""
+        """Return the fullest shared device on which a share fits; one must exist."""
         best, most, limit = -1, -1, WHOLE - share
         for place, used in enumerate(self.used):
             if most < used <= limit and self.mode[place] == SHARED:
@@ -76,7 +75,7 @@ class Bank:
         return best
 
     def _slot(self, wanted: str) -> tuple[int, int] | None:
-        """Return where on a partitioned device a partition fits, the fullest device first."""
+        """Return device and start slot where a partition fits, the fullest device first; None if nowhere."""
         if self.geometry is None or wanted not in self.geometry.profiles:
             return None
         profile = self.geometry.profiles[wanted]
@@ -89,36 +88,36 @@ class Bank:
         return None
 
     def choose(self, ask: Ask) -> Held:
-        """Return the devices that a task takes; there has to be room."""
+        """Return the devices for a demand that fits."""
         if ask.whole:
             free = (place for place, mode in enumerate(self.mode) if mode == FREE)
             return tuple(place for _, place in zip(range(ask.whole), free, strict=False))
         if ask.share:
             return (self._shared(ask.share) if ask.share <= self.room else self.mode.index(FREE),)
-        found = self._slot(ask.profile)
-        if found is not None:
-            return DeviceSlot(device=found[0], slot=found[1])
+        slot = self._slot(ask.profile)
+        if slot is not None:
+            return DeviceSlot(device=slot[0], slot=slot[1])
         assert self.geometry is not None
         start = max(self.geometry.profiles[ask.profile].starts)
         return DeviceSlot(device=self.mode.index(FREE), slot=start)
 
-    def take(self, ask: Ask, held: Held) -> None:
-        """Take what a task holds."""
-        for place in [held.device] if isinstance(held, DeviceSlot) else held:
+    def take(self, ask: Ask, devices: Held) -> None:
+        """Allocate devices to a task."""
+        for place in [devices.device] if isinstance(devices, DeviceSlot) else devices:
             if self.mode[place] == FREE:
                 self.free -= 1
                 self.spare -= 0 if ask.share else WHOLE
             self.mode[place] = TAKEN if ask.whole else SHARED if ask.share else PARTED
-            self.used[place] += self._size(ask, held)
+            self.used[place] += self._size(ask, devices)
         self.spare -= ask.share
         if ask.share:
             self._measure()
 
-    def give(self, ask: Ask, held: Held) -> None:
-        """Give back what a task held."""
+    def give(self, ask: Ask, devices: Held) -> None:
+        """Release the devices of a task."""
         self.spare += ask.share
-        for place in [held.device] if isinstance(held, DeviceSlot) else held:
-            self.used[place] -= self._size(ask, held)
+        for place in [devices.device] if isinstance(devices, DeviceSlot) else devices:
+            self.used[place] -= self._size(ask, devices)
             if not self.used[place] and not self.fixed[place]:
                 self.mode[place] = FREE
                 self.free += 1
@@ -126,16 +125,16 @@ class Bank:
         if ask.share:
             self._measure()
 
-    def _size(self, ask: Ask, held: Held) -> int:
-        """Return what a task adds to the figure of its device; slots do not overlap, so that bits add up."""
-        if isinstance(held, DeviceSlot):
+    def _size(self, ask: Ask, devices: Held) -> int:
+        """Return the increase of a device's `used` by a task; slots do not overlap, so bits add up."""
+        if isinstance(devices, DeviceSlot):
             assert self.geometry is not None
-            return self.geometry.profiles[ask.profile].mask(held.slot)
+            return self.geometry.profiles[ask.profile].mask(devices.slot)
         return ask.share
 
 
 class Task(NamedTuple):
-    """One task of a job where it stands: group, server, and what it holds of the devices of each name."""
+    """One placed task of a job: group, server, and its devices of each name."""
 
     group: int
     server: int
@@ -144,20 +143,20 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Taste:
-    """How servers that hold a task are compared; less is better.
+    """Weights of the score by which servers for a task are compared; less is better.
 
     Attributes
     ----------
     gap
-        For what is left of a device that is shared, or of free devices.
+        Weight of the residual capacity of a shared device, or of free devices.
     uneven
-        For resources that are left out of proportion to the devices that are left.
+        Weight of the imbalance between residual resources and residual devices.
     room
-        For devices that are left: full servers first.
+        Weight of residual devices: full servers first.
     price
-        For what the task costs on a server of this shape.
+        Weight of the task's dual cost on a server of this shape.
     fresh
-        For a server that holds nothing yet, more for a small one: where servers count, large ones open first.
+        Weight of opening an empty server, larger for a small one, so that large servers open first.
     """
 
     gap: float = 1.0
@@ -168,22 +167,22 @@ class Taste:
 
 
 class Board:
-    """Servers with their tasks.
+    """A partial placement: jobs on servers, and the residual capacities of servers and devices.
 
     Attributes
     ----------
     left
-        Units of each resource on each server.
+        Free units of each resource on each server.
     banks
-        For each server its devices by index of their name.
+        Devices of each server, by index of the device name.
     holds
-        Tasks on each server.
+        Number of tasks on each server.
     jobs
         Position of a placed job → its tasks.
     on
-        For each server the positions of jobs there.
+        Positions of the jobs on each server.
     log
-        Servers whose tasks change, one after the other, if somebody wants to know.
+        Servers whose tasks have changed, in order; None if not recorded.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -213,7 +212,7 @@ class Board:
         self.needs = [[(r, need) for r, need in enumerate(kind.need) if need] for kind in cluster.kinds]
 
     def gap(self, k: int, server: int) -> float | None:
-        """Return the gap that one more task of a kind leaves on devices; None if it does not fit."""
+        """Return the total gap on devices after one more task of a kind; None if it does not fit."""
         if not self.hosts[k][self.shape_of[server]]:
             return None
         left = self.left[server]
@@ -231,35 +230,35 @@ class Board:
     def best(
         self, k: int, servers: Iterable[int], taste: Taste, prices: Sequence[Sequence[float]] | None = None
     ) -> int | None:
-        """Return the best of these servers for one more task of a kind; None if none holds it."""
-        found, least = None, math.inf
+        """Return the server with the least score for one more task of a kind; None if it fits nowhere."""
+        best_server, least = None, math.inf
         for server in servers:
             score = self.score(k, server, taste, prices)
             if score is not None and score < least:
-                found, least = server, score
-        return found
+                best_server, least = server, score
+        return best_server
 
     def score(
         self, k: int, server: int, taste: Taste, prices: Sequence[Sequence[float]] | None = None
     ) -> float | None:
-        """Return how well a server suits one more task of a kind, less is better; None if it does not fit.
+        """Return the score of a server for one more task of a kind, less is better; None if it does not fit.
 
         Parameters
         ----------
         prices
-            What a task of each kind costs on each shape, of the size of gaps; shape (K, S).
+            Dual cost of a task of each kind on each shape, in units of gaps; shape (K, S).
         """
         gap = self.gap(k, server)
         if gap is None:
             return None
         kind, shape, left = self.cluster.kinds[k], self.shape_of[server], self.left[server]
-        taken = dict(kind.asks)
+        demands = dict(kind.asks)
         part = taste.uneven / max(1, len(kind.need))
         score = taste.gap * gap
         capacity = self.capacity[shape]
         for d, bank in self.banks[server].items():
-            asked = taken[d].thousandths if d in taken else 0
-            spare = (bank.spare - asked) / bank.most
+            demand = demands[d].thousandths if d in demands else 0
+            spare = (bank.spare - demand) / bank.most
             score += taste.room * spare
             uneven = 0.0
             for amount, need, most in zip(left, kind.need, capacity, strict=True):
@@ -273,33 +272,33 @@ class Board:
         return score
 
     def put(self, k: int, server: int) -> tuple[Held, ...]:
-        """Place a task on a server that has room; return what it holds."""
+        """Place a task on a server where it fits; return its devices."""
         kind, banks = self.cluster.kinds[k], self.banks[server]
-        held = tuple(banks[d].choose(ask) for d, ask in kind.asks)
-        self._take(kind, server, held)
-        return held
+        devices = tuple(banks[d].choose(ask) for d, ask in kind.asks)
+        self._take(kind, server, devices)
+        return devices
 
-    def _take(self, kind: TaskKind, server: int, held: Sequence[Held]) -> None:
-        """Take what a task holds."""
+    def _take(self, kind: TaskKind, server: int, devices: Sequence[Held]) -> None:
+        """Allocate resources and devices of a server to a task."""
         left = self.left[server]
         for r, need in enumerate(kind.need):
             left[r] -= need
         self.holds[server] += 1
         if self.log is not None:
             self.log.append(server)
-        for (d, ask), places in zip(kind.asks, held, strict=True):
-            self.banks[server][d].take(ask, places)
+        for (d, ask), allocated in zip(kind.asks, devices, strict=True):
+            self.banks[server][d].take(ask, allocated)
 
-    def _give(self, kind: TaskKind, server: int, held: Sequence[Held]) -> None:
-        """Give back what a task held."""
+    def _give(self, kind: TaskKind, server: int, devices: Sequence[Held]) -> None:
+        """Release resources and devices of a task on a server."""
         left = self.left[server]
         for r, need in enumerate(kind.need):
             left[r] += need
         self.holds[server] -= 1
         if self.log is not None:
             self.log.append(server)
-        for (d, ask), places in zip(kind.asks, held, strict=True):
-            self.banks[server][d].give(ask, places)
+        for (d, ask), allocated in zip(kind.asks, devices, strict=True):
+            self.banks[server][d].give(ask, allocated)
 
     def place(
         self,
@@ -309,56 +308,56 @@ class Board:
         prices: Sequence[Sequence[float]] | None = None,
         most: int | None = None,
     ) -> bool:
-        """Place all tasks of a job, or none; return whether it was possible.
+        """Place all tasks of a job, or none; return whether they fit.
 
         Parameters
         ----------
         anywhere
-            Returns the server for one more task of a kind where the job has none that holds it.
+            Returns the server for one more task of a kind that fits on none of the job's servers.
         most
-            Servers that the job may use; any number if None.
+            Largest number of servers of the job; None: any number.
         """
         tasks: list[Task] = []
-        here: list[int] = []
+        own_servers: list[int] = []
         for g, (k, count) in enumerate(self.cluster.groups_of[position]):
             for _ in range(count):
-                # Where the job stands already comes first: it spreads no further than it has to.
-                server = self.best(k, here, taste, prices) if here else None
-                if server is None and (most is None or len(here) < most):
+                # The job's own servers come first: it spreads no further than it has to.
+                server = self.best(k, own_servers, taste, prices) if own_servers else None
+                if server is None and (most is None or len(own_servers) < most):
                     server = anywhere(k)
                 if server is None:
                     self._drop(position, tasks)
                     return False
-                if server not in here:
-                    here.append(server)
+                if server not in own_servers:
+                    own_servers.append(server)
                 tasks.append(Task(g, server, self.put(k, server)))
         self._note(position, tasks)
         return True
 
     def stand(self, position: int, wanted: Sequence[tuple[int, int, tuple[Held, ...] | None]]) -> bool:
-        """Place a job just so, if its servers have room; return whether they have.
+        """Place a job on given servers and devices, if they are free; return whether they are.
 
         Parameters
         ----------
         wanted
-            Group and server of each task, and what it holds; None: whatever fits best.
+            Group, server and devices of each task; None: the devices that fit best.
         """
         tasks: list[Task] = []
-        for g, server, held in wanted:
+        for g, server, devices in wanted:
             k = self.cluster.groups_of[position][g][0]
             if self.gap(k, server) is None:
                 self._drop(position, tasks)
                 return False
-            if held is None:
-                held = self.put(k, server)  # noqa: PLW2901
+            if devices is None:
+                devices = self.put(k, server)  # noqa: PLW2901
             else:
-                self._take(self.cluster.kinds[k], server, held)
-            tasks.append(Task(g, server, held))
+                self._take(self.cluster.kinds[k], server, devices)
+            tasks.append(Task(g, server, devices))
         self._note(position, tasks)
         return True
 
     def restore(self, position: int, tasks: list[Task]) -> None:
-        """Place a job where it was."""
+        """Place a job again on its former servers and devices."""
         for task in tasks:
             kind = self.cluster.kinds[self.cluster.groups_of[position][task.group][0]]
             self._take(kind, task.server, task.held)
@@ -370,7 +369,7 @@ class Board:
             self.on[task.server].add(position)
 
     def remove(self, position: int) -> list[Task]:
-        """Take a job off its servers; return its tasks."""
+        """Remove a job from its servers; return its tasks."""
         tasks = self.jobs.pop(position)
         for task in tasks:
             self.on[task.server].discard(position)
@@ -383,7 +382,7 @@ class Board:
             self._give(kind, task.server, task.held)
 
     def plan(self) -> list[JobPlacement]:
-        """Return the plan of what stands here."""
+        """Return the plan of this placement."""
         jobs = self.cluster.formulation.instance.jobs
         return [
             self.entry(position) if position in self.jobs else entry_of(job, {})
@@ -391,7 +390,7 @@ class Board:
         ]
 
     def entry(self, position: int) -> JobPlacement:
-        """Return the plan entry of a job that is placed."""
+        """Return the plan entry of a placed job."""
         job = self.cluster.formulation.instance.jobs[position]
         counts: dict[str, dict[str, int]] = {}
         devices: dict[str, dict[str, list[dict[str, Held]]]] = {}
@@ -402,31 +401,36 @@ class Board:
             counts[group][server] += 1
             kind = self.cluster.kinds[self.cluster.groups_of[position][task.group][0]]
             if kind.asks:
-                held = {self.cluster.names[d]: at for (d, _), at in zip(kind.asks, task.held, strict=True)}
-                devices.setdefault(group, {}).setdefault(server, []).append(held)
-        named = {g: {n: tuple(tasks) for n, tasks in there.items()} for g, there in devices.items()} or None
+                task_devices = {
+                    self.cluster.names[d]: location
+                    for (d, _), location in zip(kind.asks, task.held, strict=True)
+                }
+                devices.setdefault(group, {}).setdefault(server, []).append(task_devices)
+        named = {
+            g: {n: tuple(tasks) for n, tasks in by_server.items()} for g, by_server in devices.items()
+        } or None
         if job.groups is not None:
             return JobPlacement(job=job.name, groups=counts, devices=named)
         return JobPlacement(job=job.name, servers=counts[ONLY_GROUP], devices=named)
 
 
 MOST_HEAPS = 16
-"""Kinds of tasks whose servers stay in order; jobs that are alike mostly follow each other."""
+"""Largest number of task kinds with a stored ranking of servers; equal jobs mostly follow each other."""
 
 
 class Ranking:
-    """The best server of all for one more task of a kind, while tasks are placed one after the other."""
+    """Heaps of all servers by score for each kind of task, updated while tasks are placed."""
 
-    def __init__(self, board: Board, taste: Taste, prices: Sequence[Sequence[float]] | None) -> None:
-        self.board, self.taste, self.prices = board, taste, prices
+    def __init__(self, placement: Board, taste: Taste, prices: Sequence[Sequence[float]] | None) -> None:
+        self.board, self.taste, self.prices = placement, taste, prices
         self.log: list[int] = []
-        board.log = self.log
+        placement.log = self.log
         self.seen: dict[int, int] = {}
         self.heaps: dict[int, list[tuple[float, int]]] = {}
         self.scores: dict[int, list[float]] = {}
 
     def best(self, k: int) -> int | None:
-        """Return the best server for one more task of a kind, the first of equals; None if none holds it."""
+        """Return the server with the least score for a task of a kind; None if it fits nowhere."""
         if k not in self.heaps:
             self._build(k)
         else:
@@ -442,7 +446,7 @@ class Ranking:
         return heap[0][1] if heap else None
 
     def _build(self, k: int) -> None:
-        """Order all servers; those of a shape on which nothing is placed are equal."""
+        """Build the heap of all servers for a kind; empty servers of one shape have equal scores."""
         if len(self.heaps) == MOST_HEAPS:
             oldest = min(self.seen, key=self.seen.__getitem__)
             del self.heaps[oldest], self.scores[oldest], self.seen[oldest]

@@ -1,10 +1,10 @@
-"""Heuristic plans on devices: greedy by prices of the relaxation, ruin and recreate, repair of pooled plans.
+"""Heuristics on devices: greedy placement by dual prices, ruin and recreate, and repair of pooled plans.
 
 Ruin and recreate (Schrimpf et al., *Record breaking optimization results using the ruin and recreate
 principle*, Journal of Computational Physics 159, 2000): the jobs of a few servers, most of them with unused
-devices, are taken away and placed again one after the other in a random order; what is no worse is kept.
+devices, are removed and placed again in a random order; a result that is no worse is kept.
 
-A plan of the pooled relaxation becomes one on devices: what single devices do not hold is placed elsewhere.
+A plan of the pooled relaxation is repaired: tasks that do not fit on single devices are placed elsewhere.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from .partial_placement import Board, Ranking, Taste
 from .shape_relaxation import Relaxed
 
 FEWEST_FREED, MORE_FREED, MOST_FREED = 2, 1.0, 14
-"""Servers whose jobs are taken away at a time: so many, more on average, and at most."""
+"""Servers whose jobs are removed in one round: fewest, how many more on average, and most."""
 MOST_WAITING = 3
-"""Waiting jobs of one kind that are tried at a time."""
+"""Largest number of unplaced jobs of one class that are tried in one round."""
 FIRST_TASTE = Taste()
 OTHER_TASTES = Taste(uneven=0.35, room=0.12), Taste(uneven=0.2)
-"""Of the greedy method: it depends on the cluster how much balance is worth a new device."""
+"""Further score weights of the greedy method, as the best trade-off of balance and devices varies."""
 SHORT = 0.1
-"""Share of the time that is left within which another taste is tried."""
+"""Share of the remaining time up to which further score weights are tried."""
 SAME_WEIGHTS = 50
-"""Rounds after which servers with unused devices are counted again."""
+"""Rounds after which the sampling weights of servers are computed again."""
 WORTHLESS = 3
-"""Rank of jobs that are placed where nothing else can be."""
+"""Rank of jobs without value, which are placed last."""
 FRESH = 3.0
-"""What it costs to open a server where servers count, in gaps of a device."""
+"""Score of opening a server if used servers are an objective, in units of a device's gap."""
 SURE = 1e-6
 
 
 def sizes(cluster: Cluster) -> Floats:
-    """Return the size of a task of each kind: its part of all devices, and of all of each resource, added."""
+    """Return the size of a task of each kind: its share of all devices plus its shares of all resources."""
     total = np.array(
         [max(1, sum(s.free[r] * len(s.members) for s in cluster.shapes)) for r in range(_r(cluster))]
     )
@@ -66,31 +66,31 @@ def _r(cluster: Cluster) -> int:
 
 
 def relative_prices(relaxed: Relaxed | None) -> Floats | None:
-    """Return how much more a task costs on each shape than on the cheapest, about 1 for a whole device."""
+    """Return the extra cost of a task on each shape over its cheapest one, scaled to about 1 per device."""
     if relaxed is None:
         return None
     finite = np.where(np.isfinite(relaxed.worth), relaxed.worth, np.nan)
     if np.isnan(finite).all():
         return None
-    least = np.where(
+    lowest = np.where(
         np.isfinite(relaxed.worth).any(axis=1), np.nan_to_num(finite, nan=np.inf).min(axis=1), 0.0
     )
     scale = max(float(np.nanmedian(finite)), 1e-12)
-    return np.nan_to_num((finite - least[:, None]) / scale, nan=0.0)
+    return np.nan_to_num((finite - lowest[:, None]) / scale, nan=0.0)
 
 
 class Placing:
-    """Jobs on a board, and those that wait.
+    """Construction of a plan on devices: the partial placement, job order, and dual prices as guides.
 
     Parameters
     ----------
     relaxed
-        The linear programme by shape, whose prices guide what is placed where; None without any.
+        Solution of the relaxation by shape, whose dual prices guide the placement; None without prices.
     """
 
-    def __init__(self, board: Board, relaxed: Relaxed | None, seed: int | None) -> None:
-        self.board, self.cluster = board, board.cluster
-        self.formulation = board.cluster.formulation
+    def __init__(self, placement: Board, relaxed: Relaxed | None, seed: int | None) -> None:
+        self.board, self.cluster = placement, placement.cluster
+        self.formulation = placement.cluster.formulation
         self.jobs = self.formulation.instance.jobs
         self.random = random.Random(0 if seed is None else seed)
         relative = relative_prices(relaxed)
@@ -104,13 +104,13 @@ class Placing:
         self.fresh = FRESH if "servers" in self.formulation.instance.objectives else 0.0
 
     def _most(self, job: PlacementJob) -> int | None:
-        """Return on how many servers a job may run; 0 if it never fits, None: on any number."""
+        """Return on how many servers a job may run: 0 if it never fits, None if any number is allowed."""
         if self.formulation.instance.spread_of(job) != "required":
             return None
         return self.formulation.fewest(job) or 0
 
     def _rank(self, alike: JobsAlike, relaxed: Relaxed | None) -> tuple[int, float]:
-        """Return what comes first: jobs that must be placed, those worth more than they cost, others."""
+        """Return the rank in the job order: required jobs, jobs worth more than their cost, then others."""
         if alike.job.must_place:
             return 0, 0.0
         if relaxed is None or not alike.job.worth:
@@ -120,13 +120,13 @@ class Placing:
         return (1, 0.0) if part < 1 - SURE else (2, part)
 
     def fill(self, servers: Sequence[int], order: Iterable[int], taste: Taste, clock: Clock) -> None:
-        """Place waiting jobs one after the other; of a class of which one did not fit no other is tried."""
+        """Place unplaced jobs on these servers in order; after a failure, equal jobs are skipped."""
         self._one_by_one(order, lambda k: self.board.best(k, servers, taste, self.prices), taste, clock)
 
     def _one_by_one(
         self, order: Iterable[int], anywhere: Callable[[int], int | None], taste: Taste, clock: Clock
     ) -> None:
-        """Place jobs that wait on servers that a function finds for their tasks."""
+        """Place unplaced jobs in order, on servers that a function selects for their tasks."""
         failed: set[int] = set()
         for position in order:
             kind = self.number[position]
@@ -139,7 +139,7 @@ class Placing:
                 failed.add(kind)
 
     def greedy(self, clock: Clock, taste: Taste = FIRST_TASTE) -> None:
-        """Place all jobs that wait by rank and value, each where it fits best of all servers."""
+        """Place all unplaced jobs by rank and value, each on the servers with the best score."""
         order = sorted(range(len(self.jobs)), key=self._first)
         taste = replace(taste, fresh=self.fresh)
         self._one_by_one(order, Ranking(self.board, taste, self.prices).best, taste, clock)
@@ -150,11 +150,11 @@ class Placing:
         return not job.must_place, -job.worth, -self.size[position]
 
     def finish(self, clock: Clock) -> None:
-        """Place what still fits, such as jobs that are worth nothing."""
+        """Place all jobs that still fit, such as jobs without value."""
         self.fill(self.everywhere, sorted(range(len(self.jobs)), key=self._first), Taste(), clock)
 
     def load(self, plan: Sequence[JobPlacement]) -> None:
-        """Place the jobs of a plan where it has them, as far as devices hold them; large tasks come first."""
+        """Place the jobs of a plan on its servers if their devices suffice; large jobs come first."""
         positions = {job.name: p for p, job in enumerate(self.jobs)}
         number = {server.name: n for n, server in enumerate(self.cluster.servers)}
         listed = [(positions[entry.job], entry) for entry in plan if entry.placed]
@@ -164,32 +164,32 @@ class Placing:
             most = self.most[position]
             if most is not None and len(entry.used_servers) > most:
                 continue  # the pooled relaxation may not know the rule on the spread of a job
-            wanted: list[tuple[int, int, tuple[Held, ...] | None]] = []
+            requests: list[tuple[int, int, tuple[Held, ...] | None]] = []
             for g, group in enumerate(self.jobs[position].task_groups):
                 kind = self.cluster.kinds[self.cluster.groups_of[position][g][0]]
                 for server, count in entry.tasks.get(group.name, {}).items():
                     named = (entry.devices or {}).get(group.name, {}).get(server)
                     for task in range(count):
-                        held = None
+                        devices = None
                         if named is not None:
-                            held = tuple(named[task][self.cluster.names[d]] for d, _ in kind.asks)
-                        wanted.append((g, number[server], held))
-            self.board.stand(position, wanted)
+                            devices = tuple(named[task][self.cluster.names[d]] for d, _ in kind.asks)
+                        requests.append((g, number[server], devices))
+            self.board.stand(position, requests)
 
 
 @dataclass
 class Local:
-    """What objectives count of a few jobs and servers; those that cannot change are left out."""
+    """Objective values of a subset of jobs and servers, for comparisons of local changes."""
 
     placing: Placing
 
     def values(self, jobs: Iterable[int], servers: Iterable[int]) -> tuple[float, ...]:
-        """Return what the objectives count, each to be minimised; traffic is not looked at."""
-        formulation, board = self.placing.formulation, self.placing.board
+        """Return the objectives' values for these jobs and servers, to be minimised; traffic is ignored."""
+        formulation, placement = self.placing.formulation, self.placing.board
         names = formulation.instance.objectives
         total = dict.fromkeys(names, 0.0)
         for position in jobs:
-            tasks, job = board.jobs.get(position), self.placing.jobs[position]
+            tasks, job = placement.jobs.get(position), self.placing.jobs[position]
             if "migrations" in total:
                 total["migrations"] -= self._stay(position)
             lost = formulation.restarts.get(job.name)
@@ -207,11 +207,11 @@ class Local:
             if "slowdown" in total:
                 total["slowdown"] += job.worth * (1 - job.relative_speed(len(used)))
         if "servers" in total:
-            total["servers"] = float(sum(board.holds[n] > 0 for n in servers))
+            total["servers"] = float(sum(placement.holds[n] > 0 for n in servers))
         return tuple(round(total[name], 9) for name in names)
 
     def _stay(self, position: int) -> int:
-        """Return how many tasks of a job are where they are now."""
+        """Return the number of a job's tasks that do not move."""
         groups = self.placing.jobs[position].task_groups
         if position not in self.placing.board.jobs or not any(group.current for group in groups):
             return 0
@@ -220,8 +220,8 @@ class Local:
 
 
 def greedily_placed(cluster: Cluster, seed: int | None, clock: Clock) -> Placing:
-    """Return the best of several greedy placements, of which the first is made in any case."""
-    found: list[tuple[int, tuple[float, ...], int, Placing]] = []
+    """Return the best of several greedy placements; at least one is always made."""
+    candidates: list[tuple[int, tuple[float, ...], int, Placing]] = []
     began_s = clock.elapsed_s
     for taste in (FIRST_TASTE, *OTHER_TASTES):
         placing = Placing(Board(cluster), None, seed)
@@ -229,19 +229,19 @@ def greedily_placed(cluster: Cluster, seed: int | None, clock: Clock) -> Placing
         positions = range(len(placing.jobs))
         left_out = sum(placing.jobs[p].must_place and p not in placing.board.jobs for p in positions)
         values = Local(placing).values(positions, placing.everywhere)
-        found.append((left_out, values, len(found), placing))
+        candidates.append((left_out, values, len(candidates), placing))
         if clock.remaining_s is not None and clock.elapsed_s - began_s > SHORT * clock.remaining_s:
             break
-    return min(found)[-1]
+    return min(candidates)[-1]
 
 
 class Ruin:
-    """Takes the jobs of a few servers away, most of them with unused devices, and places them again.
+    """Ruin and recreate: removes the jobs of a few servers and places them again.
 
     Attributes
     ----------
     waiting
-        For each class the jobs that wait, in a dictionary for its order.
+        Unplaced jobs of each class, in a dictionary to keep their order.
     """
 
     def __init__(self, placing: Placing) -> None:
@@ -253,83 +253,84 @@ class Ruin:
         self.rounds = 0
 
     def run(self, clock: Clock, stop: Callable[[], bool], most: int | None = None) -> None:
-        """Improve what stands on the board until the time is up, or it is good enough."""
+        """Improve the placement until the time limit, the stopping criterion, or a number of rounds."""
         first = self.rounds
         while not clock.expired and not stop() and (most is None or self.rounds - first < most):
             self.once()
             self.rounds += 1
 
     def once(self) -> None:
-        """Place the jobs of some servers again; what gets worse is undone."""
-        placing, board = self.placing, self.board
+        """Remove and re-insert the jobs of some servers; undo the change if it is worse."""
+        placing, placement = self.placing, self.board
         servers = self._chosen()
-        there = set(servers)
+        server_set = set(servers)
         freed = {
             position
             for n in servers
-            for position in board.on[n]
-            if all(task.server in there for task in board.jobs[position])
+            for position in placement.on[n]
+            if all(task.server in server_set for task in placement.jobs[position])
         }
         waiting = self._waiting(servers)
         touched = [*sorted(freed), *waiting]
         before = self.local.values(touched, servers)
-        taken = {position: board.remove(position) for position in sorted(freed)}
+        removed = {position: placement.remove(position) for position in sorted(freed)}
         placing.fill(servers, _order(placing, touched), _taste(placing), Clock())
-        placed_must = all(p in board.jobs for p in freed if placing.jobs[p].must_place)
+        placed_must = all(p in placement.jobs for p in freed if placing.jobs[p].must_place)
         if not placed_must or self.local.values(touched, servers) > before:
             for position in touched:
-                if position in board.jobs:
-                    board.remove(position)
-            for position, tasks in taken.items():
-                board.restore(position, tasks)
+                if position in placement.jobs:
+                    placement.remove(position)
+            for position, tasks in removed.items():
+                placement.restore(position, tasks)
             return
         for position in touched:
             listed = self.waiting[placing.number[position]]
-            if position in board.jobs:
+            if position in placement.jobs:
                 listed.pop(position, None)
             else:
                 listed[position] = None
 
     def _chosen(self) -> list[int]:
-        """Return a few servers, most with unused devices; where servers count, some with few tasks."""
-        board, choose = self.board, self.placing.random
+        """Return a random sample of servers, biased to unused devices and to servers with few tasks."""
+        placement, rng = self.board, self.placing.random
         if self.rounds % SAME_WEIGHTS == 0:
             fewer = "servers" in self.placing.formulation.instance.objectives
             spare = (
-                0.02 + sum(min(1.0, bank.spare / WHOLE) for bank in banks.values()) for banks in board.banks
+                0.02 + sum(min(1.0, bank.spare / WHOLE) for bank in banks.values())
+                for banks in placement.banks
             )
             self.weights = [
-                weight + (1.0 / held if fewer and held else 0.0)
-                for weight, held in zip(spare, board.holds, strict=True)
+                weight + (1.0 / tasks if fewer and tasks else 0.0)
+                for weight, tasks in zip(spare, placement.holds, strict=True)
             ]
             self.weights = list(itertools.accumulate(self.weights))
-        more = int(choose.expovariate(1 / MORE_FREED))
+        more = int(rng.expovariate(1 / MORE_FREED))
         count = min(len(self.weights), FEWEST_FREED + more, MOST_FREED)
-        return sorted(set(choose.choices(self.placing.everywhere, cum_weights=self.weights, k=count)))
+        return sorted(set(rng.choices(self.placing.everywhere, cum_weights=self.weights, k=count)))
 
     def _waiting(self, servers: Sequence[int]) -> list[int]:
-        """Return some of the jobs of each class that wait and that one of the servers may hold."""
+        """Return some unplaced jobs of each class that fits on one of the servers' shapes."""
         hosts, shapes = self.board.hosts, {self.board.shape_of[n] for n in servers}
-        found: list[int] = []
+        selected: list[int] = []
         for c, alike in enumerate(self.placing.cluster.classes):
             if not self.waiting[c] or self.placing.rank[c][0] == WORTHLESS:
                 continue
             if all(any(hosts[k][s] for s in shapes) for k, _ in alike.groups):
-                found += itertools.islice(self.waiting[c], MOST_WAITING)
-        return found
+                selected += itertools.islice(self.waiting[c], MOST_WAITING)
+        return selected
 
 
 def _order(placing: Placing, positions: Sequence[int]) -> list[int]:
-    """Return jobs in a random order, on the whole the large ones first."""
-    choose, noise = placing.random, placing.random.choice((0.05, 0.2, 0.5))
+    """Return the jobs in a randomised order, roughly by decreasing size."""
+    rng, noise = placing.random, placing.random.choice((0.05, 0.2, 0.5))
     factor: dict[int, float] = {}
 
-    by_price = choose.random() < 0.5
+    by_price = rng.random() < 0.5
 
     def rank(position: int) -> tuple[int, float]:
         kind = placing.number[position]
         if kind not in factor:
-            factor[kind] = choose.lognormvariate(0.0, noise)
+            factor[kind] = rng.lognormvariate(0.0, noise)
         first = placing.rank[kind][0]
         return first if by_price else min(first, 1), -placing.size[position] * factor[kind]
 
@@ -337,18 +338,18 @@ def _order(placing: Placing, positions: Sequence[int]) -> list[int]:
 
 
 def _taste(placing: Placing) -> Taste:
-    choose = placing.random
+    rng = placing.random
     return Taste(
-        gap=choose.choice((0.5, 1.0, 2.0)),
-        uneven=choose.choice((0.0, 0.1, 0.3, 1.0)),
-        room=choose.choice((-0.05, 0.05, 0.3)),
-        price=choose.choice((0.0, 0.5, 1.0)),
+        gap=rng.choice((0.5, 1.0, 2.0)),
+        uneven=rng.choice((0.0, 0.1, 0.3, 1.0)),
+        room=rng.choice((-0.05, 0.05, 0.3)),
+        price=rng.choice((0.0, 0.5, 1.0)),
         fresh=placing.fresh,
     )
 
 
 def repaired(formulation: DeviceFormulation, plan: Sequence[JobPlacement]) -> list[JobPlacement]:
-    """Return the plan on devices, all of it where devices hold it; jobs that must be placed come first."""
+    """Return the plan on devices; tasks that do not fit are placed elsewhere, required jobs first."""
     try:
         named = with_devices(formulation.jobs, formulation.servers, plan)
     except TooLargeError:

@@ -1,15 +1,15 @@
-"""Linear relaxation by shape of server: limits on what all servers of a shape hold together, and prices.
+"""Linear relaxation that aggregates servers of equal shape, and its dual prices.
 
 Variables
-    z_j    jobs of a class that are placed;  x_gs tasks of a group on servers of a shape;
-    n_s    servers of a shape that are used;
+    z_j    placed jobs of a class;  x_gs tasks of a group on servers of a shape;
+    n_s    used servers of a shape;
     y_sdp  devices in one state on them with one pattern of contents
-Rows
-    all tasks of a placed job are somewhere;  resources of each shape;  shares of each size, partitions of
+Constraints
+    all tasks of a placed job are assigned;  resources of each shape;  shares of each size, partitions of
     each profile, and whole devices are covered by patterns;  each device has one pattern at most
 
 Patterns of one device are found by column generation (Gilmore & Gomory 1961), shares by a knapsack of 1000
-thousandths over their common divisor. The dual prices are what the certificate holds.
+thousandths over their common divisor. The certificate holds the dual prices.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from .classes import Cluster
 MOST_ROUNDS = 60
 MOST_COLUMNS = 400_000
 IMPROVES = 1e-7
-"""A pattern must be worth more than its device by so much, relatively."""
+"""Least relative amount by which a new pattern's value must exceed its device's price."""
 
 Pattern = tuple[tuple[Ask, int], ...]
-"""Contents of one device: what tasks ask for, and how many of these."""
+"""Contents of one device: demands of tasks, and the number of each."""
 
 
 @dataclass
 class Relaxed:
-    """The linear programme of one goal, solved.
+    """Solution of the linear relaxation of one goal.
 
     Attributes
     ----------
     value
-        Of the goal, to be minimised.
+        Optimum of the goal, to be minimised.
     tasks
         Tasks of each kind on each shape; shape (K, S).
     worth
-        Prices of each kind on each shape; shape (K, S), infinite where there is no place.
+        Dual cost of a task of each kind on each shape; shape (K, S), infinite where it does not fit.
     goal
-        The prices as the certificate has them.
+        The dual prices in the format of the certificate.
     """
 
     value: float
@@ -63,14 +63,14 @@ class Relaxed:
 
 
 class _Layout:
-    """Rows and columns of the linear programme: z, x, n, then y.
+    """Builder of the relaxation's sparse matrix, with columns in the order z, x, n, y.
 
     Attributes
     ----------
     rows, columns, values
         Entries of the matrix.
     first_resource, first_ask, first_device, first_level
-        Where the inequalities of each sort begin; before them are equations, one for each group of tasks.
+        First rows of each type of inequality; before them are equations, one for each group of tasks.
     x_of
         Columns of the tasks of each kind on each shape.
     """
@@ -87,7 +87,7 @@ class _Layout:
         self.first_level = self.first_device + len(program.states)
 
     def add(self, row: int, column: int, value: float) -> None:
-        """Note an entry of the matrix."""
+        """Add an entry to the matrix."""
         self.rows.append(row)
         self.columns.append(column)
         self.values.append(value)
@@ -99,7 +99,7 @@ class _Layout:
         return starts, np.array(self.columns)[order], np.array(self.values)[order]
 
     def tasks(self) -> int:
-        """Write down where tasks go and what they take; return the next free column."""
+        """Add the columns of tasks on shapes; return the next free column."""
         column, group = len(self.cluster.classes), 0
         for c, alike in enumerate(self.cluster.classes):
             for k, tasks in alike.groups:
@@ -107,13 +107,13 @@ class _Layout:
                 for s in np.flatnonzero(self.cluster.hosts[k]).tolist():
                     self.add(group, column, 1.0)
                     self.x_of[k, s].append(column)
-                    self._one(k, s, column)
+                    self._add_demand(k, s, column)
                     column += 1
                 group += 1
         return column
 
-    def _one(self, k: int, s: int, column: int) -> None:
-        """Write down what a task of a kind takes of a shape."""
+    def _add_demand(self, k: int, s: int, column: int) -> None:
+        """Add the demand of one task of a kind on a shape to the rows."""
         kind = self.cluster.kinds[k]
         for r, need in enumerate(kind.need):
             if need:
@@ -124,7 +124,7 @@ class _Layout:
             self.add(row, column, float(ask.whole or 1))
 
     def servers(self, column: int) -> int:
-        """Write down what the resources of servers hold; return the next free column."""
+        """Add the columns of used servers with their capacities; return the next free column."""
         for s, shape in enumerate(self.cluster.shapes):
             for r, free in enumerate(shape.free):
                 row = self.first_resource + s * len(shape.free) + r
@@ -132,7 +132,7 @@ class _Layout:
         return column + len(self.cluster.shapes)
 
     def devices(self, first_n: int, column: int) -> int:
-        """Write down the patterns of devices; return the number of columns."""
+        """Add the columns of device patterns; return the number of columns."""
         for i, (s, _, _, count) in enumerate(self.program.states):
             self.add(self.first_device + i, first_n + s, -float(count))
             for pattern in self.program.patterns[i]:
@@ -142,24 +142,24 @@ class _Layout:
         return column
 
     def pattern(self, state: int, pattern: Pattern) -> list[tuple[int, float]]:
-        """Return the entries of the column of a pattern."""
+        """Return the matrix entries of a pattern's column."""
         s, d, _, _ = self.program.states[state]
         contents = [(self.first_ask + self.program.asks[s, d, ask], -float(n)) for ask, n in pattern]
         return [*contents, (self.first_device + state, 1.0)]
 
 
 def sort_of(ask: Ask) -> Ask:
-    """Return what one device is worth for: whole devices are asked for by the device."""
+    """Return the unit demand that has a price: one device for whole devices, else the demand itself."""
     return Ask(whole=1) if ask.whole else ask
 
 
 class ShapeProgram:
-    """The linear programme by shape, for one goal after the other.
+    """The linear relaxation by server shape, solved for one goal after the other.
 
     Attributes
     ----------
     patterns
-        For each shape, name of devices and state of a device the patterns that it may have.
+        Device patterns so far, for each shape, device name and device state.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -181,13 +181,13 @@ class ShapeProgram:
         ]
 
     def geometry(self, s: int, d: int) -> Geometry | None:
-        """Return how the devices of one name on a shape are partitioned."""
+        """Return the partition geometry of the devices of one name on a shape; None if there is none."""
         devices = (self.cluster.shapes[s].server.devices or {}).get(self.cluster.names[d])
         return devices.partitions if devices is not None else None
 
     def _first(self, s: int, d: int, state: Device) -> list[Pattern]:
-        """Return as many of one sort as a device holds, for each sort."""
-        found: list[Pattern] = []
+        """Return the initial patterns of a device: for each demand, as many as the device holds."""
+        patterns: list[Pattern] = []
         for shape, name, ask in self.asks:
             if (shape, name) != (s, d):
                 continue
@@ -200,16 +200,16 @@ class ShapeProgram:
                 geometry = self.geometry(s, d)
                 most = geometry.most(ask.profile, state.used) if geometry else 0
             if most:
-                found.append(((ask, most),))
-        return found
+                patterns.append(((ask, most),))
+        return patterns
 
     def solve(self, goal: str, levels: Mapping[str, float], clock: Clock) -> Relaxed | None:
-        """Return the relaxation of a goal with earlier ones at their levels; None if there was no time.
+        """Return the relaxation of a goal with limits on earlier ones; None if time was too short.
 
         Parameters
         ----------
         levels
-            Values of earlier goals, to be minimised, that are kept.
+            Limits on earlier goals, to be minimised.
         """
         import highspy
 
@@ -238,7 +238,7 @@ class ShapeProgram:
         return best
 
     def _model(self, layout: _Layout, goal: str, levels: Mapping[str, float]) -> Any | None:
-        """Return the programme over the patterns there are; None if it is too large."""
+        """Return the linear programme over the patterns so far; None if it is too large."""
         first_n = layout.tasks()
         first_y = layout.servers(first_n)
         columns = layout.devices(first_n, first_y)
@@ -269,7 +269,7 @@ class ShapeProgram:
     def _read(
         self, goal: str, levels: Mapping[str, float], highs: Any, layout: _Layout
     ) -> tuple[Relaxed, list[tuple[float, dict[Ask, float]]]]:
-        """Return the solution, and what devices and their contents are worth."""
+        """Return the solution, and the dual prices of devices and of their contents."""
         cluster, shapes = self.cluster, len(self.cluster.shapes)
         solution = highs.getSolution()
         columns = np.array(solution.col_value)
@@ -282,13 +282,13 @@ class ShapeProgram:
         unit = per_shape / np.array(self.scale)
         tasks = np.zeros((len(cluster.kinds), shapes))
         worth = np.full((len(cluster.kinds), shapes), np.inf)
-        for (k, s), listed in layout.x_of.items():
-            tasks[k, s] = columns[listed].sum()
+        for (k, s), x_columns in layout.x_of.items():
+            tasks[k, s] = columns[x_columns].sum()
             kind = cluster.kinds[k]
-            paid = float(unit[s] @ np.array(kind.need))
+            price_of_task = float(unit[s] @ np.array(kind.need))
             for d, ask in kind.asks:
-                paid += (ask.whole or 1) * of_ask[s, d][sort_of(ask)]
-            worth[k, s] = paid
+                price_of_task += (ask.whole or 1) * of_ask[s, d][sort_of(ask)]
+            worth[k, s] = price_of_task
         prices = [
             {
                 "resources": {
@@ -303,19 +303,19 @@ class ShapeProgram:
             for s in range(shapes)
         ]
         multipliers = {name: float(duals[layout.first_level + i]) for i, name in enumerate(levels)}
-        made = {"objective": goal, "shapes": prices, "multipliers": multipliers}
-        paid_for = [
+        certificate_goal = {"objective": goal, "shapes": prices, "multipliers": multipliers}
+        device_prices = [
             (float(duals[layout.first_device + row]), of_ask[s, d])
             for row, (s, d, _, _) in enumerate(self.states)
         ]
         value = float(highs.getInfo().objective_function_value)
-        return Relaxed(value, tasks, worth, made), paid_for
+        return Relaxed(value, tasks, worth, certificate_goal), device_prices
 
-    def _price(self, paid: Sequence[tuple[float, dict[Ask, float]]]) -> list[tuple[int, Pattern]]:
-        """Add the best pattern of each device that is worth more than the device; return what is new."""
+    def _price(self, device_prices: Sequence[tuple[float, dict[Ask, float]]]) -> list[tuple[int, Pattern]]:
+        """Add the best pattern of each device if its reduced cost is negative; return the new ones."""
         added: list[tuple[int, Pattern]] = []
         known: dict[object, Pattern] = {}
-        for i, ((s, d, state, _), (price, prices)) in enumerate(zip(self.states, paid, strict=True)):
+        for i, ((s, d, state, _), (price, prices)) in enumerate(zip(self.states, device_prices, strict=True)):
             geometry = self.geometry(s, d)
             key = (state, tuple(sorted(prices.items())), id(geometry))
             if key not in known:
@@ -338,7 +338,7 @@ def _device_prices(prices: Mapping[Ask, float]) -> dict[str, Any]:
 
 
 def best_pattern(state: Device, prices: Mapping[Ask, float], geometry: Geometry | None) -> Pattern:
-    """Return the contents of a device that are worth most at these prices, but for a whole one."""
+    """Return the contents of a device with the largest total price, whole devices apart."""
     best: Pattern = ()
     if state.mode in ("free", "shared"):
         best = _best_shares(WHOLE - state.used, {a: p for a, p in prices.items() if a.share and p > 0})
@@ -350,23 +350,23 @@ def best_pattern(state: Device, prices: Mapping[Ask, float], geometry: Geometry 
     return best
 
 
-def _best_shares(room: int, prices: Mapping[Ask, float]) -> Pattern:
-    """Solve the unbounded knapsack of shares."""
+def _best_shares(capacity: int, prices: Mapping[Ask, float]) -> Pattern:
+    """Return the most valuable shares of a device, by an unbounded knapsack."""
     if not prices:
         return ()
     unit = math.gcd(*(ask.share for ask in prices))
     asks = sorted(prices, key=lambda ask: ask.share)
     sizes, worth = np.array([ask.share // unit for ask in asks]), np.array([prices[ask] for ask in asks])
-    best = np.zeros(room // unit + 1)
+    best = np.zeros(capacity // unit + 1)
     last = np.full(len(best), -1)
     for cell in range(1, len(best)):
         fit = int(np.searchsorted(sizes, cell, side="right"))
         best[cell], last[cell] = best[cell - 1], -2
         if fit:
-            here = best[cell - sizes[:fit]] + worth[:fit]
-            which = int(here.argmax())
-            if here[which] > best[cell]:
-                best[cell], last[cell] = here[which], which
+            totals = best[cell - sizes[:fit]] + worth[:fit]
+            which = int(totals.argmax())
+            if totals[which] > best[cell]:
+                best[cell], last[cell] = totals[which], which
     counts: Counter[Ask] = Counter()
     cell = len(best) - 1
     while cell > 0:
@@ -378,14 +378,14 @@ def _best_shares(room: int, prices: Mapping[Ask, float]) -> Pattern:
     return tuple(sorted(counts.items()))
 
 
-def _best_slots(taken: int, prices: Mapping[Ask, float], geometry: Geometry) -> Pattern:
-    """Return the partitions that are worth most, slot after slot from behind."""
+def _best_slots(used_slots: int, prices: Mapping[Ask, float], geometry: Geometry) -> Pattern:
+    """Return the most valuable partitions of a device, by dynamic programming from the last slot."""
     best: list[tuple[float, tuple[Ask, ...]]] = [(0.0, ())] * (geometry.slots + 1)
     for slot in range(geometry.slots - 1, -1, -1):
         best[slot] = best[slot + 1]
         for ask, price in prices.items():
             profile = geometry.profiles.get(ask.profile)
-            if profile is None or slot not in profile.starts or taken & profile.mask(slot):
+            if profile is None or slot not in profile.starts or used_slots & profile.mask(slot):
                 continue
             worth, after = best[slot + profile.size]
             if worth + price > best[slot][0]:

@@ -1,1 +1,1 @@
-"""List heuristics of vector bin packing."""
+"""List heuristics for vector bin packing, and local search."""

@@ -1,26 +1,25 @@
-"""List heuristics of vector bin packing: first fit, best fit, fit by a score, and bin-centric packing.
+"""List heuristics for vector bin packing: first fit, best fit, scored fit, and bin-centric packing.
 
 Best fit for vector bin packing: jobs by size, each where it leaves the least residual capacity. This is the
-placement of Tiresias (Gu et al., NSDI 2019). Of several resources, what is left should also be balanced, for
-a server that has run out of one is of no use for the others; Panigrahy et al. (2011) compare heuristics for
-vector bin packing.
+placement of Tiresias (Gu et al., NSDI 2019). With several resources, residual capacities should also be
+balanced, since a server without one resource cannot use the others; Panigrahy et al. (2011) compare
+heuristics for vector bin packing.
 
-First fit decreasing for vector bin packing: the largest jobs first, each on the first servers that fit. How
-several resources make one size is a choice (Panigrahy, Talwar, Uyeda and Wieder 2011, Heuristics for vector
-bin packing): the largest share of what is free of any resource, or the sum of these shares.
+First fit decreasing for vector bin packing: the largest jobs first, each on the first servers that fit. The
+size over several resources (Panigrahy, Talwar, Uyeda and Wieder 2011, Heuristics for vector bin packing) is
+the largest share of the free capacity of any resource, or the sum of these shares.
 
-Best fit by a score: each job on the server that fits it best by a norm or by how demand and room align. The
-scores are of Panigrahy, Talwar, Uyeda and Wieder (2011, Heuristics for vector bin packing): the L2 norm of
-what is left, and the dot product, which is the alignment of Tetris (Grandl et al., SIGCOMM 2014) too. The dot
-product over the norms, the cosine, is one of those that Mommessin, Erlebach and Shakhlevich (2025,
-Classification and evaluation of the algorithms for vector bin packing) compare. As in bin packing, a server
-is opened only if no server that is open has room.
+Best fit by a score of demand and residual capacity. The scores are of Panigrahy, Talwar, Uyeda and Wieder
+(2011, Heuristics for vector bin packing): the L2 norm of the residual capacity, and the dot product, which is
+the alignment of Tetris (Grandl et al., SIGCOMM 2014) too. The dot product over the norms, the cosine, is one
+of those that Mommessin, Erlebach and Shakhlevich (2025, Classification and evaluation of the algorithms for
+vector bin packing) compare. As in bin packing, a server is opened only if the job fits on no open one.
 
-Bin-centric packing: one server after the other is filled with the jobs that align best with its room. The dot
-product of demand and room has a weight for each resource, the mean demand (Panigrahy, Talwar, Uyeda and
-Wieder 2011, Heuristics for vector bin packing). The largest server comes first. Jobs that no server holds
-whole are placed before, those for which no server has room whole afterwards, both on the servers that hold
-most of them.
+Bin-centric packing: one server after the other, the largest first, is filled with the jobs whose demand
+aligns best with its residual capacity. The dot product of both has a weight for each resource, the mean
+demand (Panigrahy, Talwar, Uyeda and Wieder 2011, Heuristics for vector bin packing). Jobs that need several
+servers are placed before, jobs that no longer fit on one server afterwards, both on the servers that hold
+most of their tasks.
 """
 
 from __future__ import annotations
@@ -51,28 +50,28 @@ from .placer import (
 
 Vector = tuple[float, ...]
 Key = tuple[Vector, Vector, str | None, float]
-"""What is left of each resource, capacity, GPU model, and what it costs to use it where nothing is on it."""
+"""Residual capacity, capacity, GPU model, and opening cost of a server."""
 LARGEST_JOB = 10**18
-"""More tasks than any job has."""
+"""Number of tasks larger than that of any job."""
 ALL_ASKED = 0.95
-"""Share of what is free of a resource; where more is asked for, some jobs are likely to wait."""
+"""Ratio of demand to free capacity above which some jobs are unlikely to fit."""
 FIT_WHERE_SCARCE = 0.1
 FIT_WHERE_PLENTY = 0.5
-"""What the mean share that is left counts beside the imbalance: the more, the fewer servers are used."""
+"""Weight of the mean residual share relative to the imbalance; larger weights use fewer servers."""
 MOST_RANKED = 3_000_000
-"""Entries of all rankings together; beyond that they are forgotten, and made anew when they are asked."""
+"""Largest number of entries of all rankings together; beyond it they are deleted and built again on use."""
 
 
 @dataclass
 class _Ranking:
-    """Buckets for some tasks, best first.
+    """A heap of the buckets for given tasks, best first.
 
     Attributes
     ----------
     heap
-        Tasks that a server holds, negative; the cost to use it; the residual; bucket; tasks of each group.
+        Negative number of tasks on a server; opening cost; residual; bucket; tasks of each group.
     seen
-        How much of the list of filled buckets has been ranked.
+        Number of ranked entries of the list of filled buckets.
     """
 
     heap: list[tuple[int, float, float, int, Counts]] = field(default_factory=list)
@@ -80,18 +79,18 @@ class _Ranking:
 
 
 class Buckets(FreeCapacity):
-    """Servers with the same residual capacity are one bucket, which each request ranks by how well it fills.
+    """Servers grouped by residual capacity, with a ranking of the groups for each request (best fit).
 
-    A ranking is a heap that catches up when it is asked: buckets that were empty and are not any more are
-    ranked then, and the best one is dropped as long as it is empty.
+    A ranking is a heap that is updated on use: buckets filled since the last use are added, and empty
+    buckets at the top are removed.
     """
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
         super().__init__(formulation)
-        asked = asked_shares(formulation)
-        self._several = sum(share > 0 for share in asked) > 1
-        self._weights = [share / math.fsum(asked) for share in asked] if self._several else []
-        self._fit = FIT_WHERE_SCARCE if max(asked) > ALL_ASKED else FIT_WHERE_PLENTY
+        demand_shares = asked_shares(formulation)
+        self._several = sum(share > 0 for share in demand_shares) > 1
+        self._weights = [share / math.fsum(demand_shares) for share in demand_shares] if self._several else []
+        self._fit = FIT_WHERE_SCARCE if max(demand_shares) > ALL_ASKED else FIT_WHERE_PLENTY
         self._keys: list[Key] = []
         self._members: list[list[int]] = []
         self._numbers: dict[Key, int] = {}
@@ -105,7 +104,7 @@ class Buckets(FreeCapacity):
         self._untouched = self._keys.copy()
 
     def _opening_costs(self, formulation: ConsolidationFormulation) -> list[float]:
-        """Return what it costs to use each server: where most jobs must be placed, the largest cost least."""
+        """Return the cost of opening each server, least for large ones if most jobs are required."""
         jobs = formulation.instance.jobs
         must = 2 * sum(job.must_place for job in jobs) >= len(jobs)
         if not (self._several and must and "servers" in formulation.instance.objectives):
@@ -118,23 +117,23 @@ class Buckets(FreeCapacity):
         return [2 - size for size in sizes]
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
-        """Take the servers that hold most of what is waiting, and of these those with least capacity left."""
-        waiting, taken = request.tasks, list[tuple[int, int, Counts]]()
+        """Place the tasks on the servers that hold most of them, ties by least residual capacity."""
+        waiting, allocated = request.tasks, list[tuple[int, int, Counts]]()
         while any(waiting):
             check_time()
             best = self._best(request, waiting)
             # All tasks or none: give back what was taken.
-            if best is None or len(taken) == most_servers:
-                for bucket, server, _ in taken:
+            if best is None or len(allocated) == most_servers:
+                for bucket, server, _ in allocated:
                     self._add(server, self._keys[bucket])
                 return None
             bucket, counts = best
-            taken.append((bucket, heappop(self._members[bucket]), counts))
+            allocated.append((bucket, heappop(self._members[bucket]), counts))
             waiting = tuple(most - count for most, count in zip(waiting, counts, strict=True))
-        for bucket, server, counts in taken:
+        for bucket, server, counts in allocated:
             left, capacity, model, _ = self._keys[bucket]
             self._add(server, (request.after(counts, left), capacity, model, 0.0))
-        return [(server, counts) for _, server, counts in taken]
+        return [(server, counts) for _, server, counts in allocated]
 
     def _add(self, server: int, key: Key) -> None:
         bucket = self._numbers.setdefault(key, len(self._keys))
@@ -146,7 +145,7 @@ class Buckets(FreeCapacity):
         heappush(self._members[bucket], server)
 
     def _best(self, request: Request, waiting: Counts) -> tuple[int, Counts] | None:
-        """Return the bucket that these tasks fill best, and how many go on one of its servers."""
+        """Return the bucket that these tasks fill best, and how many fit on one of its servers."""
         # No server holds more, so that what waits beyond makes no other ranking.
         waiting = tuple(map(min, waiting, map(self._most_on_one, request.demands)))
         ranking = self._rankings.setdefault((request, waiting), _Ranking())
@@ -166,7 +165,7 @@ class Buckets(FreeCapacity):
         return ranking.heap[0][3:] if ranking.heap else None
 
     def _residual(self, after: Vector, capacity: Vector) -> float:
-        """Return how much is left, and how unbalanced, in shares of the capacity."""
+        """Return the residual capacity and its imbalance as one score, in shares of the capacity."""
         if not self._several:
             return sum(a / most for a, most in zip(after, capacity, strict=True) if most)
         shares = [a / most if most else 0.0 for a, most in zip(after, capacity, strict=True)]
@@ -175,7 +174,7 @@ class Buckets(FreeCapacity):
         return self._fit * mean + math.sqrt(variance)
 
     def _most_on_one(self, demand: Demand) -> int:
-        """Return how many tasks a server holds at most, were they alone; free capacity only shrinks."""
+        """Return the largest number of tasks of one demand on any server, as an upper bound."""
         if demand not in self._most:
             alone = Request((demand,), (LARGEST_JOB,), None)
             self._most[demand] = max(alone.load(alone.tasks, left)[0] for left, *_ in self._untouched)
@@ -183,21 +182,22 @@ class Buckets(FreeCapacity):
 
 
 class BestFit(ListHeuristic):
-    """Place jobs that must be placed first, then by value and size.
+    """Best fit decreasing: required jobs first, then by value and size, each where it fits best.
 
-    A job goes on the single server that it fills best; if no server holds it whole, it fills the servers
-    that hold most of it, and the rest goes where it fits best. A job that would spread too far waits.
+    A job goes on the single server that it fills best; if it fits on no server alone, it fills the servers
+    that hold most of its tasks, and the rest goes where it fits best. A job that would need too many servers
+    is left out.
     """
 
     name = "best-fit"
     what = "jobs by size, each on the servers that it fills best (Tiresias)"
 
     def capacity(self, formulation: ConsolidationFormulation) -> Buckets:
-        """Return what is free."""
+        """Return the residual capacities, with this heuristic's placement rule."""
         return Buckets(formulation)
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
-        """Return value and tasks of each job; of several resources, what few servers hold comes first."""
+        """Return value and tasks of each job; with several resources, required jobs by rarity first."""
         jobs = formulation.instance.jobs
         sizes: list[tuple[float, ...]] = [
             (job.worth, sum(group.tasks for group in job.task_groups)) for job in jobs
@@ -211,7 +211,7 @@ class BestFit(ListHeuristic):
 
 
 def asked_shares(formulation: ConsolidationFormulation) -> list[float]:
-    """Return for each resource what all jobs ask for as a share of what is free; 0 where nothing is."""
+    """Return the total demand of each resource as a share of its free capacity; 0 if none is free."""
     total = dict.fromkeys(formulation.instance.resource_names, 0.0)
     for shares in shares_of_free(formulation):
         for name, share in shares.items():
@@ -220,30 +220,30 @@ def asked_shares(formulation: ConsolidationFormulation) -> list[float]:
 
 
 def _rarity(formulation: ConsolidationFormulation, job: PlacementJob) -> float:
-    """Return how few servers hold a task of any group, in powers of two; larger where they are fewer."""
+    """Return a measure of how few servers can hold a task of the job, in powers of two."""
     shapes = formulation.shapes(job.gpu_model, free=True)
-    found = [int(np.dot(*shapes.hold(group.demand, 1))) for group in job.task_groups]
-    return -float(max(1, min(found)).bit_length())
+    server_counts = [int(np.dot(*shapes.hold(group.demand, 1))) for group in job.task_groups]
+    return -float(max(1, min(server_counts)).bit_length())
 
 
 class ConsolidateOrWait(BestFit):
-    """Best fit, as if every job were required to be consolidated, whatever its spread rule.
+    """Best fit that places every job on its fewest possible servers, or leaves it out.
 
-    So schedulers in production placed jobs before Tiresias asked which of them gain from it.
+    This is the placement of production schedulers before Tiresias, which consolidates only jobs that gain.
     """
 
     name = "consolidate-or-wait"
     what = "every job on the fewest servers it could ever use, or it waits"
 
     def most_servers(self, formulation: ConsolidationFormulation, job: PlacementJob) -> int | None:
-        """Return the fewest servers that the job could ever use."""
+        """Return the fewest servers on which the job could ever run."""
         return formulation.fewest(job)
 
 
 class FirstFitCapacity(FreeCapacity):
-    """Servers in the order of the instance.
+    """Residual capacities of servers in the order of the instance, for first fit.
 
-    Free capacity only shrinks, so each search starts at the first server that was good enough the last time.
+    Free capacity only shrinks, so each search starts at the first server that fitted an equal request before.
     """
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
@@ -251,31 +251,31 @@ class FirstFitCapacity(FreeCapacity):
         self._first: dict[object, int] = defaultdict(int)
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
-        """Take the first servers that hold a task; where few may be used, those that hold an even share."""
-        waiting, taken = request.tasks, dict[int, Counts]()
+        """Place the tasks on the first servers that fit; with few servers, on those with an even share."""
+        waiting, allocated = request.tasks, dict[int, Counts]()
         start = 0
         while any(waiting):
             check_time()
             least = 1
             if most_servers is not None:
-                if len(taken) == most_servers:
+                if len(allocated) == most_servers:
                     return None
                 # Servers that each hold an even share of what waits are sure to be few enough.
-                least, start = math.ceil(sum(waiting) / (most_servers - len(taken))), 0
-            found = self._next(request, waiting, least, start, taken)
-            if found is None:
+                least, start = math.ceil(sum(waiting) / (most_servers - len(allocated))), 0
+            piece = self._next(request, waiting, least, start, allocated)
+            if piece is None:
                 return None
-            server, counts = found
-            taken[server], start = counts, server + 1
+            server, counts = piece
+            allocated[server], start = counts, server + 1
             waiting = tuple(most - count for most, count in zip(waiting, counts, strict=True))
-        for server, counts in taken.items():
+        for server, counts in allocated.items():
             self.free[server] = request.after(counts, self.free[server])
-        return list(taken.items())
+        return list(allocated.items())
 
     def _next(
         self, request: Request, waiting: Counts, least: int, start: int, taken: dict[int, Counts]
     ) -> Piece | None:
-        """Return the first other server from `start` on that holds at least so many of these tasks."""
+        """Return the first unused server from `start` on that holds at least `least` of these tasks."""
         # How much of one demand fits is the same for any number of tasks beyond it.
         key = request.demands, request.gpu_model, least, waiting if len(waiting) > 1 else None
         known = self._first[key]
@@ -290,40 +290,40 @@ class FirstFitCapacity(FreeCapacity):
 
 
 class FirstFit(ListHeuristic):
-    """Place jobs that must be placed first, then by the largest share of what is free of any resource."""
+    """First fit decreasing: required jobs first, then by the largest share of the free capacity."""
 
     name = "first-fit-decreasing"
     what = "the largest jobs first, each on the first servers with room"
 
     def capacity(self, formulation: ConsolidationFormulation) -> FirstFitCapacity:
-        """Return what is free."""
+        """Return the residual capacities, with this heuristic's placement rule."""
         return FirstFitCapacity(formulation)
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
-        """Return the largest share of what is free of a resource, for each job."""
+        """Return each job's largest share of the free capacity of a resource."""
         return [(max(shares.values(), default=0.0),) for shares in shares_of_free(formulation)]
 
 
 class FirstFitBySum(FirstFit):
-    """Place jobs that must be placed first, then by the sum of the shares of what is free (FFDSum)."""
+    """First fit decreasing by the sum of the shares of the free capacity (FFDSum)."""
 
     name = "ffd-sum"
     what = "the jobs with the largest sum over resources first, each on the first servers with room"
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
-        """Return the sum of the shares of what is free of each resource, for each job."""
+        """Return each job's sum of shares of the free capacity of all resources."""
         return [(math.fsum(shares.values()),) for shares in shares_of_free(formulation)]
 
 
 class ScoredCapacity(FreeCapacity):
-    """Servers with a score for each request; the smallest is taken.
+    """Residual capacities of servers with a score for each request; the least score is taken.
 
     Attributes
     ----------
     left
-        Of each server and resource, shape (N, R).
+        Residual capacity of each server, shape (N, R).
     used
-        Servers that hold a job, shape (N,).
+        Servers with a job, shape (N,).
     """
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
@@ -335,49 +335,49 @@ class ScoredCapacity(FreeCapacity):
         self._eligible: dict[GpuModels, Flags] = {}
 
     @abstractmethod
-    def score(self, asked: Floats, room: Floats) -> Floats:
-        """Return the score of each server, shape (N,).
+    def score(self, demand: Floats, residual: Floats) -> Floats:
+        """Return the score of each server, shape (N,); less is better.
 
         Parameters
         ----------
-        asked, room
-            What goes on a server and what is left before, in shares of its capacity, shape (N, R).
+        demand, residual
+            Demand and residual capacity before it, in shares of each server's capacity, shape (N, R).
         """
 
     def eligible(self, gpu_model: GpuModels) -> Flags:
-        """Return which servers a job may use, shape (N,)."""
+        """Return the servers with an allowed GPU model, shape (N,)."""
         if gpu_model not in self._eligible:
             self._eligible[gpu_model] = np.array([allows(gpu_model, model) for model in self.models])
         return self._eligible[gpu_model]
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
-        """Take the servers that hold most of what is waiting, and of these the one with the best score."""
-        waiting, taken = request.tasks, dict[int, Counts]()
-        open_to_it = self.eligible(request.gpu_model).copy()
+        """Place the tasks on the servers that hold most of them, ties by the least score."""
+        waiting, allocated = request.tasks, dict[int, Counts]()
+        candidates = self.eligible(request.gpu_model).copy()
         while any(waiting):
             check_time()
-            if len(taken) == most_servers:
+            if len(allocated) == most_servers:
                 return None
             counts, amounts = self._loads(request, waiting)
-            held = np.where(open_to_it, counts.sum(axis=1), 0)
-            if not held.any():
+            fitting_tasks = np.where(candidates, counts.sum(axis=1), 0)
+            if not fitting_tasks.any():
                 return None
-            best = np.flatnonzero(held == held.max())
+            best = np.flatnonzero(fitting_tasks == fitting_tasks.max())
             if self.used[best].any():
                 best = best[self.used[best]]
             per_unit = self.per_unit[best]
             scores = self.score(amounts[best] * per_unit, self.left[best] * per_unit)
             server = int(best[scores.argmin()])
-            taken[server] = tuple(counts[server].tolist())
-            open_to_it[server] = False
-            waiting = tuple(most - count for most, count in zip(waiting, taken[server], strict=True))
-        for server, here in taken.items():
-            self.left[server] = request.after(here, self.left[server])
+            allocated[server] = tuple(counts[server].tolist())
+            candidates[server] = False
+            waiting = tuple(most - count for most, count in zip(waiting, allocated[server], strict=True))
+        for server, server_tasks in allocated.items():
+            self.left[server] = request.after(server_tasks, self.left[server])
             self.used[server] = True
-        return list(taken.items())
+        return list(allocated.items())
 
     def _loads(self, request: Request, waiting: Counts) -> tuple[Ints, Floats]:
-        """Return how many tasks of each group go on each server, and what they take; see `Request.load`."""
+        """Return the tasks of each group that fit on each server, and their demand; see `Request.load`."""
         left, counts = self.left.copy(), np.zeros((len(self.left), len(waiting)), dtype=np.int64)
         for g, (demand, most) in enumerate(zip(request.demands, waiting, strict=True)):
             fit = np.full(len(left), float(most))
@@ -391,77 +391,77 @@ class ScoredCapacity(FreeCapacity):
 
 
 class LeastNorm(ScoredCapacity):
-    """What is left is short."""
+    """Score: L2 norm of the residual capacity."""
 
-    def score(self, asked: Floats, room: Floats) -> Floats:
-        """Return the square of the L2 norm of what is left afterwards."""
-        return np.asarray(((room - asked) ** 2).sum(axis=1))
+    def score(self, demand: Floats, residual: Floats) -> Floats:
+        """Return the squared L2 norm of the residual capacity after the placement."""
+        return np.asarray(((residual - demand) ** 2).sum(axis=1))
 
 
 class LargestDotProduct(ScoredCapacity):
-    """Much is asked for of what much is left of."""
+    """Score: negative dot product of demand and residual capacity."""
 
-    def score(self, asked: Floats, room: Floats) -> Floats:
-        """Return the dot product, negative."""
-        return np.asarray(-(asked * room).sum(axis=1))
+    def score(self, demand: Floats, residual: Floats) -> Floats:
+        """Return the negative dot product of demand and residual capacity."""
+        return np.asarray(-(demand * residual).sum(axis=1))
 
 
 class LargestCosine(ScoredCapacity):
-    """What is asked for has the direction of what is left."""
+    """Score: negative cosine of the angle between demand and residual capacity."""
 
-    def score(self, asked: Floats, room: Floats) -> Floats:
-        """Return the dot product over the norms, negative."""
-        norms = np.sqrt((asked**2).sum(axis=1) * (room**2).sum(axis=1))
-        return np.asarray(-(asked * room).sum(axis=1) / np.maximum(norms, np.finfo(float).tiny))
+    def score(self, demand: Floats, residual: Floats) -> Floats:
+        """Return the negative cosine of the angle between demand and residual capacity."""
+        norms = np.sqrt((demand**2).sum(axis=1) * (residual**2).sum(axis=1))
+        return np.asarray(-(demand * residual).sum(axis=1) / np.maximum(norms, np.finfo(float).tiny))
 
 
 class _ScoredFit(ListHeuristic):
-    """Jobs that must be placed first, then by the sum of the shares of what is free, as in FFDSum."""
+    """Base of scored fits: required jobs first, then by the sum of shares, as in FFDSum."""
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
-        """Return the sum of the shares of what is free of each resource, for each job."""
+        """Return each job's sum of shares of the free capacity of all resources."""
         return [(math.fsum(shares.values()),) for shares in shares_of_free(formulation)]
 
 
 class BestFitNorm(_ScoredFit):
-    """Best fit by the L2 norm of what is left."""
+    """Best fit by the L2 norm of the residual capacity."""
 
     name = "best-fit-l2"
     what = "the largest jobs first, each where the L2 norm of what is left is least"
 
     def capacity(self, formulation: ConsolidationFormulation) -> LeastNorm:
-        """Return what is free."""
+        """Return the residual capacities, with this heuristic's placement rule."""
         return LeastNorm(formulation)
 
 
 class BestFitDotProduct(_ScoredFit):
-    """Best fit by the dot product of what is asked for and what is left."""
+    """Best fit by the dot product of demand and residual capacity."""
 
     name = "best-fit-dot"
     what = "the largest jobs first, each where the dot product of demand and room is largest (Tetris)"
 
     def capacity(self, formulation: ConsolidationFormulation) -> LargestDotProduct:
-        """Return what is free."""
+        """Return the residual capacities, with this heuristic's placement rule."""
         return LargestDotProduct(formulation)
 
 
 class BestFitCosine(_ScoredFit):
-    """Best fit by the cosine of the angle between what is asked for and what is left."""
+    """Best fit by the cosine of the angle between demand and residual capacity."""
 
     name = "best-fit-cosine"
     what = "the largest jobs first, each where the dot product over the norms is largest"
 
     def capacity(self, formulation: ConsolidationFormulation) -> LargestCosine:
-        """Return what is free."""
+        """Return the residual capacities, with this heuristic's placement rule."""
         return LargestCosine(formulation)
 
 
 _Asked = tuple[Request, int | None]
-"""What a job asks for, and on how many servers it may be."""
+"""Request of a job, and the largest number of its servers (None: any)."""
 
 
 class BinCentricCapacity(LargestDotProduct):
-    """Servers that were filled before any job asks; equal requests are interchangeable."""
+    """Servers filled one by one in advance; jobs with equal requests are interchangeable."""
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
         super().__init__(formulation)
@@ -472,11 +472,11 @@ class BinCentricCapacity(LargestDotProduct):
         for job in formulation.instance.jobs:
             fewest = formulation.fewest(job)
             required = formulation.instance.spread_of(job) == "required"
-            asked = request_of(job, columns), fewest if required else None
+            spread_request = request_of(job, columns), fewest if required else None
             if fewest == 1:
-                whole[job.must_place][asked] += 1
+                whole[job.must_place][spread_request] += 1
             elif fewest is not None:
-                several[job.must_place].append(asked)
+                several[job.must_place].append(spread_request)
         demand = sum(
             (
                 _total(request, len(columns)) * n
@@ -489,19 +489,19 @@ class BinCentricCapacity(LargestDotProduct):
         self._weights: Floats = np.divide(demand, room, out=np.zeros_like(room), where=room > 0)
         order = np.argsort(-(self.left @ self._weights), kind="stable").tolist()
         for must in (True, False):
-            for asked in several[must]:
-                pieces = None if time_is_up() else super().place(*asked)
+            for spread_request in several[must]:
+                pieces = None if time_is_up() else super().place(*spread_request)
                 if pieces is not None:
-                    self._kept[asked].append(pieces)
+                    self._kept[spread_request].append(pieces)
             self._fill(whole[must], order)
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
-        """Take what was kept for the request; else the servers that hold most."""
+        """Return the placement reserved for an equal request; else place by the dot product."""
         kept = self._kept[request, most_servers]
         return kept.pop(0) if kept else super().place(request, most_servers)
 
     def _fill(self, waiting: Counter[_Asked], order: list[int]) -> None:
-        """Fill servers with whole jobs, as long as any fits."""
+        """Fill one server after the other with jobs that fit on it completely."""
         kinds = list(waiting)
         if not kinds:
             return
@@ -524,18 +524,18 @@ class BinCentricCapacity(LargestDotProduct):
 
 
 class BinCentric(BestFitDotProduct):
-    """Fill one server after the other."""
+    """Bin-centric packing: fills one server after the other."""
 
     name = "bin-centric"
     what = "one server after the other, each with the jobs whose weighted demand aligns best with its room"
 
     def capacity(self, formulation: ConsolidationFormulation) -> BinCentricCapacity:
-        """Return what is free."""
+        """Return the residual capacities, with this heuristic's placement rule."""
         return BinCentricCapacity(formulation)
 
 
 def _total(request: Request, resources: int) -> Floats:
-    """Return what all tasks take of each resource, shape (R,)."""
+    """Return the total demand of a request for each resource, shape (R,)."""
     total = np.zeros(resources)
     for demand, tasks in zip(request.demands, request.tasks, strict=True):
         for resource, amount in demand:

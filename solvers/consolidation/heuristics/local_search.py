@@ -1,13 +1,11 @@
 """Large-neighbourhood search: ruin and recreate (Schrimpf et al. 2000), on many sets of servers at once.
 
-In each sweep, servers are drawn and dealt into small sets. Jobs that are on servers of one set alone are
-taken off, some of them stay; jobs that wait are dealt to the sets. Each set is filled again greedily with
-random weights of the resources. As no two sets have a server in common, each keeps what is no worse.
+In each sweep, random servers are divided into small disjoint sets. Most jobs that run on servers of one set
+alone are removed; unplaced jobs are distributed over the sets. Each set is filled again greedily with random
+weights of the resources, and keeps the result if it is no worse.
 
-Greedy insertion of jobs in many small sets of servers at a time, each set with weights of its own.
-
-It is best fit for vector bin packing (Panigrahy et al. 2011) in a queue that is given: a job goes on the
-server whose weighted residual capacity is least. Step k inserts the k-th job of every set, as arrays.
+The insertion is best fit for vector bin packing (Panigrahy et al. 2011) in a given order: a job goes on the
+server with the least weighted residual capacity. Step k inserts the k-th job of every set, as arrays.
 """
 
 from __future__ import annotations
@@ -43,15 +41,15 @@ class Neighbourhood:
     servers
         Index of each server, shape (G, H).
     left
-        What is left on them, shape (R, G, H).
+        Residual capacity of each server, shape (R, G, H).
     weights
-        Of each resource, in units of `scale`, shape (G, R).
+        Weight of each resource, in units of `scale`, shape (G, R).
     penalty
-        Of a server that holds nothing, as long as this is so, shape (G, H).
+        Penalty of each server while it is empty, shape (G, H).
     job, row
         The jobs in the order of their insertion, set after set, and their set, shape (I,).
     home
-        Column of the server where a job would rather be; -1 for none, shape (I,).
+        Column of the server with most of a job's current tasks; -1 for none, shape (I,).
     only_used
         Whether a job may go only on servers without penalty, shape (I,).
     """
@@ -67,12 +65,12 @@ class Neighbourhood:
 
 
 class Insertion:
-    """The state while jobs are inserted.
+    """Greedy insertion of jobs into many disjoint sets of servers at a time.
 
     Parameters
     ----------
     scale
-        What counts as one of each resource, shape (R,).
+        Unit of each resource, shape (R,).
     """
 
     def __init__(self, arrays: PlacementArrays, scale: Floats, near: Neighbourhood) -> None:
@@ -107,7 +105,7 @@ class Insertion:
         self._found: list[tuple[Ints, Ints, Ints]] = []
 
     def run(self) -> Pieces:
-        """Insert all jobs, each whole or not at all; return their pieces."""
+        """Insert all jobs, each completely or not at all; return their pieces."""
         for step in range(len(self._job)):
             check_time()
             if self._single[step]:
@@ -121,7 +119,7 @@ class Insertion:
         return Pieces(job, server, units)
 
     def _rank(self, step: int, fits: Flags) -> Floats:
-        """Return what makes servers unattractive; infinite where a job may not be."""
+        """Return the rank of each server, least first; infinite where a job does not fit."""
         if self._allowed is not None:
             fits &= self._allowed[self._arrays.kind[self._job[step]], self._rows]
         if self._some_only_used[step]:
@@ -133,7 +131,7 @@ class Insertion:
         return rank
 
     def _insert_units(self, step: int) -> None:
-        """Insert jobs of one unit."""
+        """Insert the k-th jobs, if all of them have one unit."""
         amounts = self._unit[step]
         rank = self._rank(step, (self._least[step] <= self._left).all(axis=0))
         columns = rank.argmin(axis=1)
@@ -145,7 +143,7 @@ class Insertion:
         self._note(step, rows, columns, np.ones(len(rows), dtype=np.int64))
 
     def _insert_tasks(self, step: int) -> None:
-        """Insert jobs of any number of units: on one server, or on those that hold most of them."""
+        """Insert the k-th jobs with any number of units, on the servers that hold most of them."""
         amounts, units = self._unit[step], self._units[step]
         room = np.full(self._left.shape, np.inf)
         np.divide(self._left * LOOSE, amounts, out=room, where=amounts > 0)
@@ -174,32 +172,32 @@ class Insertion:
 
 
 def _by_resource(queue: Floats) -> Floats:
-    """Return amounts of shape (steps, G, R) as (steps, R, G, 1), to be compared with what is left."""
+    """Return amounts of shape (steps, G, R) as (steps, R, G, 1), to compare with residual capacities."""
     return np.ascontiguousarray(queue.transpose(0, 2, 1))[..., None]
 
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """The tuning constants of the search.
+    """Parameters of the large-neighbourhood search.
 
     Attributes
     ----------
     least_servers, most_servers
-        Of a set.
+        Fewest and most servers of a set.
     most_sets
-        That are filled in one sweep.
+        Largest number of sets in one sweep.
     alike_share
-        Of sweeps whose sets have servers of one GPU model, as far as possible.
+        Share of sweeps whose sets have servers of one GPU model, as far as possible.
     waste_share
-        Of sweeps that prefer servers with something left.
+        Share of sweeps that prefer servers with residual capacity.
     together_share
-        Of sweeps that put the servers of jobs with several into one set.
+        Share of sweeps that put the servers of a job with several into one set.
     most_empty
-        Empty servers among those that are drawn, where servers are counted: one in so many.
+        One in so many sampled servers may be empty, if used servers are an objective.
     steepness
         Exponent of the random weights: the larger, the more one resource dominates.
     noise
-        Standard deviation of the logarithm by which sizes of jobs are disturbed.
+        Standard deviation of the logarithm of random factors on job sizes.
     by_density
         Share of the sets in which jobs with the highest value for their size come first.
     most_idle
@@ -230,14 +228,14 @@ def improve(
     stop: Callable[[tuple[float, ...]], bool],
     settings: SearchSettings = SETTINGS,
 ) -> list[JobPlacement]:
-    """Improve a feasible plan, lexicographically in the instance's objectives.
+    """Improve a feasible plan by large-neighbourhood search, lexicographically in its objectives.
 
-    It ends when time is up, the plan is good enough, or nothing has improved for long.
+    It ends at the time limit, when the plan is good enough, or after many sweeps without improvement.
 
     Parameters
     ----------
     options
-        Its seed decides everything that is random.
+        Solve options, of which the seed is used.
     stop
         Returns whether a plan with these values is good enough.
     """
@@ -264,7 +262,7 @@ def improve(
 
 
 class _Search:
-    """The placement that is improved."""
+    """State of the search: the current placement and its losses."""
 
     def __init__(self, arrays: PlacementArrays, settings: SearchSettings, seed: int) -> None:
         self.arrays, self.settings = arrays, settings
@@ -273,8 +271,8 @@ class _Search:
         self._rng = np.random.default_rng(seed)
         names = arrays.formulation.instance.objectives
         self._scale = np.where(arrays.free.any(axis=0), np.abs(arrays.free).mean(axis=0), 1.0)
-        asked = (arrays.unit * arrays.units[:, None]).sum(axis=0) / np.maximum(self._scale, TIE)
-        self._asked = asked / max(asked.sum(), TIE)
+        demand = (arrays.unit * arrays.units[:, None]).sum(axis=0) / np.maximum(self._scale, TIE)
+        self._asked = demand / max(demand.sum(), TIE)
         self._size = arrays.unit * arrays.units[:, None] / self._scale
         self._counts_servers = "servers" in names
         self._migrations = arrays.formulation.instance.moves_count
@@ -288,16 +286,16 @@ class _Search:
         self._model = np.array([models.setdefault(s.gpu_model, len(models)) for s in servers])
 
     def plan(self) -> list[JobPlacement]:
-        """Return the plan."""
+        """Return the current plan."""
         return self.arrays.plan(self.pieces)
 
     def total(self) -> Floats:
-        """Return the losses of the whole plan, up to a constant for each objective."""
+        """Return the objective values of the whole plan, to be minimised, up to constants."""
         jobs, servers = np.zeros(len(self.arrays.units), int), np.zeros(len(self.arrays.names), int)
         return self.losses.of(self.pieces, jobs, servers, 1)[:, 0]
 
     def sweep(self) -> bool:
-        """Ruin and recreate many disjoint sets of servers; return whether any of them improved."""
+        """Ruin and recreate many disjoint sets of servers; return whether any set improved."""
         arrays, pieces = self.arrays, self.pieces
         left = arrays.left(pieces)
         servers = self._sets(left)
@@ -306,14 +304,14 @@ class _Search:
         row_of_server[servers] = np.arange(rows)[:, None]
         emptied = self._emptied(servers, left)
         row_of_job = self._taken_off(row_of_server, rows, emptied)
-        off = row_of_job[pieces.job] < rows
-        stays = pieces.where(~off)
+        removed = row_of_job[pieces.job] < rows
+        stays = pieces.where(~removed)
         near = self._neighbourhood(servers, row_of_job, stays, emptied)
-        found = Insertion(arrays, self._scale, near).run()
-        return self._accept(stays, pieces.where(off), found, row_of_job, row_of_server, rows)
+        inserted = Insertion(arrays, self._scale, near).run()
+        return self._accept(stays, pieces.where(removed), inserted, row_of_job, row_of_server, rows)
 
     def _sets(self, left: Floats) -> Ints:
-        """Deal servers into sets; return their indices, shape (G, H)."""
+        """Return random disjoint sets of servers as indices, shape (G, H)."""
         rng, settings, count = self._rng, self.settings, len(left)
         key = rng.random(count)
         used = self.arrays.taken.copy()
@@ -335,14 +333,14 @@ class _Search:
         return drawn.reshape(sets, size)
 
     def _bring_together(self, key: Floats) -> None:
-        """Give the servers of some jobs with several the same key."""
+        """Give all servers of some jobs the same sort key, so that they come into one set."""
         job, server = self.pieces.job, self.pieces.server
         several = np.flatnonzero(np.append(job[1:] == job[:-1], False))
         for at in self._rng.permutation(several)[: len(key) // 4]:
             key[server[at + 1]] = key[server[at]]
 
     def _taken_off(self, row_of_server: Ints, rows: int, emptied: Ints) -> Ints:
-        """Return the set of each job that is inserted anew, shape (J,); `rows` for all others."""
+        """Return the set into which each job is inserted again, shape (J,); `rows` for all others."""
         rng, pieces, count = self._rng, self.pieces, len(self.arrays.units)
         row_of_job = np.full(count, rows)
         if len(pieces.job):
@@ -358,7 +356,7 @@ class _Search:
         return self._with_waiting(row_of_job, rows)
 
     def _emptied(self, servers: Ints, left: Floats) -> Ints:
-        """Return a server of each set that had better be empty; one with little load, shape (G, 1)."""
+        """Return the server of each set that is to be emptied, one with little load; shape (G, 1)."""
         if not self._counts_servers:
             return np.full((len(servers), 1), -1)
         load = self._load(left)[servers]
@@ -367,30 +365,30 @@ class _Search:
         return np.take_along_axis(servers, column[:, None], axis=1)
 
     def _load(self, left: Floats) -> Floats:
-        """Return the mean share in use, of what servers have on average, shape (N,)."""
+        """Return the weighted mean utilisation of each server, shape (N,)."""
         return np.asarray(((self.arrays.free - left) / self._scale) @ self._asked)
 
     @property
     def _waiting(self) -> Flags:
-        """Jobs that are not placed and might be, shape (J,)."""
+        """Unplaced jobs that could be placed, shape (J,)."""
         waits = self.arrays.movable & (self.arrays.most > 0)
         waits[self.pieces.job] = False
         return waits
 
     @property
     def _gains_wait(self) -> bool:
-        """Whether a job waits that would add something."""
+        """Whether any unplaced job would improve an objective."""
         return bool((self._priority[self._waiting] > 0).any())
 
     def _with_waiting(self, row_of_job: Ints, rows: int) -> Ints:
-        """Deal some of the jobs that wait to the sets."""
+        """Assign some of the unplaced jobs to random sets."""
         waiting = self._rng.permutation(np.flatnonzero(self._waiting))
         waiting = waiting[: max(10 * rows, int((row_of_job < rows).sum()))]
         row_of_job[waiting] = self._rng.integers(0, rows, len(waiting))
         return row_of_job
 
     def _neighbourhood(self, servers: Ints, row_of_job: Ints, stays: Pieces, emptied: Ints) -> Neighbourhood:
-        """Return the sets without what was taken off, and the queue of each."""
+        """Return the sets of servers without the removed jobs, and the queue of each set."""
         arrays, (rows, size) = self.arrays, servers.shape
         weights = self._rng.exponential(size=(rows, len(self._scale))) ** self.settings.steepness
         weights /= weights.sum(axis=1, keepdims=True)
@@ -407,7 +405,7 @@ class _Search:
         return Neighbourhood(servers, left, weights, penalty, job, row, home, self._only_used[job])
 
     def _queue(self, row_of_job: Ints, weights: Floats) -> tuple[Ints, Ints]:
-        """Return the jobs to insert and their sets: by size or by value for size, disturbed."""
+        """Return the jobs to insert and their sets, in a randomised order by size or by value per size."""
         rng, settings, rows = self._rng, self.settings, len(weights)
         job: Ints = np.flatnonzero(row_of_job < rows)
         row = row_of_job[job]
@@ -422,7 +420,7 @@ class _Search:
     def _penalties(
         self, servers: Ints, left: Floats, weights: Floats, stays: Pieces, emptied: Ints
     ) -> Floats:
-        """Return how late servers that hold nothing are used: the largest first, or the smallest."""
+        """Return the penalties of empty servers, by which the largest or the smallest open first."""
         if not self._counts_servers:
             return np.zeros(servers.shape)
         used = self.arrays.taken.copy()
@@ -435,7 +433,7 @@ class _Search:
     def _accept(
         self, stays: Pieces, old: Pieces, new: Pieces, row_of_job: Ints, row_of_server: Ints, rows: int
     ) -> bool:
-        """Keep what was found where it is no worse; return whether anything is better."""
+        """Accept the new pieces of each set that is no worse; return whether any set improved."""
         arrays, after = self.arrays, stays.and_more(new)
         before_losses = self.losses.of(self.pieces, row_of_job, row_of_server, rows)
         better, worse = compared(self.losses.of(after, row_of_job, row_of_server, rows), before_losses)

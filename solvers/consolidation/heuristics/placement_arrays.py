@@ -1,13 +1,11 @@
-"""A placement as arrays: demands, capacities, pieces of jobs, and what each piece adds to the objectives.
+"""A placement as arrays: demands, capacities, pieces of jobs on servers, and contributions to objectives.
 
-A placement as arrays: what jobs ask for, what servers have, and the pieces of jobs on servers. A job with one
-group has as many units as tasks. A job with several groups is one unit, all of it on one server; where a plan
-has it on several servers it stays there, and is part of what is not free.
+A job with one group has as many units as tasks. A job with several groups is one unit, all of it on one
+server; if the plan has it on several servers, it is fixed there and reduces the free capacity.
 
-What parts of a placement add to each objective, as far as no other part changes it. A part is a set of
-servers with the jobs that are on them alone. Objectives are sums over jobs and servers, so a change of a part
-that makes no objective worse before one that it makes better is an improvement of the plan. Only traffic is a
-largest value: there a part counts what exceeds the largest of the plan before.
+A part of a placement is a set of servers with the jobs that are on them alone. Objectives are sums over jobs
+and servers, so a lexicographic improvement of a part improves the plan. Only traffic is a maximum: there a
+part counts the excess over the largest traffic of the plan before.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from ....instances.consolidation.job import PlacementJob
 
 @dataclass(frozen=True)
 class Pieces:
-    """Units of jobs on servers, sorted by job; one entry for each job and server.
+    """Numbers of units of jobs on servers, sorted by job; one entry for each job and server.
 
     Attributes
     ----------
@@ -39,11 +37,11 @@ class Pieces:
     units: Ints
 
     def where(self, kept: Flags) -> Pieces:
-        """Return some of the pieces."""
+        """Return the pieces selected by a mask."""
         return Pieces(self.job[kept], self.server[kept], self.units[kept])
 
     def and_more(self, more: Pieces) -> Pieces:
-        """Return these pieces and those of other jobs."""
+        """Return the union of these pieces and those of other jobs, sorted by job."""
         job = np.concatenate([self.job, more.job])
         order = np.argsort(job, kind="stable")
         server, units = np.append(self.server, more.server), np.append(self.units, more.units)
@@ -51,30 +49,30 @@ class Pieces:
 
 
 class PlacementArrays:
-    """J jobs, N servers and R resources of an instance.
+    """Arrays of an instance with J jobs, N servers and R resources, and of an initial plan.
 
     Attributes
     ----------
     free
-        What servers have for units of jobs, shape (N, R).
+        Free capacity of each server, shape (N, R).
     unit
-        What a unit of a job takes, shape (J, R).
+        Demand of one unit of each job, shape (J, R).
     units
-        Of each job, shape (J,).
+        Number of units of each job, shape (J,).
     most
-        On how many servers a job may be, shape (J,).
+        Largest number of servers of each job, shape (J,).
     allowed, kind
-        Servers that are eligible, shape (K, N), and which row it is for each job, shape (J,).
+        Eligible servers, shape (K, N), and the row of each job in it, shape (J,).
     worth, must
         Value of each job, and whether it must be placed, shape (J,).
     movable
-        Jobs that are not on several servers with several groups, shape (J,).
+        Jobs that are not fixed, shape (J,).
     taken
-        Servers that hold a job that stays, shape (N,).
+        Servers in use by fixed jobs, shape (N,).
     load, rate
-        Traffic that stays on each server, shape (N,), and that of a unit of each job, shape (J,) [Gbit/s].
+        Traffic of fixed jobs on each server, shape (N,), and that of a unit of each job, shape (J,) [Gbit/s].
     start
-        The pieces of the plan that was given.
+        The pieces of the initial plan.
     """
 
     def __init__(self, formulation: ConsolidationFormulation, plan: Sequence[JobPlacement]) -> None:
@@ -109,7 +107,7 @@ class PlacementArrays:
         self._find_pieces()
 
     def _find_eligible(self) -> None:
-        """List each set of eligible servers once."""
+        """Compute the distinct sets of eligible servers, and the set of each job."""
         kinds: dict[object, int] = {}
         rows: list[Flags] = []
         kind = []
@@ -123,7 +121,7 @@ class PlacementArrays:
         self.allowed, self.kind = np.array(rows), np.array(kind, dtype=np.int64)
 
     def _find_pieces(self) -> None:
-        """Read the pieces of the plan; jobs that stay where they are take what is free."""
+        """Read the pieces of the plan; fixed jobs reduce the free capacity."""
         self.movable = np.ones(len(self.units), dtype=bool)
         self.taken = np.array([bool(server.in_use) for server in self.formulation.servers.values()])
         pieces: list[tuple[int, int, int]] = []
@@ -136,8 +134,8 @@ class PlacementArrays:
             for name in sorted(entry.used_servers, key=self._index.__getitem__):
                 tasks = entry.tasks[job.task_groups[0].name].get(name, 0)
                 pieces.append((j, self._index[name], 1 if _is_one_unit(job) else tasks))
-        found = np.array(pieces, dtype=np.int64).reshape(-1, 3)
-        self.start = Pieces(found[:, 0], found[:, 1], found[:, 2])
+        table = np.array(pieces, dtype=np.int64).reshape(-1, 3)
+        self.start = Pieces(table[:, 0], table[:, 1], table[:, 2])
 
     def _fix(self, job: PlacementJob, entry: JobPlacement) -> None:
         columns = {name: r for r, name in enumerate(self.formulation.instance.resource_names)}
@@ -150,7 +148,7 @@ class PlacementArrays:
                     self.free[n, columns[name]] -= count * amount
 
     def left(self, pieces: Pieces) -> Floats:
-        """Return what the pieces leave free, shape (N, R)."""
+        """Return the residual capacity of each server under these pieces, shape (N, R)."""
         left = self.free.copy()
         for r in range(left.shape[1]):
             amounts = self.unit[pieces.job, r] * pieces.units
@@ -158,13 +156,13 @@ class PlacementArrays:
         return left
 
     def plan(self, pieces: Pieces) -> list[JobPlacement]:
-        """Return the plan of the pieces; jobs that stay are where they were."""
+        """Return the plan of these pieces; fixed jobs keep their entries."""
         on: list[dict[str, int]] = [{} for _ in self.units]
         for j, n, count in zip(
             pieces.job.tolist(), pieces.server.tolist(), pieces.units.tolist(), strict=True
         ):
             on[j][self.names[n]] = count
-        found = []
+        entries = []
         for j, job in enumerate(self.formulation.instance.jobs):
             entry = self._entries[job.name]
             if self.movable[j]:
@@ -174,8 +172,8 @@ class PlacementArrays:
                 }
                 # What has not moved stays the entry that it was.
                 entry = entry if entry.placed and entry.tasks == groups else entry_of(job, groups)
-            found.append(entry)
-        return found
+            entries.append(entry)
+        return entries
 
 
 def _is_one_unit(job: PlacementJob) -> bool:
@@ -183,12 +181,12 @@ def _is_one_unit(job: PlacementJob) -> bool:
 
 
 class Losses:
-    """Objectives, to be minimised, of parts of a placement.
+    """Objective values, to be minimised, of parts of a placement.
 
     Parameters
     ----------
     arrays
-        The placement; its formulation says which objectives count.
+        The placement, whose formulation lists the objectives.
     """
 
     def __init__(self, arrays: PlacementArrays) -> None:
@@ -214,18 +212,18 @@ class Losses:
         }
 
     def of(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, rows: int) -> Floats:
-        """Return what each part adds to each objective, shape (objectives, rows).
+        """Return the contribution of each part to each objective, shape (objectives, rows).
 
         Parameters
         ----------
         pieces
-            All of the plan.
+            All pieces of the plan.
         row_of_job, row_of_server
-            The part of each job and server, shapes (J,) and (N,); `rows` for those of no part.
+            Part of each job and server, shapes (J,) and (N,); equal to `rows` if in no part.
         """
         count = rows + 1
-        found = [self._of[name](pieces, row_of_job, row_of_server, count) for name in self.names]
-        return np.array(found)[:, :rows]
+        contributions = [self._of[name](pieces, row_of_job, row_of_server, count) for name in self.names]
+        return np.array(contributions)[:, :rows]
 
     def _servers_of_jobs(self, pieces: Pieces) -> Ints:
         return np.asarray(np.bincount(pieces.job, minlength=len(self.arrays.units)), dtype=np.int64)
@@ -259,18 +257,18 @@ class Losses:
         return sums(row_of_job, extra, count)
 
     def _read_current(self) -> None:
-        """List the tasks of each job that are on a server now, with a key for job and server."""
+        """Read the current tasks of each job on each server, with a key for each pair."""
         index = {name: n for n, name in enumerate(self.arrays.names)}
         now: dict[int, int] = {}
         self.home = np.full(len(self.arrays.units), -1)
         self._tasks_per_unit = np.ones(len(self.arrays.units), dtype=np.int64)
         for j, job in enumerate(self.arrays.formulation.instance.jobs):
-            here: dict[int, int] = {}
+            tasks_by_server: dict[int, int] = {}
             for group in job.task_groups:
                 for name, tasks in group.current.items():
-                    here[index[name]] = here.get(index[name], 0) + tasks
-            now |= {j * len(index) + n: tasks for n, tasks in sorted(here.items())}
-            self.home[j] = max(here, key=here.__getitem__, default=-1)
+                    tasks_by_server[index[name]] = tasks_by_server.get(index[name], 0) + tasks
+            now |= {j * len(index) + n: tasks for n, tasks in sorted(tasks_by_server.items())}
+            self.home[j] = max(tasks_by_server, key=tasks_by_server.__getitem__, default=-1)
             if len(job.task_groups) > 1:
                 self._tasks_per_unit[j] = sum(group.tasks for group in job.task_groups)
         self._now_key = np.array(list(now), dtype=np.int64)
@@ -288,15 +286,15 @@ class Losses:
         return -sums(row_of_job[pieces.job], self._kept(pieces), count)
 
     def _kept(self, pieces: Pieces) -> Ints:
-        """Return how many tasks of each piece are where they are now."""
+        """Return how many tasks of each piece are on their current server."""
         key = pieces.job * len(self._rack) + pieces.server
-        at = np.minimum(np.searchsorted(self._now_key, key), len(self._now_key) - 1)
-        there = np.where(self._now_key[at] == key, self._now_tasks[at], 0)
-        kept: Ints = np.minimum(pieces.units * self._tasks_per_unit[pieces.job], there)
+        index = np.minimum(np.searchsorted(self._now_key, key), len(self._now_key) - 1)
+        current_tasks = np.where(self._now_key[index] == key, self._now_tasks[index], 0)
+        kept: Ints = np.minimum(pieces.units * self._tasks_per_unit[pieces.job], current_tasks)
         return kept
 
     def _read_speeds(self) -> None:
-        """Tabulate the relative speed by number of servers; jobs with the same speeds share a row."""
+        """Tabulate relative slowdown by number of servers; jobs with equal speeds share a row."""
         jobs = self.arrays.formulation.instance.jobs
         most = int(self.arrays.units.max(initial=0))
         rows: dict[object, int] = {}
@@ -328,5 +326,5 @@ class Losses:
 
 
 def sums(rows: Ints, figures: Floats | Ints | Flags, count: int) -> Floats:
-    """Return the sum of the figures of each row."""
+    """Return the sum of the figures with the same row index, for each row."""
     return np.asarray(np.bincount(rows, figures, minlength=count), dtype=np.float64)

@@ -1,7 +1,7 @@
 """List heuristics for vector bin packing: jobs are placed one after the other in residual capacities.
 
-Tasks fill a server up to the rounding of floating-point sums, and never beyond what the check allows. Nothing
-is moved again, so residual capacities only shrink: where a job did not fit, an equal one is not tried.
+Capacities have a tolerance for the rounding of floating-point sums, within that of the check. Placed jobs are
+not moved, so residual capacities only shrink: where a job did not fit, an equal one is not tried.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from ...common.base import Clock, Outcome, Solver
 from ...common.result import Limit, SolveOptions
 
 Counts = tuple[int, ...]
-"""Tasks of each group."""
+"""Number of tasks of each group."""
 Demand = tuple[tuple[int, float], ...]
 """Index and amount of each resource that a task takes."""
 Piece = tuple[int, Counts]
-"""Index of a server, and what it gets of a job."""
+"""Index of a server, and the tasks of a job on it."""
 
 LOOSE = 1 + TOLERANCE / 2
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a job asks for.
+    """The demand of a job: tasks of each group with their demands, and allowed GPU models.
 
     Attributes
     ----------
     demands, tasks
-        For each group.
+        Demand of one task, and number of tasks, of each group.
     gpu_model
-        The ones that will do; None: any.
+        Allowed GPU models; None: any.
     """
 
     demands: tuple[Demand, ...]
@@ -48,7 +48,7 @@ class Request:
     gpu_model: GpuModels
 
     def load(self, waiting: Counts, left: Sequence[float]) -> Counts:
-        """Return how many waiting tasks go on a server with so much left, group after group."""
+        """Return how many of the remaining tasks fit on a server, filled group after group."""
         counts = []
         for demand, most in zip(self.demands, waiting, strict=True):
             fit = most
@@ -61,7 +61,7 @@ class Request:
         return tuple(counts)
 
     def after(self, counts: Counts, left: Sequence[float]) -> tuple[float, ...]:
-        """Return what is left beside these tasks."""
+        """Return the residual capacity of a server after these tasks."""
         for demand, count in zip(self.demands, counts, strict=True):
             left = self._less(left, demand, count)
         return tuple(left)
@@ -75,12 +75,12 @@ class Request:
 
 
 class FreeCapacity(ABC):
-    """What is left on the servers.
+    """Residual capacities of the servers, and a rule for placing jobs on them.
 
     Parameters
     ----------
     formulation
-        Its servers, in the order of the instance, and what its jobs ask for.
+        Formulation with servers, in the order of the instance, and jobs.
     """
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
@@ -97,47 +97,47 @@ class FreeCapacity(ABC):
 
     @abstractmethod
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
-        """Place all tasks on at most so many servers; None and nothing taken if there is none."""
+        """Place all tasks of a job on at most `most_servers` servers; None, unchanged, if impossible."""
 
 
 def shares_of_free(formulation: ConsolidationFormulation) -> list[dict[str, float]]:
-    """Return for each job what it asks for as a share of what all servers have free, by resource."""
+    """Return each job's total demand of each resource as a share of the total free capacity."""
     free = {
         name: math.fsum(server.available.get(name, 0.0) for server in formulation.servers.values())
         for name in formulation.instance.resource_names
     }
-    found = []
+    shares_of_jobs = []
     for job in formulation.instance.jobs:
-        asked: dict[str, float] = {}
+        shares: dict[str, float] = {}
         for group in job.task_groups:
             for name, amount in group.demand.items():
                 if amount:
                     share = group.tasks * amount / free[name] if free[name] else math.inf
-                    asked[name] = asked.get(name, 0.0) + share
-        found.append(asked)
-    return found
+                    shares[name] = shares.get(name, 0.0) + share
+        shares_of_jobs.append(shares)
+    return shares_of_jobs
 
 
 class ListHeuristic(Solver[ConsolidationFormulation]):
-    """Place one job after the other, those that must be placed first; one that does not fit waits."""
+    """Places one job after the other, required jobs first; a job that does not fit is left out."""
 
     kinds = ("consolidation",)
 
     @abstractmethod
     def capacity(self, formulation: ConsolidationFormulation) -> FreeCapacity:
-        """Return what is free, and how servers are chosen."""
+        """Return the residual capacities with the heuristic's placement rule."""
 
     @abstractmethod
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
-        """Return what each job is sorted by, descending, behind those that must be placed."""
+        """Return the sort key of each job, descending; required jobs come first in any case."""
 
     def most_servers(self, formulation: ConsolidationFormulation, job: PlacementJob) -> int | None:
-        """Return on how many servers the job may run: what its spread rule says."""
+        """Return the largest number of servers of a job by its spread rule; None: any number."""
         required = formulation.instance.spread_of(job) == "required"
         return formulation.fewest(job) if required else None
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Place one job after the other; nothing is moved again."""
+        """Place one job after the other without moving any of them again."""
         del options
         jobs = formulation.instance.jobs
         capacity = self.capacity(formulation)
@@ -180,7 +180,7 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
 
 
 def request_of(job: PlacementJob, columns: dict[str, int]) -> Request:
-    """Return what a job asks for; `columns` numbers the resources."""
+    """Return the request of a job; `columns` maps resource names to indices."""
     groups = job.task_groups
     return Request(
         tuple(

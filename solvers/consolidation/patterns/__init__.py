@@ -1,1 +1,1 @@
-"""Column generation over patterns of servers and jobs: master problem, pricing problems, bound, plans."""
+"""Column generation over patterns of servers and jobs: master problem, pricing, bounds, plans."""

@@ -1,11 +1,11 @@
-"""The assignment relaxation by task shape: a linear programme whose bound and prices start column generation.
+"""Assignment relaxation by task shape: a linear programme whose bound and prices start column generation.
 
-Servers of a class count by their sum of capacities, and tasks of a shape by their number on each class.
-What a server holds of one shape is limited by what it would hold of that shape alone. This is the
-relaxation of the assignment model, summed up over equal servers. Its dual prices are feasible for all
+Servers of a class are aggregated by their total capacity, and tasks of a shape by their number on each class.
+The tasks of one shape on a server are limited by the number that fits without other shapes. This is the
+relaxation of the assignment model, aggregated over equal servers. Its dual prices are feasible for all
 patterns, so that the Lagrangian bound at these prices is no worse than its value (Geoffrion 1974). Where
-classes are so many that the programme would be large, classes that hold nearly the same count as one, which
-loosens it a little.
+classes are so many that the programme would be large, similar classes are aggregated, which weakens the bound
+a little.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Entries = list[tuple[int, float]]
 
 @dataclass
 class _Columns:
-    """Columns of the linear programme: cost, most and entries of each."""
+    """Columns of the linear programme: cost, upper bound and entries of each."""
 
     costs: list[float] = field(default_factory=list)
     most: list[float] = field(default_factory=list)
@@ -38,7 +38,7 @@ class _Columns:
     values: list[float] = field(default_factory=list)
 
     def add(self, cost: float, entries: Iterable[tuple[int, float]], most: float = np.inf) -> None:
-        """Add a column of non-negative values; entries of one row add up."""
+        """Add a column of a non-negative variable; entries of the same row add up."""
         total: dict[int, float] = {}
         for row, value in entries:
             total[row] = total.get(row, 0.0) + value
@@ -50,7 +50,7 @@ class _Columns:
 
 
 class LpByShape:
-    """The linear programme by shape of one goal.
+    """The assignment relaxation of one goal.
 
     Rows: supply of tasks of each group of each shape; capacity of each group of servers; groups of servers;
     classes of jobs; earlier goals; limits of tasks, and of capacity, for each server that is used.
@@ -58,7 +58,7 @@ class LpByShape:
     Parameters
     ----------
     levels
-        The most that earlier goals may be, in steps.
+        Upper limits on earlier goals, in steps.
     """
 
     def __init__(self, master: RestrictedMaster, goal: str, levels: Mapping[str, float]) -> None:
@@ -82,7 +82,7 @@ class LpByShape:
         self._servers()
 
     def solve(self, time_limit_s: float | None = None) -> tuple[float, DualPrices] | None:
-        """Return the value, in steps of the goal, and dual prices; None if no solution is found."""
+        """Return the optimum, in steps of the goal, and dual prices; None if HiGHS finds no optimum."""
         import highspy
 
         columns, classes = self.columns, self.classes
@@ -158,7 +158,7 @@ class LpByShape:
         return counts.get(self.goal, 0.0), entries
 
     def _jobs(self) -> None:
-        """Add jobs of each class that are placed, and those that are missing."""
+        """Add the columns of placed jobs of each class, and of missing ones."""
         for c, job in enumerate(self.classes.jobs):
             cost, entries = self._counted(self._least(job))
             entries.append((self.job_row + c, 1.0))
@@ -173,7 +173,7 @@ class LpByShape:
                 self.columns.add(cost, [*entries, (self.job_row + c, 1.0)])
 
     def _least(self, job: JobClass) -> dict[str, float]:
-        """Return what a job counts at least in each goal, in steps, on however many servers."""
+        """Return a job's least contribution to each goal, in steps, over all numbers of servers."""
         steps = self.master.steps
         counts = {"value": float(job.count("value", 1) / steps["value"])}
         for name in BY_SERVERS:
@@ -183,7 +183,7 @@ class LpByShape:
         return counts
 
     def _servers(self) -> None:
-        """Add servers of each group that are used, and tasks of each shape on them."""
+        """Add the columns of used servers of each group, and of tasks of each shape on them."""
         classes = self.classes
         shapes = {pool: classes.shapes_of(pool) for pool in classes.pools}
         resources = self.free.shape[1]
@@ -193,37 +193,37 @@ class LpByShape:
             cost, entries = self._counted({"servers": opening})
             entries.append((self.server_row + number, 1.0))
             rows = [self.capacity + number * resources + r for r in range(resources)]
-            taken = [rows]
+            resource_rows = [rows]
             if len(group) > 1:
-                # All have so much together, and each of them no more than the largest.
+                # One row limits the total of the group, another each server by the largest.
                 rows = [self.rows + r for r in range(resources)]
                 self.rows += resources
-                taken.append(rows)
+                resource_rows.append(rows)
             entries += zip(rows, (-self.free[group].max(axis=0)).tolist(), strict=True)
             for k in shapes[classes.servers[group[0]].pool]:
-                held = self.held[k][group]
+                fitting_tasks = self.held[k][group]
                 for g, (together, each) in enumerate(
-                    zip(self.count[group] @ held, held.max(axis=0), strict=True)
+                    zip(self.count[group] @ fitting_tasks, fitting_tasks.max(axis=0), strict=True)
                 ):
                     if each:
                         entries.append((self.rows, -float(each)))
-                        task = [*self._task(k, g, taken), (self.rows, 1.0)]
+                        task = [*self._task(k, g, resource_rows), (self.rows, 1.0)]
                         self.columns.add(0.0, task, float(together))
                         self.rows += 1
             self.columns.add(cost, entries)
             for n in group:
-                self._staying(n, taken)
+                self._staying(n, resource_rows)
 
     def _held(self, k: int) -> Floats:
-        """Return how many tasks of each group of a shape each class would hold alone; shape (classes, G)."""
+        """Return the tasks of each group of a shape that fit alone, for each class; shape (classes, G)."""
         shape, most = self.classes.task_shapes[k], self.classes.slots[k].max(axis=0, initial=0)
-        found = np.empty((len(self.free), len(most)))
+        counts = np.empty((len(self.free), len(most)))
         for g, demand in enumerate(np.array(shape.demands, dtype=float).reshape(len(most), -1)):
-            found[:, g] = (self.free[:, demand > 0] // demand[demand > 0]).min(axis=1, initial=most[g])
-        return found
+            counts[:, g] = (self.free[:, demand > 0] // demand[demand > 0]).min(axis=1, initial=most[g])
+        return counts
 
     def _groups(self, most: int) -> list[list[int]]:
-        """Return the numbers of the classes of servers, in groups where there are more than so many."""
+        """Return the server classes in groups, aggregated if there are more than `most`."""
         numbers = range(len(self.count))
         if len(numbers) <= most:
             return [[n] for n in numbers]
@@ -233,28 +233,28 @@ class LpByShape:
         ]
         return server_groups(self.classes, np.hstack(self.held), np.concatenate(sizes), most)
 
-    def _task(self, k: int, group: int, taken: Sequence[Sequence[int]]) -> Entries:
-        """Return the entries of a task: its supply, and what it takes of each resource in some rows."""
+    def _task(self, k: int, group: int, resource_rows: Sequence[Sequence[int]]) -> Entries:
+        """Return the entries of a task's column: its supply, and its demand of each resource."""
         demand = self.classes.task_shapes[k].demands[group]
-        pairs = (pair for rows in taken for pair in zip(rows, demand, strict=True))
+        pairs = (pair for rows in resource_rows for pair in zip(rows, demand, strict=True))
         return [
             (int(self.supply[k]) + group, 1.0),
             *((row, float(amount)) for row, amount in pairs if amount),
         ]
 
     def _staying_counts(self, job: JobClass) -> dict[str, float]:
-        """Return what each task counts that stays, in steps; what all together save is shared among them."""
+        """Return the contribution of a task that stays to each goal, in steps; a job's saving is split."""
         running = sum(sum(current.kept) for current in job.current)
         restart = float(job.restart / self.master.steps["value"])
         return {"migrations": -1.0, "value": -restart / running, MOVES: -float(job.can_stay) / running}
 
-    def _staying(self, number: int, taken: Sequence[Sequence[int]]) -> None:
-        """Add the tasks of a class that may stay where they are."""
+    def _staying(self, number: int, resource_rows: Sequence[Sequence[int]]) -> None:
+        """Add the columns of the tasks of a server class that may stay."""
         server = self.classes.servers[number]
         for job in self.classes.jobs:
             for current in job.current:
-                there = server.residents.count(current.shape) * len(server.members)
+                residents = server.residents.count(current.shape) * len(server.members)
                 cost, entries = self._counted(self._staying_counts(job))
-                for g, kept in enumerate(current.kept if there else ()):
-                    task = self._task(job.parts[current.part].shape, g, taken)
-                    self.columns.add(cost, [*task, *entries], float(kept * there))
+                for g, kept in enumerate(current.kept if residents else ()):
+                    task = self._task(job.parts[current.part].shape, g, resource_rows)
+                    self.columns.add(cost, [*task, *entries], float(kept * residents))

@@ -1,13 +1,13 @@
-"""Column generation for the pattern formulation on HiGHS: relaxation, Lagrangian bound, integer solution.
+"""Column generation for the pattern formulation: relaxation, Lagrangian bound, and integer solutions.
 
-The relaxation is solved over the columns there are, and the pricing problems find columns of negative
-reduced cost. It ends where there are none (Gilmore & Gomory 1961), or where the Lagrangian bound, rounded
-to the goal's step, meets the relaxation. Integer solutions are sought over the columns found so far only:
-this is no branch-and-price.
+The relaxation is solved over the columns so far, and the pricing problems find columns of negative reduced
+cost. It ends if there are none (Gilmore & Gomory 1961), or if the Lagrangian bound, rounded to the goal's
+step, equals the relaxation. Integer solutions are sought over the columns found so far only: this is no
+branch-and-price.
 
 Lagrangian bound, for any prices of pieces: supply rows are relaxed with their prices, so that jobs and
-servers are independent. Each job takes its cheapest pattern, each server the one that is paid most (Dantzig
-& Wolfe 1960). The check derives the same bound with code of its own; here the pricing problems find it.
+servers are independent. Each job takes its cheapest pattern, each server the one of largest price (Dantzig &
+Wolfe 1960). The check derives the same bound with independent code; here the pricing problems compute it.
 
 Smoothed dual prices: prices of a relaxation over few columns jump from round to round. Columns are priced
 between the prices of the best bound so far and those of the relaxation, which leads to the bound in fewer
@@ -41,7 +41,7 @@ from .master import Column, DualPrices, RestrictedMaster
 from .pricing import JobPricing, ServerPricing
 
 MARGIN = 1e-12
-"""Relative to all that is added up: more than rounding can be."""
+"""Rounding margin of a sum, relative to the sum of absolute terms."""
 
 
 def lagrangian_bound(
@@ -50,22 +50,22 @@ def lagrangian_bound(
     goal: CertifiedGoal,
     levels: Mapping[str, Fraction],
 ) -> float:
-    """Return what a goal is at least, to be minimised, where earlier objectives keep their levels.
+    """Return a lower bound on a goal, to be minimised, with limits on earlier objectives.
 
     Parameters
     ----------
     pricing
-        Of each pool of servers.
+        Pricing problem of each pool of servers.
 
     Returns
     -------
     bound
-        Not rounded to the objective's step; -∞ if a job that must be placed has no way to be.
+        Not rounded to the objective's step; -∞ if a required job has no pattern.
 
     Raises
     ------
     TooLargeError
-        If there is too much to be priced.
+        If a pricing problem is too large.
     """
     weights = {str(name): float(mu) for name, mu in goal.multipliers.items() if name in levels}
     terms = [-mu * float(levels[name]) for name, mu in weights.items()]
@@ -99,16 +99,16 @@ def lagrangian_bound(
 def _cheapest(
     job: JobClass, classes: ClassTable, patterns: JobPricing, weights: Mapping[str, float]
 ) -> float | None:
-    """Return what one job of a class costs at least if it is placed; None if it cannot be."""
+    """Return the least cost of placing one job of a class; None if it cannot be placed."""
     value = weights.get("value", 0.0) * float(job.value)
     if job.loose:
         if any(not len(classes.pieces[part.shape]) for part in job.parts):
             return None
-        found = patterns.of_loose(job, math.inf)
+        candidates = patterns.of_loose(job, math.inf)
     else:
         by_servers = np.array([_for_servers(job, n, weights) for n in range(1, job.most + 1)])
-        found = patterns.best(job, by_servers, math.inf)
-    return min((pattern.cost for pattern in found), default=math.inf) - value if found else None
+        candidates = patterns.best(job, by_servers, math.inf)
+    return min((pattern.cost for pattern in candidates), default=math.inf) - value if candidates else None
 
 
 def _for_servers(job: JobClass, servers: int, weights: Mapping[str, float]) -> float:
@@ -117,7 +117,7 @@ def _for_servers(job: JobClass, servers: int, weights: Mapping[str, float]) -> f
 
 
 def _slot_prices(pieces: Ints, slots: Ints, prices: Floats) -> Floats:
-    """Return the best value of tasks of one shape on a server, over all splits into pieces; shape (S,)."""
+    """Return the best price of a shape's slots over all splits into pieces; shape (S,)."""
     if len(pieces) < len(slots):
         singles: Floats = slots[:, 0] * prices[0]
         return singles
@@ -136,16 +136,16 @@ def _slot_prices(pieces: Ints, slots: Ints, prices: Floats) -> Floats:
 
 @dataclass
 class Smoothing:
-    """Where to price next.
+    """Smoothed dual prices: the point between two price vectors at which columns are priced next.
 
     Attributes
     ----------
     center
-        Prices of the best bound.
+        Dual prices of the best bound.
     share
-        Weight of the center where the last columns improved the relaxation.
+        Weight of the center if the last columns improved the relaxation.
     misses
-        Rounds since they did: each takes the prices further from the center.
+        Rounds without improvement; each moves the prices further from the center.
     """
 
     center: DualPrices
@@ -153,7 +153,7 @@ class Smoothing:
     misses: int = 0
 
     def next(self, prices: DualPrices, improved: bool) -> tuple[DualPrices, bool]:
-        """Return prices, and whether to search the pricing problems at these to the end.
+        """Return the next dual prices, and whether to solve the pricing problems to optimality.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class Smoothing:
 
 
 def mixed(first: DualPrices, second: DualPrices, weight: float) -> DualPrices:
-    """Return prices between two, with this weight on the first."""
+    """Return a convex combination of two sets of dual prices, with a weight for the first."""
     rest = 1 - weight
     names = {*first.earlier, *second.earlier}
     return DualPrices(
@@ -187,22 +187,22 @@ log = logging.getLogger("clusterplan")
 
 Integers = NDArray[np.int64]
 OUT_OF_REACH = 1e9
-"""What a price proves of a goal, in steps, where no plan keeps the earlier goals."""
+"""Bound on a goal, in steps, that a dual price proves if no plan keeps the earlier goals."""
 EXCHANGES = ("split", "host", "apart", "ask")
 
 
 @dataclass(frozen=True)
 class Relaxed:
-    """The linear relaxation of one goal.
+    """Result of the linear relaxation of one goal.
 
     Attributes
     ----------
     bound
-        No solution is below this, in steps of the goal.
+        Lower bound on all solutions, in steps of the goal.
     prices
-        Those that prove it; None if there was no time for any.
+        Dual prices that prove it; None if there was no time.
     values
-        Of the columns in the last linear program; shape (columns,).
+        Values of the columns in the last linear program; shape (columns,).
     """
 
     bound: float
@@ -211,12 +211,12 @@ class Relaxed:
 
 
 class Program:
-    """The pattern formulation for one goal after the other.
+    """The pattern formulation, solved for one goal after the other.
 
     Attributes
     ----------
     levels
-        Values of the goals that are settled, in their units, to be kept.
+        Limits on the settled goals, in their units.
     """
 
     def __init__(self, master: RestrictedMaster, options: SolveOptions, clock: Clock) -> None:
@@ -224,13 +224,13 @@ class Program:
         self.levels = master.classes.least_levels()
 
     def most(self, goal: str, reached: Fraction) -> float:
-        """Return the most that a goal may be, in steps, to be as good as what was reached."""
+        """Return the upper limit, in steps, that keeps a goal at the value reached."""
         most = float(reached / self.master.steps[goal])
         # Coefficients are rounded, so that a solution may seem to miss by a hair what it reaches.
         return most if self.master.integral[goal] else most + SETTINGS.level_slack * max(1.0, abs(most))
 
     def bound(self, goal: str, relaxed: Relaxed) -> float:
-        """Return what the prices of a relaxation prove, in steps: what the check will derive from them."""
+        """Return the bound, in steps, that the check will derive from a relaxation's dual prices."""
         master = self.master
         if relaxed.prices is None:
             return -math.inf
@@ -248,12 +248,12 @@ class Program:
         return master.rounded(goal, least) if master.integral[goal] else least
 
     def relax(self, goal: str, known: Relaxed | None = None) -> Relaxed:
-        """Solve the linear relaxation, adding the columns that its prices ask for.
+        """Solve the linear relaxation by column generation.
 
         Parameters
         ----------
         known
-            A bound to begin with; where pools have no table of sums, that of the linear programme by shape.
+            A bound known before; by default that of the programme by shape if pools have no table of sums.
         """
         import highspy
 
@@ -303,9 +303,9 @@ class Program:
         return best
 
     def _without_columns(self) -> Relaxed:
-        """Return the bound of placing nothing, where nothing fits anywhere: an empty program has no prices.
+        """Return the bound without any columns, where no task fits on any server.
 
-        Where an earlier goal asks for more than that there is no plan: a price for it proves any bound.
+        If an earlier goal requires more, there is no plan, and a price for that goal proves any bound.
         """
         prices = _no_prices(self.master)
         for name, reached in self.levels.items():
@@ -316,7 +316,7 @@ class Program:
         return Relaxed(self._dual_value(prices), prices)
 
     def _relaxation(self) -> Any:
-        """Return HiGHS with the rows of the relaxation, and no columns yet."""
+        """Return a HiGHS model with the rows of the relaxation and no columns yet."""
         settings = {"solver": "simplex", **threads_and_seed(self.options.threads, None)}
         highs = solver_with(settings, BackendError)
         low, high = self.master.limits([self.most(name, reached) for name, reached in self.levels.items()])
@@ -325,16 +325,18 @@ class Program:
         return highs
 
     def _limit(self, highs: Any) -> None:
-        """Let the next run of HiGHS end with the clock."""
+        """Set the time limit of the next HiGHS run to the remaining time."""
         if self.clock.remaining_s is not None:
             highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
 
     def by_shape(self, goal: str) -> Relaxed:
-        """Return the bound and the prices of the linear programme by shape, with a second at least for it."""
+        """Return bound and dual prices of the linear programme by shape, with at least one second for it."""
         levels = {name: self.most(name, reached) for name, reached in self.levels.items()}
-        left = self.clock.remaining_s
-        found = LpByShape(self.master, goal, levels).solve(None if left is None else max(1.0, left))
-        return Relaxed(-math.inf, None) if found is None else Relaxed(*found)
+        remaining_s = self.clock.remaining_s
+        solved = LpByShape(self.master, goal, levels).solve(
+            None if remaining_s is None else max(1.0, remaining_s)
+        )
+        return Relaxed(-math.inf, None) if solved is None else Relaxed(*solved)
 
     def _dual_value(self, prices: DualPrices) -> float:
         """Return the value of the relaxation's dual, in steps of the goal."""
@@ -356,7 +358,7 @@ class Program:
     def _entries(
         self, columns: list[Column], settled: list[str]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
-        """Return the columns in compressed form, with rows of the settled goals below the others."""
+        """Return the columns as a sparse matrix, with the rows of settled goals below the others."""
         starts, rows, values = [0], list[int](), list[float]()
         for column in columns:
             rows += column.rows
@@ -369,7 +371,7 @@ class Program:
         return np.array(starts, dtype=np.int32), np.array(rows, dtype=np.int32), np.array(values, dtype=float)
 
     def _most(self, columns: list[Column]) -> Floats:
-        """Jobs that must be placed may only be missing until that goal is settled."""
+        """Return upper bounds of columns; required jobs may be missing only until that goal is settled."""
         settled = "must_place" in self.levels
         return np.array([0.0 if settled and c.type == "missing" else np.inf for c in columns])
 
@@ -386,10 +388,10 @@ class Program:
         )
 
     def dive(self, goal: str, relaxed: Relaxed) -> Integers:
-        """Return how many servers carry each pattern, rounding the relaxation until it is whole.
+        """Return the number of servers with each pattern, by rounding the relaxation step by step (diving).
 
-        Patterns are fixed as often as the relaxation uses them, rounded down; then those closest to one more
-        are rounded up, and the relaxation of what is left is solved again.
+        Patterns are fixed at their rounded-down values; then those closest to the next integer are rounded
+        up, and the relaxation of the residual problem is solved again.
         """
         import highspy
 
@@ -430,10 +432,10 @@ class Program:
     def near_relaxation(
         self, goal: str, target: float, relaxed: Relaxed, start: Integers | None
     ) -> Integers | None:
-        """Return the best integer solution found close to the relaxation, or the one to start from.
+        """Return the best integer solution found near the relaxation, or the start solution.
 
-        First only the columns that the relaxation uses are allowed; then most of these are kept, rounded
-        down, and all others are free. Both leave little open, so they take little time.
+        First only the columns of the relaxation are allowed; then most of these are fixed, rounded down, and
+        all others are free. Both restrictions are quick to solve.
         """
         if relaxed.values is None:
             return start
@@ -452,9 +454,11 @@ class Program:
                 fixed = (random.random(len(values)) < kept) & ~exchange
                 least[fixed] = np.floor(values[fixed] + SETTINGS.integrality_tolerance)
             self.clock = clock.share(0.25)
-            found, limit = self.solve_integers(goal, target, None, bounds=(least, allowed))
-            if found is not None and (solution is None or counted(goal, found) < counted(goal, solution)):
-                solution = found
+            candidate, limit = self.solve_integers(goal, target, None, bounds=(least, allowed))
+            if candidate is not None and (
+                solution is None or counted(goal, candidate) < counted(goal, solution)
+            ):
+                solution = candidate
             enough = target + SETTINGS.integrality_tolerance
             reached = solution is not None and counted(goal, solution) <= enough
             if reached or clock.expired or limit == "interrupt":
@@ -470,18 +474,18 @@ class Program:
         most: float = math.inf,
         bounds: tuple[Floats, NDArray[np.bool_]] | None = None,
     ) -> tuple[Integers | None, Limit]:
-        """Return the best integer solution over the columns that there are, and what stopped HiGHS.
+        """Return the best integer solution over the columns so far, and the limit that stopped HiGHS.
 
         Parameters
         ----------
         target
-            A value at which to stop, because nothing can be better.
+            Optimal value, at which the search stops.
         start
             Values of the first columns, the others being 0.
         most
             Only solutions of at most this value count.
         bounds
-            The least of each column, and whether it is allowed at all.
+            Lower limit of each column, and whether the column is allowed.
         """
         master = self.master
         limits = {name: self.most(name, reached) for name, reached in self.levels.items()}
@@ -501,8 +505,8 @@ class Program:
         if start is not None:
             first = np.zeros(len(cost))
             first[: len(start)] = start
-        found, _, limit = branch_and_bound(model, settings, self.clock, self.options, first)
-        return None if found is None else np.round(found).astype(np.int64), limit
+        values, _, limit = branch_and_bound(model, settings, self.clock, self.options, first)
+        return None if values is None else np.round(values).astype(np.int64), limit
 
 
 def _no_prices(master: RestrictedMaster) -> DualPrices:
@@ -516,7 +520,7 @@ def _no_prices(master: RestrictedMaster) -> DualPrices:
 
 
 def certified(master: RestrictedMaster, goal: str, prices: DualPrices) -> dict[str, Any]:
-    """Return the prices of a goal in the units of its objective, as the certificate has them."""
+    """Return the dual prices of a goal in the units of its objective, in the certificate's format."""
     step = float(master.steps[goal])
     return {
         "objective": goal,

@@ -1,6 +1,6 @@
-"""Disaggregation: from counts of patterns to named servers and jobs, always in the same way; and back.
+"""Disaggregation of pattern counts into named servers and jobs, and the patterns of a given plan.
 
-The patterns of a plan are the warm-start columns, so that the master problem holds the plan.
+The patterns of a plan are warm-start columns, so that the master problem contains the plan.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .pricing import JobPattern, Stay
 
 Integers = NDArray[np.int64]
 Node = tuple[int, int]
-"""A shape and one of its pieces."""
+"""Number of a shape, and of one of its pieces."""
 Tasks = dict[int, dict[int, int]]
 """Group → position of a server → tasks."""
 
 
 class Disaggregation:
-    """Names the servers and jobs of a solution of the pattern formulation.
+    """Assigns named servers and jobs to a solution of the pattern formulation, deterministically.
 
-    Servers and jobs of a class are taken in the order of the instance. Slots and pieces that are the same
-    to the model are matched in that order too, so that neighbours stay together.
+    Servers and jobs of a class are taken in the order of the instance, and equal slots and pieces are matched
+    in that order too.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Disaggregation:
         self._left: dict[int, set[int]] = {}
 
     def plan(self) -> list[JobPlacement]:
-        """Return the plan of a solution."""
+        """Return the plan of the solution."""
         self._servers()
         loose = self._jobs()
         self._exchange(self.slots_free, ("split", "host"))
@@ -58,18 +58,18 @@ class Disaggregation:
         formulation = self.formulation
         names = list(formulation.servers)
         plan = []
-        for position, asked in enumerate(formulation.instance.jobs):
-            groups = asked.task_groups
+        for position, job in enumerate(formulation.instance.jobs):
+            groups = job.task_groups
             tasks = self.tasks.get(position, {})
             named = {
                 groups[g].name: {names[n]: count for n, count in sorted(placed.items())}
                 for g, placed in sorted(tasks.items())
             }
-            plan.append(entry_of(asked, named))
+            plan.append(entry_of(job, named))
         return plan
 
     def _match(self, loose: Sequence[tuple[int, int]]) -> None:
-        """Put the pieces of jobs on slots of their size; where racks count, large jobs choose first."""
+        """Assign the pieces of jobs to slots of their size; if racks count, the largest jobs first."""
         needs: dict[int, list[tuple[Node, tuple[int, ...], int]]] = {}
         for node, jobs in [*self.asked.items(), *self.apart.items()]:
             for job in jobs:
@@ -77,8 +77,8 @@ class Disaggregation:
                 needs.setdefault(job, []).append((node, groups, 1))
         for job, number in loose:
             for part in self.classes.jobs[number].parts:
-                there = self.tasks.get(job, {}).get(part.groups[0], {})
-                count = part.tasks[0] - sum(there.values())
+                tasks_by_server = self.tasks.get(job, {}).get(part.groups[0], {})
+                count = part.tasks[0] - sum(tasks_by_server.values())
                 if count:
                     needs.setdefault(job, []).append(((part.shape, 0), part.groups, count))
         order = sorted(needs)
@@ -91,8 +91,8 @@ class Disaggregation:
             total: Counter[Node] = Counter()
             for node, _, count in needs[job]:
                 total[node] += count
-            here = {server for placed in self.tasks.get(job, {}).values() for server in placed}
-            servers = slots_left.take(total, here)
+            own_servers = {server for placed in self.tasks.get(job, {}).values() for server in placed}
+            servers = slots_left.take(total, own_servers)
             # Pieces that meet on a server are merged.
             for node, groups, count in needs[job]:
                 counts = self.classes.pieces[node[0]][node[1]].tolist()
@@ -100,7 +100,7 @@ class Disaggregation:
                     self._put(job, zip(groups, counts, strict=True), servers[node].pop(0))
 
     def _racks(self) -> list[int]:
-        """Return a number for the rack of each server."""
+        """Return the rack number of each server."""
         numbers: dict[str, int] = {}
         return [
             numbers.setdefault(self.formulation.rack_of(name), len(numbers))
@@ -115,7 +115,7 @@ class Disaggregation:
                 placed[server] = placed.get(server, 0) + count
 
     def _servers(self) -> None:
-        """Give each server pattern that is used to the next server of its class."""
+        """Assign each used server pattern to the next servers of its class."""
         following: dict[int, int] = defaultdict(int)
         for column, times in self.used:
             if column.type != "server":
@@ -133,9 +133,9 @@ class Disaggregation:
                 slots_left[k, 0 if single else slot] += [n for n in members for _ in range(copies)]
 
     def _jobs(self) -> list[tuple[int, int]]:
-        """Give each job pattern that is used to jobs of its class; return loose jobs and their class.
+        """Assign each used job pattern to jobs of its class; return loose jobs with their class.
 
-        Pieces that stay decide who gets a pattern that has them; the others go to whoever is next.
+        Patterns with pieces that stay go to the jobs on these servers, the others to the next jobs.
         """
         loose = []
         free: dict[int, list[int]] = {}
@@ -159,7 +159,7 @@ class Disaggregation:
     def _stay(
         self, number: int, stay: Sequence[tuple[int, int]], times: int, waiting: list[int]
     ) -> list[int]:
-        """Keep tasks of some jobs of a class where they are; return the jobs."""
+        """Assign the pieces of a pattern that stay to jobs on their current servers; return the jobs."""
         job = self.classes.jobs[number]
         members: list[int] = []
         for h, i in stay:
@@ -186,17 +186,17 @@ class Disaggregation:
         return members
 
     def _idle(self, number: int) -> set[int]:
-        """Return the jobs of a class that have not been given a pattern yet."""
+        """Return the jobs of a class that have no pattern yet."""
         if number not in self._left:
             self._left[number] = set(self.classes.jobs[number].members)
         return self._left[number]
 
     def _exchange(self, lists: dict[Node, list[int]], types: tuple[str, ...]) -> None:
-        """Turn slots, or pieces that are asked for, into smaller ones, the largest first."""
+        """Apply the exchange columns to slots or demanded pieces, the largest first."""
         steps = [(column, times) for column, times in self.used if column.type in types]
         for column, times in sorted(steps, key=lambda step: self._size(step[0]), reverse=True):
             node = (column.what[0], column.what[1])
-            first = max(0, len(lists[node]) - times)  # what costs nothing may be done more often than asked
+            first = max(0, len(lists[node]) - times)  # exchanges without cost may be used too often
             moved = lists[node][first:]
             del lists[node][first:]
             if column.type == "host":
@@ -206,46 +206,46 @@ class Disaggregation:
                     lists[column.what[0], i] += moved
 
     def _size(self, column: Column) -> tuple[int, int, bool]:
-        """Return a figure that only falls along exchanges: of tasks, of what one of each asks, of models."""
+        """Return a sort key that only decreases along exchanges: tasks, demand, and GPU restriction."""
         shape, i = self.classes.task_shapes[column.what[0]], column.what[1]
         counts = self.classes.pieces[column.what[0]][i]
         return int(counts.sum()), sum(map(sum, shape.demands)), shape.gpu_model is not None
 
 
 class SlotAssignment:
-    """Gives a job the next slots of the sizes that it needs, in the order of servers.
+    """Assigns slots to jobs in the order of servers.
 
     Parameters
     ----------
     free
-        For each size of slot the servers that have one, as often as they have.
+        Servers with a slot of each size, repeated for several slots.
     """
 
     def __init__(self, free: Mapping[Node, Iterable[int]]) -> None:
         self.free = {node: sorted(servers, reverse=True) for node, servers in free.items()}
 
     def take(self, needs: Mapping[Node, int], here: Collection[int]) -> dict[Node, list[int]]:
-        """Return a server for each slot that is needed.
+        """Return a server for each slot that a job needs.
 
         Parameters
         ----------
         here
-            Servers that the job is on already.
+            Servers on which the job is already.
         """
         del here
         return {node: [self.free[node].pop() for _ in range(count)] for node, count in needs.items()}
 
 
 class RackAwareAssignment(SlotAssignment):
-    """Gives a job slots on as few racks as it can see.
+    """Assigns slots to jobs on few racks, greedily.
 
-    The rack with least to spare of those that have all it needs; if there is none, the racks that have
-    most of it, one after the other.
+    It takes the rack with fewest slots of those with all that the job needs; if there is none, the racks
+    with most of them, one after the other.
 
     Parameters
     ----------
     racks
-        Number of the rack of each server.
+        Rack number of each server.
     """
 
     def __init__(self, free: Mapping[Node, Iterable[int]], racks: Sequence[int]) -> None:
@@ -259,7 +259,7 @@ class RackAwareAssignment(SlotAssignment):
                 self.counts[self.nodes[node], racks[server]] += 1
 
     def take(self, needs: Mapping[Node, int], here: Collection[int]) -> dict[Node, list[int]]:
-        """Return a server for each slot that is needed, on few racks together with those it is on."""
+        """Return a server for each slot that a job needs, on few racks with the job's own included."""
         rows = [self.nodes[node] for node in needs]
         wanted = np.array(list(needs.values()))
         taken: dict[Node, list[int]] = {node: [] for node in needs}
@@ -293,32 +293,32 @@ class RackAwareAssignment(SlotAssignment):
 def add_plan_columns(
     formulation: ConsolidationFormulation, master: RestrictedMaster, plan: Sequence[JobPlacement]
 ) -> None:
-    """Add the patterns of servers and jobs of a feasible plan to the master problem."""
+    """Add the server and job patterns of a feasible plan to the master problem."""
     reader = _Reader(master.classes)
     entries = {entry.job: entry for entry in plan}
     positions = {name: n for n, name in enumerate(formulation.servers)}
     for c, job in enumerate(master.classes.jobs):
         for member in job.members:
-            asked = formulation.instance.jobs[member]
+            instance_job = formulation.instance.jobs[member]
             tasks: dict[int, list[int]] = {}
-            for g, group in enumerate(asked.task_groups):
-                for name, count in entries[asked.name].tasks.get(group.name, {}).items():
-                    tasks.setdefault(positions[name], [0] * len(asked.task_groups))[g] = count
+            for g, group in enumerate(instance_job.task_groups):
+                for name, count in entries[instance_job.name].tasks.get(group.name, {}).items():
+                    tasks.setdefault(positions[name], [0] * len(instance_job.task_groups))[g] = count
             if tasks:
                 master.add_job_pattern(c, *reader.pattern(job, member, tasks))
     for number, server in enumerate(master.classes.servers):
         for n in server.members:
-            others = ((k, reader.rows[k][tuple(held)]) for k, held in sorted(reader.held[n].items()))
+            others = ((k, reader.rows[k][tuple(counts)]) for k, counts in sorted(reader.held[n].items()))
             master.add_server_pattern(number, (*sorted(reader.stayed[n]), *others))
 
 
 class _Reader:
-    """Cuts jobs as a plan does, and notes what each server holds.
+    """Reads the patterns of jobs from a plan, and records the contents of each server.
 
     Attributes
     ----------
     held
-        Server → shape → tasks of each group of what is not at their current place.
+        Server → shape → tasks of each group that do not stay in their current placement.
     stayed
         Server → shapes of current placements, and rows of pieces that stay.
     """
@@ -330,25 +330,27 @@ class _Reader:
         self.stayed: dict[int, list[tuple[int, int]]] = defaultdict(list)
 
     def pattern(self, job: JobClass, member: int, tasks: dict[int, list[int]]) -> tuple[JobPattern, Stay]:
-        """Return the pieces of a job, and those at home, from its tasks by server and group."""
+        """Return the pieces of a job, and those that stay, from its tasks by server and group."""
         pattern: list[int] = []
         stay: list[tuple[int, int]] = []
         for server, counts in tasks.items():
             for p, part in enumerate(job.parts):
-                here = [counts[g] for g in part.groups]
+                tasks_here = [counts[g] for g in part.groups]
                 for h, current in enumerate(job.current):
                     if current.part == p and member in self.classes.placed_now[current.shape].get(server, ()):
                         # Of a loose job as many tasks stay as were there; of others the whole piece does.
-                        staying = tuple(map(min, here, current.kept)) if job.loose else tuple(here)
+                        staying = (
+                            tuple(map(min, tasks_here, current.kept)) if job.loose else tuple(tasks_here)
+                        )
                         if any(staying):
                             row = self.rows[current.shape][staying]
                             stay.append((h, row))
                             self.stayed[server].append((current.shape, row))
-                            here = [a - b for a, b in zip(here, staying, strict=True)]
-                if any(here):
-                    held = self.held[server].setdefault(part.shape, [0] * len(here))
-                    held[:] = [a + b for a, b in zip(held, here, strict=True)]
+                            tasks_here = [a - b for a, b in zip(tasks_here, staying, strict=True)]
+                if any(tasks_here):
+                    contents = self.held[server].setdefault(part.shape, [0] * len(tasks_here))
+                    contents[:] = [a + b for a, b in zip(contents, tasks_here, strict=True)]
                     # Tasks of loose jobs are pieces by themselves, which no pattern has to name.
                     if not job.loose:
-                        pattern.append(self.rows[part.shape][tuple(here)])
+                        pattern.append(self.rows[part.shape][tuple(tasks_here)])
         return tuple(sorted(pattern, reverse=True)), tuple(sorted(stay))

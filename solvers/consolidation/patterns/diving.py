@@ -1,9 +1,8 @@
 """Diving heuristic: a plan from the linear relaxation by fixing patterns, assigning tasks, and best fit.
 
-Diving fixes the patterns that the relaxation uses as often as whole numbers allow, then the one that is
-closest to one more, and solves what is left again (Wäscher & Gau 1996, residual heuristics of cutting
-stock). The tasks of jobs are assigned to the slots of these patterns. Best fit places the jobs that are
-left.
+Diving fixes the patterns of the relaxation at their rounded-down values, then rounds up the one closest to
+the next integer, and solves the residual problem again (Wäscher & Gau 1996, residual heuristics of cutting
+stock). The tasks of jobs are assigned to the slots of these patterns. Best fit places the remaining jobs.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ def plan_of_relaxation(
     times: Integers,
     patience: Clock,
 ) -> list[JobPlacement] | None:
-    """Return a plan with these server patterns; None if not all jobs that must be placed have a place.
+    """Return a plan with given server patterns; None if not all required jobs are placed.
 
     Parameters
     ----------
     times
-        How many servers carry the pattern of each column; nothing is read of other columns.
+        Number of servers with the pattern of each column; columns that are no server patterns are ignored.
     """
     slots = _Slots(classes)
     following = [0] * len(classes.servers)
@@ -53,7 +52,7 @@ def plan_of_relaxation(
     slots.exchange()
     names = list(formulation.servers)
     kept: dict[str, Placement] = {}
-    # Whoever must be placed chooses first, then whoever is worth most for each task; of these the largest.
+    # Required jobs choose first, then jobs by value for each task, ties by size.
     ranks = [
         (not job.must_place, 0 if job.must_place else -job.value / _tasks(job), -slots.size(job))
         for job in classes.jobs
@@ -62,13 +61,13 @@ def plan_of_relaxation(
     # First tasks take slots of their shape, then those that are left take slots of larger ones.
     for hosted in (False, True):
         for job in order:
-            for asked in [formulation.instance.jobs[member] for member in job.members]:
+            for instance_job in [formulation.instance.jobs[member] for member in job.members]:
                 check_time()
-                taken = slots.take(job, hosted) if asked.name not in kept else ()
-                if taken is None:
+                slots_of_job = slots.take(job, hosted) if instance_job.name not in kept else ()
+                if slots_of_job is None:
                     break
-                if taken:
-                    kept[asked.name] = _placement(asked, taken, names)
+                if slots_of_job:
+                    kept[instance_job.name] = _placement(instance_job, slots_of_job, names)
     return completed(formulation, kept, patience)
 
 
@@ -76,16 +75,16 @@ def _tasks(job: JobClass) -> int:
     return sum(count for part in job.parts for count in part.tasks)
 
 
-def _placement(asked: PlacementJob, taken: Sequence[tuple[int, int, int]], names: Sequence[str]) -> Placement:
+def _placement(job: PlacementJob, slots: Sequence[tuple[int, int, int]], names: Sequence[str]) -> Placement:
     placement: Placement = defaultdict(dict)
-    for group, server, count in taken:
-        placed = placement[asked.task_groups[group].name]
+    for group, server, count in slots:
+        placed = placement[job.task_groups[group].name]
         placed[names[server]] = placed.get(names[server], 0) + count
     return dict(placement)
 
 
 class _Slots:
-    """Slots of servers that no job has taken yet."""
+    """Slots of server patterns that are not assigned to jobs yet."""
 
     def __init__(self, classes: ClassTable) -> None:
         self.classes = classes
@@ -96,29 +95,30 @@ class _Slots:
         self.sizes = [float((np.array(shape.demands) / most).sum()) for shape in classes.task_shapes]
 
     def exchange(self) -> None:
-        """Turn slots of single tasks into slots of smaller shapes, so that as much as possible has a slot.
+        """Convert slots of single tasks into slots of smaller shapes, to serve as many tasks as possible.
 
-        Shapes with slots and shapes with tasks are a transportation problem, whose vertices are whole.
+        This is a transportation problem between shapes with slots and shapes with tasks; its vertices are
+        integral.
         """
         shapes = self.classes.task_shapes
         single = [k for k, left in self.left.items() if left and len(shapes[k].demands) == 1]
         supply = {k: sum(int(counts[0]) for _, counts in self.left[k]) for k in single}
-        asked, worth = defaultdict[int, int](int), defaultdict[int, float](float)
+        demand, worth = defaultdict[int, int](int), defaultdict[int, float](float)
         most = 1 + max((float(job.value) for job in self.classes.jobs), default=0.0)
         for job in self.classes.jobs:
             for part in job.parts if job.loose else ():
-                asked[part.shape] += part.tasks[0] * len(job.members)
+                demand[part.shape] += part.tasks[0] * len(job.members)
                 value = most if job.must_place else float(job.value) / _tasks(job)
                 worth[part.shape] = max(worth[part.shape], value, most / 1e6)
-        pairs = [(k, o) for o in asked for k in (o, *self._hosts(o)) if supply.get(k)]
+        pairs = [(k, o) for o in demand for k in (o, *self._hosts(o)) if supply.get(k)]
         if not pairs:
             return
-        has = {k: row for row, k in enumerate(supply)}
-        asks = {o: len(has) + row for row, o in enumerate(asked)}
+        supply_row = {k: row for row, k in enumerate(supply)}
+        demand_row = {o: len(supply_row) + row for row, o in enumerate(demand)}
         # Of two slots that are worth as much, a task takes that of its own shape.
         gains = np.array([worth[o] * (1.0 if k == o else 1 - 1e-6) for k, o in pairs])
-        entries = np.array([row for k, o in pairs for row in (has[k], asks[o])], dtype=np.int32)
-        limits = np.array([*supply.values(), *asked.values()], dtype=float)
+        entries = np.array([row for k, o in pairs for row in (supply_row[k], demand_row[o])], dtype=np.int32)
+        limits = np.array([*supply.values(), *demand.values()], dtype=float)
         matrix = np.arange(0, 2 * len(pairs) + 1, 2, dtype=np.int32), entries, np.ones(2 * len(pairs))
         free = np.zeros(len(pairs)), np.full(len(pairs), np.inf)
         highs = solver_with({"solver": "simplex"}, BackendError)
@@ -130,7 +130,7 @@ class _Slots:
                 self._move(k, o, count)
 
     def _move(self, k: int, other: int, tasks: int) -> None:
-        """Turn slots of so many tasks of one shape into slots of another."""
+        """Convert slots for a number of tasks of one shape into slots of another."""
         while tasks > 0 and self.left[k]:
             server, counts = self.left[k].pop()
             moved = min(tasks, int(counts[0]))
@@ -140,18 +140,18 @@ class _Slots:
                 self.left[k].append((server, counts - moved))
 
     def size(self, job: JobClass) -> float:
-        """Return what the shapes of a job take, as a share of the largest server."""
+        """Return the total size of a job's shapes, as a share of the largest server."""
         return sum(self.sizes[part.shape] for part in job.parts)
 
     def open(self, server: int, pattern: Sequence[tuple[int, int]]) -> None:
         """Add the slots of a pattern on one server."""
         for k, slot in pattern:
-            # A slot of a task that stays is open to whoever has it; best fit finds it.
+            # Slots of tasks that stay are left to best fit.
             if self.classes.task_shapes[k].current is None:
                 self.left[k].append((server, self.classes.slots[k][slot].copy()))
 
     def take(self, job: JobClass, hosted: bool) -> list[tuple[int, int, int]] | None:
-        """Return group, server and count of a job's tasks; None, and nothing taken, if they do not fit.
+        """Return group, server and count of a job's tasks in free slots; None, unchanged, if they do not fit.
 
         Parameters
         ----------
@@ -166,12 +166,12 @@ class _Slots:
             waiting = np.array(part.tasks)
             for slot in self._order(part, waiting, job.loose, hosted):
                 server, counts = rest.get(slot) or self.left[slot[0]][slot[1]]
-                held = np.minimum(counts, waiting)
-                if held.any() and (server in servers or len(servers) < job.most):
-                    taken.append((server, held, part))
-                    rest[slot] = server, counts - held
+                matched = np.minimum(counts, waiting)
+                if matched.any() and (server in servers or len(servers) < job.most):
+                    taken.append((server, matched, part))
+                    rest[slot] = server, counts - matched
                     servers.add(server)
-                    waiting = waiting - held
+                    waiting = waiting - matched
                 if not waiting.any():
                     break
             if waiting.any():
@@ -181,11 +181,11 @@ class _Slots:
             self.left[shape][place] = server, counts
             if not counts.any():
                 del self.left[shape][place]
-        pieces = ((part.groups, server, held.tolist()) for server, held, part in taken)
-        return [(g, n, c) for groups, n, held in pieces for g, c in zip(groups, held, strict=True) if c]
+        pieces = ((part.groups, server, matched.tolist()) for server, matched, part in taken)
+        return [(g, n, c) for groups, n, matched in pieces for g, c in zip(groups, matched, strict=True) if c]
 
     def _order(self, part: Part, waiting: Ints, loose: bool, hosted: bool) -> Iterator[tuple[int, int]]:
-        """Yield shapes, and places of their slots, the best first."""
+        """Yield shape and index of candidate slots, the best first."""
         if loose:
             for shape in (part.shape, *(self._hosts(part.shape) if hosted else ())):
                 yield from ((shape, place) for place in range(len(self.left[shape]) - 1, -1, -1))
@@ -196,7 +196,7 @@ class _Slots:
         yield from ((part.shape, place) for place in sorted(range(len(left)), key=size.__getitem__))
 
     def _hosts(self, k: int) -> list[int]:
-        """Return the shapes of single tasks whose slots hold those of a shape, the smallest first."""
+        """Return the shapes of single tasks whose slots hold tasks of a shape, the smallest first."""
         if k not in self.hosts:
             shapes = self.classes.task_shapes
             larger = [

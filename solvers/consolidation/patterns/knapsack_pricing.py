@@ -1,14 +1,14 @@
-"""Pricing of servers by knapsack bounds and branch and bound, where demands have too many sums to list.
+"""Server pricing by knapsack bounds and branch and bound, for too many distinct demand sums.
 
 A dynamic programme over two resources in coarse units, with demands rounded down, prices all classes of a
-pool at once, so that every pattern that a server holds is in the table (state-space relaxation,
-Christofides, Mingozzi & Toth 1981). Resources without an axis have Lagrangian multipliers. The programme
-bounds what a server is paid. Its pattern is a column. Where the server does not hold it, it is repaired:
-tasks of least density are removed, and the rest is filled. Where pattern and bound differ, branch and bound
-solves the knapsack of a class to optimality.
+pool at once; every feasible pattern is in its table (state-space relaxation, Christofides, Mingozzi & Toth
+1981). Resources without an axis have Lagrangian multipliers. Its optimum bounds the price of a server's
+patterns, and its pattern is a column. An infeasible pattern is repaired: tasks of least density are removed,
+and the remaining capacity is filled. Where pattern and bound differ, branch and bound solves the knapsack of
+a class to optimality.
 
-The knapsack of one server is multi-dimensional and multiple-choice: each shape of tasks is one choice, of
-so many tasks, or one of its slots, or none. Its linear relaxation has multipliers.
+The knapsack of one server is multi-dimensional and multiple-choice: each shape of tasks is one choice, a
+number of tasks, one of its slots, or none.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from .pricing import ServerPattern, stays_of
 
 @dataclass(frozen=True)
 class Item:
-    """What a server may hold of one shape.
+    """The slots of one task shape, as a choice of the knapsack.
 
     Attributes
     ----------
     rows
-        Of the slots in the shape's table; shape (S,).
+        Rows of the slots in the shape's table; shape (S,).
     weights
-        Units of each resource that a slot takes; shape (S, R).
+        Demand of each slot, in units of each resource; shape (S, R).
     gains
-        What a slot is paid; shape (S,).
+        Price of each slot; shape (S,).
     single
         Whether slot i is i + 1 equal tasks, so that weights and gains are linear.
     """
@@ -54,23 +54,23 @@ class Item:
 
     @property
     def choices(self) -> int:
-        """How many variables the choice takes: the number of tasks, or one for each slot."""
+        """Number of variables of the choice: one for single tasks, else one for each slot."""
         return 1 if self.single else len(self.gains)
 
     def worth(self, multipliers: Floats) -> Floats:
-        """Return what slots are paid beyond the worth of what they take; shape (S,)."""
+        """Return the price of each slot less the multipliers' cost of its demand; shape (S,)."""
         return self.gains - self.weights @ multipliers
 
     def kept(self, which: Any) -> Item:
-        """Return the item with some of its slots only."""
+        """Return the item with a selection of its slots."""
         return Item(self.shape, self.rows[which], self.weights[which], self.gains[which], self.single)
 
     def within(self, free: Ints) -> Item:
-        """Return the item with the slots that a server holds."""
+        """Return the item with the slots that fit on a server."""
         return self.kept((self.weights <= free).all(axis=1))
 
     def promising(self, multipliers: Floats, slack: float) -> Item:
-        """Return the item with the slots that may stand in a pattern at most `slack` below the relaxation."""
+        """Return the item with the slots that may be in a pattern at most `slack` below the relaxation."""
         worth = self.worth(multipliers)
         best = 0.0 if self.single else worth.max(initial=0.0)
         return self.kept(max(0.0, best) - worth <= slack)
@@ -78,7 +78,7 @@ class Item:
 
 @dataclass(frozen=True)
 class RelaxedKnapsack:
-    """The linear relaxation: a bound on all patterns, and what a unit of each resource is worth."""
+    """Linear relaxation of the knapsack: its bound, and the multiplier of each resource."""
 
     bound: float
     multipliers: Floats
@@ -86,7 +86,7 @@ class RelaxedKnapsack:
 
 @dataclass(frozen=True)
 class SolvedKnapsack:
-    """The rows of shapes in the best pattern found, what it is paid, and a bound on all patterns."""
+    """Best pattern found, as shapes and rows, its value, and a bound on all patterns."""
 
     slots: tuple[tuple[int, int], ...]
     value: float
@@ -94,13 +94,13 @@ class SolvedKnapsack:
 
 
 def multiplier_bound(items: Sequence[Item], free: Floats, multipliers: Floats) -> float:
-    """Return a bound on what any pattern is paid; it holds for all multipliers that are not negative."""
+    """Return the Lagrangian bound on the value of all patterns, for non-negative multipliers."""
     best = (float(item.worth(multipliers).max(initial=0.0)) for item in items)
     return float(multipliers @ free) + math.fsum(best)
 
 
 def relaxed_knapsack(items: Sequence[Item], free: Floats) -> RelaxedKnapsack:
-    """Solve the linear relaxation for a server with so much free; shape (R,)."""
+    """Return the linear relaxation of the knapsack of a server with free capacity `free`; shape (R,)."""
     multipliers = np.zeros(len(free))
     if items:
         highs = solver_with({"solver": "simplex"}, BackendError)
@@ -138,25 +138,25 @@ def solved_knapsack(items: Sequence[Item], free: Ints) -> SolvedKnapsack | None:
 
 
 def _model(items: Sequence[Item], free: Floats, whole: bool) -> Any:
-    """Return the knapsack as a model for HiGHS: a row for each resource and for each choice."""
+    """Return the knapsack as a model for HiGHS, with a row for each resource and each choice."""
     resources, several = len(free), [item for item in items if not item.single]
     columns = sum(item.choices for item in items)
     matrix = np.zeros((resources + len(several), columns))
     gains, most = np.empty(columns), np.ones(columns)
     first, row = 0, resources
     for item in items:
-        here = slice(first, first + item.choices)
-        matrix[:resources, here] = item.weights[: item.choices].T
-        gains[here] = item.gains[: item.choices]
+        own_columns = slice(first, first + item.choices)
+        matrix[:resources, own_columns] = item.weights[: item.choices].T
+        gains[own_columns] = item.gains[: item.choices]
         if item.single:
-            most[here] = len(item.gains)
+            most[own_columns] = len(item.gains)
         else:
-            matrix[row, here] = 1.0
+            matrix[row, own_columns] = 1.0
             row += 1
         first += item.choices
-    held, indices = np.nonzero(matrix.T)
-    starts = np.searchsorted(held, np.arange(columns + 1))
-    sparse = starts.astype(np.int32), indices.astype(np.int32), matrix.T[held, indices]
+    column_of_entry, indices = np.nonzero(matrix.T)
+    starts = np.searchsorted(column_of_entry, np.arange(columns + 1))
+    sparse = starts.astype(np.int32), indices.astype(np.int32), matrix.T[column_of_entry, indices]
     limits = np.append(free, np.ones(len(several)))
     return linear_program(
         -gains,
@@ -171,12 +171,12 @@ Cells = NDArray[np.int32]
 CELL = 2**30
 """Values are scaled integers below this: half as long as floating-point numbers, and twice as fast."""
 MOST_UNITS = 500
-"""Units of one axis that are compared."""
+"""Largest number of units of one axis that are compared."""
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A slot of an item that may be added, and where this pays; several of them make up single tasks."""
+    """A slot that may be added in the dynamic programme, and the cells that it improves."""
 
     item: int
     slot: int
@@ -185,14 +185,14 @@ class _Step:
 
 
 class CoarseTable:
-    """The best value of items within all amounts of two resources.
+    """Table of the best value of items for all amounts of two resources in coarse units.
 
     Parameters
     ----------
     free
-        Of each server that will be asked for; shape (N, R).
+        Free capacity of each server; shape (N, R).
     multipliers
-        What a unit of each resource is worth; the two that are worth most have the axes.
+        Multiplier of each resource; the two resources worth most have the axes.
     """
 
     def __init__(self, items: Sequence[Item], free: Ints, multipliers: Floats) -> None:
@@ -219,7 +219,7 @@ class CoarseTable:
                 self.steps.append(self._add(number, item, np.ceil(gains * self.scale).astype(np.int64)))
 
     def _coarse(self, item: Item) -> Ints:
-        """Return what slots take along both axes in coarse units; shape (S, 2)."""
+        """Return the demand of each slot along both axes in coarse units; shape (S, 2)."""
         weights = np.zeros((len(item.gains), 2), dtype=np.int64)
         weights[:, : len(self.axes)] = item.weights[:, self.axes] // self.units
         if item.single:
@@ -228,7 +228,7 @@ class CoarseTable:
         return weights
 
     def _most(self, multipliers: Floats, largest: Ints) -> float:
-        """Return a bound on all values of the table, by multipliers."""
+        """Return an upper bound on all values of the table, by multipliers."""
         worth = multipliers[self.axes] * self.units
         most = float(multipliers[self.axes] @ largest[self.axes])
         for item, weights in zip(self.items, self.weights, strict=True):
@@ -241,12 +241,12 @@ class CoarseTable:
         return size
 
     def _add(self, number: int, item: Item, gains: Ints) -> list[_Step]:
-        """Add one item: counts that make up any number of tasks, or one of its slots."""
-        held = (self.weights[number] < self.values.shape).all(axis=1)
+        """Add one item to the table: binary-coded numbers of single tasks, or one of its slots."""
+        fits = (self.weights[number] < self.values.shape).all(axis=1)
         if not item.single:
-            before, slots = self.values.copy(), np.flatnonzero(held & (gains > 0)).tolist()
+            before, slots = self.values.copy(), np.flatnonzero(fits & (gains > 0)).tolist()
             return [self._step(before, number, slot, gains) for slot in slots]
-        steps, left, count = [], int(held.sum()), 1
+        steps, left, count = [], int(fits.sum()), 1
         while left:
             count = min(count, left)
             steps.append(self._step(self.values, number, count - 1, gains))
@@ -254,7 +254,7 @@ class CoarseTable:
         return steps
 
     def _step(self, before: Cells, number: int, slot: int, gains: Ints) -> _Step:
-        """Let one more way to go on improve the values; return where it does."""
+        """Update the values by adding a slot; return the step with the improved cells."""
         a, b = self.weights[number][slot].tolist()
         rest = self.values[a:, b:]
         candidate = before[: before.shape[0] - a, : before.shape[1] - b] + np.int32(gains[slot])
@@ -268,28 +268,28 @@ class CoarseTable:
         return places[:, 0], places[:, 1]
 
     def bounds(self, free: Ints) -> Floats:
-        """Return the most that any pattern is paid on servers with so much free; shape (N,)."""
+        """Return an upper bound on the value of any pattern for each free capacity; shape (N,)."""
         bounds: Floats = self.values[self._places(free)] / self.scale + free @ self.others
         return bounds
 
     def slots(self, free: Ints) -> dict[int, int]:
-        """Return the slot of each item in the table's pattern for a server, which may not hold it."""
+        """Return the slot of each item in the table's pattern for a server; it may be infeasible."""
         place = [int(index[0]) for index in self._places(free[None, :])]
-        found: dict[int, int] = {}
+        slot_of_item: dict[int, int] = {}
         for steps in reversed(self.steps):
             for step in reversed(steps):
                 a, b = place[0] - step.weight[0], place[1] - step.weight[1]
                 if a >= 0 and b >= 0 and step.chosen[a, b]:
                     place = [a, b]
                     if not self.items[step.item].single:
-                        found[step.item] = step.slot
+                        slot_of_item[step.item] = step.slot
                         break
-                    found[step.item] = found.get(step.item, -1) + step.slot + 1
-        return found
+                    slot_of_item[step.item] = slot_of_item.get(step.item, -1) + step.slot + 1
+        return slot_of_item
 
 
 def _unit(demands: Ints, largest: int, most: int) -> int:
-    """Return the unit of an axis of at most so many steps by which demands lose least to rounding."""
+    """Return the unit of an axis with at most `most` steps that minimises the rounding loss of demands."""
     least = max(1, -(-largest // most))
     if not len(demands):
         return least
@@ -301,11 +301,11 @@ def _unit(demands: Ints, largest: int, most: int) -> int:
 
 
 Slots = dict[int, int]
-"""For each item in a pattern, by its position, one of its slots."""
+"""Slot of each item in a pattern, by the item's position."""
 
 
 class PatternRepair:
-    """Makes patterns of some items feasible and full."""
+    """Makes patterns feasible by removing tasks, and maximal by adding tasks."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = items
@@ -315,65 +315,65 @@ class PatternRepair:
     def repaired(
         self, slots: Mapping[int, int], free: Ints, random: np.random.Generator | None = None
     ) -> Slots:
-        """Return a pattern within what is free, to which no task that is paid anything can be added.
+        """Return a feasible pattern to which no task with a positive price can be added.
 
         Parameters
         ----------
         random
-            Disturbs the order in which items fill what is left.
+            Random generator that perturbs the order in which items are added.
         """
         if not self.items:
             return {}
-        found = dict(slots)
+        chosen = dict(slots)
         scale = 1.0 / np.maximum(free, 1)
-        taken = sum((self.items[i].weights[slot] for i, slot in found.items()), np.zeros_like(free))
+        taken = sum((self.items[i].weights[slot] for i, slot in chosen.items()), np.zeros_like(free))
         while (taken > free).any():
             over = (taken > free) * scale
-            worst = min(found, key=lambda i: self._density(i, found[i], over))
-            slot, item = found.pop(worst), self.items[worst]
+            worst = min(chosen, key=lambda i: self._density(i, chosen[i], over))
+            slot, item = chosen.pop(worst), self.items[worst]
             taken = taken - item.weights[slot]
             if item.single and slot > 0:
-                found[worst] = slot - 1
+                chosen[worst] = slot - 1
                 taken = taken + item.weights[slot - 1]
         share = self.first @ scale
         with np.errstate(divide="ignore"):
             density = self.gains / share
         if random is not None:
             density *= 1 + random.random(len(density))
-        self._fill(found, free - taken, np.argsort(-density, kind="stable"))
-        return found
+        self._fill(chosen, free - taken, np.argsort(-density, kind="stable"))
+        return chosen
 
     def _density(self, i: int, slot: int, scale: Floats) -> float:
-        """Return what a slot is paid for its share of what is scarce, infinite if that is none."""
+        """Return a slot's price divided by its share of scarce resources; infinite if that is zero."""
         share = float(self.items[i].weights[slot] @ scale)
         return float(self.items[i].gains[slot]) / share if share > 0 else np.inf
 
-    def _fill(self, found: Slots, left: Ints, order: Ints) -> None:
-        """Add as much as is left room for of one item after the other."""
+    def _fill(self, chosen: Slots, left: Ints, order: Ints) -> None:
+        """Add as many tasks as fit, of one item after the other."""
         order = order[(self.first[order] <= left).all(axis=1)]
         while len(order):
             i, order = int(order[0]), order[1:]
-            item, now = self.items[i], found.get(i, -1)
+            item, now = self.items[i], chosen.get(i, -1)
             if item.single:
                 need = item.weights[0]
                 fit = min((left[need > 0] // need[need > 0]).tolist(), default=len(item.gains))
                 slot = min(len(item.gains) - 1, now + fit)
             else:
-                held = (item.weights <= left).all(axis=1)
-                slot = int(np.argmax(np.where(held, item.gains, 0.0))) if now < 0 else now
+                fits = (item.weights <= left).all(axis=1)
+                slot = int(np.argmax(np.where(fits, item.gains, 0.0))) if now < 0 else now
             if slot > now:
                 left = left - item.weights[slot] + (item.weights[now] if now >= 0 else 0)
-                found[i] = slot
+                chosen[i] = slot
                 order = order[(self.first[order] <= left).all(axis=1)]
 
 
 CLOSE = 1e-7
-"""A pattern whose value is this close to its bound, relatively, is the best."""
+"""Relative gap up to which a pattern counts as optimal."""
 
 
 @dataclass
 class _Priced:
-    """A class of servers: no pattern is paid more than `bound`, and this one is paid `value`."""
+    """Priced pattern of a server class: pattern, its value, and a bound on all patterns."""
 
     bound: float
     value: float
@@ -381,12 +381,12 @@ class _Priced:
 
     @property
     def closed(self) -> bool:
-        """Whether the pattern is the best."""
+        """Whether the pattern attains the bound."""
         return self.bound <= self.value + CLOSE * max(1.0, self.value)
 
 
 class SearchPricing:
-    """Prices the classes of servers of one pool; the interface is that of `ServerPricing`."""
+    """Pricing of the server classes of one pool by search, with the interface of `ServerPricing`."""
 
     def __init__(self, classes: ClassTable, pool: str | None) -> None:
         self.classes = classes
@@ -399,35 +399,34 @@ class SearchPricing:
         self.weights = {k: classes.weights(k, classes.slots[k]) for k in self.task_shapes}
 
     def alone(self, k: int) -> list[tuple[int, ServerPattern]]:
-        """Return as many tasks of a shape as servers hold: of each class, or of one where they are many."""
-        sizes, found = self.classes.slots[k].sum(axis=1), list[tuple[int, ServerPattern]]()
+        """Return patterns of as many tasks of one shape as fit: for each class, or one if there are many."""
+        sizes, patterns = self.classes.slots[k].sum(axis=1), list[tuple[int, ServerPattern]]()
         for number, free in zip(self.numbers, self.free, strict=True):
             fits = (self.weights[k] <= free).all(axis=1)
             if fits.any():
-                found.append((number, ((k, int(np.argmax(np.where(fits, sizes, -1)))),)))
+                patterns.append((number, ((k, int(np.argmax(np.where(fits, sizes, -1)))),)))
                 if len(self.numbers) * len(self.task_shapes) > SETTINGS.most_first_patterns:
                     break
-        return found
+        return patterns
 
     def best(
         self, paid: Sequence[Floats], most: int = 1, search: bool = True
     ) -> list[tuple[int, float, ServerPattern]]:
-        """Return patterns of each class of servers: number of the class, bound, pattern.
+        """Return patterns of each server class: number of the class, bound, pattern.
 
         Parameters
         ----------
         paid
-            For each shape of the instance what each of its slots is paid.
+            Dual price of each slot of each shape.
         most
-            Patterns for each class; they differ in who stays.
+            Patterns for each class; they differ in the residents that stay.
         search
-            Whether branch and bound closes what the coarse table leaves open.
+            Whether branch and bound closes the gaps of the coarse table.
 
         Returns
         -------
-        found
-            The bound is on what any pattern of the class is paid, and that of its best pattern where the
-            search was not cut short.
+        results
+            The bound is on the value of any pattern of the class, and is attained if the search ended.
         """
         if not self.numbers:
             return []
@@ -435,24 +434,24 @@ class SearchPricing:
         # Multipliers of a server of average size do for all classes of the pool.
         average = self.members @ self.free / self.members.sum()
         table = CoarseTable(items, self.free, relaxed_knapsack(items, average).multipliers)
-        found = []
+        results = []
         for number, free in zip(self.numbers, self.free, strict=True):
             check_time()
             patterns = self._from_table(number, paid, table, most)
             if search and not patterns[0].closed and not time_is_up():
                 self._search(number, free, paid, items, patterns[0])
-            found += [(number, patterns[0].bound, priced.pattern) for priced in patterns]
-        return found
+            results += [(number, patterns[0].bound, priced.pattern) for priced in patterns]
+        return results
 
     def within(
         self, paid: Sequence[Floats], least: Floats, most: int
     ) -> list[tuple[int, ServerPattern]] | None:
-        """Return None: where sums of demands hardly repeat, patterns are too many to be listed."""
+        """Return None: with many distinct demand sums, there are too many patterns to list."""
         del paid, least, most
         return None
 
     def _item(self, k: int, gains: Floats) -> Item:
-        """Return the slots of a shape that are paid anything."""
+        """Return the item of a shape with the slots of positive price."""
         single = len(self.classes.pieces[k]) < len(self.classes.slots[k])
         weights = self.weights[k] if k in self.weights else self.classes.weights(k, self.classes.slots[k])
         return Item(k, np.arange(len(gains)), weights, gains, single).kept(gains > 0)
@@ -460,7 +459,7 @@ class SearchPricing:
     def _from_table(
         self, number: int, paid: Sequence[Floats], table: CoarseTable, most: int
     ) -> list[_Priced]:
-        """Return patterns of the coarse table for a class, best first, with the bound on all."""
+        """Return patterns of a class from the coarse table, best first, with a bound on all."""
         stays = stays_of(self.classes, number, paid)
         free = np.array(list(stays), dtype=np.int64).reshape(len(stays), len(self.classes.units))
         bounds = table.bounds(free) + np.array([gain for gain, _ in stays.values()])
@@ -479,7 +478,7 @@ class SearchPricing:
 
     @staticmethod
     def _priced(table: CoarseTable, bound: float, gain: float, stay: ServerPattern, slots: Slots) -> _Priced:
-        """Return a pattern of items of a table and of what stays."""
+        """Return the priced pattern of table items and of residents that stay."""
         chosen = [(table.items[i], slot) for i, slot in sorted(slots.items())]
         value = gain + sum(float(item.gains[slot]) for item, slot in chosen)
         return _Priced(bound, value, (*stay, *((item.shape, int(item.rows[slot])) for item, slot in chosen)))
@@ -487,22 +486,24 @@ class SearchPricing:
     def _search(
         self, number: int, free: Ints, paid: Sequence[Floats], items: Sequence[Item], known: _Priced
     ) -> None:
-        """Improve bound and pattern of a class by its linear relaxation, then by branch and bound."""
+        """Improve bound and pattern of a class by the linear relaxation, then by branch and bound."""
         residents = self.classes.servers[number].residents
-        there = [item.within(free) for item in (*(self._item(k, paid[k]) for k in residents), *items)]
-        there = [item for item in there if len(item.gains)]
-        relaxed = relaxed_knapsack(there, free.astype(float))
+        candidates = [item.within(free) for item in (*(self._item(k, paid[k]) for k in residents), *items)]
+        candidates = [item for item in candidates if len(item.gains)]
+        relaxed = relaxed_knapsack(candidates, free.astype(float))
         known.bound = max(known.value, min(known.bound, relaxed.bound))
         if known.closed:
             return
         # Reduced-cost fixing: what costs more than bound and pattern differ by is in no better pattern.
         slack = relaxed.bound - known.value + CLOSE * max(1.0, known.value)
-        there = [
-            item for item in (item.promising(relaxed.multipliers, slack) for item in there) if len(item.gains)
+        candidates = [
+            item
+            for item in (item.promising(relaxed.multipliers, slack) for item in candidates)
+            if len(item.gains)
         ]
-        found = solved_knapsack(there, free)
-        if found is None:
+        solved = solved_knapsack(candidates, free)
+        if solved is None:
             return
-        known.bound = max(known.value, min(known.bound, found.bound))
-        if found.value > known.value:
-            known.value, known.pattern = found.value, found.slots
+        known.bound = max(known.value, min(known.bound, solved.bound))
+        if solved.value > known.value:
+            known.value, known.pattern = solved.value, solved.slots

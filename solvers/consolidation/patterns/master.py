@@ -1,7 +1,7 @@
-"""The restricted master problem: how many servers carry which pattern, how many jobs are split in which way.
+"""The restricted master problem: numbers of servers with each pattern and of jobs with each pattern.
 
 Rows
-    supply  of each piece of each shape: what server patterns hold covers what job patterns ask for
+    supply  of each piece of each shape: server patterns cover the demand of job patterns
     servers of each class carry one pattern each at most; jobs of each class have one pattern, or none
     earlier objectives keep their values
 Columns
@@ -10,18 +10,16 @@ Columns
     split   supply of a large piece becomes supply of two smaller ones
     host    supply of one shape becomes supply of another that asks no more
     apart   a piece of a preferred job becomes two, at the price of one more server
-    ask     demand of a preferred job becomes demand like everybody's
+    ask     demand of a preferred job becomes ordinary demand
 
 This is the pattern formulation of cutting stock (Gilmore & Gomory 1961) with patterns on both sides. Split,
 host and apart are exchange columns, the primal side of dual-optimal inequalities (Valério de Carvalho
-2005): they stand for the many patterns that differ only in that. So few columns are needed, and the integer
-model over them is rich. A shape of tasks can use the slots of another where it asks for no more of any
-resource.
+2005): they stand for the many patterns that differ only in that, so that few columns are needed. A shape of
+tasks can use the slots of another shape with at least its demand of every resource.
 
-Aggregation of servers on which nearly the same fits, for a relaxation that need not tell them apart: in a
-cluster in use nearly every server has something else free. A k-d tree (Bentley 1975) parts the servers of
-each pool until the groups are many enough: always the group in which servers differ most, by the tasks in
-which they do. Which tasks fit at all matters more than how many.
+For the assignment relaxation, similar servers are aggregated, since in a cluster in use nearly every server
+has another free capacity. A k-d tree (Bentley 1975) splits the servers of each pool, always the group in
+which servers differ most, until there are enough groups. Which tasks fit at all matters more than how many.
 """
 
 from __future__ import annotations
@@ -48,20 +46,20 @@ from .knapsack_pricing import SearchPricing
 from .pricing import JobPattern, JobPricing, ServerPattern, ServerPricing, Stay, initial_patterns
 
 OF_COUNT = 0.01
-"""What a task more counts beside the first one of its shape."""
+"""Weight of further tasks of a shape, relative to the first one."""
 
 
 def server_groups(classes: ClassTable, held: Floats, sizes: Floats, most: int) -> list[list[int]]:
-    """Return the numbers of the classes of servers in groups of one pool each.
+    """Return groups of similar server classes of the same pool, as lists of class numbers.
 
     Parameters
     ----------
     held
-        How many of the tasks of each kind a server of each class holds alone; shape (classes, kinds).
+        Number of tasks of each kind that a server of each class holds alone; shape (classes, kinds).
     sizes
-        How large a task of each kind is; shape (kinds,).
+        Size of a task of each kind; shape (kinds,).
     most
-        Groups at most, but for one of each pool.
+        Largest number of groups, at least one for each pool.
     """
     numbers = range(len(classes.servers))
     features = (np.minimum(held, 1.0) + OF_COUNT * held) * sizes
@@ -77,12 +75,12 @@ def server_groups(classes: ClassTable, held: Floats, sizes: Floats, most: int) -
 
 
 def _ranked(members: list[int], features: Floats, count: Ints) -> tuple[float, list[int]]:
-    """Return a group behind its place in the queue: how much its servers differ together, negative."""
+    """Return the queue entry of a group: the negative total difference of its servers, and its members."""
     return -float(np.ptp(features[members], axis=0).sum() * count[members].sum()), members
 
 
 def _halves(members: list[int], features: Floats) -> tuple[list[int], list[int]]:
-    """Part a group at the middle of the feature in which its servers differ most."""
+    """Split a group at the middle of the feature in which its servers differ most."""
     own = features[members]
     widest = own[:, int(np.ptp(own, axis=0).argmax())]
     above = (widest > (widest.min() + widest.max()) / 2).tolist()
@@ -93,7 +91,7 @@ def _halves(members: list[int], features: Floats) -> tuple[list[int], list[int]]
 
 
 def hosts(shape: TaskShape, other: TaskShape) -> bool:
-    """Return whether slots of one shape hold tasks of another, which asks no more of any resource."""
+    """Return whether slots of one shape hold tasks of another, whose demand is no larger."""
     # Equal shapes would host each other in a circle.
     if len(shape.demands) != len(other.demands) or shape == other:
         return False
@@ -102,7 +100,7 @@ def hosts(shape: TaskShape, other: TaskShape) -> bool:
 
 
 def hosting(shapes: Sequence[TaskShape]) -> Iterator[tuple[int, int]]:
-    """Yield all pairs of shapes of which the first holds tasks of the second."""
+    """Yield all pairs of shapes of which the first can hold tasks of the second."""
     shared = np.array([k for k, shape in enumerate(shapes) if shape.current is None], dtype=np.int64)
     groups = np.array([len(shapes[k].demands) for k in shared.tolist()])
     alike = {g: shared[groups == g] for g in set(groups.tolist())}
@@ -119,7 +117,7 @@ def hosting(shapes: Sequence[TaskShape]) -> Iterator[tuple[int, int]]:
 
 
 def _serves(model: GpuModels, other: GpuModels) -> bool:
-    """Return whether servers that one request for GPU models allows are allowed by another."""
+    """Return whether all servers allowed by one request for GPU models are allowed by another."""
     return all(allows(other, one) for one in models_of(model) or (None,))
 
 
@@ -130,7 +128,7 @@ ColumnType = Literal["server", "job", "missing", "split", "host", "apart", "ask"
 
 @dataclass(frozen=True)
 class Column:
-    """A column: what it stands for, its rows and coefficients, and what it counts in each goal.
+    """A column of the master problem: type, rows and coefficients, and its contribution to each goal.
 
     Attributes
     ----------
@@ -148,7 +146,7 @@ class Column:
 
 @dataclass(frozen=True)
 class DualPrices:
-    """Dual prices of the relaxation: of pieces by shape, of classes of servers and jobs, of earlier goals."""
+    """Dual prices of the relaxation: of pieces by shape, server classes, job classes, and earlier goals."""
 
     pieces: tuple[Floats, ...]
     servers: Floats
@@ -157,7 +155,7 @@ class DualPrices:
 
 
 class RestrictedMaster:
-    """Rows and columns of the pattern formulation; column generation adds columns to it."""
+    """The restricted master problem of the pattern formulation, to which columns are added."""
 
     def __init__(self, classes: ClassTable) -> None:
         self.classes = classes
@@ -190,11 +188,11 @@ class RestrictedMaster:
 
     @staticmethod
     def preferred(job: JobClass) -> bool:
-        """Return whether each server more costs the same, so that pieces of the job may be parted freely."""
+        """Return whether spreading a job costs the same for each server, so pieces may be split."""
         return not job.loose and job.fewest is not None and not job.lost
 
     def limits(self, levels: Sequence[float] = ()) -> tuple[Floats, Floats]:
-        """Return the least and most of each row, and of one more row for each level of an earlier goal."""
+        """Return lower and upper limits of all rows, with one more row for each earlier goal."""
         low, high = np.zeros(self.rows), np.full(self.rows, np.inf)
         low[self.server_row : self.job_row] = -np.inf
         high[self.server_row : self.job_row] = [len(s.members) for s in self.classes.servers]
@@ -212,7 +210,7 @@ class RestrictedMaster:
         entries: Sequence[tuple[int, float]],
         counts: dict[str, float],
     ) -> bool:
-        """Add a column unless it is there; return whether it is new."""
+        """Add a column unless it exists; return whether it is new."""
         key = (type_, *what)
         if key in self._known:
             return False
@@ -253,7 +251,7 @@ class RestrictedMaster:
         self.add(type_, (k, i, a, b), entries, {"spread": spread} if spread else {})
 
     def _host(self, k: int, other: int) -> None:
-        """Let supply of one shape serve another that asks no more of any resource."""
+        """Add columns that turn supply of one shape into supply of another with no larger demand."""
         check_time()
         for piece, i in self._places[k].items():
             j = self._places[other].get(piece)
@@ -274,19 +272,19 @@ class RestrictedMaster:
             for k in pricing.task_shapes:
                 check_time()
                 # Every shape has supply from the start.
-                for number, held in pricing.alone(k):
-                    self.add_server_pattern(number, held)
+                for number, pattern_on_server in pricing.alone(k):
+                    self.add_server_pattern(number, pattern_on_server)
         if any(job.current for job in self.classes.jobs):
             stays = [np.zeros(len(slots)) for slots in self.classes.slots]
             for current in (current for job in self.classes.jobs for current in job.current):
                 rows = self.classes.slots[current.shape].tolist()
                 stays[current.shape] = np.array([float(current.stay(row)) for row in rows])
             for pricing in self.pricing:
-                for number, _, held in pricing.best(stays):
-                    self.add_server_pattern(number, held)
+                for number, _, pattern_on_server in pricing.best(stays):
+                    self.add_server_pattern(number, pattern_on_server)
 
     def add_server_pattern(self, number: int, pattern: ServerPattern) -> bool:
-        """Add a pattern of a class of servers."""
+        """Add the column of a server pattern; return whether it is new."""
         if not pattern:
             return False
         entries = [(self.server_row + number, 1.0)]
@@ -300,7 +298,7 @@ class RestrictedMaster:
         )
 
     def add_job_pattern(self, number: int, pattern: JobPattern, stay: Stay = ()) -> bool:
-        """Add a pattern of a class of jobs; each task of loose jobs that does not stay is a piece."""
+        """Add the column of a job pattern; return whether it is new."""
         job = self.classes.jobs[number]
         entries = [(self.job_row + number, 1.0)]
         left = [part.tasks[0] for part in job.parts]
@@ -329,7 +327,7 @@ class RestrictedMaster:
         )
 
     def _count(self, goal: str, job: JobClass, pattern: JobPattern, stay: Stay) -> Fraction:
-        """Return what a pattern counts in a goal, and what its pieces that stay save."""
+        """Return a pattern's contribution to a goal, less the savings of pieces that stay."""
         saved = job.restart if goal == "value" and self._stays_whole(job, stay) else Fraction(0)
         return job.count(goal, len(pattern) + len(stay)) - saved
 
@@ -339,17 +337,17 @@ class RestrictedMaster:
             return False
         counts = (self.classes.pieces[job.current[h].shape][i] for h, i in stay)
         return all(
-            (held >= np.array(job.current[h].kept)).all() for (h, _), held in zip(stay, counts, strict=True)
+            (tasks >= np.array(job.current[h].kept)).all() for (h, _), tasks in zip(stay, counts, strict=True)
         )
 
     def counted(self, goal: str, values: NDArray[np.int64]) -> float:
-        """Return what a solution counts in a goal, in steps."""
+        """Return a solution's value of a goal, in steps."""
         return math.fsum(
             c.counts.get(goal, 0.0) * n for c, n in zip(self.columns, values.tolist(), strict=False)
         )
 
     def exactly(self, goal: str, values: NDArray[np.int64]) -> Fraction:
-        """Return what a solution counts in a goal, in the goal's unit and without rounding."""
+        """Return a solution's value of a goal as an exact fraction in the goal's unit."""
         if self.integral[goal]:
             return round(self.counted(goal, values)) * self.steps[goal]
         # Only patterns of jobs count in goals whose values are no multiples of a step.
@@ -361,12 +359,12 @@ class RestrictedMaster:
         return sum((n * self._count(goal, job, *pieces) for job, *pieces, n in patterns), Fraction(0))
 
     def in_plan(self, goal: str, value: float) -> float:
-        """Return a value in steps, to be minimised, as one of the plan's objective."""
+        """Convert a value in steps, to be minimised, into the unit and sense of the plan's objective."""
         known = float(value * self.steps[goal]) + float(self.classes.offset(goal))
         return -known if goal == "value" else known
 
     def rounded(self, goal: str, value: float) -> float:
-        """Return the least that a goal may be if no solution is below a value, both in steps."""
+        """Round a lower bound, in steps, up to the next value that the goal can have."""
         if self.integral[goal] and math.isfinite(value):
             return math.ceil(value - SETTINGS.relaxation_tolerance)
         return value - SETTINGS.relaxation_tolerance * max(1.0, abs(value)) * 1e-3
@@ -377,13 +375,14 @@ class RestrictedMaster:
         Parameters
         ----------
         search
-            Whether pricing problems are searched to the end. If not, pools that had no new patterns rest
+            Whether pricing problems are solved to optimality. If not, pools without new patterns are skipped
             for some rounds (partial pricing), in which there is no bound.
 
         Returns
         -------
         added, beyond
-            How many are new, and the sum of all reduced costs: the relaxation's value less this is a bound.
+            Number of new columns, and the sum of all reduced costs: the relaxation's value less this is a
+            bound.
         """
         paid, weight = self._slot_prices(prices), {goal: 1.0, **prices.earlier}
         added, beyond = 0, 0.0
@@ -412,7 +411,7 @@ class RestrictedMaster:
         return added, beyond
 
     def enumerate_columns(self, goal: str, prices: DualPrices, slack: float) -> bool:
-        """Add every column that a solution may use whose value is at most `slack` above the relaxation.
+        """Add all columns of solutions that exceed the relaxation's value by at most `slack`.
 
         Returns
         -------
@@ -430,10 +429,10 @@ class RestrictedMaster:
             - SETTINGS.reduced_cost_tolerance
         )
         for pricing in self.pricing:
-            found = pricing.within(paid, least, SETTINGS.most_patterns_enumerated)
-            if found is None:
+            patterns = pricing.within(paid, least, SETTINGS.most_patterns_enumerated)
+            if patterns is None:
                 return False
-            for number, pattern in found:
+            for number, pattern in patterns:
                 self.add_server_pattern(number, pattern)
         return True
 
@@ -444,7 +443,7 @@ class RestrictedMaster:
             single = len(self.classes.pieces[k]) < len(slots)
             paid.append(slots[:, 0] * prices.pieces[k][0] if single else prices.pieces[k])
         for current, (base, rows) in self.classes.base.items():
-            # What is paid no more than a piece of anybody's is not worth staying for.
+            # A piece that is paid no more than an ordinary one need not stay.
             paid[current] = np.where(
                 paid[current] > paid[base][rows] + SETTINGS.reduced_cost_tolerance / 2, paid[current], 0.0
             )
@@ -463,17 +462,19 @@ class RestrictedMaster:
         worth = weight.get("value", 0.0) * float(job.value / self.steps["value"])
         # The reduced cost of a pattern is its cost less this.
         below = float(prices.jobs[c]) + worth
-        found = patterns.of_loose(job, below) if job.loose else patterns.best(job, by_servers, below)
+        priced_patterns = (
+            patterns.of_loose(job, below) if job.loose else patterns.best(job, by_servers, below)
+        )
         added = sum(
             self.add_job_pattern(c, p.pattern, p.stay)
-            for p in found
+            for p in priced_patterns
             if p.cost < below - SETTINGS.reduced_cost_tolerance
         )
-        return added, max((below - priced.cost for priced in found), default=0.0)
+        return added, max((below - priced.cost for priced in priced_patterns), default=0.0)
 
 
 def pricing_of(classes: ClassTable, pool: str | None) -> Pricing:
-    """Return the pricing problem of a pool: by a table of all sums of demands, or by a search without one."""
+    """Return the pricing problem of a pool: by a table of all demand sums, else by a search."""
     try:
         return ServerPricing(classes, pool)
     except OutOfTimeError:
@@ -483,13 +484,13 @@ def pricing_of(classes: ClassTable, pool: str | None) -> Pricing:
 
 
 def _parted(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int]]:
-    """Return all ways to part a piece in two."""
-    found = []
+    """Return all ways to split a piece into two."""
+    splits = []
     for counts, i in place.items():
         check_time()
         for first, a in place.items():
             rest = tuple(c - f for c, f in zip(counts, first, strict=True))
             b = place.get(rest)
             if b is not None and a >= b:
-                found.append((i, a, b))
-    return found
+                splits.append((i, a, b))
+    return splits

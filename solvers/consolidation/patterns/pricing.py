@@ -1,12 +1,12 @@
 """Pricing problems of column generation by dynamic programming: patterns of jobs, and patterns of servers.
 
-Jobs: patterns of negative reduced cost, and patterns to begin with. The dynamic programme is over the tasks
-of a job that are in no piece yet. Pieces that stay, one for each server that the job is on now, come first.
+Jobs: patterns of negative reduced cost, and initial patterns. The dynamic programme is over the tasks of a
+job that are in no piece yet. Pieces that stay, one for each current server of the job, come first.
 
 Servers: a multi-dimensional bounded knapsack for each class of servers. The dynamic programme is over every
-sum of demands that a server of the pool can hold (Gilmore & Gomory 1966). The place of "this sum without
-these tasks" is looked up beforehand, so that all classes of a pool are priced at once. Residents that stay
-are tried one after the other, and what they leave is looked up.
+sum of demands that a server of the pool can hold (Gilmore & Gomory 1966). The predecessor of each sum by each
+slot is tabulated, so that all classes of a pool are priced at once. Residents that stay are enumerated, each
+selection with its residual capacity.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ..progress import SETTINGS
 JobPattern = tuple[int, ...]
 """Rows of a job's pieces in its shape's pieces, largest first; none for loose jobs."""
 Stay = tuple[tuple[int, int], ...]
-"""Pieces that stay: number of the job's home, and row in the shape of a current placement's pieces."""
+"""Pieces that stay: number of the job's current placement, and row in the pieces of its shape."""
 
 
 @dataclass(frozen=True)
 class PricedPattern:
-    """A pattern, the pieces that stay beside it, and the cost of both and of the number of servers."""
+    """A job pattern, its pieces that stay, and the cost of both and of the number of servers."""
 
     pattern: JobPattern
     stay: Stay
@@ -41,16 +41,16 @@ class PricedPattern:
 
 
 class JobPricing:
-    """Finds the pattern of a job class that costs least.
+    """Pricing problem of job classes: finds the patterns of least cost.
 
     Parameters
     ----------
     prices
-        For each shape of each of its pieces.
+        Dual price of each piece of each shape.
     weights
-        What a unit of each goal is worth, by name.
+        Weight of each goal, by name.
     value_step
-        In which `value` is counted.
+        Unit in which `value` is counted.
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class JobPricing:
         self.worth = weights.get("migrations", 0.0)
 
     def _bonus(self, job: JobClass) -> float:
-        """Return what it is worth that no task of a running job moves."""
+        """Return the saving if no task of a running job moves."""
         restart = self.weights.get("value", 0.0) * float(job.restart) / self.value_step
         return restart + (self.weights.get(MOVES, 0.0) if job.can_stay else 0.0)
 
     def of_loose(self, job: JobClass, below: float) -> list[PricedPattern]:
-        """Return which tasks of a loose job stay, and all that run, if that is worth something by itself.
+        """Return the best patterns of a loose job: its best staying tasks, and all of them if that pays.
 
-        The others are pieces of their own.
+        Tasks that do not stay are single pieces.
         """
         cost = sum(float(self.prices[part.shape][0]) * part.tasks[0] for part in job.parts)
         stay = []
@@ -94,10 +94,10 @@ class JobPricing:
                 for i in np.flatnonzero((counts == np.array(current.kept)).all(axis=1)).tolist():
                     staying.append((number, i))
                     whole += float(more[i])
-        found = [PricedPattern((), tuple(stay), cost)]
+        candidates = [PricedPattern((), tuple(stay), cost)]
         if bonus and len(staying) == len(job.current):
-            found.append(PricedPattern((), tuple(staying), whole))
-        return [pattern for pattern in found if pattern.cost < below]
+            candidates.append(PricedPattern((), tuple(staying), whole))
+        return [pattern for pattern in candidates if pattern.cost < below]
 
     @staticmethod
     def _kept(kept: tuple[int, ...], counts: Ints) -> Ints:
@@ -105,36 +105,36 @@ class JobPricing:
         return stays
 
     def best(self, job: JobClass, by_servers: Floats, below: float) -> list[PricedPattern]:
-        """Return the patterns of another job that cost least and below a limit; they differ in who stays.
+        """Return the cheapest patterns of a non-loose job below a cost limit.
 
         Parameters
         ----------
         by_servers
-            What using 1, 2, … servers costs beside the pieces.
+            Cost of using 1, 2, … servers, without that of the pieces.
         """
         pieces = self.classes.pieces[job.parts[0].shape]
         layers, chosen = self._layers(job, len(by_servers))
-        found: list[tuple[float, Stay, int, tuple[int, ...]]] = []
+        candidates: list[tuple[float, Stay, int, tuple[int, ...]]] = []
         staying = list(self._staying(job).items())
         if bonus := self._bonus(job):
             whole = self._staying(job, whole=True).items()
             staying += [(key, (cost - bonus, stay)) for key, (cost, stay) in whole]
-        for (placed, held), (cost, stay) in staying:
+        for (placed, tasks_staying), (cost, stay) in staying:
             # Others fill what the pieces that stay leave of the job.
-            rest = tuple(t - h for t, h in zip(job.parts[0].tasks, held, strict=True))
+            rest = tuple(t - h for t, h in zip(job.parts[0].tasks, tasks_staying, strict=True))
             for others in range(len(by_servers) - placed + 1):
                 if placed + others > 0:
                     total = cost + float(layers[others][rest]) + float(by_servers[placed + others - 1])
                     if total < below:
-                        found.append((total, stay, others, rest))
-        found.sort()
+                        candidates.append((total, stay, others, rest))
+        candidates.sort()
         return [
             PricedPattern(_traced(chosen[:others], rest, pieces), stay, total)
-            for total, stay, others, rest in found[: SETTINGS.columns_per_class_and_round]
+            for total, stay, others, rest in candidates[: SETTINGS.columns_per_class_and_round]
         ]
 
     def _layers(self, job: JobClass, most: int) -> tuple[list[Floats], list[NDArray[np.int32]]]:
-        """Return the least price of all numbers of tasks in 0, 1, 2, … pieces, and the last piece of each."""
+        """Return the least price of each number of tasks in 0, 1, 2, … pieces, and its last piece."""
         part = job.parts[0]
         shape = tuple(count + 1 for count in part.tasks)
         none = np.full(shape, np.inf)
@@ -160,15 +160,15 @@ class JobPricing:
     def _staying(
         self, job: JobClass, whole: bool = False
     ) -> dict[tuple[int, tuple[int, ...]], tuple[float, Stay]]:
-        """Return the least price, by number of pieces that stay and tasks in them, and the pieces.
+        """Return the cheapest staying pieces and their cost, by number of pieces and of tasks in them.
 
         Parameters
         ----------
         whole
-            Only where no task moves.
+            Only selections in which no task moves.
         """
         tasks = job.parts[0].tasks
-        found: dict[tuple[int, tuple[int, ...]], tuple[float, Stay]] = {(0, (0,) * len(tasks)): (0.0, ())}
+        cheapest: dict[tuple[int, tuple[int, ...]], tuple[float, Stay]] = {(0, (0,) * len(tasks)): (0.0, ())}
         for number, current in enumerate(job.current):
             counts = self.classes.pieces[current.shape]
             cost = self.prices[current.shape] - self.worth * self._kept(current.kept, counts)
@@ -177,20 +177,20 @@ class JobPricing:
             elsewhere = self.prices[shape][rows]
             wanted = (counts >= np.array(current.kept)).all(axis=1) if whole else cost < elsewhere
             options = [(i, counts[i].tolist(), float(cost[i])) for i in np.flatnonzero(wanted).tolist()]
-            before = list(found.items())
+            before = list(cheapest.items())
             if whole:
-                found = {}
-            for (placed, held), (price, stay) in before:
+                cheapest = {}
+            for (placed, tasks_staying), (price, stay) in before:
                 check_time()
                 for i, row, more in options:
-                    together = tuple(h + c for h, c in zip(held, row, strict=True))
+                    together = tuple(h + c for h, c in zip(tasks_staying, row, strict=True))
                     if all(map(int.__le__, together, tasks)):
                         key = placed + 1, together
-                        if price + more < found.get(key, (math.inf, ()))[0]:
-                            found[key] = price + more, (*stay, (number, i))
-            if len(found) > SETTINGS.most_stay_selections:
+                        if price + more < cheapest.get(key, (math.inf, ()))[0]:
+                            cheapest[key] = price + more, (*stay, (number, i))
+            if len(cheapest) > SETTINGS.most_stay_selections:
                 raise TooLargeError("a job is on too many servers now for exact classes")
-        return found
+        return cheapest
 
 
 def _traced(chosen: Sequence[NDArray[np.int32]], tasks: tuple[int, ...], pieces: Ints) -> JobPattern:
@@ -205,12 +205,12 @@ def _traced(chosen: Sequence[NDArray[np.int32]], tasks: tuple[int, ...], pieces:
 def initial_patterns(
     job: JobClass, classes: ClassTable, mergeable: bool
 ) -> tuple[list[tuple[JobPattern, Stay]], bool]:
-    """Return patterns of a job to begin with, and whether no other is ever needed.
+    """Return initial patterns of a job, and whether these are all that may ever be needed.
 
     Parameters
     ----------
     mergeable
-        Leave out patterns two of whose pieces could be one.
+        Leave out patterns in which two pieces could be merged.
     """
     check_time()
     if job.loose:
@@ -222,24 +222,26 @@ def initial_patterns(
         ]
         return [((), stay) for stay in [(), *stays]], every
     lister = _PatternLister(classes.pieces[job.parts[0].shape], mergeable)
-    found: list[tuple[JobPattern, Stay]] = []
+    patterns: list[tuple[JobPattern, Stay]] = []
     for stay, tasks in _stays(job, classes):
         most = job.most - len(stay)
         every_pattern = (pattern for servers in range(most + 1) for pattern in lister.of(tasks, servers))
-        found += [
+        patterns += [
             (pattern, stay)
-            for pattern in itertools.islice(every_pattern, SETTINGS.first_patterns_per_class + 1 - len(found))
+            for pattern in itertools.islice(
+                every_pattern, SETTINGS.first_patterns_per_class + 1 - len(patterns)
+            )
         ]
     complete = (
         lister.steps <= SETTINGS.most_listing_steps
-        and len(found) <= SETTINGS.first_patterns_per_class
+        and len(patterns) <= SETTINGS.first_patterns_per_class
         and len(job.current) <= 1
     )
-    return found[: SETTINGS.first_patterns_per_class], complete
+    return patterns[: SETTINGS.first_patterns_per_class], complete
 
 
 def _stays(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay, tuple[int, ...]]]:
-    """Yield pieces that stay, and the tasks that are left: all of them, then none, then one at a time."""
+    """Yield selections of staying pieces and the remaining tasks: all pieces, none, then single ones."""
     tasks = job.parts[0].tasks
     rows = [classes.pieces[current.shape].tolist() for current in job.current]
     everything = []
@@ -247,9 +249,9 @@ def _stays(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay, tuple[int
         if list(current.kept) in rows[number]:
             everything.append((number, rows[number].index(list(current.kept))))
     if len(everything) > 1:
-        held = [sum(rows[n][i][g] for n, i in everything) for g in range(len(tasks))]
+        tasks_staying = [sum(rows[n][i][g] for n, i in everything) for g in range(len(tasks))]
         if len(everything) <= job.most:
-            yield tuple(everything), tuple(t - h for t, h in zip(tasks, held, strict=True))
+            yield tuple(everything), tuple(t - h for t, h in zip(tasks, tasks_staying, strict=True))
     yield (), tasks
     for number in range(len(job.current)):
         for i, row in enumerate(rows[number]):
@@ -258,7 +260,7 @@ def _stays(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay, tuple[int
 
 
 class _PatternLister:
-    """Lists the ways to write tasks as a sum of pieces in falling order."""
+    """Lists the partitions of a job's tasks into pieces in non-increasing order."""
 
     def __init__(self, pieces: Ints, mergeable: bool) -> None:
         self.rows = [tuple(row) for row in pieces.tolist()]
@@ -267,9 +269,9 @@ class _PatternLister:
         self.steps = 0
 
     def of(self, tasks: tuple[int, ...], servers: int) -> Iterator[JobPattern]:
-        """Yield the patterns of so many pieces; none once there were too many steps.
+        """Yield the patterns with a number of pieces, until the limit on steps is reached.
 
-        A job of thousands of tasks has patterns longer than calls may be nested: what is open is in a list.
+        The recursion is an explicit stack, since jobs of thousands of tasks exceed Python's recursion limit.
         """
         if servers == 0:
             if not any(tasks):
@@ -295,7 +297,7 @@ class _PatternLister:
             open_.append(self._next(rest, servers - len(chosen), i, chosen))
 
     def _next(self, tasks: tuple[int, ...], servers: int, top: int, chosen: Sequence[int]) -> Iterator[int]:
-        """Yield the rows from `top` down that may be the next of so many pieces, beside the chosen ones."""
+        """Yield the rows from `top` down that may be the next piece beside the chosen ones."""
         # Not even the largest pieces are enough.
         if sum(tasks) > servers * self.largest:
             return
@@ -310,7 +312,7 @@ class _PatternLister:
                 yield i
 
     def _meet(self, i: int, j: int) -> bool:
-        """Return whether two pieces could be one."""
+        """Return whether two pieces could be merged into one."""
         return (
             bool(self.mergeable)
             and tuple(map(sum, zip(self.rows[i], self.rows[j], strict=True))) in self.mergeable
@@ -318,11 +320,11 @@ class _PatternLister:
 
 
 ServerPattern = tuple[tuple[int, int], ...]
-"""For each shape on a server, the row of its tasks in the shape's slots; residents that stay come first."""
+"""Shape and row in the shape's slots of the tasks on one server; residents that stay come first."""
 
 
 class ServerPricing:
-    """Solves the pricing problem of every class of servers in a pool."""
+    """Pricing problem of all server classes of a pool, by a table of all demand sums."""
 
     def __init__(self, classes: ClassTable, pool: str | None) -> None:
         self.classes = classes
@@ -353,35 +355,35 @@ class ServerPricing:
         self.holds = np.array([(self.usages <= limit).all(axis=1) for limit in free])
 
     def _without(self, weight: Ints) -> NDArray[np.int32]:
-        """Return the index of each sum less a weight; -1 where that is no sum."""
+        """Return the index of each sum less a weight; -1 where the difference is not in the table."""
         check_time()
         enough = (self.usages >= weight).all(axis=1)
         wanted = self.keys - weight @ self.radix
         place = np.minimum(np.searchsorted(self.keys, wanted, sorter=self.order), len(self.keys) - 1)
-        found = self.order[place]
+        predecessor = self.order[place]
         # Without the first test a borrow between resources might hit another sum's number.
-        found[~(enough & (self.keys[found] == wanted))] = -1
-        return found.astype(np.int32)
+        predecessor[~(enough & (self.keys[predecessor] == wanted))] = -1
+        return predecessor.astype(np.int32)
 
     def best(
         self, paid: Sequence[Floats], most: int = 1, search: bool = True
     ) -> list[tuple[int, float, ServerPattern]]:
-        """Return the best patterns of each class of servers: number of the class, value, pattern.
+        """Return the best patterns of each server class: number of the class, value, pattern.
 
         Parameters
         ----------
         paid
-            For each shape of the instance what each of its slots is paid.
+            Dual price of each slot of each shape.
         most
-            Patterns for each class; they differ in who stays.
+            Patterns for each class; they differ in the residents that stay.
         search
-            Of no account, for the table leaves nothing to be searched.
+            Ignored, since the table is always optimal.
         """
         del search
         if not self.numbers:
             return []
         values, choices = self._values(paid)
-        found = []
+        patterns = []
         for number, holds in zip(self.numbers, self.holds, strict=True):
             ends: list[tuple[float, ServerPattern, int]] = []
             for free, (gain, stay) in stays_of(self.classes, number, paid).items():
@@ -389,13 +391,13 @@ class ServerPricing:
                 place = self._best_place(values[-1], fits)
                 ends.append((gain + float(values[-1][place]), stay, place))
             ends.sort(reverse=True)
-            found += [
+            patterns += [
                 (number, total, (*stay, *self._trace(end, choices))) for total, stay, end in ends[:most]
             ]
-        return found
+        return patterns
 
     def alone(self, k: int) -> list[tuple[int, ServerPattern]]:
-        """Return for each class of servers as many tasks of one shape as it holds."""
+        """Return for each server class the pattern of as many tasks of one shape as fit."""
         paid = [np.zeros(len(slots)) for slots in self.classes.slots]
         paid[k] = self.classes.slots[k].sum(axis=1).astype(float)
         return [(number, pattern) for number, _, pattern in self.best(paid)]
@@ -407,7 +409,7 @@ class ServerPricing:
     def _values(
         self, paid: Sequence[Floats], useless: bool = False
     ) -> tuple[list[Floats], list[NDArray[np.int32]]]:
-        """Return the best value of each sum of the first 0, 1, … shapes, and the last slot chosen."""
+        """Return the best value of each sum with the first 0, 1, … shapes, and the last slot chosen."""
         values = [np.where((self.usages == 0).all(axis=1), 0.0, -np.inf)]
         choices = []
         for k, places in zip(self.task_shapes, self.before, strict=True):
@@ -428,20 +430,20 @@ class ServerPricing:
     def within(
         self, paid: Sequence[Floats], least: Floats, most: int
     ) -> list[tuple[int, ServerPattern]] | None:
-        """Return every pattern that nothing can be added to and that is paid at least so much.
+        """Return every maximal pattern whose total price is at least `least`; None if too many.
 
         Parameters
         ----------
         least
-            For each class of servers of the instance.
+            Limit for each server class of the instance.
         most
-            Patterns to look at; None is returned beyond, for too many shapes, and where tasks are resident.
+            Largest number of patterns; None is returned beyond it, for too many shapes, or with residents.
         """
         residents = any(self.classes.servers[number].residents for number in self.numbers)
         if residents or len(self.task_shapes) > SETTINGS.most_shapes_enumerated:
             return None
         values, _ = self._values(paid, useless=True)
-        found: list[tuple[int, ServerPattern]] = []
+        patterns: list[tuple[int, ServerPattern]] = []
         looked = 0
         for number, holds in zip(self.numbers, self.holds, strict=True):
             check_time()
@@ -453,13 +455,13 @@ class ServerPricing:
                         return None
                     # A full pattern stands for all that hold less: supply may exceed demand.
                     if not self._extendable(pattern, free - self.usages[end]):
-                        found.append((number, pattern))
-        return found
+                        patterns.append((number, pattern))
+        return patterns
 
     def _paths(
         self, place: int, stage: int, least: float, paid: Sequence[Floats], values: Sequence[Floats]
     ) -> Iterator[ServerPattern]:
-        """Yield the patterns of the first shapes that take one sum and are paid at least so much."""
+        """Yield the patterns of the first shapes with a given sum and a total price of at least `least`."""
         if stage == 0:
             yield ()
             return
@@ -498,27 +500,27 @@ class ServerPricing:
 def stays_of(
     classes: ClassTable, number: int, paid: Sequence[Floats]
 ) -> dict[tuple[int, ...], tuple[float, ServerPattern]]:
-    """Return, by residual capacity, the value and the pattern of residents of a class that stay.
+    """Return the best value and selection of residents that stay on a server class, by residual capacity.
 
     Raises
     ------
     TooLargeError
-        If there are too many ways to keep them.
+        If there are too many selections.
     """
     server = classes.servers[number]
-    found: dict[tuple[int, ...], tuple[float, ServerPattern]] = {server.free: (0.0, ())}
+    selections: dict[tuple[int, ...], tuple[float, ServerPattern]] = {server.free: (0.0, ())}
     for k in server.residents:
         check_time()
         useful = np.flatnonzero(paid[k] > 0).tolist()
         if not useful:
             continue
         weights = classes.weights(k, classes.slots[k]).tolist()
-        for free, (gain, pattern) in list(found.items()):
+        for free, (gain, pattern) in list(selections.items()):
             for slot in useful:
                 rest = tuple(f - w for f, w in zip(free, weights[slot], strict=True))
                 total = gain + float(paid[k][slot])
-                if min(rest) >= 0 and total > found.get(rest, (-1.0, ()))[0]:
-                    found[rest] = total, (*pattern, (k, slot))
-        if len(found) > SETTINGS.most_stay_selections:
+                if min(rest) >= 0 and total > selections.get(rest, (-1.0, ()))[0]:
+                    selections[rest] = total, (*pattern, (k, slot))
+        if len(selections) > SETTINGS.most_stay_selections:
             raise TooLargeError("a server has too many residents for exact classes")
-    return found
+    return selections
