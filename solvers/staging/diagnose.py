@@ -203,10 +203,9 @@ def _with_memory(instance: StagingInstance, times: float) -> tuple[StageType, ..
 
 def _times_its_memory(instance: StagingInstance, plan: Sequence[Stage]) -> list[float]:
     """Return the memory that each stage needs, relative to a unit's memory; 0 where it is not checked."""
-    capacity = {one.name: one.memory_gib or math.inf for one in instance.types}
+    gib = {one.name: one.memory_gib or math.inf for one in instance.types}
     return [
-        math.fsum(instance.layers[index].memory_on(stage.type) for index in stage.members)
-        / capacity[stage.type]
+        math.fsum(instance.layers[index].memory_on(stage.type) for index in stage.members) / gib[stage.type]
         for stage in plan
     ]
 

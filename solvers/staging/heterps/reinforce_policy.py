@@ -155,7 +155,7 @@ class Policy:
         return self._choose_by_layer(1, lambda probabilities: probabilities.argmax(axis=1))[0]
 
     def log_probabilities(self, drawn: Sequence[Types]) -> tuple[Any, Any]:
-        """Return the log-probability of each choice of types, and the mean entropy over choices and layers."""
+        """Return the log-probability of each choice of types, and the mean entropy over them."""
         chosen = torch.nn.functional.one_hot(torch.tensor(drawn), self._masked.shape[1]).float()
         before = torch.cat([torch.zeros_like(chosen[:, :1]), chosen[:, :-1]], dim=1)
         logs, _ = self._conditional(before, 0, None)
@@ -175,7 +175,7 @@ class Policy:
         return (torch.tensor(advantages, dtype=torch.float32) * own).mean() - entropy * spread
 
     def step(self, drawn: Sequence[Types], advantages: Floats, entropy: float) -> None:
-        """Make a gradient step: choices become less probable where their advantage (of the loss) is positive."""
+        """Make a gradient step; choices become less probable where their loss is above the baseline."""
         self._optimiser.zero_grad()
         self.surrogate(drawn, advantages, entropy).backward()
         torch.nn.utils.clip_grad_norm_(self.parameters, SETTINGS.most_gradient_norm)

@@ -214,7 +214,7 @@ def assign(
     able: Sequence[Sequence[int]],
     rng: np.random.Generator,
 ) -> list[int]:
-    """Assign one type to the layers from `first` to before `end`, or a random one where it cannot run them."""
+    """Assign one type to the layers from `first` to before `end`, a random one where it cannot run them."""
     for layer in range(first, end):
         types[layer] = unit_type if unit_type in able[layer] else int(rng.choice(able[layer]))
     return types
@@ -294,7 +294,7 @@ class Breeder:
         self.search, self.rng, self.able = search, rng, search.able
 
     def first(self, size: int) -> list[Individual]:
-        """Return the first generation: one individual with each type wherever it can run, then random ones."""
+        """Return the first generation: one individual for each type that can run, then random ones."""
         layers, types = len(self.able), len(self.search.formulation.instance.types)
         individuals: list[Individual] = []
         for index in range(size):
@@ -457,7 +457,7 @@ class Greedy(Solver[StagingFormulation]):
             if clock.expired:
                 return Outcome(limit="time", message="greedy: the time was up before all layers had a type")
             if trials > MOST_TRIALS:
-                return Outcome(message=f"greedy: feasible no plan among {MOST_TRIALS:,} partial ones")
+                return Outcome(message=f"greedy: found no plan among {MOST_TRIALS:,} partial ones")
             # No type is left for this layer: the choice for the layer before is revised.
             if not open_choices[-1]:
                 open_choices.pop()
@@ -468,7 +468,7 @@ class Greedy(Solver[StagingFormulation]):
             if len(types) == size:
                 return Outcome(provisioner.plan(segments_of(types), provision))
             open_choices.append(ranked(types))
-        return Outcome(message="greedy: no plan feasible within the limits")
+        return Outcome(message="greedy: no plan found within the limits")
 
 
 class SingleType(Solver[StagingFormulation]):
