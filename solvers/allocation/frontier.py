@@ -236,7 +236,7 @@ class ClusterSearch:
     def _update_incumbent(
         self, step: Fraction, capacities: Mapping[str, float], value: float, plan: tuple[JobAllocation, ...]
     ) -> None:
-        """Keep a plan of a step if it is the best one yet; its cluster must determine its step."""
+        """Keep a plan if it is the best one yet of its step, and its cluster belongs to that step."""
         before, rate = self.found.get(step), self.grid.cost_of(capacities)
         better = before is None or value < before.value
         if better and self.grid.step_of(rate, capacities) == step:

@@ -111,7 +111,7 @@ def devices_of(problem: Problem, limits: list[int]) -> Devices:
 
 
 def _weights(work: Floats, own: int) -> Floats:
-    """Return the most work that a unit of each type does, in terms of the work of one type."""
+    """Return the least speed of a unit of each type over all blocks, relative to one of the types."""
     weights = np.full(work.shape[1], np.inf)
     for t in range(work.shape[1]):
         both = np.isfinite(work[:, own]) & np.isfinite(work[:, t]) & (work[:, t] > 0)
