@@ -1,1 +1,1 @@
-"""How allocation is solved."""
+"""Solution methods for allocation."""

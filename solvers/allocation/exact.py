@@ -2,8 +2,7 @@
 
 `exact` proves optimality with a certificate that the check verifies without trust in any solver. For
 methods that write no certificate, dual prices are computed here, and the bound that the method claims is
-the cutoff. Whether they prove the bound is for the check to find out; a wrong bound only leaves it
-uncertified.
+the cutoff. The check decides whether they prove the bound; a wrong bound is left uncertified.
 
 On CP-SAT, each configuration is one literal, and exactly one holds for each job. Implicit enumeration of
 all combinations of configurations is the ground truth for tiny instances. Where an allocation has no plan,
@@ -89,7 +88,7 @@ class AllocationCpSat(cp_sat.CpSat[AllocationFormulation]):
     what = "multiple-choice model on OR-Tools CP-SAT"
 
     def model(self, formulation: AllocationFormulation) -> cp_sat.CpModel:
-        """Return the model."""
+        """Return the CP-SAT model of an instance."""
         from ortools.sat.python import cp_model
 
         configs, jobs = formulation.configurations, range(len(formulation.instance.jobs))
@@ -143,7 +142,7 @@ class AllocationBruteForce(BruteForce[AllocationFormulation]):
     what = "every combination of configurations; tiny instances only"
 
     def enumerate(self, formulation: AllocationFormulation, search: Enumeration) -> None:
-        """Try the configurations of one job after the other."""
+        """Enumerate the configurations of all jobs depth first, job by job."""
         refuse_many(len(formulation.instance.jobs), "jobs")
         configs = formulation.configurations
         jobs = len(configs.start) - 1
@@ -174,7 +173,7 @@ class AllocationBruteForce(BruteForce[AllocationFormulation]):
 
 
 def diagnose(formulation: AllocationFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:
-    """Return what counting has found, or the least extra capacity that makes a plan possible."""
+    """Return the explanation that is known, or the least extra capacity that makes a plan possible."""
     backend = BACKENDS["highs"]
     if known is not None or backend.unavailable():
         return known
@@ -191,8 +190,8 @@ def diagnose(formulation: AllocationFormulation, known: Diagnosis | None, clock:
     extra = [problem.add_variable(f"extra_{r}", lowBound=0) for r in range(len(limits))]
     for r, limit in enumerate(limits):
         check_time()
-        taken = list(zip(x, configs.demand[:, r].tolist(), strict=True))
-        problem += pulp.LpAffineExpression([*taken, (extra[r], -1.0)]) <= limit
+        terms = list(zip(x, configs.demand[:, r].tolist(), strict=True))
+        problem += pulp.LpAffineExpression([*terms, (extra[r], -1.0)]) <= limit
     problem.objective = pulp.LpAffineExpression(
         [(more, 1 / max(limit, 1.0)) for more, limit in zip(extra, limits, strict=True)]
     )

@@ -1,8 +1,7 @@
-"""The frontier of an allocation, put together from a search over clusters.
+"""The Pareto frontier of an allocation: mean completion time against the hourly cost of the cluster.
 
-The search for an allocation's frontier: solve clusters where the proven error is worst.
-
-This approximates the Pareto front by bisection between solved points (Rote 1992; Ruzika & Wiecek 2005).
+The search solves clusters where the proven error is worst. It approximates the frontier by bisection between
+solved points (Rote 1992; Ruzika & Wiecek 2005).
 Along a grid of clusters (`formulations/allocation/cluster_grids.py`) the optimum can only fall, so two solved
 clusters say about all between them that no plan beats the bound of the dearer one. The interval between two
 clusters with the worst error is split until the error is as requested, or no cluster lies between, or the
@@ -41,18 +40,18 @@ from .frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
 
 @dataclass(frozen=True)
 class FrontierSettings:
-    """Constants of the search.
+    """Constants of the frontier search.
 
     Attributes
     ----------
     error_per_gap
-        Single clusters are solved to one part in so many of the error, unless a gap was asked for.
+        Ratio of the requested error to the gap of a single cluster, unless a gap is requested.
     least_gap
         No cluster is solved to a smaller gap.
     aimed_share
         Share of the error at which splits aim, to spare the rest for the gaps of single clusters.
     parts_of_time
-        A cluster may take at first one part in so many of the time that is left.
+        The first solve of a cluster may take the remaining time divided by this.
     """
 
     error_per_gap: int = 100
@@ -66,7 +65,7 @@ SETTINGS = FrontierSettings()
 
 @dataclass(frozen=True)
 class Bound:
-    """The proven bounds of a step, on Σ ω t, infinite where there is no plan.
+    """The proven bounds on Σ ω t for one cluster of the grid, infinite where there is no plan.
 
     Attributes
     ----------
@@ -92,16 +91,16 @@ class Found:
 
 
 class ClusterSearch:
-    """The state of the search: bounds and plans of the steps that were solved.
+    """The state of the search: bounds and plans of the clusters that were solved.
 
     Parameters
     ----------
     grid
-        The clusters.
+        The clusters; a step is the position of a cluster in it.
     options
         Time limit of the whole search; threads, seed and gap of each solve.
     error
-        ε that is asked for.
+        The requested ε.
     """
 
     def __init__(self, grid: ClusterGrid, options: SolveOptions, error: float, clock: Clock) -> None:
@@ -121,10 +120,10 @@ class ClusterSearch:
     def run(self) -> None:
         """Solve until the error is proven, or a limit stops it."""
         try:
-            self._own()
-            self._ends()
+            self._solve_own_cluster()
+            self._solve_extremes()
             while not self._stopped():
-                step = self._worst()
+                step = self._next_step()
                 if step is None:
                     break
                 self.solve(step)
@@ -138,16 +137,16 @@ class ClusterSearch:
             self.limit = "time"
         return self.limit != "none"
 
-    def _own(self) -> None:
-        """Solve the instance's own cluster; its plan is one of the grid's too."""
+    def _solve_own_cluster(self) -> None:
+        """Solve the instance's own cluster, and record its plan for the grid too."""
         grid = self.grid
         formulation = grid.own()
-        result = self._result(formulation)
+        result = self._solve_cluster(formulation)
         if result.plan is None or result.objective is None:
             return
         plan = self._with_shared_entries(result)
-        found = Found(result.objective, grid.instance.resources, grid.own_rate(), plan)
-        self.current = point_of(grid, found, _bound_of(formulation, result))
+        incumbent = Found(result.objective, grid.instance.resources, grid.own_rate(), plan)
+        self.current = point_of(grid, incumbent, _bound_of(formulation, result))
         if grid.mix == "fixed" and grid.last >= 1:
             self._record(Fraction(1), formulation, result)
         elif grid.mix == "any":
@@ -155,8 +154,8 @@ class ClusterSearch:
             if not grid.formulation(step).violations(plan):
                 self._update_incumbent(step, capacities, result.objective, plan)
 
-    def _ends(self) -> None:
-        """Solve the dearest step, and find the cheapest one that has a plan."""
+    def _solve_extremes(self) -> None:
+        """Solve the dearest cluster, and find the cheapest feasible one."""
         grid, configs = self.grid, self.grid.wide
         bottom: Fraction | None = None
         if not (np.diff(configs.start) == 0).any():
@@ -165,33 +164,37 @@ class ClusterSearch:
             )
         if grid.last not in self.bounds:
             self.solve(grid.last)
-        if self._has_none(grid.last) or bottom is None or bottom > grid.last or self._stopped():
+        if self._is_infeasible(grid.last) or bottom is None or bottom > grid.last or self._stopped():
             return
         if bottom > ZERO:
             self.solve(grid.previous(bottom))  # counting alone proves that it has no plan
         if bottom not in self.bounds:
             self.solve(bottom)
-        if self._has_none(bottom):
-            grid.highest(self._lacks, bottom, min(self.found, default=grid.last))
+        if self._is_infeasible(bottom):
+            grid.highest(self._solve_is_infeasible, bottom, min(self.found, default=grid.last))
 
-    def _lacks(self, step: Fraction) -> bool:
+    def _solve_is_infeasible(self, step: Fraction) -> bool:
         if self._stopped():
             return False
         if step not in self.bounds:
             self.solve(step)
-        return self._has_none(step)
+        return self._is_infeasible(step)
 
-    def _has_none(self, step: Fraction) -> bool:
+    def _is_infeasible(self, step: Fraction) -> bool:
         return math.isinf(self.bounds[step].claimed)
 
     def solve(self, step: Fraction) -> None:
-        """Solve a step; one that was stopped by its share of the time gets more."""
+        """Solve a cluster of the grid; one that was solved before gets all the remaining time."""
         again = step in self.bounds
         formulation = self.grid.formulation(step)
-        self._record(step, formulation, self._result(formulation, 1 if again else SETTINGS.parts_of_time))
+        self._record(
+            step, formulation, self._solve_cluster(formulation, 1 if again else SETTINGS.parts_of_time)
+        )
 
-    def _result(self, formulation: AllocationFormulation, parts: int = SETTINGS.parts_of_time) -> Result:
-        """Solve a cluster as `solve` does, without the diagnosis, which only the last one gets."""
+    def _solve_cluster(
+        self, formulation: AllocationFormulation, parts: int = SETTINGS.parts_of_time
+    ) -> Result:
+        """Solve one cluster within a part of the remaining time, without a diagnosis."""
         left = self.clock.remaining_s
         limit = None if left is None else max(left / parts, 1e-3)
         options = self.options.model_copy(update={"gap": self.gap, "time_limit_s": limit})
@@ -233,14 +236,14 @@ class ClusterSearch:
     def _update_incumbent(
         self, step: Fraction, capacities: Mapping[str, float], value: float, plan: tuple[JobAllocation, ...]
     ) -> None:
-        """Keep a plan of a step if it is the best one yet; its cluster must determine its step."""
+        """Keep a plan if it is the best one yet of its step, and its cluster belongs to that step."""
         before, rate = self.found.get(step), self.grid.cost_of(capacities)
         better = before is None or value < before.value
         if better and self.grid.step_of(rate, capacities) == step:
             self.found[step] = Found(value, capacities, rate, plan)
 
     def _with_shared_entries(self, result: Result) -> tuple[JobAllocation, ...]:
-        """Return a plan whose entries are shared with the other plans, which are much alike."""
+        """Return the plan of a result; equal entries of all plans are one object, to save memory."""
         entries = []
         for entry in result.plan or ():
             assert isinstance(entry, JobAllocation)
@@ -249,11 +252,11 @@ class ClusterSearch:
         return tuple(entries)
 
     def values(self) -> dict[Fraction, float]:
-        """Return Σ ω t of the best plan of each step."""
+        """Return Σ ω t of the best plan of each cluster, by step."""
         return {step: found.value for step, found in self.found.items()}
 
-    def _worst(self) -> Fraction | None:
-        """Return the step to solve next; None where nothing more can be gained."""
+    def _next_step(self) -> Fraction | None:
+        """Return the step of the cluster to solve next; None where nothing more can be gained."""
         values = self.values()
         certified = intervals(self.grid, values, {x: bound.certified for x, bound in self.bounds.items()})
         claimed = intervals(self.grid, values, {x: bound.claimed for x, bound in self.bounds.items()})
@@ -269,7 +272,7 @@ class ClusterSearch:
         return None
 
     def _split(self, interval: Interval) -> Fraction | None:
-        """Return which step of a interval to solve, if any helps."""
+        """Return the step at which to split an interval, None if none helps."""
         own = self.bounds.get(interval.high)
         if own is not None and own.limit == "time" and self._own_gap(interval) > self.error / 2:
             return interval.high
@@ -295,42 +298,42 @@ class ClusterSearch:
         return min(max(step, low), dearest)
 
     def _is_flat(self, interval: Interval) -> bool:
-        """Return whether the best plan of the step below the interval belongs to a cheaper step."""
+        """Return whether the best plan of the cluster below the interval belongs to a cheaper cluster."""
         below = self.grid.previous(interval.low) if interval.low > ZERO else ZERO
         return interval.point is not None and interval.point < below in self.bounds
 
     def _own_gap(self, interval: Interval) -> float:
-        """Return the relative distance of the best plan of the interval's dearest step from its bound."""
+        """Return the gap between the best plan and the bound of the interval's dearest cluster."""
         value = min((f.value for step, f in self.found.items() if step <= interval.high), default=math.inf)
         return 1.0 if math.isinf(value) or not value else 1 - interval.bound / value
 
 
 def mean(total: float, grid: ClusterGrid) -> float | None:
-    """Return the mean that a sum of weighted completion times stands for; None where it is infinite."""
+    """Return the mean completion time of a weighted sum; None where it is infinite."""
     return None if math.isinf(total) else total / grid.weight
 
 
-def point_of(grid: ClusterGrid, found: Found, bound: Bound | None) -> AllocationPoint:
-    """Return a plan with its cluster and bound as a point; by rounding, a bound may exceed the plan."""
+def point_of(grid: ClusterGrid, incumbent: Found, bound: Bound | None) -> AllocationPoint:
+    """Return the frontier point of a plan; its bounds are capped at the value, as rounding may exceed it."""
     if bound is not None:
-        claimed, certified = min(bound.claimed, found.value), min(bound.certified, found.value)
+        claimed, certified = min(bound.claimed, incumbent.value), min(bound.certified, incumbent.value)
         bound = replace(bound, claimed=claimed, certified=certified)
     return AllocationPoint(
-        rate_usd_per_hour=found.rate,
-        capacities=dict(found.capacities),
-        mean_completion_s=found.value / grid.weight,
+        rate_usd_per_hour=incumbent.rate,
+        capacities=dict(incumbent.capacities),
+        mean_completion_s=incumbent.value / grid.weight,
         bound_s=None if bound is None else mean(bound.claimed, grid),
         certified_bound_s=None if bound is None else mean(bound.certified, grid),
         prices=None if bound is None else bound.prices,
         certificate=None if bound is None else bound.certificate,
-        plan=found.plan,
+        plan=incumbent.plan,
     )
 
 
 def _bound_of(formulation: AllocationFormulation, result: Result) -> Bound:
-    """Return the bounds of a solve that found a plan, or at least not that there is none.
+    """Return the bounds of a solve that did not end as infeasible.
 
-    Where a bound exceeds the plan by rounding, the result says the plan's value. The plan may belong to a
+    Where a bound exceeds the plan by rounding, the result has the plan's value. The plan may belong to a
     cheaper step, so that the bound of this one is what its certificate proves.
     """
     claimed, certified = result.bound or 0.0, result.certified_bound or 0.0
@@ -347,7 +350,7 @@ def _proves_none(formulation: AllocationFormulation, certificate: object) -> boo
 
 
 MOST_DIAGNOSED = 20_000
-"""Configurations of a cluster up to which an elastic model finds the capacity that is missing."""
+"""Most configurations of a cluster for which an elastic model computes the missing capacity."""
 
 
 def find_allocation_frontier(
@@ -358,12 +361,12 @@ def find_allocation_frontier(
     clock: Clock,
     assumptions: tuple[str, ...] = (),
 ) -> AllocationFrontier:
-    """Return the trade-off of mean completion time against hourly cost, and how good it is.
+    """Return the Pareto frontier of mean completion time and hourly cost, with its proven error.
 
     Parameters
     ----------
     grid
-        Of the instance; which clusters there are, at which prices.
+        The clusters of the instance and their prices.
     error
         ε: for every cluster there is to be a point that costs no more, and whose mean completion time, less
         the part ε, is no longer.
@@ -402,11 +405,11 @@ def find_allocation_frontier(
     )
 
 
-def _undominated(found: Mapping[Fraction, Found]) -> list[Fraction]:
-    """Return the steps whose plans are better than those of all cheaper steps, from the cheapest."""
+def _undominated(incumbents: Mapping[Fraction, Found]) -> list[Fraction]:
+    """Return the steps of the plans that no plan of a cheaper cluster beats, cheapest first."""
     steps: list[Fraction] = []
-    for step in sorted(found):
-        if not steps or found[step].value < found[steps[-1]].value * (1 - ROUNDING):
+    for step in sorted(incumbents):
+        if not steps or incumbents[step].value < incumbents[steps[-1]].value * (1 - ROUNDING):
             steps.append(step)
     return steps
 
@@ -421,7 +424,7 @@ def _status(search: ClusterSearch) -> Literal["complete", "partial", "infeasible
 
 
 def _others(search: ClusterSearch, points: list[Fraction]) -> list[ClusterBound]:
-    """Return the bounds beside those of the points on which the error rests, from the dearest step."""
+    """Return the bounds, beside those of the points, that the proven error needs, dearest cluster first."""
     grid, kept = search.grid, []
     claimed = certified = -math.inf
     for step in sorted(search.bounds, reverse=True):
@@ -445,7 +448,7 @@ def _others(search: ClusterSearch, points: list[Fraction]) -> list[ClusterBound]
 
 
 def _diagnosis(search: ClusterSearch) -> Diagnosis:
-    """Return why not even the dearest cluster has a plan."""
+    """Return the diagnosis of the dearest cluster, which is infeasible."""
     formulation = search.grid.formulation(search.grid.last)
     known = formulation.elementary_infeasibility()
     if known is None and len(formulation.configurations.cost) <= MOST_DIAGNOSED:

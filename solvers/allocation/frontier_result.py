@@ -1,4 +1,4 @@
-"""The trade-off of an allocation: mean completion time of the jobs against the hourly cost of the cluster."""
+"""The Pareto frontier of an allocation: mean completion time against the hourly cost of the cluster."""
 
 from __future__ import annotations
 
@@ -105,12 +105,12 @@ class AllocationFrontier(AnyFrontier):
 
     @staticmethod
     def _card_row(point: AllocationPoint) -> tuple[str, ...]:
-        """Return the cluster, its cost and the mean."""
+        """Return the table row of a point: cluster, hourly cost and mean completion time."""
         cluster = ", ".join(f"{figure(amount)} {name}" for name, amount in point.capacities.items())
         return cluster, figure(point.rate_usd_per_hour), figure(point.mean_completion_s)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each point, without its plan; capacities and prices in columns of their own."""
+        """Return a data frame with one row per point, without plans; one column per capacity and price."""
         import pandas as pd
 
         figures = ("rate_usd_per_hour", "mean_completion_s", "bound_s", "certified_bound_s")

@@ -1,15 +1,13 @@
 """`geometric`: the continuous relaxation as a geometric program, its dual prices, and a rounded plan.
 
-`geometric_program.py` states the relaxation (Boyd, Kim, Vandenberghe & Hassibi 2007). The value of an
+The continuous relaxation is a geometric program (Boyd, Kim, Vandenberghe & Hassibi 2007). The value of an
 interior-point method proves nothing, but the multipliers of its capacity constraints are dual prices, whose
-Lagrangian bound (`lagrangian_bound.py`) holds whoever found them: that is the bound of this method.
-
-The continuous relaxation of allocation as a geometric program (Boyd, Kim, Vandenberghe & Hassibi 2007).
+Lagrangian bound (`lagrangian.py`) is valid for any prices: that is the bound of this method.
 
 Sets
     jobs j with one variant each, resources r (the hourly budget is one more), monomials i of the time of j
 Data
-    t_j = Σ_i c_ji p^a_ji w^b_ji, c > 0, a posynomial (`monomials.py` says for which speeds); ω_j weight;
+    t_j = Σ_i c_ji p^a_ji w^b_ji, c > 0, a posynomial (`monomials` has those of the speeds); ω_j weight;
     N_jr, O_jr what one parameter server and one worker take; C_r capacity; D_j deadline
 Variables
     p_j, w_j > 0, real: parameter servers and workers
@@ -22,7 +20,8 @@ In the logarithms of p and w every sum is one of exponentials of affine function
 is handed to cvxpy in these logarithms, with sums of vectors. `gp=True` takes the same logarithms, but makes
 one scalar expression of each term: 100 jobs then compile twenty times as long, and 1,000 jobs for 25 s.
 
-From real numbers of tasks to a plan: round down, repair what is late or does not fit, use what is left.
+The plan is the relaxation rounded down; late jobs and exceeded capacities are repaired, and free capacity is
+used.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ SETTINGS = GeometricSettings()
 
 @dataclass(frozen=True)
 class Relaxed:
-    """The answer of the interior-point method.
+    """The solution of the relaxation by the interior-point method.
 
     Attributes
     ----------
@@ -95,7 +94,7 @@ class Relaxed:
 
 
 class GeometricProgram:
-    """The relaxation of an instance in columns.
+    """The geometric program of an instance, as arrays.
 
     Attributes
     ----------
@@ -143,12 +142,12 @@ class GeometricProgram:
         objective, more = self._objective(cp, times, unit_s)
         constraints = [log_tasks >= low, log_tasks <= high, *more, *([used] if len(binding) else [])]
         status = _run(cp, cp.Problem(cp.Minimize(objective), constraints), options, clock)
-        found = log_tasks.value
-        if found is not None and np.isfinite(found).all():
-            tasks[free] = np.exp(np.clip(found, low, high))
+        solution = log_tasks.value
+        if solution is not None and np.isfinite(solution).all():
+            tasks[free] = np.exp(np.clip(solution, low, high))
         multipliers = used.dual_value if len(binding) else np.zeros(0)
         prices = None
-        if found is not None and multipliers is not None and np.isfinite(multipliers).all():
+        if solution is not None and multipliers is not None and np.isfinite(multipliers).all():
             prices = np.zeros(len(self.capacity))
             real = multipliers > (
                 0.0 if self.makespan else SETTINGS.multiplier_noise * max(1.0, float(objective.value))
@@ -157,7 +156,7 @@ class GeometricProgram:
         return Relaxed(tasks.reshape(2, -1), prices, status)
 
     def _capacities(self, free: Ints) -> tuple[Ints, Floats]:
-        """Return the resources that bind free tasks, the shares that one task takes, and the shares left."""
+        """Return the resources that limit free tasks, the share of each per task, and the shares left."""
         demand = self.demand.reshape(-1, len(self.capacity))
         fixed = self.low.ravel() @ demand - self.low.ravel()[free] @ demand[free]
         binding = np.flatnonzero((demand[free] > 0).any(axis=0) & (self.capacity > 0))
@@ -185,7 +184,7 @@ class GeometricProgram:
         return always + of_job @ cp.exp(exponents[varies] @ log_tasks + logs[varies])
 
     def _objective(self, cp: Any, times: Any, unit_s: float) -> tuple[Any, list[Any]]:
-        """Return what is minimised, and the constraints on completion times."""
+        """Return the objective, and the constraints on completion times."""
         timely = np.flatnonzero(np.isfinite(self.latest_s))
         constraints = [cp.multiply(unit_s / self.latest_s[timely], times[timely]) <= 1] if len(timely) else []
         if not self.makespan:
@@ -220,7 +219,7 @@ def _demand(instance: AllocationInstance, table: JobTable) -> Floats:
 
 
 def _terms(jobs: Sequence[Job]) -> tuple[Floats, Ints, Floats, Floats]:
-    """Return the seconds that each job always takes; and job, c and exponents of its other monomials."""
+    """Return each job's constant seconds, and job, coefficient and exponents of all other monomials."""
     always = np.array([job.restart_s for job in jobs])
     columns = []
     for j, job in enumerate(in_time(jobs)):
@@ -266,7 +265,7 @@ ROUNDING_SETTINGS = RoundingSettings()
 
 
 class Rounding:
-    """A plan in the making.
+    """Rounding of the relaxation to a plan, with repair and local improvement.
 
     Attributes
     ----------
@@ -299,9 +298,9 @@ class Rounding:
         self.cost = np.array([self._cost(j, task[None])[0] for j, task in enumerate(self.tasks)])
 
     def plan(self, clock: Clock) -> tuple[JobAllocation, ...]:
-        """Return the plan that is found in time; it may break constraints where the repair failed."""
+        """Return the rounded plan; it may violate constraints where the repair failed or the time was up."""
         for j in np.flatnonzero(np.isinf(self.cost)):
-            self._hasten(int(j))
+            self._meet_deadline(int(j))
         self.used = np.einsum("jk,jkr->r", self.tasks, self.demand)
         if not clock.expired:
             self.extra = np.array([self._extra(j) for j in range(len(self.tasks))])
@@ -322,8 +321,8 @@ class Rounding:
         time = job.remaining_steps * np.broadcast_to(speed.step_time_s(ps, workers), ps.shape) + job.restart_s
         return np.where(allowed & (time <= self.program.latest_s[j]), self.weight[j] * time, np.inf)
 
-    def _hasten(self, j: int) -> None:
-        """Give a job that would be late the configuration of least toll that keeps its deadline."""
+    def _meet_deadline(self, j: int) -> None:
+        """Give a late job the configuration of least toll that keeps its deadline."""
         configs = self.formulation.configurations
         own = configs.of(j)
         toll = (configs.demand[own.start : own.stop] * self.share) @ self.toll
@@ -332,25 +331,25 @@ class Rounding:
         self.cost[j] = self._cost(j, self.tasks[j][None])[0]
 
     def _take(self, j: int, step: int) -> None:
-        """Change a job by one step."""
+        """Apply one step to a job."""
         self.tasks[j] += STEPS[step]
         self.used = self.used + self.need[j, step]
         self.cost[j] += self.extra[j, step]
         self.extra[j] = self._extra(j)
 
     def _extra(self, j: int) -> Floats:
-        """Return what each step adds to the cost of a job."""
+        """Return the change of a job's cost by each step."""
         after: Floats = self._cost(j, self.tasks[j] + STEPS)
         return after - float(self.cost[j])
 
     def _gain(self, j: int | slice) -> Floats:
-        """Return the saving of each step per toll, 0 without one; steps that take nothing have the most."""
+        """Return the saving of each step per toll, 0 if it saves nothing; steps without demand gain most."""
         extra, toll = self.extra[j], self.step_toll[j]
         saves = extra < -ROUNDING_SETTINGS.least_saving * np.abs(self.cost[j, ..., None])
         return np.where(saves, -extra / np.maximum(toll, ROUNDING_SETTINGS.least_toll), 0.0)
 
     def _shrink(self, clock: Clock) -> None:
-        """While a resource is overfull, remove the tasks that cost least per share of it that they free."""
+        """Remove the tasks that cost least per freed share of overfull resources, until none is overfull."""
         fewer = (STEPS <= 0).all(axis=1)
         while (over := self.used > self.limit).any() and not clock.expired:
             relief = -(self.need[:, :, over] * self.share[over]).sum(axis=2)
@@ -361,23 +360,23 @@ class Rounding:
             self._take(j, step)
 
     def _fill(self, clock: Clock) -> None:
-        """Take the step of the largest gain, until none that fits saves anything."""
-        everyone = slice(None)
-        gain, taken = self._gain(everyone), False
+        """Apply the feasible step of largest gain until no feasible step saves anything."""
+        all_jobs = slice(None)
+        gain, changed = self._gain(all_jobs), False
         while not clock.expired:
             j, step = divmod(int(np.argmax(gain)), len(STEPS))
             if gain[j, step] <= 0:
-                if not taken:
+                if not changed:
                     return
-                gain, taken = self._gain(everyone), False  # a step may have freed capacity for misfits
+                gain, changed = self._gain(all_jobs), False  # a step may have freed capacity for misfits
             elif (self.used + self.need[j, step] <= self.limit).all():
                 self._take(j, step)
-                gain[j], taken = self._gain(j), True
+                gain[j], changed = self._gain(j), True
             else:
                 gain[j, step] = 0.0
 
     def _level(self, clock: Clock) -> None:
-        """Take the best step of the job that ends last, until none that fits makes it faster."""
+        """Apply the best feasible step of the job that ends last, until none makes it faster."""
         while not clock.expired:
             j = int(np.argmax(self.cost))
             fits = (self.used + self.need[j] <= self.limit).all(axis=1)
@@ -389,7 +388,7 @@ class Rounding:
 
 
 class AllocationGeometric(Solver[AllocationFormulation]):
-    """Relax, price the capacities by the multipliers, bound by the prices, round the relaxation."""
+    """Geometric-program relaxation, a Lagrangian bound from its multipliers, and a rounded plan."""
 
     name = "geometric"
     kinds = ("allocation",)
@@ -400,22 +399,22 @@ class AllocationGeometric(Solver[AllocationFormulation]):
         return installed("cvxpy", "cvxpy") or installed("clarabel", "clarabel")
 
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve the relaxation; take its multipliers for the bound and its solution for a plan."""
+        """Solve the relaxation; use its multipliers for the bound and its solution for a plan."""
         instance, configs = formulation.instance, formulation.configurations
-        # A large table makes each job anew whenever it is asked for one.
+        # A large table creates each job anew on every access.
         jobs = tuple(in_time(instance.jobs))
         for job in jobs:
             _refuse(job)
         program = GeometricProgram(instance, jobs, configs.capacity)
         build_s = clock.elapsed_s
         relaxed = program.solve(formulation.elementary_bounds()[0] or 1.0, options, clock)
-        nothing = np.zeros(len(configs.resources))
-        prices = nothing if relaxed.prices is None else relaxed.prices
+        no_prices = np.zeros(len(configs.resources))
+        prices = no_prices if relaxed.prices is None else relaxed.prices
         if program.makespan:
-            bound = max(makespan_bound(configs, prices), makespan_bound(configs, nothing))
+            bound = max(makespan_bound(configs, prices), makespan_bound(configs, no_prices))
         else:
             problem = MultipleChoice.of(configs, configs.cost)
-            bound = max(knapsack_bound(problem, prices), knapsack_bound(problem, nothing))
+            bound = max(knapsack_bound(problem, prices), knapsack_bound(problem, no_prices))
         outcome = Outcome(build_s=build_s, infeasible=bound == np.inf)
         outcome.backend = f"cvxpy {metadata.version('cvxpy')} with Clarabel {metadata.version('clarabel')}"
         outcome.certificate = certificate(configs.resources, prices, None if outcome.infeasible else bound)
@@ -439,7 +438,7 @@ class AllocationGeometric(Solver[AllocationFormulation]):
 
 
 def _refuse(job: Job) -> None:
-    """Refuse a job that the geometric program does not cover.
+    """Raise an error if the geometric program does not cover a job.
 
     Raises
     ------

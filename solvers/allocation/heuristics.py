@@ -39,7 +39,7 @@ class MarginalGainSettings:
     beginning_trust
         Factor on the gains of jobs that have only just begun, whose speed is a first fit.
     last_resort_s
-        What a first plan of another method may take even where the time is up.
+        Seconds that a first plan for another method may take even where the time is up.
     steps_between_clock_checks
         The clock is read once in so many steps.
     """
@@ -79,7 +79,7 @@ class MarginalGain(Solver[AllocationFormulation]):
         self.what = f"the paper's heuristic: one task at a time where it helps most{beyond} (Optimus)"
 
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Start every job, then give tasks until nothing fits or gains."""
+        """Start every job, then add tasks until none fits or gains."""
         configs, table = formulation.configurations, formulation.table
         build_s = clock.elapsed_s
         chosen, used, stuck = _start(configs, table)
@@ -116,7 +116,7 @@ def choose_by_gain(formulation: AllocationFormulation, clock: Clock) -> Ints | N
 
 
 def _shares(configs: Configurations, demand: Floats) -> Floats:
-    """Return the share of each resource that a demand takes; -1 for the hourly budget, which is none."""
+    """Return the share of each resource that a demand takes; -1 for the hourly budget."""
     capacity = np.where(configs.capacity > 0, configs.capacity, np.inf)
     return np.where([name != BUDGET for name in configs.resources], demand / capacity, -1.0)
 
@@ -143,7 +143,7 @@ def _block_starts(owner: Ints, variant: Shorts) -> Ints:
 
 
 def _start(configs: Configurations, table: JobTable) -> tuple[list[int], list[float], int | None]:
-    """Return the first configuration of each job, what all take, and the first job that has none."""
+    """Return the initial configuration of each job, their total demand, and the first job without one."""
     small, owner = _smallest(configs)
     order = np.lexsort((configs.time_s[small], owner))
     small, owner = small[order], owner[order]
@@ -199,7 +199,7 @@ def _steps(formulation: AllocationFormulation, joint: bool) -> list[_Steps]:
     additions = [(1, 0, _dominant(configs, ps_demand)), (0, 1, _dominant(configs, worker_demand))]
     if joint:
         additions.append((1, 1, _dominant(configs, ps_demand + worker_demand)))
-    found: list[list[_Steps]] = [[] for _ in additions]
+    by_addition: list[list[_Steps]] = [[] for _ in additions]
     for first, part in configs.parts():
         check_time()
         owner, begin = first + part.owner, int(configs.start[first])
@@ -211,11 +211,11 @@ def _steps(formulation: AllocationFormulation, joint: bool) -> list[_Steps]:
             to[is_table] = -1
             steps.append(_gains(part, to, amount[variant], trust[owner]))
         _list_steps(part, steps[0], variant, is_table, trust[owner])
-        for parts, own in zip(found, steps, strict=True):
+        for parts, own in zip(by_addition, steps, strict=True):
             parts.append(_Steps(np.where(own.to < 0, own.to, begin + own.to), own.gain))
     return [
         _Steps(np.concatenate([own.to for own in parts]), np.concatenate([own.gain for own in parts]))
-        for parts in found
+        for parts in by_addition
     ]
 
 
@@ -304,7 +304,7 @@ class GainQueue:
         self._misfits.append(entry)
 
     def requeue(self) -> None:
-        """Add the steps that were set aside again."""
+        """Put the steps that were set aside back into the queue."""
         for entry in self._misfits:
             heapq.heappush(self._heap, entry)
         self._misfits.clear()
@@ -322,7 +322,7 @@ def _give_tasks(
     stop_early: bool,
     clock: Clock,
 ) -> bool:
-    """Give tasks in the order of their gains, in place; return whether it ended before the time was up."""
+    """Add tasks in the order of their gains, in place; return whether this ended within the time limit."""
     limit, demand = configs.limit.tolist(), configs.demand
     queue, count = GainQueue(steps, chosen), 0
     while (entry := queue.pop()) is not None:
@@ -380,7 +380,7 @@ ROUNDING_SETTINGS = RoundingSettings()
 
 
 def round_prices(problem: MultipleChoice, prices: Floats, clock: Clock) -> Ints | None:
-    """Return an item of each job that keep the limits together; None if none were found.
+    """Return one item per job within the limits, by rounding dual prices; None if none are found.
 
     Parameters
     ----------
@@ -400,29 +400,29 @@ def _raised(problem: MultipleChoice, prices: Floats, clock: Clock) -> Ints | Non
     # λ′ is λ with small prices added: a limit may bind only once the others are kept.
     mean = problem.demand.mean(axis=0)
     small = np.divide(ROUNDING_SETTINGS.unpriced_share * costs, mean, out=np.zeros(len(mean)), where=mean > 0)
-    raised, low, high, found = np.maximum(prices, small), 0.0, ROUNDING_SETTINGS.first_rise, None
+    raised, low, high, feasible = np.maximum(prices, small), 0.0, ROUNDING_SETTINGS.first_rise, None
     for _ in range(ROUNDING_SETTINGS.most_rises):
         _, items = problem.choose(prices + high * raised)
         if problem.fits(items):
-            found = items
+            feasible = items
             break
         low, high = high, high * ROUNDING_SETTINGS.rise_growth
         if clock.expired or float((high * raised).max()) > ROUNDING_SETTINGS.highest_price:
             return None
-    for _ in range(ROUNDING_SETTINGS.bisections if found is not None else 0):
+    for _ in range(ROUNDING_SETTINGS.bisections if feasible is not None else 0):
         middle = (low + high) / 2
         _, items = problem.choose(prices + middle * raised)
         if problem.fits(items):
-            high, found = middle, items
+            high, feasible = middle, items
         else:
             low = middle
         if clock.expired:
             break
-    return found
+    return feasible
 
 
 def improve(problem: MultipleChoice, items: Ints, prices: Floats, clock: Clock) -> Ints:
-    """Return items that cost no more, by local search over single jobs, then over pairs of jobs."""
+    """Return items of no larger cost, by local search over single jobs, then over pairs of jobs."""
     items = items.copy()
     counts = np.diff(problem.start)
     for _ in range(ROUNDING_SETTINGS.most_passes):
@@ -476,7 +476,7 @@ def _move_pair(problem: MultipleChoice, items: Ints, prices: Floats) -> bool:
 
 
 def _near(problem: MultipleChoice, items: Ints, prices: Floats) -> Ints:
-    """Return the items of least reduced cost that are not chosen."""
+    """Return the items of least reduced cost among those not chosen."""
     reduced = problem.reduced_costs(prices)
     reduced[items] = np.inf
     if len(reduced) > ROUNDING_SETTINGS.items_paired:

@@ -1,13 +1,13 @@
 """The multiple-choice knapsack of an allocation, its Lagrangian dual, and bounds in exact arithmetic.
 
-The multiple-choice multi-dimensional knapsack that an allocation is (Sinha & Zoltners 1979).
+Allocation is a multiple-choice multi-dimensional knapsack (Sinha & Zoltners 1979):
 
     minimise Σ_k c_k x_k  subject to  Σ_{k of j} x_k = 1 for every job j,  Σ_k a_kr x_k ≤ b_r for every r
 
 Its items are configurations, its classes are jobs. Methods relax it by dual prices, drop items from it and
 hand the rest to a solver; every item remembers the index of its configuration.
 
-The Lagrangian dual of a multiple-choice knapsack: best dual prices by cutting planes (Kelley 1960).
+The best dual prices are found by cutting planes (Kelley 1960). The Lagrangian dual
 
     L(λ) = Σ_j min_k (c_k + λ·a_k) − λ·b,  λ ≥ 0
 
@@ -16,7 +16,7 @@ minimum of the linear pieces seen so far. Two steps make it fast at scale: the p
 locate a box for the best ones, and within a box few items can ever be chosen, so that only the first pass
 reads them all. Wherever the box ends too early, it grows.
 
-Lagrangian bounds that hold in exact arithmetic, as the methods claim them. For dual prices λ ≥ 0, L(λ) = Σ_j
+The Lagrangian bounds that methods claim hold in exact arithmetic. For dual prices λ ≥ 0, L(λ) = Σ_j
 min_k (c_k + λ·a_k) − λ·b bounds every choice from below (Fisher 1981), and Σ_j min {λ·a_k : t_k < T} > λ·b
 shows that no plan ends before T. Sums of floats are rounded; each side is moved by more than that, so that a
 bound is never too high. The check has an implementation of its own, which shares nothing with this one; tests
@@ -39,12 +39,12 @@ from ..backends.highs import Envelope
 from ..common.base import Clock
 
 JOBS_AT_ONCE = 4096
-"""Some hundred thousand items, which fit in a processor's cache."""
+"""Jobs of a part: some hundred thousand items, which fit in a processor's cache."""
 
 
 @dataclass(frozen=True)
 class MultipleChoice:
-    """A multiple-choice knapsack in columns; items of job j are `start[j]` to `start[j + 1]`.
+    """A multiple-choice knapsack as arrays; items of job j are `start[j]` to `start[j + 1]`.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class MultipleChoice:
         return len(self.start) - 1
 
     def parts(self) -> Iterator[tuple[slice, slice, Ints]]:
-        """Yield the items of some jobs at a time, these jobs, and where each starts among the items."""
+        """Yield the items of some jobs at a time, these jobs, and the offset of each job in the items."""
         for first in range(0, self.jobs, JOBS_AT_ONCE):
             start = self.start[first : first + JOBS_AT_ONCE + 1]
             items = slice(int(start[0]), int(start[-1]))
@@ -109,7 +109,7 @@ class MultipleChoice:
         return reduced
 
     def take(self, items: Ints) -> Floats:
-        """Return what some items take together, shape (R,)."""
+        """Return the total demand of some items, shape (R,)."""
         total: Floats = self.demand[items].sum(axis=0)
         return total
 
@@ -118,7 +118,7 @@ class MultipleChoice:
         return bool((self.take(items) <= self.limit).all())
 
     def value(self, items: Ints) -> float:
-        """Return what some items cost together."""
+        """Return the total cost of some items."""
         return math.fsum(self.cost[items])
 
     def only(self, keep: NDArray[np.bool_]) -> MultipleChoice:
@@ -218,7 +218,7 @@ def best_prices(problem: MultipleChoice, clock: Clock, tolerance: float = SETTIN
 
 
 def _scale(problem: MultipleChoice) -> Floats:
-    """Return a price of each limit at which it weighs as much as all costs together."""
+    """Return the scale of prices: at this price each limit is worth as much as all costs together."""
     costs = float(np.abs(problem.cost).max()) * problem.jobs
     limit = np.maximum(problem.limit, problem.demand.max(axis=0))
     scale = np.ones(len(limit))
@@ -229,7 +229,7 @@ def _scale(problem: MultipleChoice) -> Floats:
 def _within_growing_boxes(
     problem: MultipleChoice, centre: Floats, half: Floats, clock: Clock, tolerance: float
 ) -> Dual:
-    """Maximise L in a box, and in a larger one around the best prices while they lie at its edge."""
+    """Maximise L in a box of prices, which grows around the best prices while they lie at its edge."""
     most = math.fsum(np.maximum.reduceat(problem.cost, problem.start[:-1]))
     pieces = _Pieces(problem.limit)
     while True:
@@ -245,7 +245,7 @@ def _within_growing_boxes(
 def _can_win(
     problem: MultipleChoice, centre: Floats, half: Floats, least: Floats, chosen: Ints
 ) -> NDArray[np.bool_]:
-    """Return which items may cost less than their job's chosen item at some prices of the box."""
+    """Return which items may cost less than the chosen item of their job at some prices in the box."""
     keep = np.empty(len(problem.cost), dtype=bool)
     for part, jobs, start in problem.parts():
         counts = np.diff(start)
@@ -288,9 +288,9 @@ def _kelley(
         prices, above = pieces.highest(best.prices, best.bound, low, high)
         if above <= tolerance * abs(best.bound) or clock.expired:
             break
-        found = pieces.add(problem, prices, *problem.choose(prices))
-        if found.bound > best.bound:
-            best = found
+        dual = pieces.add(problem, prices, *problem.choose(prices))
+        if dual.bound > best.bound:
+            best = dual
         if best.bound > most + 1e-6 * abs(most):
             return Dual(best.prices, best.bound, best.chosen, unbounded=True), np.zeros(len(half), dtype=bool)
     at_edge = 1e-6 * half
@@ -299,9 +299,9 @@ def _kelley(
 
 
 ROUNDING = 1e-13
-"""Relative; more than a thousand roundings of single products and sums."""
+"""Relative error margin, more than a thousand roundings of single products and sums."""
 UNDERFLOW = 1e-280
-"""Absolute; what products of tiny figures may lose."""
+"""Absolute error margin for products of tiny figures."""
 
 
 def knapsack_bound(problem: MultipleChoice, prices: Floats) -> float:

@@ -32,7 +32,7 @@ from .total_time import IncumbentSearch, solve_core
 
 @dataclass(frozen=True)
 class MakespanSettings:
-    """Constants of the search.
+    """Constants of the search for the least makespan.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ SETTINGS = MakespanSettings()
 
 @dataclass(frozen=True)
 class _Test:
-    """The answer for a completion time: a plan that keeps it, or that there is none, or neither."""
+    """The result for a completion time: a plan that keeps it, proof that there is none, or neither."""
 
     chosen: Ints | None = None
     impossible: bool = False
@@ -123,7 +123,7 @@ class MakespanSearch(IncumbentSearch):
         return self.concluded(self.proof, math.isinf(self.bound))
 
     def between(self) -> float:
-        """Return the median of the open completion times, from the bound to below the incumbent."""
+        """Return the median completion time between the bound and the incumbent."""
         low, high = np.searchsorted(self.times, [self.bound, self.value])
         return float(self.times[(low + high - 1) // 2]) if high > low else self.bound
 
@@ -142,12 +142,12 @@ class MakespanSearch(IncumbentSearch):
         return float(self.configs.time_s[chosen].max())
 
     def test(self, time: float, thorough: bool) -> _Test:
-        """Look for a plan that keeps a time, or for a proof that there is none."""
+        """Search for a plan that ends by a time, or for a proof that none does."""
         problem = self.problem.only(self.configs.time_s <= time)
-        share, value, found = least_share(problem, self.share, self.clock)
+        share, value, fitting = least_share(problem, self.share, self.clock)
         self.share = share
-        if found is not None:
-            return _Test(problem.configuration[found])
+        if fitting is not None:
+            return _Test(problem.configuration[fitting])
         if value > 1 and self.raise_bound(share) and self.bound > time:
             return _Test(impossible=True)
         prices = per_unit(share, problem.limit)
@@ -170,7 +170,7 @@ class MakespanSearch(IncumbentSearch):
         prices: Floats,
         thorough: bool,
     ) -> _Test:
-        """Solve cores of growing size; no plan holds a configuration of reduced cost beyond `waste`."""
+        """Solve cores of growing size; configurations of reduced cost beyond `waste` are in no plan."""
         size = SETTINGS.first_core
         while True:
             count = problem.jobs + size
@@ -200,14 +200,14 @@ class MakespanSearch(IncumbentSearch):
             size *= SETTINGS.core_growth
 
     def break_ties(self, chosen: Ints) -> Ints:
-        """Return configurations with no later end and, where some are found, less total completion time."""
+        """Return configurations of no larger makespan and, if some are found, less total completion time."""
         whole = MultipleChoice.of(self.configs, self.configs.cost)
         problem = whole.only(self.configs.time_s <= self.value)
         prices = best_prices(problem, self.clock, SETTINGS.tie_tolerance).prices
-        found = round_prices(problem, prices, self.clock)
-        if found is None:
-            found = improve(problem, np.searchsorted(problem.configuration, chosen), prices, self.clock)
-        return min((chosen, problem.configuration[found]), key=whole.value)
+        items = round_prices(problem, prices, self.clock)
+        if items is None:
+            items = improve(problem, np.searchsorted(problem.configuration, chosen), prices, self.clock)
+        return min((chosen, problem.configuration[items]), key=whole.value)
 
 
 def even_share(limit: Floats) -> Floats:
@@ -255,7 +255,7 @@ def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[F
 
 
 def _repair(problem: MultipleChoice, chosen: Ints, reduced: Floats) -> Ints | None:
-    """Move single jobs, always the one that reduces the overuse most; None if no move reduces it."""
+    """Return a choice repaired by single moves that reduce overuse most; None if none reduces it."""
     chosen = chosen.copy()
     near = np.arange(len(reduced))
     count = SETTINGS.configurations_in_repair + problem.jobs

@@ -1,7 +1,7 @@
 """Meet in the middle (Horowitz & Sahni 1974): partial choices of two halves of the jobs, and their best pair.
 
-Better choices from two lists that meet in the middle (Horowitz & Sahni 1974), guided by dual prices. At
-prices λ every item has a reduced cost d ≥ 0, and a choice that leaves s ≥ 0 of the limits costs
+Dual prices guide the enumeration. At prices λ every item has a reduced cost d ≥ 0, and a choice that leaves
+s ≥ 0 of the limits costs
 
     L(λ) + Σ_j d_j + λ·s.
 
@@ -46,7 +46,7 @@ class PartialChoiceSettings:
 
 PARTIAL_CHOICES_SETTINGS = PartialChoiceSettings()
 DEEPEST = 32
-"""Jobs of a half that may deviate together; beyond, there are more partial choices than are ever enough."""
+"""Most jobs of a half that may deviate together; more would give too many partial choices."""
 
 Shorts = NDArray[np.int32]
 
@@ -70,7 +70,7 @@ class Half:
 
     @property
     def jobs(self) -> int:
-        """One more than the last job."""
+        """Number of jobs up to the last one of the half."""
         return int(self.owner.max(initial=-1)) + 1
 
 
@@ -100,13 +100,13 @@ def sample_uses(half: Half, gap: float, size: int) -> tuple[float, Floats]:
     The uses have shape (n, R), and are those of the partial choices of less reduced cost still.
     """
     sample = min(PARTIAL_CHOICES_SETTINGS.sample, size)
-    nowhere = np.zeros(half.beyond.shape[1])
+    origin = np.zeros(half.beyond.shape[1])
 
     def listed(most: float) -> tuple[Floats, int]:
-        use = np.empty((sample, len(nowhere)))
-        room = np.empty((sample, DEEPEST), np.int32), np.empty(sample), use, np.empty(sample)
+        use = np.empty((sample, len(origin)))
+        buffers = np.empty((sample, DEEPEST), np.int32), np.empty(sample), use, np.empty(sample)
         count, visited = _enumerate(
-            half.reduced, half.owner, half.jobs, half.beyond, most, nowhere, nowhere, sample, *room
+            half.reduced, half.owner, half.jobs, half.beyond, most, origin, origin, sample, *buffers
         )
         return use[:count], visited
 
@@ -172,7 +172,7 @@ def _enumerate(
     enough
         The enumeration ends when it has visited more.
     chosen, sums, use, distance
-        Take the partial choices, as many as there is room for.
+        Output: the partial choices, whose number these arrays limit.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def _enumerate(
     limits = len(point)
     radius, count, visited, depth = np.inf, 0, 0, 0
     path, after = np.zeros(DEEPEST, np.int64), np.zeros(DEEPEST + 1, np.int64)
-    total, taken = np.zeros(DEEPEST + 1), np.zeros((DEEPEST + 1, limits))
+    total, path_use = np.zeros(DEEPEST + 1), np.zeros((DEEPEST + 1, limits))
     changed = np.zeros(jobs, np.bool_)
     new = True
     while True:
@@ -192,14 +192,14 @@ def _enumerate(
                 break
             far = 0.0
             for r in range(limits):
-                far += (prices[r] * (taken[depth, r] - point[r])) ** 2
+                far += (prices[r] * (path_use[depth, r] - point[r])) ** 2
             if far < radius and count == len(sums):
                 count, radius = _drop_farther(chosen, sums, use, distance)
             if far < radius:
                 for place in range(DEEPEST):
                     chosen[count, place] = path[place] if place < depth else -1
                 for r in range(limits):
-                    use[count, r] = taken[depth, r]
+                    use[count, r] = path_use[depth, r]
                 sums[count] = total[depth]
                 distance[count] = far
                 count += 1
@@ -214,7 +214,7 @@ def _enumerate(
                 total[depth + 1] = total[depth] + reduced[k]
                 after[depth + 1] = k + 1
                 for r in range(limits):
-                    taken[depth + 1, r] = taken[depth, r] + beyond[k, r]
+                    path_use[depth + 1, r] = path_use[depth, r] + beyond[k, r]
                 depth += 1
         elif depth == 0:
             break
@@ -227,7 +227,7 @@ def _enumerate(
 
 @compiled
 def _drop_farther(chosen: Shorts, sums: Floats, use: Floats, distance: Floats) -> tuple[int, float]:
-    """Keep the partial choices of a full list that are nearer than the mean; return how many and the mean."""
+    """Keep the partial choices of a full list that are nearer than the mean; return count and mean."""
     mean = 0.0
     for row in range(len(distance)):
         mean += distance[row] / len(distance)
@@ -247,11 +247,11 @@ def _drop_farther(chosen: Shorts, sums: Floats, use: Floats, distance: Floats) -
 
 
 SIDES = 4
-"""Of a grid: the priced use, and the three limits that exclude most."""
+"""Dimensions of a grid: the priced use, and the three limits that exclude most."""
 SPREAD = 2.5
 """Standard deviations on either side of the mean that a grid covers; its outer cells hold the rest."""
 ROWS_AT_ONCE = 2**12
-"""Rows of a list between two looks at the clock."""
+"""Rows of a list between two checks of the clock."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ def best_pair(
     columns = np.argsort(-prices * other.use.std(axis=0), kind="stable")
     mine, theirs = (_table(half.use, prices, columns) for half in (one, other))
     left = _table(slack[None], prices, columns)[0]
-    # What λ·s or one s_r may be at most is the room by these.
+    # λ·s and each s_r may be at most the margin divided by these.
     weights = np.zeros(len(left))
     weights[0], weights[1 : len(columns) + 1] = 1.0, prices[columns]
     grid, own_order = _grid(theirs), _grid(mine).order  # neighbours read the same cells
@@ -368,17 +368,17 @@ def _scan(
     found_a, found_b = -1, -1
     bottom, top = np.zeros(SIDES, np.int64), np.zeros(SIDES, np.int64)
     for a in range(len(left)):
-        room = best - reduced[a]
-        if room <= 0:
+        margin = best - reduced[a]
+        if margin <= 0:
             continue
         for side in range(SIDES):
             highest = (left[a, side] - low[side]) / width[side] + 1e-9
             lowest = 0.0
             if weights[side] > 0:
-                lowest = highest - room / weights[side] / width[side] - 2e-9
+                lowest = highest - margin / weights[side] / width[side] - 2e-9
             top[side] = int(min(max(highest, 0.0), cells - 1.0))
             bottom[side] = int(min(max(lowest, 0.0), cells - 1.0))
-        below = room - left[a, 0]
+        below = margin - left[a, 0]
         for i in range(bottom[0], top[0] + 1):
             for j in range(bottom[1], top[1] + 1):
                 for k in range(bottom[2], top[2] + 1):
@@ -400,7 +400,7 @@ def _scan(
 
 @dataclass(frozen=True)
 class TwoListSettings:
-    """Constants of the search.
+    """Constants of the meet-in-the-middle search.
 
     Attributes
     ----------
@@ -412,7 +412,7 @@ class TwoListSettings:
     kept_share
         Share of the incumbent's deviations from the base items that every other pass keeps.
     scatter
-        Of the points where lists meet, in standard deviations of what partial choices take.
+        Random spread of the points where lists meet, in standard deviations of the use of partial choices.
     """
 
     fewest: int = 2**12
@@ -444,15 +444,15 @@ def better_choices(
         # Around the base items alone, and around them and what the incumbent changes of them in turn.
         kept = SETTINGS.kept_share if failures % 2 else 0.0
         free = (items == base) | (rng.random(problem.jobs) >= kept)
-        found, everywhere = best_of_pairs(problem, prices, items, free, size, rng, clock)
-        if everywhere:
+        better, exhaustive = best_of_pairs(problem, prices, items, free, size, rng, clock)
+        if exhaustive:
             failures = SETTINGS.most_failures
-        elif found is None:
+        elif better is None:
             failures, size = failures + 1, min(2 * size, SETTINGS.most)
         else:
             failures = 0
-        if found is not None:
-            items = found
+        if better is not None:
+            items = better
             yield items
 
 
@@ -465,7 +465,7 @@ def best_of_pairs(
     rng: np.random.Generator,
     clock: Clock,
 ) -> tuple[Ints | None, bool]:
-    """Return the best choice of all pairs of two lists, None if none is better than the incumbent.
+    """Return the best choice from pairs of two lists, None if none is better than the incumbent.
 
     Parameters
     ----------
@@ -478,8 +478,8 @@ def best_of_pairs(
 
     Returns
     -------
-    found, everywhere
-        The choice; and whether all that could be better than the incumbent were compared.
+    better, exhaustive
+        The choice, and whether all choices that could be better than the incumbent were compared.
     """
     least, base = problem.choose(prices)
     reduced = problem.reduced_costs(prices)
@@ -501,22 +501,22 @@ def best_of_pairs(
     ]
     pair = best_pair(lists[0], lists[1], slack, prices, gap, clock)
     whole = all(half.complete and most >= gap for half, (most, _) in zip(lists, samples, strict=True))
-    everywhere = whole and bool(free.all()) and not clock.expired
+    exhaustive = whole and bool(free.all()) and not clock.expired
     if pair is None:
-        return None, everywhere
+        return None, exhaustive
     chosen = base.copy()
     for half, listed, row in zip(halves, lists, pair, strict=True):
         places = listed.chosen[row]
         places = places[places >= 0]
         chosen[half.owner[places]] = half.items[places]
     better = problem.fits(chosen) and problem.value(chosen) < problem.value(items)
-    return (chosen if better else None), everywhere
+    return (chosen if better else None), exhaustive
 
 
 def _halves(
     problem: MultipleChoice, base: Ints, reduced: Floats, free: Flags, gap: float, rng: np.random.Generator
 ) -> list[Half]:
-    """Split the free jobs at random; leave out items whose reduced cost reaches the gap."""
+    """Return two random halves of the free jobs, without items whose reduced cost reaches the gap."""
     owner = np.repeat(np.arange(problem.jobs), np.diff(problem.start))
     near = free[owner] & (reduced < gap)
     near[base] = False

@@ -1,8 +1,6 @@
-"""`minlp`: the algebraic model of allocation on SCIP; `minlp_model.py` states it.
+"""`minlp`: allocation as an algebraic mixed-integer nonlinear program on SCIP.
 
 SCIP solves it by spatial branch and bound (Vigerske & Gleixner 2018).
-
-Allocation as an algebraic mixed-integer nonlinear model, for SCIP.
 
 Sets
     jobs j, variants v of j, resources r (the hourly budget is one more)
@@ -21,7 +19,7 @@ Constraints
     Σ_v b_v + u_j = 1;  p̲ b ≤ p ≤ p̄ b;  w̲ b ≤ w ≤ w̄ b;  Σ_v (N_vr p_v + O_vr w_v) ≤ C_r;  t_j ≤ D_j if placed
     c_j = 1 only if b_v° = 1, p_v° = p°, w_v° = w°
 
-1/f is the sum of monomials of `monomials.py`, which SCIP branches on and relaxes. Measured speeds have no
+1/f is the sum of the `monomials` of a speed, which SCIP branches on and relaxes. Measured speeds have no
 formula, so `table` is not covered.
 """
 
@@ -50,7 +48,7 @@ from ..common.base import Clock, Outcome, Solver
 from ..common.result import SolveOptions
 
 READING = 0.2
-"""Share of the time for building that reading the answer and freeing the model take, about."""
+"""Time for reading the solution and freeing the model, relative to the time for building it."""
 
 
 class AllocationMinlp(Solver[AllocationFormulation]):
@@ -162,7 +160,7 @@ class _Choice:
 
 
 class AlgebraicModel:
-    """The model of an instance, as a SCIP model.
+    """The algebraic model of an instance on SCIP.
 
     Attributes
     ----------
@@ -197,11 +195,11 @@ class AlgebraicModel:
             self.model.setObjective(quicksum(w * time for w, time in zip(weights, times, strict=True)))
 
     def _job(self, job: Job) -> Any:
-        """Add one job; return its completion time in seconds."""
+        """Add the variables and constraints of one job; return its completion time in seconds."""
         check_time()
         sure = len(job.variants) == 1 and not job.optional
-        found = [self._choice(job, variant, sure) for variant in job.variants]
-        choices = [choice for choice in found if choice is not None]
+        candidates = [self._choice(job, variant, sure) for variant in job.variants]
+        choices = [choice for choice in candidates if choice is not None]
         placed = self._sum(choice.chosen for choice in choices)
         time = self._sum(self._work(job, choice) for choice in choices) + self._restart(job, choices, placed)
         latest = _latest(job, choices)
@@ -213,7 +211,7 @@ class AlgebraicModel:
         return time + (job.unplaced_s or 0.0) * unplaced
 
     def _choice(self, job: Job, variant: Variant, sure: bool) -> _Choice | None:
-        """Add the numbers of tasks of a variant; None where its smallest configuration never fits."""
+        """Add the variables of a variant; return None where its smallest configuration never fits."""
         ranges, demands = [], (variant.ps_demand, variant.worker_demand)
         for allowed, demand in zip((variant.ps, variant.workers), demands, strict=True):
             low, high = (allowed.min, allowed.max) if allowed else (0, 0)
@@ -234,7 +232,7 @@ class AlgebraicModel:
         return _Choice(variant, chosen, ps, workers, job.remaining_steps * step_s)
 
     def _variable(self, start: Callable[[JobAllocation], float], **attributes: Any) -> Any:
-        """Add a variable of the job that is being added, with its value in a plan."""
+        """Add a variable of the current job, with the function that gives its value in a plan."""
         variable = self.model.addVar(**attributes)
         self._starts.append((variable, len(self.choices), start))
         return variable
@@ -272,7 +270,7 @@ class AlgebraicModel:
         return unit * work
 
     def _restart(self, job: Job, choices: Sequence[_Choice], placed: Any) -> Any:
-        """Return the seconds of a restart, 0 if the job keeps its current configuration."""
+        """Return the restart time in seconds, 0 if the job keeps its current configuration."""
         current, now = job.current, next((c for c in choices if _is_current(job, c)), None)
         if now is None or current is None or not job.restart_s:
             return job.restart_s * placed
@@ -324,7 +322,7 @@ class AlgebraicModel:
 
 
 def _jobs(instance: AllocationInstance) -> tuple[Job, ...]:
-    """Return the jobs.
+    """Return the jobs of an instance, if the speeds of all are formulas.
 
     Raises
     ------
@@ -356,7 +354,7 @@ def _amount(demand: Mapping[str, float], price: Mapping[str, float]) -> float:
 
 
 def _fit(limit: float, amount: float) -> int:
-    """Return how many tasks fit alone, or one more, which the constraint itself excludes."""
+    """Return the number of tasks that fit alone, or one more, which the constraint excludes."""
     return int(min(loosened(loosened(limit)) / amount, 1e9)) if amount else 10**9
 
 
@@ -381,7 +379,7 @@ def _is_current(job: Job, choice: _Choice) -> bool:
 
 
 def _latest(job: Job, choices: Sequence[_Choice]) -> float | None:
-    """Return a time between those that keep the deadline and those that do not; None if all keep it.
+    """Return the midpoint between the last completion time in time and the first late one, None if none is.
 
     SCIP's tolerance then neither lets a late configuration in nor keeps a punctual one out.
     """

@@ -9,13 +9,12 @@
    configurations to the last one.
 4. Pairs: where a core stays open, partial choices around the prices are paired, once.
 
-The core problem of a multiple-choice knapsack (Balas & Zemel 1980; Pisinger 1995), solved by HiGHS.
+Cores are solved by HiGHS. Jobs with one item left are constants. Costs and demands are taken relative to each
+job's least, and limits to what that leaves, all scaled to moderate figures, because HiGHS works with absolute
+tolerances. So no coefficient is negative, and where HiGHS drops a tiny one the model is only looser: its
+bound still holds.
 
-Jobs with one item left are constants. Costs and demands are taken relative to each job's least, and limits
-to what that leaves, all scaled to moderate figures, because HiGHS works with absolute tolerances. So no
-coefficient is negative, and where HiGHS drops a tiny one the model is only looser: its bound still holds.
-
-The state that the searches for a least total time and for a least makespan share.
+`IncumbentSearch` is the state that this search shares with the one for the least makespan.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class CoreSettings:
     tightening
         Relative to the largest demand: how much tighter limits are in the third attempt.
     most_choices
-        Choices that are looked through where HiGHS sees limits only so far.
+        Most choices that are enumerated where the tolerance of HiGHS is too coarse for the limits.
     """
 
     bound_error: float = 1e-6
@@ -103,7 +102,7 @@ def solve_core(
     nodes: int | None = None,
     attempt: int = 0,
 ) -> CoreAnswer:
-    """Solve a core.
+    """Return the best choice of a core problem on HiGHS, and a bound.
 
     Parameters
     ----------
@@ -203,7 +202,7 @@ def _model(cost: Floats, demand: Floats, slack: Floats, owner: Ints, jobs: int, 
 
 
 class IncumbentSearch(ABC):
-    """Incumbent, bound, and the trace of both.
+    """A search that keeps an incumbent, a bound, and the trace of both.
 
     Parameters
     ----------
@@ -240,7 +239,7 @@ class IncumbentSearch(ABC):
         return self.incumbent is not None and self.value - self.bound <= self.options.gap * abs(self.value)
 
     def note(self) -> None:
-        """Add a line to the trace."""
+        """Add the value and the bound to the trace, and report them as progress."""
         value = None if self.incumbent is None else self.value
         bound = self.bound if math.isfinite(self.bound) else None
         self.trace.append((self.clock.elapsed_s, value, bound))
@@ -256,18 +255,18 @@ class IncumbentSearch(ABC):
                 keep(self.formulation, self.so_far)
 
     def so_far(self) -> Outcome:
-        """Return the incumbent and the bound."""
+        """Return the outcome with the incumbent and the bound so far."""
         assert self.incumbent is not None
         return Outcome(self.formulation.plan_of(self.incumbent), (self.bound,), trace=self.trace)
 
     def take_warm_start(self) -> None:
-        """Begin with the plan that was given, if any."""
+        """Take the warm start as the incumbent, if one was given."""
         if self.options.warm_start is not None:
             plan = self.formulation.parse_plan(self.options.warm_start)
             self.update_incumbent(self.formulation.indices_of(plan))
 
     def concluded(self, prices: Floats, impossible: bool) -> Outcome:
-        """Return incumbent, bound and the certificate of these dual prices; no bound if there is no plan."""
+        """Return the outcome with incumbent, bound and the certificate of these dual prices."""
         return Outcome(
             None if self.incumbent is None else self.formulation.plan_of(self.incumbent),
             () if impossible else (self.bound,),
@@ -281,7 +280,7 @@ class IncumbentSearch(ABC):
 
 @dataclass(frozen=True)
 class TotalTimeSettings:
-    """Constants of the search.
+    """Constants of the search for the least total completion time.
 
     Attributes
     ----------
@@ -322,7 +321,7 @@ SETTINGS = TotalTimeSettings()
 
 
 class TotalTimeSearch(IncumbentSearch):
-    """The state of the search.
+    """Search for the least total completion time: incumbent, dual prices and bound.
 
     Parameters
     ----------
@@ -402,27 +401,27 @@ class TotalTimeSearch(IncumbentSearch):
         return self.outcome()
 
     def enumerate(self) -> None:
-        """Ask the enumeration of certificates whether there is anything better than the incumbent.
+        """Raise the bound, or prove infeasibility, by the implicit enumeration of the certificate check.
 
-        It has no tolerances: it settles what choices leave open that HiGHS takes for feasible and are not.
+        It has no tolerances, so that it also decides where HiGHS takes infeasible choices for feasible.
         """
         claim = None if self.incumbent is None else self.value
         data = certificate(self.configs.resources, self.prices, claim)
         try:
             with self.clock.enforced():
-                found = self.formulation.certified_bounds(data)[0]
+                certified = self.formulation.certified_bounds(data)[0]
         except OutOfTimeError:
             self.limit = "time"
             return
-        if found is not None and claim is None:
-            self.impossible = math.isinf(found)
-        elif found is not None:
-            self.bound = max(self.bound, min(found, self.value))
+        if certified is not None and claim is None:
+            self.impossible = math.isinf(certified)
+        elif certified is not None:
+            self.bound = max(self.bound, min(certified, self.value))
         if self.clock.expired and not self.proven:
             self.limit = "time"
 
     def _affordable(self, keep: Flags) -> Flags:
-        """Return those kept that prices of zero prune neither, unless a job would be left with none.
+        """Return the kept items that prices of zero do not prune, or all where a job would have none.
 
         A configuration may cost more than the whole incumbent, and scarce prices hide that. In a core it
         would set the scale of costs, and HiGHS would not see the others.
@@ -434,7 +433,7 @@ class TotalTimeSearch(IncumbentSearch):
         return affordable if np.logical_or.reduceat(affordable, start[:-1]).all() else keep
 
     def first_plan(self, reduced: Floats) -> None:
-        """Find an incumbent: a given plan, the rounded prices and, if all fails, marginal gain."""
+        """Find an incumbent: the warm start, rounded dual prices and, if these fail, marginal gain."""
         count = self.problem.jobs + max(4 * SETTINGS.first_core, self.problem.jobs)
         self.take_warm_start()
         near = self.problem.only(reduced <= _threshold(reduced, count))
@@ -448,7 +447,7 @@ class TotalTimeSearch(IncumbentSearch):
             self.update_incumbent(choose_by_gain(self.formulation, self.clock))
 
     def solve(self, core: MultipleChoice, complete: bool) -> CoreAnswer:
-        """Solve a core, to a part of the requested gap."""
+        """Solve a core to a part of the requested gap."""
         enough = SETTINGS.gap_share * self.options.gap * abs(self.bound)
         nodes = SETTINGS.nodes_of_partial_core
         # The relaxation leaves as many jobs fractional as limits bind (Sinha & Zoltners 1979).
@@ -504,7 +503,7 @@ class TotalTimeSearch(IncumbentSearch):
             self.note()
 
     def outcome(self) -> Outcome:
-        """Return incumbent, bound and certificate."""
+        """Return the outcome with incumbent, bound, certificate and dual prices."""
         outcome = self.concluded(self.prices, self.impossible)
         if self.impossible:
             outcome.message = None  # it is about plan and bound
@@ -519,7 +518,7 @@ def _dearest(problem: MultipleChoice) -> float:
 
 
 def _threshold(reduced: Floats, count: int) -> float:
-    """Return the reduced cost that so many items do not exceed; infinite if there are no more items."""
+    """Return the reduced cost of rank `count`; infinite if there are no more items."""
     if count >= len(reduced):
         return math.inf
     return float(np.partition(reduced, count)[count])

@@ -1,1 +1,1 @@
-"""How staging is solved."""
+"""Solution methods for staging."""

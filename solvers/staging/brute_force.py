@@ -1,7 +1,4 @@
-"""Complete enumeration of all paths of stages and numbers of units; ground truth for tiny instances.
-
-Complete enumeration of the stages of a graph; ground truth for tiny instances.
-"""
+"""Complete enumeration of all plans of chains and graphs of layers; ground truth for tiny instances."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ class StagingBruteForce(BruteForce[StagingFormulation]):
     what = "every chain of stages and number of units; tiny instances only"
 
     def enumerate(self, formulation: StagingFormulation, search: Enumeration) -> None:
-        """Add one stage after the other."""
+        """Enumerate the plans of a chain depth first, stage by stage."""
         instance = formulation.instance
         refuse_many(len(instance.layers), "layers")
         choices: dict[int, list[tuple[Stage, int]]] = defaultdict(list)
@@ -59,12 +56,12 @@ MOST_CLASSES = 14
 
 
 class BruteForceOnGraphs(StagingBruteForce):
-    """Every chain of stages, or every sequence of ideals, and number of units; tiny instances only."""
+    """Enumeration over every chain of stages, or every sequence of ideals, and all numbers of units."""
 
     what = "every chain of stages and number of units; tiny instances only"
 
     def enumerate(self, formulation: StagingFormulation, search: Enumeration) -> None:
-        """Add one stage after the other."""
+        """Enumerate the plans of a chain or a graph depth first, stage by stage."""
         if isinstance(formulation, GraphFormulation):
             _enumerate(formulation, search)
         else:
@@ -108,7 +105,7 @@ def _enumerate(formulation: GraphFormulation, search: Enumeration) -> None:
 
 
 def _supersets(classes: Classes, done: frozenset[int]) -> Iterator[frozenset[int]]:
-    """Yield the sets of classes that can be the next stage; their numbers follow their arcs."""
+    """Yield the sets of classes that can form the next stage; classes are numbered in topological order."""
     needs: dict[int, set[int]] = {}
     for a, b in classes.arcs:
         needs.setdefault(b, set()).add(a)

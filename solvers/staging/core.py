@@ -1,19 +1,16 @@
-"""What dual prices leave open in one interval of the stage time, as a small flow problem on HiGHS.
+"""The core problem of one interval of the stage time: a flow model, and bounds from exact unit counts.
 
 The core (Balas & Zemel 1980) holds the segments whose reduced cost stays below the cutoff. One unit flows
 from the first layer to the last; where neighbours have to differ in type, those of a type that end before a
 layer and those that begin at it are together no more than all that end there, which says the same for integer
 flows.
 
-Bounds on the paths of a core that count the scarcest units exactly and price the others.
-
-The state of a path is how many units it uses of a few types (state-space augmentation: Boland, Dethridge and
+Bounds on the paths of a core count the units of the scarcest types exactly and price the others. The state
+of a path is how many units it uses of a few types (state-space augmentation: Boland, Dethridge and
 Dumitrescu, "Accelerated label setting algorithms for the elementary resource constrained shortest path
 problem", Operations Research Letters 34, 2006). Units that are counted need no price, so that no bound is
-below that of the prices alone. Columns whose bound reaches the cutoff are excluded, group after group of
-types, until that ends.
-
-Compiled loops over the columns of a core: least weights by units used, and labels.
+below that of the prices alone. Columns whose bound reaches the cutoff are excluded, one group of types after
+another, until no more are.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ from .intervals import Interval, Segments
 
 @dataclass(frozen=True)
 class CoreSettings:
-    """Tuning of cores.
+    """Tuning of core problems.
 
     Attributes
     ----------
@@ -55,7 +52,7 @@ SETTINGS = CoreSettings()
 
 @dataclass(frozen=True)
 class Core:
-    """The segments that reduced costs leave.
+    """The segments that reduced-cost fixing leaves.
 
     Attributes
     ----------
@@ -74,7 +71,7 @@ class Core:
 
 @dataclass(frozen=True)
 class CoreAnswer:
-    """The optimum of a core, as far as it was found.
+    """The best path of a core problem, and its bound.
 
     Attributes
     ----------
@@ -92,15 +89,15 @@ class CoreAnswer:
 def core_of(
     segments: Segments, interval: Interval, prices: Floats, cutoff: float, most: int | None = None
 ) -> Core:
-    """Return the segments whose cheapest priced path stays below the cutoff.
+    """Return the core: the segments whose cheapest priced path stays below the cutoff.
 
     All others are excluded by their reduced cost.
 
     Parameters
     ----------
     most
-        If there are more, only so many with the cheapest paths: enough to find a plan, but not to prove
-        that there is none.
+        Keep at most this many segments, those with the cheapest paths: enough to find a plan, but not to
+        prove that there is none.
     """
     weight = segments.weight(interval, prices)[None]
     _, arrival = segments.graph.forward(weight)
@@ -121,7 +118,7 @@ def solve_core(
     clock: Clock,
     gap: float = 0.0,
 ) -> CoreAnswer:
-    """Find the cheapest path of a core within the limits.
+    """Return the cheapest path of a core within the limits, and its bound.
 
     Parameters
     ----------
@@ -152,7 +149,7 @@ def solve_core(
 
 
 def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
-    """Return the flow problem."""
+    """Return the flow model of a core."""
     from scipy import sparse
 
     graph, limits = segments.graph, segments.limits
@@ -189,7 +186,7 @@ def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
 
 @compiled
 def _onward(ending: Floats, alternating: bool, result: Floats) -> None:
-    """Set for each type, in each state, the least over the types that may be its neighbour."""
+    """Set, for each type and state, the least value over the types allowed next to it."""
     for state in range(ending.shape[1]):
         first, second, best = np.inf, np.inf, -1
         for t in range(len(ending)):
@@ -214,7 +211,7 @@ def least_by_state(
     states: int,
     alternating: bool,
 ) -> Floats:
-    """Return the least weight of paths to each layer that use exactly so many units.
+    """Return the least weight of a path to each layer, by the exact number of units used.
 
     Parameters
     ----------
@@ -236,12 +233,12 @@ def least_by_state(
         ending[:] = np.inf
         while i < len(after) and after[i] == layer:
             place, values, units = digits[i, 0], digits[i, 1], digits[i, 2]
-            before, found, own = least[first[i], unit_type[i]], ending[unit_type[i]], weight[i]
+            before, reached, own = least[first[i], unit_type[i]], ending[unit_type[i]], weight[i]
             # States whose digit has room for the units are blocks next to each other.
             for start in range(0, states, place * values):
                 for state in range(start, start + place * (values - units)):
                     value = before[state] + own
-                    found[state + place * units] = min(found[state + place * units], value)
+                    reached[state + place * units] = min(reached[state + place * units], value)
             i += 1
         _onward(ending, alternating, least[layer])
     return least
@@ -301,12 +298,12 @@ def extend(
         state has all units left, shapes (M,), (M, R), (M, R), (M,); and the least values of the rest in all
         states of all bounds, by layer and type, shape (L + 1, T, S).
     moved
-        Room for label and column of what is kept, shape (n, 2).
+        Output: label and column of each kept extension, shape (n, 2).
 
     Returns
     -------
     kept, work
-        How many are kept, and how many bounds were evaluated.
+        Numbers of kept extensions and of evaluated bounds.
     """
     label_type, label_use, label_cost = labels
     after, unit_type, use, cost = core
@@ -343,16 +340,16 @@ def extend(
 
 @dataclass(frozen=True)
 class StateSpaceSettings:
-    """Tuning of the bounds.
+    """Tuning of the bounds that count units exactly.
 
     Attributes
     ----------
     most_steps
         Columns times states: some ten milliseconds.
     most_entries
-        Layers times types times states of a table, for one try after another.
+        Most layers times types times states of a table, in each attempt in turn.
     entries_of_labels
-        The same for each column of the tables that labels are compared with, up to the most of all.
+        The same per column, for the tables that bound labels, up to the largest of `most_entries`.
     again_below
         All groups are tried again if no more than this part of the columns is left.
     """
@@ -367,16 +364,16 @@ STATES_SETTINGS = StateSpaceSettings()
 
 
 class Columns:
-    """The columns of a core in arrays, by the layer that they lead to.
+    """The columns of a core as arrays, sorted by the layer that they lead to.
 
-    Only layers at which a column begins or ends are counted, and only types of columns.
+    Only layers at which a column begins or ends are numbered, and only types of columns.
 
     Attributes
     ----------
     segment, first, after, unit_type, cost
         Shape (K,).
     layer, hardware
-        The numbers of layers and types elsewhere.
+        Indices of these layers and types in the instance.
     use
         What each consumes of each limit, shape (K, R).
     """
@@ -409,12 +406,12 @@ class Columns:
         left = [int(row) for row in np.argsort(-prices, kind="stable") if prices[row] > 0 and whole[row]]
         while left:
             group: list[int] = []
-            size, taken = 1, np.zeros(len(self.segment), dtype=bool)
+            size, covered = 1, np.zeros(len(self.segment), dtype=bool)
             for row in left:
                 own = self.use[:, row] > 0
-                if size * (self.capacity[row] + 1) <= most and not (taken & own).any():
+                if size * (self.capacity[row] + 1) <= most and not (covered & own).any():
                     group.append(row)
-                    size, taken = size * (int(self.capacity[row]) + 1), taken | own
+                    size, covered = size * (int(self.capacity[row]) + 1), covered | own
             if not group:
                 return
             yield group
@@ -422,7 +419,7 @@ class Columns:
 
 
 class StateTable(NamedTuple):
-    """A bound on what is left of a path.
+    """A lower bound on the rest of a path, by units left.
 
     Attributes
     ----------
@@ -438,12 +435,14 @@ class StateTable(NamedTuple):
 
 
 def state_tables(columns: Columns, prices: Floats, weight: float, most: int) -> list[StateTable]:
-    """Return tables that count some limits; costs have this weight.
+    """Return bounds on the rest of a path, each of which counts the units of some limits exactly.
 
     Parameters
     ----------
+    weight
+        Of the cost.
     most
-        How many at most.
+        Largest number of tables.
     """
     entries = min(STATES_SETTINGS.most_entries[-1], STATES_SETTINGS.entries_of_labels * len(columns.segment))
     groups = itertools.islice(columns.groups(prices, entries), most)
@@ -490,7 +489,7 @@ def narrowed(
 def _tables(
     columns: Columns, prices: Floats, weight: float, rows: Sequence[int]
 ) -> tuple[StateTable, Floats]:
-    """Return the table that counts some limits, and the least weight of a path through each column."""
+    """Return the bound that counts some limits, and the least weight of a path through each column."""
     sizes = [int(columns.capacity[row]) + 1 for row in rows]
     states = int(np.prod(sizes))
     priced, places = prices.copy(), np.zeros(len(prices), dtype=np.int64)
@@ -515,7 +514,7 @@ def _tables(
         *reverse, columns.unit_type[order], weights[order], digits[order], *shape, alternating
     )
     rest = used[::-1].reshape(columns.layers + 1, columns.types, *sizes[::-1])
-    # Whoever has more units left may also use fewer.
+    # With more units left, a path may also use fewer.
     for axis in range(2, rest.ndim):
         rest = np.minimum.accumulate(rest, axis=axis)
     rest = np.ascontiguousarray(rest.reshape(to.shape))

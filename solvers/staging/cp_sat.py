@@ -18,7 +18,7 @@ from ..backends import cp_sat
 
 @dataclass(frozen=True)
 class CpSatSettings:
-    """How stage times and prices become integers.
+    """Scaling of stage times and prices to integers.
 
     Attributes
     ----------
@@ -44,12 +44,12 @@ class StagingCpSat(cp_sat.CpSat[StagingFormulation]):
     what = "path of stages with cost as a product, on OR-Tools CP-SAT"
 
     def model(self, formulation: StagingFormulation) -> cp_sat.CpModel:
-        """Return the model."""
+        """Return the CP-SAT model of an instance."""
         return StageModel(formulation).build()
 
 
 class StageModel:
-    """The model: z_c for each column, the stage time in steps, and the integer rate of all units.
+    """The stage model: z_c for each column, the stage time in steps, and the integer rate of all units.
 
     Stage times are rounded down, so bounds of the model are bounds of the instance.
     """
@@ -70,7 +70,7 @@ class StageModel:
         self.time = self.model.new_int_var(0, SETTINGS.time_steps, "time")
 
     def build(self) -> cp_sat.CpModel:
-        """Return the model with its objective, and how plans are read from it and hinted to it."""
+        """Return the model with its objective and the functions that decode plans and encode hints."""
         self._flow()
         self._unit_limits()
         product, usd = self._cost_product()
@@ -85,7 +85,7 @@ class StageModel:
         return cp_sat.CpModel(self.model, [self._objective(product, usd)], decode, hint)
 
     def _flow(self) -> None:
-        """Make z a path through the layers, no layer of which is slower than `time`."""
+        """Add the flow constraints: columns form a path over all layers, none of them slower than `time`."""
         size, columns, z = len(self.instance.layers), self.columns.all, self.z
         arrive: list[list[int]] = [[] for _ in range(size + 1)]
         begin: list[list[int]] = [[] for _ in range(size + 1)]
@@ -113,14 +113,14 @@ class StageModel:
                     self.model.add(same <= arriving)
 
     def _unit_limits(self) -> None:
-        """Keep the units of each limited type."""
+        """Add the limit on units of each limited type."""
         for t, hardware in enumerate(self.instance.types):
             if hardware.limit is not None:
                 own = ((i, c) for i, c in enumerate(self.columns.all) if c.type == t)
                 self.model.add(sum(c.units * self.z[i] for i, c in own) <= hardware.limit)
 
     def _cost_product(self) -> tuple[Any, float]:
-        """Return the product of stage time and rate, and the USD that one of it stands for."""
+        """Return the product of stage time and rate, and the USD per unit of it."""
         columns = self.columns.all
         most_units = max((c.units for c in columns), default=1) * len(self.instance.layers)
         prices, scale = _integer_prices([one.price_usd_per_hour for one in self.instance.types], most_units)
@@ -132,7 +132,7 @@ class StageModel:
         return product, self.formulation.cost_factor * self.step_s / scale
 
     def _money_limits(self, product: Any, usd: float) -> None:
-        """Keep the cost limit and the hourly budget."""
+        """Add the cost limit and the hourly budget."""
         limit, budget = self.instance.cost_limit_usd, self.instance.hourly_budget_usd
         if limit is not None:
             # Rounded times and prices only lower the product, so this cuts off no plan; the plan is verified.
@@ -144,7 +144,7 @@ class StageModel:
             self.model.add(self.weighted_sum(self.z, weights) <= most)
 
     def _objective(self, product: Any, usd: float) -> cp_sat.CpObjective:
-        """Return the instance's objective, and how a bound of the model becomes one of the instance."""
+        """Return the objective, and the function that turns a bound of the model into one of the instance."""
         objective = self.formulation.objectives[0]
         if self.instance.objective == "cost":
             return cp_sat.CpObjective(objective, product, "min", lambda b: b * usd)

@@ -1,4 +1,4 @@
-"""Explanation of infeasibility: the exact search with one demand after another left out."""
+"""Explanation of infeasibility: the exact search with one constraint relaxed at a time."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from ..common.result import SolveOptions
 from .graph_exact import ExactOnGraphs
 
 GAP = 1e-4
-"""Relative optimality gap: a sentence needs no more digits."""
+"""Relative optimality gap of the searches, whose values are printed with few digits."""
 ROUNDED_DOWN = 1 - 1e-5
-"""Advice is rounded to the side on which it works."""
+"""Factor by which suggested values are rounded to the feasible side."""
 ANY = 0.5
-"""Relative optimality gap where the question is only whether there is a plan."""
+"""Relative optimality gap where any feasible plan will do."""
 CLOSE = 1.02
-"""Where the search for the least memory ends: enough is at most so many times what is too little."""
+"""Ratio of sufficient to insufficient memory at which the search for the least memory ends."""
 
 Cause = tuple[list[str], str]
-"""Reasons, and what would help."""
+"""Reasons for infeasibility, and a remedy."""
 
 
 def diagnose(formulation: StagingFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:
-    """Return which demand is out of reach, and what can be reached.
+    """Return which constraints make the instance infeasible, and what would make it feasible.
 
-    Looked at are the floor, the limits on money, the stage rule and memory, each with all others kept, and
-    limits on units where none of these explains it. What counting has found comes first among the reasons,
-    and last among the remedies.
+    The floor, the limits on money, the stage rule and memory are relaxed one at a time, and limits on units
+    where none of these explains it. What combinatorial bounds have found comes first among the reasons, and
+    last among the remedies.
     """
-    found = [
+    causes = [
         *_floor(formulation, clock),
         *_budget(formulation, "cost_limit_usd", "cost limit", clock),
         *_budget(formulation, "hourly_budget_usd", "hourly budget", clock),
         *_rule(formulation, clock),
         *_memory(formulation, clock),
     ]
-    found = found or [*_limits(formulation, clock)] or [*_without_floor_and_budgets(formulation, clock)]
-    if not found:
+    causes = causes or [*_limits(formulation, clock)] or [*_without_floor_and_budgets(formulation, clock)]
+    if not causes:
         return known
-    reasons, remedies = [line for lines, _ in found for line in lines], [remedy for _, remedy in found]
+    reasons, remedies = [line for lines, _ in causes for line in lines], [remedy for _, remedy in causes]
     if known is not None:
         reasons, remedies = [*known.reasons, *reasons], [*remedies, *known.remedies]
     return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
@@ -56,7 +56,7 @@ def diagnose(formulation: StagingFormulation, known: Diagnosis | None, clock: Cl
 def _best(
     formulation: StagingFormulation, clock: Clock, gap: float = GAP, **changes: Any
 ) -> tuple[tuple[Stage, ...], StagingFormulation] | None:
-    """Return the best plan of a changed instance, if one was found in time."""
+    """Return the best plan of a changed instance with its formulation; None if none is found in time."""
     changed = formulation_of(formulation.instance.model_copy(update=changes))
     if clock.expired or changed.elementary_infeasibility() is not None:
         return None
@@ -68,13 +68,13 @@ def _best(
 
 
 def _any(formulation: StagingFormulation, clock: Clock, **changes: Any) -> tuple[Stage, ...] | None:
-    """Return a plan of a changed instance, if one was found in time; the objective plays no part."""
-    found = _best(formulation, clock, ANY, objective="cost", **changes)
-    return None if found is None else found[0]
+    """Return any feasible plan of a changed instance; None if none is found in time."""
+    best = _best(formulation, clock, ANY, objective="cost", **changes)
+    return None if best is None else best[0]
 
 
 def _layers(instance: StagingInstance, stage: Stage) -> str:
-    """Return the layers of a stage in words."""
+    """Return a text that names the layers of a stage."""
     layers: list[Layer] = [instance.layers[index] for index in stage.members]
     if len(layers) == 1:
         return f"layer {layers[0].name!r}"
@@ -84,16 +84,16 @@ def _layers(instance: StagingInstance, stage: Stage) -> str:
 
 
 def _floor(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
-    """Yield the highest throughput within the limits, its slowest stage, and layers too slow even alone."""
+    """Yield the throughput floor as a cause, if the highest throughput within the limits is below it."""
     instance = formulation.instance
     floor = instance.throughput_floor_samples_per_s
     if floor is None:
         return
-    found = _best(formulation, clock, objective="throughput", throughput_floor_samples_per_s=None)
-    if found is None:
+    relaxed = _best(formulation, clock, objective="throughput", throughput_floor_samples_per_s=None)
+    if relaxed is None:
         return
     # Without the floor itself: what the other demands allow at most.
-    plan, changed = found
+    plan, changed = relaxed
     best = changed.evaluate(plan)[0]
     if best >= floor:
         return
@@ -110,7 +110,7 @@ def _floor(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
 
 
 def too_slow(formulation: StagingFormulation) -> list[str]:
-    """Return which layers are too slow even alone on all units of a type, one line for types alike."""
+    """Return messages that name the layers too slow even alone on all units of a type, grouped by layers."""
     instance = formulation.instance
     types: dict[tuple[int, ...], list[str]] = {}
     for hardware in instance.types:
@@ -128,15 +128,15 @@ def too_slow(formulation: StagingFormulation) -> list[str]:
 
 
 def _budget(formulation: StagingFormulation, field: str, what: str, clock: Clock) -> Iterator[Cause]:
-    """Yield the amount that the cheapest plan takes without a limit on money, if that exceeds the limit."""
+    """Yield a limit on money as a cause, if the cheapest plan without it exceeds it."""
     limit = getattr(formulation.instance, field)
     if limit is None:
         return
     without: dict[str, Any] = {field: None}
-    found = _best(formulation, clock, objective="cost", **without)
-    if found is None:
+    relaxed = _best(formulation, clock, objective="cost", **without)
+    if relaxed is None:
         return
-    plan, changed = found
+    plan, changed = relaxed
     rate = changed.rate_usd_per_hour(plan)
     unit = "USD" if field == "cost_limit_usd" else "USD/h"
     need = changed.evaluate(plan)[0] if field == "cost_limit_usd" else rate
@@ -146,7 +146,7 @@ def _budget(formulation: StagingFormulation, field: str, what: str, clock: Clock
 
 
 def _rule(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
-    """Yield the stage rule, if there is a plan in which neighbouring stages have the same type."""
+    """Yield the stage rule as a cause, if there is a plan with neighbouring stages of one type."""
     if formulation.instance.stage_rule == "free_cuts":
         return
     plan = _any(formulation, clock, stage_rule="free_cuts")
@@ -160,7 +160,7 @@ def _rule(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
 
 
 def _memory(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
-    """Yield what a plan needs that breaks limits of memory alone, and these as little as possible."""
+    """Yield memory as a cause, with about the least memory per unit that makes a plan feasible."""
     instance = formulation.instance
     checked = any(one.memory_gib is not None for one in instance.types)
     plan = _any(formulation, clock, types=_with_memory(instance, math.inf)) if checked else None
@@ -175,24 +175,24 @@ def _memory(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
         else:
             plan, enough = other, max(_times_its_memory(instance, other))
     over = list(zip(_times_its_memory(instance, plan), plan, strict=True))
-    room = {one.name: one.memory_gib for one in instance.types if one.memory_gib is not None}
+    memory_gib = {one.name: one.memory_gib for one in instance.types if one.memory_gib is not None}
     needs: dict[str, float] = {}
     for times, stage in over:
         if times > 1:
-            needs[stage.type] = max(needs.get(stage.type, 0.0), times * room[stage.type])
+            needs[stage.type] = max(needs.get(stage.type, 0.0), times * memory_gib[stage.type])
     if not needs:
         return
-    worst = max(over, key=lambda found: found[0])[1]
+    worst = max(over, key=lambda pair: pair[0])[1]
     reason = (
         f"memory is too small: for {_layers(instance, worst)} a unit of {worst.type} needs "
-        f"{needs[worst.type]:g} GiB and has {room[worst.type]:g}, in a plan that breaks no other demand"
+        f"{needs[worst.type]:g} GiB and has {memory_gib[worst.type]:g}, in a plan that breaks no other demand"
     )
     enough_memory = " and ".join(f"{name} to {gib / ROUNDED_DOWN:g} GiB" for name, gib in needs.items())
     yield [reason], f"raise the memory of {enough_memory}"
 
 
 def _with_memory(instance: StagingInstance, times: float) -> tuple[StageType, ...]:
-    """Return the types with so many times their memory; with no limit on it if that is infinite."""
+    """Return the types with their memory multiplied by a factor; unlimited where it is infinite."""
     return tuple(
         one
         if one.memory_gib is None
@@ -202,16 +202,16 @@ def _with_memory(instance: StagingInstance, times: float) -> tuple[StageType, ..
 
 
 def _times_its_memory(instance: StagingInstance, plan: Sequence[Stage]) -> list[float]:
-    """Return for each stage the share of a unit's memory that it needs; 0 where memory is not checked."""
-    rooms = {one.name: one.memory_gib or math.inf for one in instance.types}
+    """Return the memory that each stage needs, relative to a unit's memory; 0 where it is not checked."""
+    gib = {one.name: one.memory_gib or math.inf for one in instance.types}
     return [
-        math.fsum(instance.layers[index].memory_on(stage.type) for index in stage.members) / rooms[stage.type]
+        math.fsum(instance.layers[index].memory_on(stage.type) for index in stage.members) / gib[stage.type]
         for stage in plan
     ]
 
 
 def _limits(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
-    """Yield the units of a plan that breaks limits on units alone."""
+    """Yield the limits on units as a cause, if there is a plan that exceeds only these."""
     limits = {one.name: one.limit for one in formulation.instance.types if one.limit is not None}
     free = tuple(one.model_copy(update={"limit": None}) for one in formulation.instance.types)
     plan = _any(formulation, clock, types=free) if limits else None
@@ -220,13 +220,13 @@ def _limits(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
         used[stage.type] += stage.units
     over = {name: units for name, units in used.items() if units > limits.get(name, math.inf)}
     if over:
-        taken = " and ".join(f"{units} {name} of {limits[name]}" for name, units in over.items())
-        reason = f"with any number of units there is a plan, and it takes {taken}"
+        usage = " and ".join(f"{units} {name} of {limits[name]}" for name, units in over.items())
+        reason = f"with any number of units there is a plan, and it takes {usage}"
         yield [reason], "raise the limit of " + " and ".join(f"{name} to {n}" for name, n in over.items())
 
 
 def _without_floor_and_budgets(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
-    """Yield what stands in the way even where floor and budgets do not."""
+    """Yield the causes that remain without floor and budgets, if the instance stays infeasible."""
     fields = {
         "throughput_floor_samples_per_s": "the floor",
         "cost_limit_usd": "the cost limit",
@@ -238,7 +238,7 @@ def _without_floor_and_budgets(formulation: StagingFormulation, clock: Clock) ->
     free = dict.fromkeys(left_out)
     if not left_out or _any(formulation, clock, **free) is not None:
         return
-    found = diagnose(formulation_of(formulation.instance.model_copy(update=free)), None, clock)
-    if found is not None:
+    diagnosis = diagnose(formulation_of(formulation.instance.model_copy(update=free)), None, clock)
+    if diagnosis is not None:
         without = f"even without {' and '.join(left_out.values())}, "
-        yield [without + reason for reason in found.reasons], "; ".join(found.remedies)
+        yield [without + reason for reason in diagnosis.reasons], "; ".join(diagnosis.remedies)

@@ -1,8 +1,7 @@
 """`exact`: staging to proven optimality, with a certificate that needs no trust in any solver.
 
-Certificates for staging methods that make none: intervals and dual prices of a search of our own.
-
-Sensitivity to the limits: the optimum again, with one limit after another lifted.
+Methods that write no certificate get one from this search: its intervals and dual prices. `what_if` solves
+the instance again without the limit of one type at a time.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Solve = Callable[[StagingFormulation], Sequence[Stage] | None]
 
 
 def what_if(formulation: StagingFormulation, plan: Sequence[Stage], solve: Solve) -> str:
-    """Return a sentence on the optimum without the limit of each type that is used up.
+    """Return a text on the gain from more units of each type that is used up, one type at a time.
 
     Parameters
     ----------
@@ -42,7 +41,7 @@ def what_if(formulation: StagingFormulation, plan: Sequence[Stage], solve: Solve
         Returns the best plan of a changed instance, or None if there was no time for it.
     """
     instance, objective = formulation.instance, formulation.objectives[0]
-    value, found = formulation.evaluate(plan)[0], []
+    value, notes = formulation.evaluate(plan)[0], []
     for index, hardware in enumerate(instance.types):
         if hardware.limit is None or _units(plan, hardware.name) < hardware.limit:
             continue
@@ -51,17 +50,17 @@ def what_if(formulation: StagingFormulation, plan: Sequence[Stage], solve: Solve
         other = formulation_of(instance.model_copy(update={"types": types}))
         best = solve(other)
         if best is None:
-            found.append(f"{hardware.name}: no time to tell")
+            notes.append(f"{hardware.name}: no time to tell")
             continue
         more, gain = _units(best, hardware.name) - hardware.limit, abs(other.evaluate(best)[0] - value)
         useful = more > 0 and objective.better(other.evaluate(best)[0], value)
         unit = f" {objective.unit} {'less' if objective.sense == 'min' else 'more'}"
-        found.append(
+        notes.append(
             f"{hardware.name}: {more} more units, {gain:.6g}{unit}" if useful else f"{hardware.name}: nothing"
         )
-    if not found:
+    if not notes:
         return "no type is used up, so more units of one would change nothing"
-    return "what more units would bring, one type at a time: " + "; ".join(found)
+    return "what more units would bring, one type at a time: " + "; ".join(notes)
 
 
 def _units(plan: Sequence[Stage], name: str) -> int:
@@ -69,14 +68,14 @@ def _units(plan: Sequence[Stage], name: str) -> int:
 
 
 FIRST_PLAN_S = 1.0
-"""Seconds for a heuristic's plan at most, however long the limit is."""
+"""Most seconds for a heuristic's plan."""
 FIRST_PLAN_SHARE = 0.25
-"""Of a shorter limit, for the same."""
+"""Share of a short time limit for a heuristic's plan."""
 SHORT_S = 10.0
-"""A limit up to which compiling the loops may leave no time for a heuristic after it."""
+"""Time limit up to which compiling the loops may leave no time for a heuristic after the search."""
 
 Heuristic = Callable[[Clock], Sequence[Stage] | None]
-"""Finds a plan in the time of a clock, or none."""
+"""A function that returns a plan within the time of a clock, or None."""
 
 
 class StagingExact(Solver[StagingFormulation]):
@@ -107,22 +106,22 @@ class StagingExact(Solver[StagingFormulation]):
         return outcome
 
     def solve_stages(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best path of the stages in the table, or the plan to start from where none is better."""
+        """Return the best path of stages in the table, or the warm start where no path is better."""
         incumbent = incumbent_of(formulation, options)
         search = Search(formulation, incumbent, options, clock)
         if options.warm_start is not None:
             candidate = candidate_of(formulation, formulation.parse_plan(options.warm_start))
             if candidate is not None:
                 incumbent.update(candidate)
-        found = search.run()
-        outcome = Outcome(limit=found.limit, trace=search.trace, build_s=search.build_s)
+        result = search.run()
+        outcome = Outcome(limit=result.limit, trace=search.trace, build_s=search.build_s)
         if incumbent.best is not None:
             outcome.plan = plan_of(formulation, incumbent.best)
-        elif found.limit == "none":
+        elif result.limit == "none":
             outcome.infeasible = True
-        bound = None if outcome.infeasible else _bound(formulation, incumbent, found)
+        bound = None if outcome.infeasible else _bound(formulation, incumbent, result)
         outcome.bounds = (bound,)
-        outcome.certificate = certificate(formulation, found.intervals, bound, search.slowest_s)
+        outcome.certificate = certificate(formulation, result.intervals, bound, search.slowest_s)
         if outcome.plan is not None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
         return outcome
@@ -130,7 +129,7 @@ class StagingExact(Solver[StagingFormulation]):
     def best_of_changed(
         self, formulation: StagingFormulation, options: SolveOptions, clock: Clock
     ) -> Sequence[Stage] | None:
-        """Return the best plan of a changed instance, None if the time does not suffice."""
+        """Return the best plan of a changed instance, None if it is not found in time."""
         plain = options.model_copy(update={"method_options": {}, "warm_start": None})
         try:
             outcome = self.solve(formulation, plain, Clock(clock.remaining_s))
@@ -147,7 +146,7 @@ def with_first_plan(
     heuristic: Heuristic,
     ready: bool,
 ) -> Outcome:
-    """Return what a search finds; where the time limit ended it, a heuristic's plan if that is better.
+    """Return the outcome of a search; where a limit ended it, with a heuristic's plan if that is better.
 
     The search does not know the heuristic's plan. That depends on the speed of the machine and on which loops
     are compiled already, and a plan known from the start may change which of several best plans is found.
@@ -155,7 +154,7 @@ def with_first_plan(
     Parameters
     ----------
     ready
-        Whether the loops of the search are compiled, so that it has a plan soon by itself.
+        Whether the loops of the search are compiled, so that it finds a plan soon.
     """
     short = clock.limit_s is not None and clock.limit_s <= SHORT_S
     known = _in_time(heuristic, clock.share(FIRST_PLAN_SHARE)) if short and not ready else None
@@ -184,7 +183,7 @@ def _in_time(heuristic: Heuristic, clock: Clock) -> Sequence[Stage] | None:
 
 
 def keep_better(formulation: StagingFormulation, outcome: Outcome, plan: Sequence[Stage]) -> None:
-    """Keep a known plan where it is better, or there is no other."""
+    """Replace the plan of an outcome by a known one, where that is better or the outcome has none."""
     if outcome.infeasible:
         return  # the two contradict each other, which the conclusion says
     if outcome.plan is None or formulation.precedes(
@@ -196,7 +195,7 @@ def keep_better(formulation: StagingFormulation, outcome: Outcome, plan: Sequenc
 
 
 def _heuristic_plan(formulation: StagingFormulation, clock: Clock) -> Sequence[Stage] | None:
-    """Return the first plan that a heuristic finds."""
+    """Return the first feasible plan of the heuristics, None if they find none."""
     for way, method in itertools.product(WAYS, (SingleType(), Greedy())):
         options = SolveOptions(method_options={"provisioning": way})
         plan = method.solve(formulation, options, clock).plan
@@ -213,16 +212,16 @@ def incumbent_of(formulation: StagingFormulation, options: SolveOptions) -> Chea
 
 
 def _bound(
-    formulation: StagingFormulation, incumbent: Cheapest | Fastest, found: SearchResult
+    formulation: StagingFormulation, incumbent: Cheapest | Fastest, result: SearchResult
 ) -> float | None:
-    """Return a bound on all plans, given those of all intervals; None if there is none, or no plan at all."""
+    """Return the bound on all plans that the bounds of the intervals imply; None if it is not finite."""
     if isinstance(incumbent, Cheapest):
-        least = min((interval.bound for interval in found.intervals), default=math.inf)
+        least = min((interval.bound for interval in result.intervals), default=math.inf)
         if incumbent.best is not None:
             least = min(least, incumbent.best.cost_usd)
         return least if math.isfinite(least) else None
     # An interval whose bound reaches the cost limit holds no plan, however fast.
-    lows = [interval.low for interval in found.intervals if interval.bound < incumbent.most_usd]
+    lows = [interval.low for interval in result.intervals if interval.bound < incumbent.most_usd]
     if incumbent.best is not None:
         lows.append(incumbent.best.time_s)
     time = min(lows, default=0.0)
@@ -232,9 +231,9 @@ def _bound(
 def certificate(
     formulation: StagingFormulation, intervals: Sequence[Interval], bound: float | None, slowest_s: float
 ) -> dict[str, Any] | None:
-    """Return the certificate of a bound; None stands for the claim that there is no plan.
+    """Return the certificate of a bound, or of infeasibility where the bound is None.
 
-    There is no certificate of figures beyond what it may hold.
+    None where the bound is beyond the figures that a certificate may hold.
     """
     if bound is not None and not abs(bound) < LARGEST:
         return None
@@ -246,7 +245,7 @@ def certificate(
 def intervals_of(
     formulation: StagingFormulation, intervals: Sequence[Interval], slowest_s: float
 ) -> list[dict[str, Any]]:
-    """Return the intervals of a search, by rising stage time, as the intervals of a certificate."""
+    """Return the intervals of a search as the intervals of a certificate, by rising stage time."""
     certified, earlier = [], 1 - formulation.time_rounding
     if intervals and intervals[0].low > 0:
         # Faster than any plan can be: without prices no path of segments is fast enough there.
@@ -264,13 +263,13 @@ def intervals_of(
 
 
 CONTRADICTION = 1e-6
-"""By how much a bound may be beyond a plan's value, relatively: a solver's tolerance."""
+"""Relative amount by which a bound may be beyond a plan's value: a solver's tolerance."""
 PATIENCE_S = 5.0
 """Seconds that the search for a certificate may take."""
 
 
 def _refuted(formulation: StagingFormulation, plan: Sequence[Stage], bound: float | None) -> bool:
-    """Return whether a plan is better than a bound, or there where none is said to be."""
+    """Return whether a feasible plan refutes a bound, or the claim of infeasibility where it is None."""
     if formulation.violations(plan):
         return False
     value = formulation.evaluate(plan)[0]
@@ -300,12 +299,12 @@ def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> 
     patience = clock.at_most(PATIENCE_S)
     search = Search(formulation, incumbent, options, patience)
     with patience.enforced():
-        found = search.run()
+        result = search.run()
     if incumbent.best is not None and _refuted(formulation, plan_of(formulation, incumbent.best), bound):
         outcome.infeasible, outcome.bounds = False, ()
         outcome.message = "its bound, which a better plan refutes, is left out"
         return
     if bound is None or math.isfinite(bound):
-        outcome.certificate = certificate(formulation, found.intervals, bound, search.slowest_s)
+        outcome.certificate = certificate(formulation, result.intervals, bound, search.slowest_s)
         if outcome.plan is not None and outcome.prices is None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)

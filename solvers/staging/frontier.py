@@ -1,4 +1,4 @@
-"""The whole trade-off of a staging instance: every plan that no other beats in both cost and throughput."""
+"""The Pareto frontier of a staging instance: plans that no other beats in both cost and throughput."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from .intervals import Candidate, Cheapest, NonDominated, plan_of
 from .search import Search
 
 UNLIMITED_COST_RATIO = 10.0
-"""Where units are unlimited, plans that cost more than so many times the cheapest are left out."""
+"""Where units are unlimited, plans that cost more than this multiple of the cheapest are left out."""
 CHECK_WORK_PER_S = 12_000_000
-"""Bounds that the check evaluates in a second, roughly."""
+"""Bounds that the check evaluates per second, roughly."""
 
 
 def find_frontier(
     instance: StagingInstance, options: SolveOptions, error: float, most_usd: float | None
 ) -> Frontier:
-    """Return the frontier, and how good it is.
+    """Return the Pareto frontier of cost and throughput, with its proven error.
 
-    The instance's floor, limits, memory and budgets hold for every point; its objective plays no part.
+    The instance's floor, limits, memory and budgets hold for every point; its objective is ignored.
 
     Parameters
     ----------
     error
         ε: points that lower the cost by no more than this part may be left out.
     most_usd
-        Look for no dearer plans. By default the instance's cost limit; where neither that nor anything
-        else bounds the units, ten times the cost of the cheapest plan.
+        Upper limit on the cost of plans. By default the instance's cost limit; where neither that nor
+        anything else bounds the units, ten times the cost of the cheapest plan.
     """
     clock = Clock(options.time_limit_s)
     try:
@@ -70,9 +70,9 @@ def _find(
         most = None if cheapest.best is None else UNLIMITED_COST_RATIO * cheapest.best.cost_usd
     incumbent = NonDominated(math.inf if most is None else most, error)
     search = Search(formulation, incumbent, options, clock)
-    found = search.run() if known is None else None
-    certificate = [] if found is None else intervals_of(formulation, found.intervals, search.slowest_s)
-    stopped = "none" if found is None else found.limit
+    outcome = search.run() if known is None else None
+    certificate = [] if outcome is None else intervals_of(formulation, outcome.intervals, search.slowest_s)
+    stopped = "none" if outcome is None else outcome.limit
     status: Literal["complete", "partial", "infeasible"] = "complete" if stopped == "none" else "partial"
     if stopped == "none" and not incumbent.points:
         status = "infeasible"
@@ -98,7 +98,7 @@ def _find(
 
 
 def _unbounded(instance: StagingInstance) -> bool:
-    """Return whether a plan can have ever more units, and so be ever faster and dearer."""
+    """Return whether the units are unbounded: a type has no limit, and there is no hourly budget."""
     return instance.hourly_budget_usd is None and any(hardware.limit is None for hardware in instance.types)
 
 
@@ -110,10 +110,10 @@ def _certified(
     certificate: list[dict[str, Any]],
     clock: Clock,
 ) -> float | None:
-    """Return the error that the check derives in time; None if there is none."""
+    """Return the error that the check proves within the time limit; None if it proves none."""
     if not points:
         return None
-    # Half of the time is for what prices leave open, which may end with less than was hoped for.
+    # Half of the time is for the intervals that dual prices leave open, which may prove less than hoped for.
     work = None if clock.limit_s is None else int(CHECK_WORK_PER_S * clock.limit_s / 2)
     corners = [Corner(point.time_s, point.cost_usd) for point in points]
     try:
@@ -124,7 +124,7 @@ def _certified(
 
 
 def describe(formulation: StagingFormulation, plan: tuple[Stage, ...]) -> FrontierPoint:
-    """Return a feasible plan with its figures, computed from the plan alone."""
+    """Return a feasible plan as a point of the frontier, with figures computed from the plan alone."""
     instance = formulation.instance
     time, rate = formulation.stage_time_s(plan), formulation.rate_usd_per_hour(plan)
     throughput = instance.probe_batch / time

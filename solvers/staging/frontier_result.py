@@ -65,11 +65,11 @@ class Frontier(AnyFrontier):
 
     @staticmethod
     def _card_row(point: FrontierPoint) -> tuple[str, ...]:
-        """Return the plan, its throughput and cost."""
+        """Return the table row of a point: its plan, throughput and cost."""
         return _in_short_plan(point), figure(point.throughput_samples_per_s), figure(point.cost_usd)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each point; the plan as text, `first-last:type*units` for each stage."""
+        """Return a data frame with one row per point; the plan as text, `first-last:type*units` per stage."""
         import pandas as pd
 
         rows = [

@@ -3,7 +3,7 @@
 Where devices alone decide, the fastest plan is found by dynamic programming over (ideal, units used of each
 type): V(I, u) is the least time of the slowest stage over plans of the ideal I that use u units (Tarnawski
 et al. 2020). Ideals are expanded by rising size, and stages that are not faster than the best known plan
-are never looked at. An ideal is left out where the work that is left does not fit the devices that are
+are skipped. An ideal is left out where the work that is left does not fit the devices that are
 left. Bounds rise until a plan meets them.
 
 Methods for graphs have the names of those for chains.
@@ -33,13 +33,13 @@ from .exact import StagingExact, certificate, keep_better, what_if, with_first_p
 from .graph_heuristic import first_plan
 
 LONGEST_S = 1e200
-"""Stands for an infinite cutoff, which no units left would make anything of."""
+"""Finite substitute for an infinite cutoff, whose product with no units left is undefined."""
 ROUNDING = 1 + 1e-9
-"""Work that is left counts as fitting up to this."""
+"""Tolerance, as a factor, when what is left to do is compared with the units left."""
 
 
 class Devices(NamedTuple):
-    """Units used of each type as one number, and what is left.
+    """The states of the dynamic program, units used of each type as one number, and what they leave.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Devices(NamedTuple):
 
 
 class Values(NamedTuple):
-    """V and how it was reached, shape (I, U): ideal before, type and units of the last stage."""
+    """V and its predecessors, shape (I, U): the ideal before, type and units of the last stage."""
 
     time: Floats
     before: Ints
@@ -81,12 +81,12 @@ class FastestPath:
 
 
 def states_of(limits: list[int]) -> int:
-    """Return how many ways there are to use units within limits."""
+    """Return the number of states: combinations of units used within the limits."""
     return math.prod(limit + 1 for limit in limits)
 
 
 def devices_of(problem: Problem, limits: list[int]) -> Devices:
-    """Return the states of a problem."""
+    """Return the states of the dynamic program of a problem."""
     strides = [states_of(limits[:t]) for t in range(len(limits))]
     states = np.arange(states_of(limits))
     left = np.array([limit - states // s % (limit + 1) for s, limit in zip(strides, limits, strict=True)])
@@ -111,13 +111,13 @@ def devices_of(problem: Problem, limits: list[int]) -> Devices:
 
 
 def _weights(work: Floats, own: int) -> Floats:
-    """Return how much work a unit of each type does at most, measured by one of the types."""
-    found = np.full(work.shape[1], np.inf)
+    """Return the least speed of a unit of each type over all blocks, relative to one of the types."""
+    weights = np.full(work.shape[1], np.inf)
     for t in range(work.shape[1]):
         both = np.isfinite(work[:, own]) & np.isfinite(work[:, t]) & (work[:, t] > 0)
         if both.any():
-            found[t] = (work[both, own] / work[both, t]).min()
-    return found
+            weights[t] = (work[both, own] / work[both, t]).min()
+    return weights
 
 
 @compiled
@@ -165,7 +165,7 @@ def _extend(
 def fastest_path(
     problem: Problem, devices: Devices, cutoff: float, clock: Clock
 ) -> tuple[FastestPath | None, bool]:
-    """Return the fastest plan that is faster than the cutoff, and whether all were looked at in time."""
+    """Return the fastest plan below the cutoff, and whether the search was completed in time."""
     ideals, states = len(problem.bits), len(devices.room)
     values = Values(
         np.full((ideals, states), np.inf),
@@ -214,7 +214,7 @@ class DeviceSearch:
     """Raises a lower bound on the stage time until a plan meets it.
 
     A cutoff a little above the bound leaves few stages, so that passes that find no plan are cheap, and the
-    first one that finds a plan has not much more to look at than the proof needs.
+    first one that finds a plan does little more work than the proof needs.
     """
 
     formulation: GraphFormulation
@@ -242,7 +242,7 @@ class DeviceSearch:
         return self._outcome(latest)
 
     def _close(self, latest: float) -> None:
-        """Prove the bound, or find better plans."""
+        """Raise the bound and improve the plan until the gap is closed."""
         step = FIRST_STEP
         least = self.bound_s if self.bound_s > 0 else latest / 1e6
         prepared = self._prepared(self.formulation)
@@ -271,17 +271,17 @@ class DeviceSearch:
         return problem, devices_of(problem, limits)
 
     def _pass(self, formulation: GraphFormulation, prepared: tuple[Problem, Devices], cutoff: float) -> None:
-        """Keep the fastest plan on some ideals if it is faster than the cutoff."""
-        found, complete = fastest_path(*prepared, cutoff, self.clock)
-        self._keep(formulation, found)
+        """Run the dynamic program with a cutoff, and keep its plan if that is the fastest so far."""
+        path, complete = fastest_path(*prepared, cutoff, self.clock)
+        self._keep(formulation, path)
         if not complete:
             raise OutOfTimeError("the pass ended early")
 
-    def _keep(self, formulation: GraphFormulation, found: FastestPath | None) -> None:
-        if found is None or (self.best is not None and found.time_s >= self.best.time_s):
+    def _keep(self, formulation: GraphFormulation, path: FastestPath | None) -> None:
+        if path is None or (self.best is not None and path.time_s >= self.best.time_s):
             return
-        self.best = found
-        self.plan = tuple(formulation.stage(first, last - 1, t, k) for first, last, t, k in found.stages)
+        self.best = path
+        self.plan = tuple(formulation.stage(first, last - 1, t, k) for first, last, t, k in path.stages)
         self.trace.append((self.clock.elapsed_s, self._value(), None))
 
     def _value(self) -> float | None:
@@ -304,7 +304,7 @@ class DeviceSearch:
 
 
 def one_order_only(formulation: GraphFormulation) -> str:
-    """Say that not all plans were looked at."""
+    """Return the note that only plans of one order of the layers were searched."""
     ideals = formulation.ideals
     many = f"{len(ideals):,} ideals, too many stages" if ideals.complete else f"over {MOST_IDEALS:,} ideals"
     return (
@@ -314,15 +314,15 @@ def one_order_only(formulation: GraphFormulation) -> str:
 
 
 MOST_STATES = 30_000_000
-"""Ideals times states of a dynamic program, each some 20 bytes."""
+"""Most ideals times states of a dynamic program, each some 20 bytes."""
 FEW_STEPS = 5000
-"""Steps of the dynamic program for a stage: with more, the search over stage times is tried first."""
+"""Most steps of the dynamic program for a stage; with more, the search over stage times comes first."""
 
 
 def solve_graph(
     method: StagingExact, formulation: GraphFormulation, options: SolveOptions, clock: Clock
 ) -> Outcome:
-    """Return the best plan of a graph with its bound; of one order alone where there are too many ideals."""
+    """Solve a graph; where there are too many ideals, search only the plans of one order of its layers."""
     what_if_wanted = method.setting(options, "what_if")
     plain = options.model_copy(update={"method_options": {}})
 
@@ -347,17 +347,17 @@ def solve_graph(
 
 
 def merged(formulation: GraphFormulation) -> str:
-    """Say how many layers, classes, blocks and ideals a graph has."""
+    """Return a text on the numbers of layers, classes, blocks and ideals of a graph."""
     layers, classes = len(formulation.instance.layers), len(formulation.classes.members)
     blocks = len(formulation.blocks)
-    said = f"{layers:,} layers" if classes == layers else f"{layers:,} layers in {classes:,} classes"
+    text = f"{layers:,} layers" if classes == layers else f"{layers:,} layers in {classes:,} classes"
     if blocks < classes:
-        said += f", {classes - blocks:,} without time joined to a neighbour, which makes no plan worse"
-    return f"{said}; {len(formulation.ideals):,} ideals" if formulation.ideals.complete else said
+        text += f", {classes - blocks:,} without time joined to a neighbour, which makes no plan worse"
+    return f"{text}; {len(formulation.ideals):,} ideals" if formulation.ideals.complete else text
 
 
 def _heuristic_plan(formulation: GraphFormulation, clock: Clock) -> Sequence[Stage] | None:
-    """Return a plan however short the time is."""
+    """Return a heuristic's plan, whose first attempt ignores the time limit."""
     with Clock().enforced():
         _ = formulation.blocks
         known = first_plan(formulation, clock)
@@ -393,7 +393,7 @@ def _answer(
 
 
 def _of_heuristic(formulation: GraphFormulation, clock: Clock, error: TooLargeError) -> Outcome:
-    """Return a heuristic's plan where even the stages of one order are too many to be searched."""
+    """Return the outcome of a heuristic, where even one order has too many stages to be searched."""
     plan = _heuristic_plan(formulation, clock)
     if plan is None:
         raise error
@@ -406,7 +406,7 @@ def _of_heuristic(formulation: GraphFormulation, clock: Clock, error: TooLargeEr
 
 
 def steps_of(formulation: GraphFormulation) -> int:
-    """Return how many steps the dynamic program takes for one stage: units that it may have, times states."""
+    """Return the number of steps of the dynamic program for one stage: numbers of units times states."""
     instance = formulation.instance
     limits = [one.limit for one in instance.types if one.limit is not None]
     most = instance.most_units_per_stage
@@ -414,7 +414,7 @@ def steps_of(formulation: GraphFormulation) -> int:
 
 
 def devices_decide(formulation: GraphFormulation) -> bool:
-    """Return whether the fastest plan is sought and only limited units, memory and a floor restrict it."""
+    """Return whether the dynamic program applies: fastest plan, all units limited, no limits on money."""
     instance = formulation.instance
     limits = [one.limit for one in instance.types if one.limit is not None]
     return (
@@ -440,7 +440,7 @@ class OnChains(Delegating[StagingFormulation]):
     """A method that plans chains and refuses graphs."""
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve a chain; of a graph only say what plans it."""
+        """Solve a chain; return a failed outcome with a message for a graph."""
         if isinstance(formulation, GraphFormulation):
             message = f"{self.name} plans chains of layers, and these make a graph; take exact"
             return Outcome(failed=True, message=message)

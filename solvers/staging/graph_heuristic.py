@@ -1,7 +1,7 @@
 """Constructive heuristic for graphs of layers, without compiled loops: blocks in a row, stage after stage.
 
 For a stage time τ each stage takes the type and number of units that do most by one of three measures: work
-for each unit, work for each USD, or work at all. The first τ is the slowest, so that a plan is there soon;
+for each unit, work for each USD, or all work. The first τ is the slowest, so that a plan is found soon;
 others follow on a logarithmic scale while there is time. Where units, memory or money are very scarce there
 may be a plan and none is found.
 """
@@ -24,20 +24,20 @@ from ..common.base import Clock
 
 MEASURES = ("units", "money", "reach")
 HALVINGS = 6
-"""So often the scale of stage times is halved."""
+"""Number of times that the scale of stage times is halved."""
 MOST_TRIED = 4096
-"""Units of a stage."""
+"""Most units of a stage that are tried."""
 NEAR = 1.005
-"""So near to what is not reached the search for faster plans ends."""
+"""Ratio of the best stage time to one not attained at which the search for faster plans ends."""
 ROUNDING = 1 + 1e-9
-"""Sums count as within reach up to this."""
+"""Tolerance, as a factor, when sums are compared with a stage time."""
 LEAST_SHARE = 1e-6
-"""Stage times below this share of the slowest are not tried where no bound says more."""
+"""Stage times below this share of the slowest are not tried where no bound is known."""
 
 
 @dataclass(frozen=True)
 class FirstPlan:
-    """A plan whose stages are blocks next to each other.
+    """A plan whose stages are contiguous blocks.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class FirstPlan:
 
 @dataclass(frozen=True)
 class _Reach:
-    """How far a stage gets: the block after its last one, type, units, and how much it is worth."""
+    """A candidate stage: the block after its last one, type, units, and its value by the measure."""
 
     end: int
     type: int
@@ -62,7 +62,7 @@ class _Reach:
 
 
 def first_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None:
-    """Return the best plan that is found until the clock expires; one stage time is tried in any case."""
+    """Return the best plan found in time, None if none is; one stage time is tried in any case."""
     slowest = min(formulation.latest_s, formulation.slowest_sum_s)
     if not slowest > 0:
         return None
@@ -83,7 +83,7 @@ def first_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None:
 
 
 def _halvings(least: float, slowest: float) -> Iterator[float]:
-    """Yield the fastest stage time, then those in the middle of ever smaller parts of the scale."""
+    """Yield the least stage time, then the midpoints of ever smaller parts of a logarithmic scale."""
     yield least * (1 + 1e-9)
     for halving in range(1, HALVINGS + 1):
         for odd in range(1, 2**halving, 2):
@@ -91,7 +91,7 @@ def _halvings(least: float, slowest: float) -> Iterator[float]:
 
 
 class _FirstPlans:
-    """Plans for one stage time after the other, the best of which is kept."""
+    """Constructs plans for given stage times, and keeps the best."""
 
     def __init__(self, formulation: GraphFormulation, clock: Clock) -> None:
         self.formulation, self.clock = formulation, clock
@@ -100,25 +100,25 @@ class _FirstPlans:
         self.best: FirstPlan | None = None
 
     def attempt(self, slowest_s: float) -> bool:
-        """Return whether there is a plan that is as fast, by any measure, and keep the best."""
-        found = False
+        """Return whether a plan with this stage time is found by any measure, and keep the best plan."""
+        success = False
         for measure in MEASURES:
-            candidate = self._made(slowest_s, measure)
+            candidate = self._construct(slowest_s, measure)
             if candidate is None:
                 continue
-            found = True
+            success = True
             if self.best is None or self._better(candidate, self.best):
                 self.best = candidate
             if self.formulation.instance.objective != "cost" or self.clock.expired:
                 break
-        return found
+        return success
 
     def _better(self, one: FirstPlan, other: FirstPlan) -> bool:
         values = self.formulation.evaluate(one.plan), self.formulation.evaluate(other.plan)
         return self.formulation.precedes(*values)
 
-    def _made(self, slowest_s: float, measure: str) -> FirstPlan | None:
-        """Return a plan by a measure, None where that breaks a constraint."""
+    def _construct(self, slowest_s: float, measure: str) -> FirstPlan | None:
+        """Return the plan constructed by a measure, None if it is infeasible."""
         stages = self.row.stages(slowest_s, measure)
         if stages is None:
             return None
@@ -129,7 +129,7 @@ class _FirstPlans:
 
 
 class _Row:
-    """The blocks in a row, with sums from the first one on."""
+    """The blocks in one order, with prefix sums of their figures."""
 
     def __init__(self, formulation: GraphFormulation) -> None:
         instance, blocks = formulation.instance, formulation.blocks
@@ -154,36 +154,36 @@ class _Row:
         self.first = np.array([own[0] for own in self.pins], dtype=np.int64)
         self.last = np.array([own[-1] for own in self.pins], dtype=np.int64)
         self.end = np.searchsorted(self.tensor, np.arange(len(self.pins)), side="right")
-        self.crossing = self._steps(self.first, self.last)
+        self.crossing = self._crossing_times(self.first, self.last)
 
     def __len__(self) -> int:
         return len(self.work) - 1
 
     def stages(self, slowest_s: float, measure: str) -> list[tuple[int, int, int, int]] | None:
-        """Return stages that are as fast, of all blocks; None where units or money do not suffice."""
-        first, found, left, money = 0, [], list(self.limits), self.budget
+        """Return stages of all blocks within a stage time; None where units or money do not suffice."""
+        first, result, left, money = 0, [], list(self.limits), self.budget
         while first < len(self):
-            cut = self._cut_from(first)
+            cut = self._transfer_times_from(first)
             options = [
                 option
                 for t, units in enumerate(left)
-                for option in self._reaches(
+                for option in self._longest_stages(
                     first, t, min(units, _affordable(money, self.price[t])), cut, slowest_s, measure
                 )
             ]
             if not options:
                 return None
             best = max(options, key=lambda one: (one.worth, one.end, -one.units * self.price[one.type]))
-            found.append((first, best.end, best.type, best.units))
+            result.append((first, best.end, best.type, best.units))
             left[best.type] -= best.units
             money -= best.units * self.price[best.type]
             first = best.end
-        return found
+        return result
 
-    def _reaches(
+    def _longest_stages(
         self, first: int, t: int, most: int, cut: Floats, slowest_s: float, measure: str
     ) -> Iterator[_Reach]:
-        """Yield how far a stage on a type gets with each number of units."""
+        """Yield the longest stage from a block on one type, with each number of units."""
         counts = self.counts[t][self.counts[t] <= most]
         if not len(counts):
             return
@@ -205,8 +205,8 @@ class _Row:
                 work = float(self.work[end] - self.work[first])
                 yield _Reach(end, t, number, _worth(work, end - first, number, self.price[t], measure))
 
-    def _cut_from(self, first: int) -> Floats:
-        """Return the transfers of the stages from a block on, by the block after the last, on each type."""
+    def _transfer_times_from(self, first: int) -> Floats:
+        """Return the transfer times of stages that begin with a block, by end and type."""
         if self.relays:
             relayed: Floats = np.maximum(self.crossing[first], self.crossing[first + 1 :])
             return relayed
@@ -217,15 +217,15 @@ class _Row:
         touched = following < self.end
         start = self.pin[following[touched]]
         whole = np.where(self.first[touched] >= first, self.last[touched], len(self) + 1)
-        return self._steps(start, whole, touched)[first + 1 :]
+        return self._crossing_times(start, whole, touched)[first + 1 :]
 
-    def _steps(self, start: Ints, whole: Ints, touched: Flags | slice = slice(None)) -> Floats:
-        """Return, by the number of blocks, the sum of the tensors begun and not whole by then."""
-        found = np.zeros((len(self) + 3, self.transfer.shape[1]))
-        np.add.at(found, start + 1, self.transfer[touched])
-        np.subtract.at(found, whole + 1, self.transfer[touched])
-        # What rounding leaves over of nothing is nothing.
-        return np.maximum(np.cumsum(found, axis=0)[: len(self) + 1], 0.0)
+    def _crossing_times(self, start: Ints, whole: Ints, touched: Flags | slice = slice(None)) -> Floats:
+        """Return, by number of blocks, the transfer time of the tensors begun but not complete."""
+        total = np.zeros((len(self) + 3, self.transfer.shape[1]))
+        np.add.at(total, start + 1, self.transfer[touched])
+        np.subtract.at(total, whole + 1, self.transfer[touched])
+        # Rounding may leave sums a little below zero.
+        return np.maximum(np.cumsum(total, axis=0)[: len(self) + 1], 0.0)
 
 
 def _summed(rows: Floats) -> Floats:
@@ -243,7 +243,7 @@ def _affordable(money: float, price: float) -> int:
 
 
 def _worth(work: float, blocks: int, units: int, price: float, measure: str) -> float:
-    """Return how much a stage does by a measure; blocks without work count a little."""
+    """Return the value of a stage by a measure; blocks without work count a little."""
     done = work + 1e-12 * blocks
     if measure == "units":
         return done / units

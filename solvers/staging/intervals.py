@@ -1,4 +1,4 @@
-"""Intervals of the stage time, and the least cost of a stage within one.
+"""Intervals of the stage time, the least cost of a stage within one, and the incumbent of the search.
 
 For a stage time τ a segment of layers needs k(τ) units, a falling step function, and costs κ·π·τ·k(τ). In an
 interval [a, b] it has at least k(b) units, and because k·ET(k) does not fall with k it costs at least
@@ -8,12 +8,8 @@ interval [a, b] it has at least k(b) units, and because k·ET(k) does not fall w
 A path of segments at these costs and units is a relaxation of all plans in the interval, and dual prices on
 units may be added. It is exact where the interval is so short that no k changes within.
 
-The incumbent of a search over stage times: the best known plan or plans, and the cutoff that they imply.
-
-An incumbent is updated with every plan that the search meets, and gives for each interval of stage times the
-cost below which a plan in it would matter.
-
-Tuning of the branch and bound over the stage time (`search.py`).
+The incumbent holds the best known plan or plans. It is updated with every plan that the search meets, and
+gives for each interval of stage times the cutoff: the cost below which a plan in it is of interest.
 """
 
 from __future__ import annotations
@@ -103,14 +99,14 @@ class Interval:
     halve: bool = False
 
     def without_costs(self) -> Interval:
-        """Return the interval in which segments have no cost and only consume units."""
+        """Return a copy of the interval in which segments have no cost and only consume units."""
         free = np.where(np.isinf(self.cost), np.inf, 0.0)
         return replace(self, cost=free, prices=np.zeros_like(self.prices), counts_cost=False)
 
 
 @dataclass
 class Segments:
-    """The segments that still matter, and their costs in intervals.
+    """The segments not yet excluded by reduced-cost fixing, and their costs in intervals.
 
     Attributes
     ----------
@@ -146,7 +142,7 @@ class Segments:
         return segments if able.all() else segments.only(np.flatnonzero(able))
 
     def only(self, keep: Ints) -> Segments:
-        """Return some of the segments."""
+        """Return a subset of the segments."""
         return Segments(
             self.graph.only(keep), self.times.only(keep), self.position[keep], self.rate[keep], self.limits
         )
@@ -194,8 +190,7 @@ class Segments:
 
 
 SLACK = 2e-10
-"""Plans that are better by no more than this, relatively, count as equally good: floats are added in another
-order elsewhere."""
+"""Relative difference up to which plans count as equally good: the order of float additions varies."""
 
 
 @dataclass(frozen=True)
@@ -226,9 +221,9 @@ class Incumbent(ABC):
     """
 
     leftmost_first = False
-    """Whether only the fastest open interval is worth looking at."""
+    """Whether only the fastest open interval may hold the optimum."""
     any_cost = True
-    """Whether there may be intervals in which a plan matters whatever it costs, to the very end."""
+    """Whether the cutoff of an interval may stay infinite, so that any plan in it is of interest."""
 
     def __init__(self, cost_limit_usd: float, gap: float) -> None:
         self.cost_limit_usd = loosened(cost_limit_usd) if math.isfinite(cost_limit_usd) else math.inf
@@ -239,16 +234,16 @@ class Incumbent(ABC):
 
     @abstractmethod
     def update(self, candidate: Candidate) -> bool:
-        """Keep a plan that is within all limits but perhaps the cost limit; return whether it improves."""
+        """Update with a plan that may exceed only the cost limit; return whether it improves."""
 
     @abstractmethod
     def cutoff(self, low: float) -> float:
-        """Return the cost below which a plan with τ ≥ low matters; infinite if any does, −∞ if none."""
+        """Return the cost below which a plan with τ ≥ low is of interest; infinite for any, −∞ for none."""
 
     @property
     @abstractmethod
     def found(self) -> bool:
-        """Whether there is a plan yet."""
+        """Whether a plan is known."""
 
     @property
     def split_at(self) -> float:
@@ -265,7 +260,7 @@ class BestPlan(Incumbent):
 
     @property
     def found(self) -> bool:
-        """Whether there is a best plan."""
+        """Whether a plan is known."""
         return self.best is not None
 
     @property
@@ -275,7 +270,7 @@ class BestPlan(Incumbent):
 
 
 class Cheapest(BestPlan):
-    """The least cost."""
+    """Keeps the plan of least cost."""
 
     any_cost = False
 
@@ -296,7 +291,7 @@ class Cheapest(BestPlan):
 
 
 class Fastest(BestPlan):
-    """The least stage time, among plans that keep the cost limit."""
+    """Keeps the plan of least stage time within the cost limit."""
 
     leftmost_first = True
 
@@ -311,14 +306,14 @@ class Fastest(BestPlan):
         return improves
 
     def cutoff(self, low: float) -> float:
-        """Return the cost limit where a plan would be faster, by more than is close enough."""
+        """Return the cost limit where a plan may be faster by more than the gap, else −∞."""
         if self.best is not None and low >= self.best.time_s * self.close_enough:
             return -math.inf
         return self.most_usd
 
 
 class NonDominated(Incumbent):
-    """Every plan that no other plan beats in both cost and stage time, up to a relative error in cost.
+    """Keeps every plan that no other plan beats in both cost and stage time, up to a relative error in cost.
 
     Parameters
     ----------
@@ -332,7 +327,7 @@ class NonDominated(Incumbent):
         """By rising stage time and falling cost."""
 
     def update(self, candidate: Candidate) -> bool:
-        """Keep the plan if none is at least as good in both, and drop those it beats."""
+        """Keep the plan if no other dominates it, and drop the plans that it dominates."""
         if candidate.cost_usd > self.cost_limit_usd:
             return False
         at = bisect.bisect_right(self.points, candidate.time_s, key=lambda point: point.time_s)
@@ -356,18 +351,18 @@ class NonDominated(Incumbent):
 
     @property
     def found(self) -> bool:
-        """Whether there is a point."""
+        """Whether a plan is known."""
         return bool(self.points)
 
 
 def plan_of(formulation: StagingFormulation, candidate: Candidate) -> tuple[Stage, ...]:
-    """Return a candidate as a plan."""
+    """Return the plan of a candidate."""
     columns = (*formulation.table.places(candidate.segments), candidate.units.astype(int))
     return tuple(map(formulation.stage, *(column.tolist() for column in columns)))
 
 
 def candidate_of(formulation: StagingFormulation, plan: Sequence[Stage]) -> Candidate | None:
-    """Return a feasible plan as a candidate, None where the table does not have its stages."""
+    """Return the candidate of a feasible plan, None where the table does not have its stages."""
     positions = formulation.positions(plan)
     if positions is None:
         return None
@@ -381,7 +376,7 @@ def candidate_of(formulation: StagingFormulation, plan: Sequence[Stage]) -> Cand
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """Tuning of the search.
+    """Tuning of the branch and bound over the stage time.
 
     Attributes
     ----------
@@ -401,16 +396,16 @@ class SearchSettings:
     core_at_any_width, core_below_ratio
         Columns of a core that is solved in an interval of any width; ratio of the ends below which all are.
     first_columns, first_core_s
-        Columns of the cores in which a first plan is looked for, the last with all; seconds for each but
-        that.
+        Columns of the cores in which a first plan is searched, the last with all; seconds for each but the
+        last.
     rough_gap
-        Relative distance to its bound at which a plan will do where any matters.
+        Relative gap at which a plan is good enough where any plan is of interest.
     beams
-        Labels of a layer that are looked at before all are, in one try after another.
+        Beam widths of the labelling, labels of a layer, that are tried in turn before all labels are.
     core_s
         Seconds for a core.
     looked_at_once
-        Segments among which the slowest is looked for at a time.
+        Segments among which the slowest is searched at a time.
     """
 
     segments_at_once: int = 1 << 21

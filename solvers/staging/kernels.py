@@ -1,15 +1,12 @@
-"""Compiled loops of the search over all segments: fewest units, least costs, and shortest paths.
+"""Compiled loops over all segments: fewest units, least costs in an interval, and shortest paths.
 
-The check has its own. Without `fastmath` the compiler rounds every sum and quotient as written. Arrays are
-written entry by entry, for the compiler takes seconds for a slice.
+The check has loops of its own. Without `fastmath` the compiler rounds every sum and quotient as written.
+Arrays are written entry by entry, for the compiler takes seconds for a slice.
 
-Shortest paths of segments over (layer, type), for many weightings of the segments at once.
-
-A path is a sequence of segments, each beginning where the one before ends. Where neighbours have to differ in
-type, a segment follows the cheapest path of any other type to its first layer, so that two numbers a layer,
-the cheapest and the second cheapest type, carry the dynamic program: O(L²T) for a weighting.
-
-The fewest units with which segments are fast enough, for all segments and many stage times at once.
+Shortest paths over (layer, type) are computed for many weightings of the segments at once. A path is a
+sequence of segments, each beginning where the one before ends. Where neighbours have to differ in type, a
+segment follows the cheapest path of any other type to its first layer, so that two numbers a layer, the
+cheapest and the second cheapest type, carry the dynamic program: O(L²T) for a weighting.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ NEAR_INTEGER = 1e-9
 SMALL_REMAINDER = 1e-5
 """Where τ − S is this small beside τ, the difference itself is imprecise."""
 NO_REMAINDER = 1e-15
-"""Where τ − S is this small beside τ, it says nothing at all."""
+"""Where τ − S is this small beside τ, it has no correct digit."""
 MOST_STEPS = 3
 """Corrections by one unit before a segment is searched by bisection."""
 
@@ -66,14 +63,14 @@ def _search(
 
 @compiled
 def _share(parallel: float, left: float) -> float:
-    """Return how many units would do, if units could be parted; 0/0 is no need for any."""
+    """Return the fractional number of units that suffice, A/(τ − S); 0/0 counts as 0."""
     share = parallel / left
     return share if share > 0 else 0.0
 
 
 @compiled
 def _doubtful(share: float, units: float, least_left: float, tau: float, limit: float) -> bool:
-    """Return whether rounding may decide how many units do."""
+    """Return whether rounding errors may decide the fewest units."""
     near = (abs(share - np.rint(share)) <= NEAR_INTEGER * share) & (share > 0.5)
     near |= least_left < SMALL_REMAINDER * tau
     # Further beyond the limit a correction by one unit does not matter.
@@ -93,7 +90,7 @@ def _fewest(
         return math.inf
     share = max(_share(parallel, tau - serial), _share(comm_parallel, tau - comm_serial))
     units = max(np.ceil(share), 1.0)
-    # Only where rounding may decide is the exact, slow search asked.
+    # The exact, slow search is run only where rounding may decide.
     if _doubtful(share, units, least_left, tau, limit):
         units = _search(serial, parallel, comm_serial, comm_parallel, tau, min(units, float(MOST_UNITS)))
     return units if units <= limit else math.inf
@@ -141,7 +138,7 @@ def least_cost(
     for i in range(count):
         left, comm_left = high - serial[i], high - comm_serial[i]
         # Divisions take longest: one tells the larger quotient, one the time of both parts, but for its last
-        # digit. Where either may decide, the slow search is asked.
+        # digit. Where either may decide, the slow search is run.
         computes = parallel[i] * comm_left >= comm_parallel[i] * left
         share = _share(parallel[i] if computes else comm_parallel[i], left if computes else comm_left)
         need = max(np.ceil(share), 1.0)
@@ -166,15 +163,15 @@ def least_cost(
 @compiled
 def cost_from(rate: Floats, units: Floats, cost: Floats, low: float) -> Floats:
     """Return the least cost of segments in the part of an interval from `low` on, shape (n,)."""
-    found = np.empty(len(cost))
+    result = np.empty(len(cost))
     for i in range(len(cost)):
-        found[i] = max(cost[i], rate[i] * low * units[i])
-    return found
+        result[i] = max(cost[i], rate[i] * low * units[i])
+    return result
 
 
 @compiled
 def _onward(least: Floats, alternating: bool, result: Floats) -> None:
-    """Set for each type the least over the types that may be its neighbour."""
+    """Set, for each type, the least value over the types allowed next to it."""
     first, second, best = np.inf, np.inf, -1
     for t in range(len(least)):
         if least[t] < first:
@@ -210,7 +207,7 @@ def forward(
         for layer in range(layers):
             for k in range(hardware):
                 least[k], other[k] = np.inf, np.inf
-            # Unsigned, so that no index is looked at for whether it counts from the end.
+            # Unsigned, so that indices are not checked for being negative.
             i, end = np.uint64(edges[layer]), np.uint64(edges[layer + 1])
             # Two minima of a type in turn, so that neither waits for the one before.
             while i < end:
@@ -240,9 +237,9 @@ def backward(
     layers, hardware = len(edges) - 1, arrival.shape[1]
     rest, through = np.full((len(weight), layers + 1, hardware), np.inf), np.empty(weight.shape)
     for row in range(len(weight)):
-        # `least` takes up the ways from each layer on, until all segments that begin there are through.
+        # `least` collects the paths from each layer on, until all segments that begin there are through.
         least, to = np.full((hardware, layers), np.inf), arrival[row]
-        own, found = weight[row], through[row]
+        own, paths = weight[row], through[row]
         rest[row, layers] = 0.0
         for after in range(layers, 0, -1):
             beyond = rest[row, after]
@@ -250,7 +247,7 @@ def backward(
                 t, f = np.uint32(unit_type[i]), np.uint32(first[i])
                 onward = own[i] + beyond[t]
                 least[t, f] = min(least[t, f], onward)
-                found[i] = to[t, f] + onward
+                paths[i] = to[t, f] + onward
             _onward(least[:, after - 1], alternating, rest[row, after - 1])
     return rest, through
 
@@ -269,7 +266,7 @@ def cheapest(
                 goal = min(goal, arrival[t, layer])
         for i in range(edges[layer - 1], edges[layer]):
             t = unit_type[i]
-            # The type of the segment after must not come again.
+            # The type of the next segment is not allowed.
             if alternating and t == after:
                 continue
             way = weight[i] + arrival[t, first[i]]
@@ -287,7 +284,7 @@ def cheapest(
 
 
 class SegmentGraph:
-    """The segments as arcs between layers, and which may follow which.
+    """The graph whose arcs between layers are segments, with the rule which types may be adjacent.
 
     Parameters
     ----------
@@ -307,13 +304,13 @@ class SegmentGraph:
         self.alternating = alternating
 
     def only(self, keep: NDArray[np.bool_] | Ints) -> SegmentGraph:
-        """Return the graph of some of the segments."""
+        """Return the graph of a subset of the segments."""
         first, last, unit_type = self.first[keep], self.last[keep], self.unit_type[keep]
         return SegmentGraph(self.layers, self.types, first, last, unit_type, self.alternating)
 
     @cached_property
     def _arcs(self) -> tuple[Ints, Ints, Ints]:
-        """Where the segments of each last layer begin, shape (L + 1,); all first layers and types."""
+        """Offsets of the segments by last layer, shape (L + 1,); first layers and types of all segments."""
         edges = np.searchsorted(self.last, np.arange(self.layers + 1))
         return edges, np.ascontiguousarray(self.first), np.ascontiguousarray(self.unit_type)
 
@@ -365,7 +362,7 @@ class SegmentGraph:
 
 @dataclass(frozen=True)
 class SegmentTimes:
-    """The parts S, A, S', A' of some segments, shape (n,), and the units there are of each one's type."""
+    """The time parameters S, A, S', A' of segments, shape (n,), and the limit on units of each one's type."""
 
     serial: Floats
     parallel: Floats
@@ -375,7 +372,7 @@ class SegmentTimes:
 
     @staticmethod
     def of(table: StageTable, segments: Ints, unit_type: Ints) -> SegmentTimes:
-        """Return the parts of some segments of the table, which have these types."""
+        """Return the time parameters of some segments of the table, given their types."""
         return SegmentTimes(
             table.serial[segments],
             table.parallel[segments],
@@ -389,11 +386,11 @@ class SegmentTimes:
         return self.serial, self.parallel, self.comm_serial, self.comm_parallel, self.limit
 
     def only(self, keep: NDArray[np.bool_] | NDArray[np.int64] | slice) -> SegmentTimes:
-        """Return the parts of some of the segments."""
+        """Return the time parameters of a subset of the segments."""
         return SegmentTimes(*(column[keep] for column in self._columns))
 
     def time_s(self, units: Floats) -> Floats:
-        """Return ET; `units` of shape (n,) or (B, n), infinite ones count as many as there can be."""
+        """Return the stage times ET for `units` of shape (n,) or (B, n), which may be infinite."""
         compute = self.parallel / units
         compute += self.serial
         communication = self.comm_parallel / units

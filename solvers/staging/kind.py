@@ -1,4 +1,4 @@
-"""What staging consists of on this floor."""
+"""The registered methods of staging, its certificates and its diagnosis."""
 
 from ..common.kind import SolverKind
 from .brute_force import BruteForceOnGraphs

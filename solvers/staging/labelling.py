@@ -1,4 +1,4 @@
-"""The cheapest path of a core within the limits by labelling: exact, and fast where prices leave little open.
+"""Labelling algorithm for the cheapest path of a core within the limits; exact, and fast on small cores.
 
 A resource-constrained shortest path (Irnich & Desaulniers 2005). A label is a partial path from the first
 layer: what it consumes, what it costs, and the type it ends with. It is pruned where dual prices, or bounds
@@ -30,7 +30,7 @@ class LabellingSettings:
     Attributes
     ----------
     cutoff_steps
-        How far from the bound to the cutoff the search goes, one after another.
+        Cutoffs that are tried in turn, as parts of the way from the bound to the cutoff.
     pairs_at_once
         Labels times columns that are worked on together.
     most_work
@@ -56,7 +56,7 @@ SETTINGS = LabellingSettings()
 
 
 class _Labels(NamedTuple):
-    """Labels that wait at a layer, in columns.
+    """The labels of one layer, as arrays.
 
     Attributes
     ----------
@@ -72,20 +72,20 @@ class _Labels(NamedTuple):
     last: Ints
 
     def only(self, keep: Ints) -> _Labels:
-        """Return some of the labels."""
+        """Return a subset of the labels."""
         return _Labels(self.unit_type[keep], self.consumption[keep], self.cost[keep], self.last[keep])
 
 
 @dataclass
 class _Records:
-    """The predecessor of every label that was kept: the record before it, and the column of the core."""
+    """The predecessors of all kept labels: the record before each, and the column of the core."""
 
     before: list[Ints] = field(default_factory=lambda: [np.array([-1])])
     column: list[Ints] = field(default_factory=lambda: [np.array([-1])])
     count: int = 1
 
     def add(self, before: Ints, column: Ints) -> Ints:
-        """Return the indices of new records."""
+        """Add records, and return their indices."""
         self.before.append(before)
         self.column.append(column)
         self.count += len(before)
@@ -94,11 +94,11 @@ class _Records:
     def trace(self, at: int) -> list[int]:
         """Return the columns that lead to a record, first to last."""
         before, column = np.concatenate(self.before), np.concatenate(self.column)
-        found: list[int] = []
+        path: list[int] = []
         while at > 0:
-            found.append(int(column[at]))
+            path.append(int(column[at]))
             at = int(before[at])
-        return found[::-1]
+        return path[::-1]
 
 
 def search_labels(
@@ -111,19 +111,19 @@ def search_labels(
     beams: Sequence[int] = (),
     exact: bool = True,
 ) -> CoreAnswer | None:
-    """Return the cheapest path of a core below the cutoff, or that there is none; None if it gave up.
+    """Return the cheapest path of a core below the cutoff, or proof that none exists; None if undecided.
 
     Parameters
     ----------
     prices
-        y ≥ 0; any are right, good ones make it fast.
+        y ≥ 0; any are valid, good ones make the search fast.
     cutoff
         Infinite: any path within the limits is of interest.
     beams
-        So many labels of each layer are looked at first, in one try after another; a path that is found then
-        need not be the cheapest.
+        Beam widths, labels of each layer, that are tried in turn before all labels are; a path that is found
+        then need not be the cheapest.
     exact
-        Whether all labels are looked at in the end.
+        Whether all labels are searched in the end.
     """
     if not len(core):
         return CoreAnswer(None, cutoff)
@@ -149,7 +149,7 @@ def search_labels(
 
 
 class _Search:
-    """One core; `below` may be called several times, with rising cutoffs."""
+    """The labelling search on one core; `below` may be called several times, with rising cutoffs."""
 
     def __init__(
         self,
@@ -170,18 +170,18 @@ class _Search:
         self.bounds = _bounds(columns, segments, prices, weight)
 
     def below(self, cutoff: float, beam: int | None = None) -> CoreAnswer | None:
-        """Return the cheapest path that costs less, or that there is none; None if the search gave up."""
+        """Return the cheapest path below a cutoff, or proof that none exists; None if undecided."""
         weights, prices = self.bounds[:2]
         spare = prices @ self.columns.capacity
         # Never 0, even where all that is added up is 0.
         slack = SETTINGS.rounding_margin * (np.abs(weights * cutoff) + spare) + 1e-280
         self.threshold, self.work = weights * cutoff + spare + slack, 0
         records, layers, complete = _Records(), self.columns.layers, True
-        waiting: list[list[_Labels]] = [[] for _ in range(layers + 1)]
-        waiting[0].append(_origin(len(self.capacity)))
+        queued: list[list[_Labels]] = [[] for _ in range(layers + 1)]
+        queued[0].append(_origin(len(self.capacity)))
         for layer in range(layers):
-            labels = _joined(waiting[layer])
-            waiting[layer] = []
+            labels = _joined(queued[layer])
+            queued[layer] = []
             if labels is None:
                 continue
             labels = _cheapest(labels)
@@ -195,8 +195,8 @@ class _Search:
             for start in range(0, len(columns), size):
                 if (beam is None and self.work > SETTINGS.most_work) or self.clock.expired:
                     return None
-                self._move(labels, columns[start : start + size], records, waiting)
-        best = _joined(waiting[layers])
+                self._extend_labels(labels, columns[start : start + size], records, queued)
+        best = _joined(queued[layers])
         if best is None:
             return CoreAnswer(None, cutoff) if complete else None
         winner = int(best.cost.argmin())
@@ -208,15 +208,17 @@ class _Search:
         return CoreAnswer(path, bound if complete else -math.inf)
 
     def _value(self, labels: _Labels, layer: int) -> Floats:
-        """Return the least that paths with these labels can cost at the given prices."""
+        """Return a lower bound on the priced cost of the paths with each label."""
         _, prices, _, _, rest = self.bounds
         value: Floats = labels.cost + labels.consumption @ prices[0]
         if layer:
             value += rest[layer, labels.unit_type, 0]
         return value
 
-    def _move(self, labels: _Labels, columns: Ints, records: _Records, waiting: list[list[_Labels]]) -> None:
-        """Extend all labels by all columns, as far as limits and bounds allow."""
+    def _extend_labels(
+        self, labels: _Labels, columns: Ints, records: _Records, queued: list[list[_Labels]]
+    ) -> None:
+        """Extend all labels by all columns, and queue the labels that limits and bounds allow."""
         moved = np.empty((len(labels.cost) * len(columns), 2), dtype=np.int64)
         kept, work = extend(
             (labels.unit_type, labels.consumption, labels.cost),
@@ -238,17 +240,17 @@ class _Search:
         ends, starts = np.unique(after[column], return_index=True)
         last = records.add(labels.last[label], column)
         types = unit_type[column] if self.columns.alternating else 0 * column
-        found = _Labels(
+        extended = _Labels(
             types, labels.consumption[label] + use[column], labels.cost[label] + cost[column], last
         )
         for end, part in zip(ends.tolist(), np.split(np.arange(kept), starts[1:]), strict=True):
-            waiting[end].append(found.only(part))
+            queued[end].append(extended.only(part))
 
 
 def _bounds(
     columns: Columns, segments: Segments, prices: Floats, weight: float
 ) -> tuple[Floats, Floats, Ints, Ints, Floats]:
-    """Return all bounds on the rest of a path in arrays, as `extend` takes them.
+    """Return all bounds on the rest of a path as arrays in the form that `extend` takes.
 
     Bounds by prices alone are those with one state. The given prices come first, which prune most, then
     those that count units.
@@ -288,7 +290,7 @@ def _joined(parts: list[_Labels]) -> _Labels | None:
 
 
 def _cheapest(labels: _Labels) -> _Labels:
-    """Return the cheapest of the labels of one type with equal consumption."""
+    """Return the cheapest label of each type and consumption."""
     if len(labels.cost) < 2:
         return labels
     order = np.lexsort((labels.cost, *labels.consumption.T, labels.unit_type))
@@ -301,13 +303,13 @@ def _cheapest(labels: _Labels) -> _Labels:
 
 def _multipliers(prices: Floats) -> tuple[Floats, Floats]:
     """Return weights of the cost, shape (M,), and prices, shape (M, R), around the given prices."""
-    found = [(1.0, prices)]
+    pairs = [(1.0, prices)]
     for factor in SETTINGS.price_factors:
-        found.append((1.0, prices * factor))
+        pairs.append((1.0, prices * factor))
     for row in np.flatnonzero(prices > 0).tolist():
         for factor in SETTINGS.single_factors:
             changed = prices.copy()
             changed[row] *= factor
-            found.append((1.0, changed))
-    found += [(0.0, prices), *((0.0, unit) for unit in np.eye(len(prices)))]
-    return np.array([weight for weight, _ in found]), np.array([vector for _, vector in found])
+            pairs.append((1.0, changed))
+    pairs += [(0.0, prices), *((0.0, unit) for unit in np.eye(len(prices)))]
+    return np.array([weight for weight, _ in pairs]), np.array([vector for _, vector in pairs])

@@ -5,7 +5,7 @@ bounds every plan. Limits enter by a Lagrangian dual (Handler & Zang 1980), and 
 interval is settled on a core of few segments, by labels or by a flow model. Segments that reduced costs
 exclude are dropped from a group of intervals for good (reduced-cost fixing).
 
-Dual prices of scarce units within one interval of the stage time: a Lagrangian dual over paths.
+The Lagrangian dual over paths prices the scarce units within one interval of the stage time:
 
     D(y) = min over paths of Σ (cost + y·consumption) − y·limit,  y ≥ 0
 
@@ -45,7 +45,7 @@ class DualSettings:
     box_growth
         Factor by which the box of prices grows if the best ones lie at its edge.
     rounding_margin
-        Relative to what is added up.
+        Relative to the terms that are added up.
     most_rounds
         Evaluations of D.
     tolerance
@@ -128,7 +128,7 @@ class _Oracle:
         self.paths: list[Ints] = []
 
     def at(self, prices: Floats) -> tuple[Floats, float]:
-        """Return the prices and D there."""
+        """Return the prices and the value of D at them."""
         segments, interval = self.segments, self.interval
         weight = segments.weight(interval, prices)
         shortest, arrival = segments.graph.forward(weight[None])
@@ -150,7 +150,7 @@ log = logging.getLogger("clusterplan")
 
 @dataclass
 class SearchResult:
-    """How a search ended.
+    """The result of a search: intervals with their bounds, and what stopped it.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ class SearchResult:
 
 @dataclass
 class Group:
-    """Open intervals next to each other, and the segments that a better plan in any of them can use."""
+    """Neighbouring open intervals, and the segments that a better plan in any of them can use."""
 
     segments: Segments
     intervals: list[Interval]
@@ -178,12 +178,12 @@ class Group:
 
 
 class Search:
-    """Search for the plan or plans that an incumbent keeps.
+    """Branch and bound for the plan or plans that an incumbent keeps.
 
     Parameters
     ----------
     formulation
-        Its floor, limits, memory and budgets hold; its objective plays no part.
+        Its floor, limits, memory and budgets hold; its objective is ignored.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Search:
         Raises
         ------
         OutOfTimeError
-            If it is before there are intervals, and no plan is known.
+            If the time is up before there are intervals, and no plan is known.
         """
         try:
             with self.clock.enforced():
@@ -232,7 +232,7 @@ class Search:
             self._step()
             if self.groups and self.formulation.instance.objective == "cost":
                 self.least_open = min(group.bound for group in self.groups)
-                self._tell()
+                self._report_progress()
         intervals = self.closed + [interval for group in self.groups for interval in group.intervals]
         return SearchResult(sorted(intervals, key=lambda interval: interval.low), self.limit)
 
@@ -266,7 +266,7 @@ class Search:
         return min(self.groups, key=lambda group: group.bound)
 
     def _still_open(self, intervals: Sequence[Interval]) -> list[Interval]:
-        """Return the intervals in which a plan may matter; the others are closed."""
+        """Return the intervals that may hold a better plan, and add the others to the closed ones."""
         still: list[Interval] = []
         for interval in intervals:
             done = interval.bound >= self.incumbent.cutoff(interval.low)
@@ -274,7 +274,7 @@ class Search:
         return still
 
     def _first_intervals(self, segments: Segments) -> list[Interval]:
-        """Return a cover of all stage times in equal ratios."""
+        """Return intervals of equal ratio that together cover all stage times."""
         # Stage times that hardly differ make one interval.
         count = _at_once(segments) if self.slowest_s > 1.001 * self.fastest_s else 1
         low = max(self.fastest_s, self.slowest_s * 1e-12)
@@ -297,7 +297,7 @@ class Search:
         return parts
 
     def _far(self, interval: Interval) -> bool:
-        """Return whether the bound is too far from the cutoff for an interval of half the width."""
+        """Return whether the bound is too far from the cutoff for halving to close the interval."""
         cutoff = self.incumbent.cutoff(interval.low)
         # Prices are improved from half to half.
         if math.isinf(cutoff) or interval.low <= 0 or interval.prices.any():
@@ -320,10 +320,10 @@ class Search:
             of_time = self.formulation.of_stage_time
             cheapest = self.formulation.instance.objective == "cost"
             self.trace.append((self.clock.elapsed_s, cost if cheapest else of_time(time), None))
-            self._tell()
+            self._report_progress()
 
-    def _tell(self) -> None:
-        """Tell of the best plan, and of the bound when the intervals last covered all times."""
+    def _report_progress(self) -> None:
+        """Report the value of the incumbent and the latest bound on all plans."""
         if self.trace:
             value = self.trace[-1][1]
             known = None if self.least_open is None or value is None else min(self.least_open, value)
@@ -382,7 +382,7 @@ class Search:
         cutoff = self.incumbent.cutoff(interval.low)
         priced = interval
         if math.isinf(cutoff):
-            # Whatever a plan costs it matters: only a shortage of units can close the interval.
+            # Any plan is of interest, whatever its cost: only a shortage of units can close the interval.
             priced = interval.without_costs()
             short = solve_dual(segments, priced, SETTINGS.shortage, self.clock)
             priced.prices = short.prices
@@ -419,12 +419,12 @@ class Search:
         if not len(core):
             return False
         try:
-            # A path that a beam finds ends all hope of closing the interval.
+            # A path that a beam finds shows that the interval cannot be closed.
             answer = search_labels(
                 segments, interval, core, prices, cutoff, clock, SETTINGS.beams, exact=not any_plan
             )
             if answer is None:
-                # Where any plan matters, a rough one will do.
+                # Where any plan is of interest, a rough one will do.
                 gap = SETTINGS.rough_gap if any_plan else 0.0
                 answer = solve_core(segments, interval, core, cutoff, self.options, clock, gap)
         except BackendError as error:
@@ -442,7 +442,7 @@ class Search:
         return True
 
     def _first_plan(self, segments: Segments) -> Interval | None:
-        """Look for a plan at the slowest stage time.
+        """Search for a first plan at the slowest stage time.
 
         A plan that is fast enough for a shorter stage time keeps all limits at the slowest too.
 
@@ -476,9 +476,9 @@ class Search:
             if len(core) > CORE_SETTINGS.most_columns:
                 break
             clock = self.clock.at_most(SETTINGS.first_core_s) if most else self.clock
-            found = self._solve_core(segments, interval, core, interval.prices, math.inf, clock)
+            success = self._solve_core(segments, interval, core, interval.prices, math.inf, clock)
             if core.complete:
-                return infeasible if not found and math.isinf(interval.bound) else None
+                return infeasible if not success and math.isinf(interval.bound) else None
         return None
 
     def _reduced(self, segments: Segments, intervals: list[Interval]) -> Group:
@@ -524,14 +524,14 @@ def _limit_of(stop: BaseException) -> Limit:
 
 
 def _at_once(segments: Segments) -> int:
-    """Return how many intervals are worked on together."""
+    """Return the number of intervals that are examined together."""
     return max(1, min(SETTINGS.most_at_once, SETTINGS.segments_at_once // len(segments)))
 
 
 def _slowest(formulation: StagingFormulation) -> float:
-    """Return the slowest stage time worth looking at: of the floor, or of one unit each."""
+    """Return the slowest stage time to search: that of the floor, or of the slowest segment on one unit."""
     latest, table, longest = formulation.latest_s, formulation.table, 0.0
-    # The longest segments come last: mostly the first look settles it.
+    # The longest segments come last: mostly the first part decides.
     for end in range(len(table.serial), 0, -SETTINGS.looked_at_once):
         part = slice(max(0, end - SETTINGS.looked_at_once), end)
         computing = table.serial[part] + table.parallel[part]

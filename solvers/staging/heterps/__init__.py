@@ -1,1 +1,1 @@
-"""The methods that HeterPS (2023) is compared with, and its own."""
+"""The learned method of HeterPS (2023), and the baselines that it is compared with."""

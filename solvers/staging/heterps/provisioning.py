@@ -1,6 +1,6 @@
 """Units of each stage once layers and types are fixed: by load balance (HeterPS 2023), and exactly.
 
-Both look at fewest units: for a stage time τ a stage needs the smallest k with ET(k) ≤ τ, and k·ET(k) does
+Both use fewest units: for a stage time τ a stage needs the smallest k with ET(k) ≤ τ, and k·ET(k) does
 not fall with k, because k·(S + A/k) = S·k + A. So a plan with at least k_i units on each stage costs at least
 κ·max(Σ π_i k_i·ET_i(k_i), τ_S·Σ π_i k_i), where τ_S is the largest serial part; both searches stop by it.
 """
@@ -19,9 +19,9 @@ from ....formulations.staging.formulation import StagingFormulation
 from ....formulations.staging.stages import Parts, Stage, fewest_units, parts_time_s
 
 MOST_FIRST_UNITS = 1000
-"""Without a limit, how many values of k_1 load balance tries beyond its lower bound."""
+"""Most values of k_1 that load balance tries beyond its lower bound, where units have no limit."""
 MOST_STAGE_TIMES = 100_000
-"""Without any limit, how many stage times are tried; with all work parallel the best may lie at infinity."""
+"""Most stage times that are tried; without limits and with all work parallel the best may lie at infinity."""
 MOST_UNITS = 10**15
 
 Segment = tuple[int, int, int]
@@ -43,19 +43,19 @@ def segments_of(types: Sequence[int]) -> list[Segment]:
 
 @dataclass(frozen=True)
 class Provision:
-    """Units for each of some segments; `score` is to be small: the cost, or else the stage time."""
+    """Units of each segment, and the `score` to be minimised: the cost, or else the stage time."""
 
     counts: tuple[int, ...]
     score: float
 
 
 class Provisioner:
-    """Finds units for segments of one instance: plain floats, each segment's parts looked up once.
+    """Finds units for segments of one instance; the time parameters of segments are cached.
 
     Parameters
     ----------
     formulation
-        Of the instance; its limits, floor and budgets are kept, as loosely as `violations` keeps them.
+        Of the instance; its limits, floor and budgets are kept within the tolerance of `violations`.
     """
 
     def __init__(self, formulation: StagingFormulation) -> None:
@@ -76,19 +76,19 @@ class Provisioner:
         return self.exact(segments) if way == "exact" else self.balanced(segments)
 
     def plan(self, segments: Sequence[Segment], provision: Provision) -> tuple[Stage, ...]:
-        """Return the plan that these units are."""
+        """Return the plan of these segments with their units."""
         stage, counts = self.formulation.stage, provision.counts
         return tuple(stage(*segment, units) for segment, units in zip(segments, counts, strict=True))
 
     def parts(self, segment: Segment) -> Parts:
-        """Return the parts of a segment; an infinite first one where it cannot be a stage."""
-        found = self._parts.get(segment)
-        if found is None:
-            found = self._parts[segment] = self.formulation.table.parts(*segment)
-        return found
+        """Return the time parameters of a segment; the first is infinite where it cannot be a stage."""
+        cached = self._parts.get(segment)
+        if cached is None:
+            cached = self._parts[segment] = self.formulation.table.parts(*segment)
+        return cached
 
     def balanced(self, segments: Sequence[Segment]) -> Provision | None:
-        """Return the best units whose other stages are balanced to the first one; None if there are none.
+        """Return the best units with all stages balanced to the first; None if there are none.
 
         For every k_1 from its lower bound the other stages get the fewest units that are no slower than the
         first, k_i = ⌈A_i / (ET_1(k_1) − S_i)⌉ over compute and communication; the best is kept.
@@ -122,7 +122,7 @@ class Provisioner:
         return best
 
     def exact(self, segments: Sequence[Segment]) -> Provision | None:
-        """Return units that are best beyond rounding; None if none keep limits, floor and budgets.
+        """Return optimal units, up to rounding; None if none keep limits, floor and budgets.
 
         Notes
         -----
@@ -164,7 +164,7 @@ class Provisioner:
         return best
 
     def violation(self, segments: Sequence[Segment]) -> float:
-        """Return by how much these stages violate limits, floor, memory and budgets.
+        """Return a penalty for the violation of limits, floor, memory and budgets by these stages.
 
         The penalty guides methods that begin far from any plan: the sum over stages that cannot be as fast as
         the floor of their serial parts' excess, and of the excess of the units and money that the others take

@@ -114,7 +114,7 @@ class Reinforce(Solver[StagingFormulation]):
 
 
 class Trainer:
-    """Runs both phases; `means` is the mean loss of each batch of the second one."""
+    """Trains a policy in two phases; `means` is the mean loss of each batch of the second one."""
 
     def __init__(self, search: TypeSearch, policy: Any, rng: np.random.Generator) -> None:
         self.search, self.policy, self.rng = search, policy, rng
@@ -124,7 +124,7 @@ class Trainer:
         self._spread = 0.0
 
     def train(self, episodes: int, batch: int, pretraining: float, entropy: float) -> None:
-        """Train on this many episodes, and at last judge the most probable plan."""
+        """Train for a number of episodes, then evaluate the most probable plan."""
         first = min(int(episodes * pretraining), episodes)
         while self.search.judged < first and not self.search.over:
             self._imitate(min(batch, first - self.search.judged))
@@ -137,7 +137,7 @@ class Trainer:
             self.search.fitness(self.policy.most_probable())
 
     def summary(self) -> str:
-        """Return how the mean loss developed."""
+        """Return a text on the first and the last mean loss."""
         if not self.means:
             return "the time was up before the policy drew any"
         return f"mean ln(cost/first) of a batch {self.means[0]:.3f} → {self.means[-1]:.3f}"

@@ -37,7 +37,7 @@ class PolicySettings:
     first_segment_layers
         Layers of a segment on average, before anything is learned.
     most_gradient_norm
-        Longer gradients of a step of training are shortened.
+        Norm to which longer gradients of a training step are clipped.
     """
 
     first_segment_layers: float = 4.0
@@ -76,7 +76,7 @@ class Policy:
     able
         The types that can run each layer, as indices; the others get no probability.
     types
-        How many types there are.
+        Number of types.
     feedback
         Whether a layer's choice depends on those before it.
     """
@@ -93,7 +93,7 @@ class Policy:
         feedback: bool = True,
     ) -> None:
         self._inputs = torch.tensor(inputs, dtype=torch.float32)
-        self._barred = torch.tensor([[t not in own for t in range(types)] for own in able])
+        self._masked = torch.tensor([[t not in own for t in range(types)] for own in able])
         network = torch.nn.LSTM if cell == "lstm" else torch.nn.RNN
         self._network = network(inputs.shape[1] + types, hidden, batch_first=True)
         self.head = torch.nn.Linear(hidden, types)
@@ -105,7 +105,7 @@ class Policy:
         self._optimiser = torch.optim.Adam(self.parameters, lr=learning_rate)
 
     def _conditional(self, before: Any, first: int, state: Any) -> tuple[Any, Any]:
-        """Return the logarithms of the types' probabilities for some layers, and the network's state.
+        """Return the log-probabilities of the types for some layers, and the network's state.
 
         Parameters
         ----------
@@ -121,12 +121,12 @@ class Policy:
         layers = slice(first, first + size)
         inputs = torch.cat([self._inputs[layers].expand(batch, -1, -1), before], dim=2)
         hidden, state = self._network(inputs, state)
-        logits = (self.head(hidden) + self._stay * before).masked_fill(self._barred[layers], -1e9)
+        logits = (self.head(hidden) + self._stay * before).masked_fill(self._masked[layers], -1e9)
         return torch.log_softmax(logits, dim=2), state
 
-    def _one_by_one(self, count: int, choose: Callable[[Floats], NDArray[np.int64]]) -> list[Types]:
-        """Return choices whose types `choose` picks, given the probabilities of each, layer after layer."""
-        size, types = self._barred.shape
+    def _choose_by_layer(self, count: int, choose: Callable[[Floats], NDArray[np.int64]]) -> list[Types]:
+        """Return types of all layers, picked by `choose` from their probabilities layer by layer."""
+        size, types = self._masked.shape
         chosen = np.empty((count, size), dtype=np.int64)
         before, state = torch.zeros(count, 1, types), None
         with torch.no_grad():
@@ -140,29 +140,29 @@ class Policy:
         return [tuple(types) for types in chosen.tolist()]
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Types]:
-        """Return this many choices of types at random."""
+        """Return a number of choices of types, drawn from the policy."""
 
         def choose(probabilities: Floats) -> NDArray[np.int64]:
-            heaped = probabilities.cumsum(axis=1)
+            cumulative = probabilities.cumsum(axis=1)
             # Of the total and not of 1, so that rounding cannot choose a type without any probability.
-            mark = rng.random((count, 1)) * heaped[:, -1:]
-            return np.asarray((mark >= heaped).sum(axis=1), dtype=np.int64)
+            mark = rng.random((count, 1)) * cumulative[:, -1:]
+            return np.asarray((mark >= cumulative).sum(axis=1), dtype=np.int64)
 
-        return self._one_by_one(count, choose)
+        return self._choose_by_layer(count, choose)
 
     def most_probable(self) -> Types:
         """Return the most probable type of each layer, given those before it."""
-        return self._one_by_one(1, lambda probabilities: probabilities.argmax(axis=1))[0]
+        return self._choose_by_layer(1, lambda probabilities: probabilities.argmax(axis=1))[0]
 
     def log_probabilities(self, drawn: Sequence[Types]) -> tuple[Any, Any]:
-        """Return of each choice the logarithm of its probability, and the mean entropy along the way."""
-        chosen = torch.nn.functional.one_hot(torch.tensor(drawn), self._barred.shape[1]).float()
+        """Return the log-probability of each choice of types, and the mean entropy over them."""
+        chosen = torch.nn.functional.one_hot(torch.tensor(drawn), self._masked.shape[1]).float()
         before = torch.cat([torch.zeros_like(chosen[:, :1]), chosen[:, :-1]], dim=1)
         logs, _ = self._conditional(before, 0, None)
         return (logs * chosen).sum(dim=(1, 2)), -(logs.exp() * logs).sum(dim=2).mean()
 
     def surrogate(self, drawn: Sequence[Types], advantages: Floats, entropy: float = 0.0) -> Any:
-        """Return a function whose gradient is REINFORCE's estimate of that of the expected loss.
+        """Return the surrogate loss, whose gradient is REINFORCE's estimate of that of the expected loss.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class Policy:
         return (torch.tensor(advantages, dtype=torch.float32) * own).mean() - entropy * spread
 
     def step(self, drawn: Sequence[Types], advantages: Floats, entropy: float) -> None:
-        """Make these choices less probable where the advantage (of the loss) is positive, else more."""
+        """Make a gradient step; choices become less probable where their loss is above the baseline."""
         self._optimiser.zero_grad()
         self.surrogate(drawn, advantages, entropy).backward()
         torch.nn.utils.clip_grad_norm_(self.parameters, SETTINGS.most_gradient_norm)

@@ -1,4 +1,4 @@
-"""Search over a type for each layer, HeterPS's baselines: greedy, single type, genetic, Bayesian.
+"""Search over the type of each layer by HeterPS's baselines: greedy, single type, genetic, Bayesian.
 
 A choice of types stands for its maximal segments as stages, with units by one of the ways of provisioning.
 Under `free_cuts` these methods produce maximal segments all the same: two neighbours of one type cost no
@@ -43,7 +43,7 @@ from .provisioning import WAYS, Provision, Provisioner, Segment, Way, segments_o
 
 PROVISIONING = MethodOption("load-balance", "how stages get their units: as the paper does, or exactly", WAYS)
 MOST_TRACE = 200
-"""Points of a trace."""
+"""Most points of a trace."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class TypeSearchSettings:
     Attributes
     ----------
     most_remembered
-        Layers' types that are remembered, so that no choice of types is provisioned twice.
+        Most layers' types that are cached, so that no choice of types is provisioned twice.
     worst_feasible
         The penalised objective of a feasible choice at most; infeasible ones lie above.
     most_boundary_share
@@ -80,7 +80,7 @@ class Fitness:
     violation
         0 if there is a plan; else by how much limits, floor and memory are violated.
     score
-        The cost, or the stage time where that is what counts.
+        The cost or the stage time, according to the objective.
     """
 
     violation: float
@@ -93,16 +93,16 @@ class Fitness:
 
 
 NEVER = Fitness(1e300, math.inf)
-"""Of a choice that the time did not suffice for."""
+"""Fitness of a choice that was not evaluated in time."""
 
 
 class TypeSearch:
-    """Evaluates choices of types within a budget, and keeps the best plan and when it was found.
+    """Evaluates choices of types within a budget, and keeps the best plan and a trace of improvements.
 
     Parameters
     ----------
     most
-        How many choices may be judged, repeated ones included.
+        Most choices that are evaluated, repeated ones included.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class TypeSearch:
         return fitness
 
     def outcome(self, message: str) -> Outcome:
-        """Return the best plan; the trace ends now."""
+        """Return the outcome with the best plan, and end the trace."""
         time_is_up = self.clock.expired and self.judged < self.most
         if self.plan is None:
             message += "; no plan found within limits, floor and budgets"
@@ -214,7 +214,7 @@ def assign(
     able: Sequence[Sequence[int]],
     rng: np.random.Generator,
 ) -> list[int]:
-    """Give the layers from `first` to before `end` one type; a layer that it cannot run gets a random one."""
+    """Assign one type to the layers from `first` to before `end`, a random one where it cannot run them."""
     for layer in range(first, end):
         types[layer] = unit_type if unit_type in able[layer] else int(rng.choice(able[layer]))
     return types
@@ -273,7 +273,7 @@ class Genetic(Solver[StagingFormulation]):
     what = "a genetic algorithm over a type for each layer (HeterPS's baseline)"
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Breed one generation after the other until the budget or the time is used up."""
+        """Run generations until the budget of evaluations or the time is used up."""
         search = TypeSearch(
             formulation, self.setting(options, "provisioning"), clock, self.setting(options, "evaluations")
         )
@@ -288,15 +288,15 @@ class Genetic(Solver[StagingFormulation]):
 
 
 class Breeder:
-    """Makes generations of individuals, each judged when it is made; stops short when the search is over."""
+    """Creates generations of evaluated individuals; stops early when the search is over."""
 
     def __init__(self, search: TypeSearch, rng: np.random.Generator) -> None:
         self.search, self.rng, self.able = search, rng, search.able
 
     def first(self, size: int) -> list[Individual]:
-        """Return one individual for each type, as far as it can run the layers, and random ones."""
+        """Return the first generation: one individual for each type that can run, then random ones."""
         layers, types = len(self.able), len(self.search.formulation.instance.types)
-        found: list[Individual] = []
+        individuals: list[Individual] = []
         for index in range(size):
             if self.search.over:
                 break
@@ -304,11 +304,11 @@ class Breeder:
                 choice = tuple(assign([0] * layers, 0, layers, index, self.able, self.rng))
             else:
                 choice = random_types(self.able, self.rng)
-            found.append(self._evaluated(choice))
-        return found
+            individuals.append(self._evaluated(choice))
+        return individuals
 
     def next(self, population: list[Individual], size: int) -> list[Individual]:
-        """Return the elite and its offspring."""
+        """Return the next generation: the elite and its offspring."""
         # At least one child a generation, or the smallest population would never use up its evaluations.
         children = sorted(population)[: min(GENETIC_SETTINGS.elite, size - 1)]
         while len(children) < size and not self.search.over:
@@ -366,7 +366,7 @@ RANDOM_STARTS = 100
 
 
 class Bayesian(Solver[StagingFormulation]):
-    """Ask for a choice of types and tell its loss, over and over; a single type each is asked first."""
+    """Bayesian optimisation by the tree-structured Parzen estimator, started with each single type."""
 
     name = "bayesian"
     kinds = ("staging",)
@@ -381,7 +381,7 @@ class Bayesian(Solver[StagingFormulation]):
         return installed("optuna", "optuna", "'clusterplan[bayes]'")
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Run the study until the budget or the time is used up."""
+        """Run the optimisation until the budget of evaluations or the time is used up."""
         search = TypeSearch(
             formulation, self.setting(options, "provisioning"), clock, self.setting(options, "evaluations")
         )
@@ -419,11 +419,11 @@ def _study(search: TypeSearch, seed: int) -> None:
 
 
 MOST_TRIALS = 20_000
-"""Partial plans that greedy provisions before it gives up."""
+"""Most partial plans that greedy provisions."""
 
 
 class Greedy(Solver[StagingFormulation]):
-    """Choose a type for each layer in turn, by the units that the layers so far would get.
+    """Greedy choice of a type for each layer in turn, by the best units for the layers so far.
 
     Where no type for the next layer goes with the choices before it (limits are used up), the last
     choice that has an alternative is revised.
@@ -441,15 +441,15 @@ class Greedy(Solver[StagingFormulation]):
         trials = 0
 
         def ranked(types: list[int]) -> list[tuple[int, Provision]]:
-            """Return the types that the next layer can have with the units they lead to, best last."""
+            """Return the feasible types of the next layer with the units of the partial plan, best last."""
             nonlocal trials
-            found = []
+            feasible = []
             for unit_type in range(len(formulation.instance.types)):
                 trials += 1
                 provision = provisioner.provision(segments_of([*types, unit_type]), way)
                 if provision is not None:
-                    found.append((unit_type, provision))
-            return sorted(found, key=lambda f: (-f[1].score, -f[0]))
+                    feasible.append((unit_type, provision))
+            return sorted(feasible, key=lambda f: (-f[1].score, -f[0]))
 
         types: list[int] = []
         open_choices = [ranked(types)]
@@ -472,7 +472,7 @@ class Greedy(Solver[StagingFormulation]):
 
 
 class SingleType(Solver[StagingFormulation]):
-    """Try each type for all layers, and keep the best plan."""
+    """The best plan with one type for all layers."""
 
     name = "single-type"
     kinds = ("staging",)
@@ -480,7 +480,7 @@ class SingleType(Solver[StagingFormulation]):
     what = "the best plan whose layers all run on one type (HeterPS's homogeneous baselines)"
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Judge as many choices of types as there are types."""
+        """Evaluate each type for all layers."""
         layers, types = len(formulation.instance.layers), len(formulation.instance.types)
         search = TypeSearch(formulation, self.setting(options, "provisioning"), clock, types)
         for unit_type in range(types):
