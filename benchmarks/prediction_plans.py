@@ -33,7 +33,7 @@ from clusterplan.instances.documents import load_catalogue
 from clusterplan.instances.prediction.calibration import spread_of_total
 from clusterplan.instances.prediction.models.description import Setting
 from clusterplan.instances.prediction.models.load import load_model
-from clusterplan.instances.prediction.provisioning.forecast import LayerForecast, forecast, rented
+from clusterplan.instances.prediction.provisioning.forecast import LayerForecast, forecast, rentable_hardware
 from clusterplan.instances.prediction.provisioning.predict import CATALOGUE
 
 OPT_GPUS = {
@@ -70,7 +70,9 @@ def opt(floor: float) -> tuple[Document, Document]:
     layers: list[Document] = [{**layer, "compute_s": {}} for layer in measured["layers"]]
     for name, (gpu, precision) in OPT_GPUS.items():
         setting = Setting(int(measured["probe_batch"]), OPT_TOKENS, precision)
-        (one,) = forecast(load_model("opt-350m"), rented([gpu], load_catalogue(CATALOGUE)), setting)
+        (one,) = forecast(
+            load_model("opt-350m"), rentable_hardware([gpu], load_catalogue(CATALOGUE)), setting
+        )
         for layer, row in zip(layers, one.layers, strict=True):
             link = measured["link_gbit_per_s"] * 1e9 / 8
             all_reduce = 2 * row.weight_bytes / link / STEP_BATCHES
@@ -110,7 +112,9 @@ def pipedream(model: str) -> tuple[Document, Document]:
     """Return the measured and the predicted instance of a network of convolutions on eight V100."""
     batch = PIPEDREAM[model]
     (one,) = forecast(
-        load_model(model), rented(["v100"], load_catalogue(CATALOGUE)), Setting(batch, precision="fp32")
+        load_model(model),
+        rentable_hardware(["v100"], load_catalogue(CATALOGUE)),
+        Setting(batch, precision="fp32"),
     )
     profile = [
         (sum(node[1] for node in group), group[-1][2], sum(node[3] for node in group))

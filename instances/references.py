@@ -55,7 +55,7 @@ class Folder:
             raise fail(source, "is an address; only files are read: download it, and give its path")
         path = (self.path / reference).absolute()
         if self.allow_outside:
-            return _no_pipe(path, source)
+            return _refuse_pipe(path, source)
         try:
             # Links and dots are followed first, for they may lead outside.
             resolved = path.resolve()
@@ -65,10 +65,10 @@ class Folder:
         if not inside:
             what = "lies outside the folder of the document; move it there, or allow it with --allow-outside"
             raise fail(source, f"{what} (in Python: allow_outside=True)")
-        return _no_pipe(resolved, source)
+        return _refuse_pipe(resolved, source)
 
 
-def _no_pipe(path: Path, source: str) -> Path:
+def _refuse_pipe(path: Path, source: str) -> Path:
     """Return the path of a file that a document names; refuse pipes, which could block for ever."""
     if is_stream(path):
         raise fail(source, "is a pipe or standard input, which a document cannot refer to; name a file")

@@ -85,7 +85,7 @@ def matching(pattern: str, names: Iterable[str], what: str) -> set[str]:
     return matches
 
 
-def times(text: str) -> tuple[int, str]:
+def count_and_name(text: str) -> tuple[int, str]:
     """Return the count and the name in a text such as `2xh100`; the count defaults to 1.
 
     Raises
@@ -215,8 +215,8 @@ class Changes:
         """Return the numbers of jobs or stages by action, as a sentence."""
         counts = Counter(change.action for change in self.changes) + Counter(stay=self.stay, wait=self.wait)
         first, *others = sorted(counts.items(), key=lambda item: ORDER.index(item[0]))
-        parts = [f"{counted(first[1], self.unit)} {_of(*first)}"]
-        return ", ".join([*parts, *(f"{count:,} {_of(action, count)}" for action, count in others)])
+        parts = [f"{counted(first[1], self.unit)} {_verb(*first)}"]
+        return ", ".join([*parts, *(f"{count:,} {_verb(action, count)}" for action, count in others)])
 
     def sentences(self) -> Iterator[str]:
         """Yield a line of text for each total."""
@@ -239,7 +239,7 @@ def is_choice(resource: str) -> bool:
     return " " in resource
 
 
-def leading(resources: Iterable[str]) -> str:
+def leading_resource(resources: Iterable[str]) -> str:
     """Return the leading resource: GPUs under any of their names, else the first resource."""
 
     def rank(name: str) -> tuple[bool, bool, bool]:
@@ -268,7 +268,7 @@ def place_columns(what: str) -> list[TextColumn[Amount]]:
     ]
 
 
-def _of(action: str, count: int) -> str:
+def _verb(action: str, count: int) -> str:
     """Return an action as a verb in the singular or plural, such as `moves` or `move`."""
     return f"{action}s" if count == 1 else action
 

@@ -28,11 +28,11 @@ TITLES = {
     "confirmed": "confirmed",
     "stated": "stated, not checked",
 }
-HOLDS = "every constraint holds"
+PLAN_IS_FEASIBLE = "every constraint holds"
 """Beginning of the line that confirms a plan, or the plans of a frontier."""
 
 
-def _first_of(lines: Sequence[str]) -> Sequence[str]:
+def _truncated(lines: Sequence[str]) -> Sequence[str]:
     """Return at most the first hundred faults, and a line with the number of the others."""
     more = len(lines) - MOST_FAULTS
     return lines if more <= 1 else (*lines[:MOST_FAULTS], f"… and {more:,} more faults")
@@ -65,7 +65,7 @@ class Verification(Model):
     ok: bool
     complete: bool
     within: str | None = None
-    faults: Annotated[tuple[str, ...], BeforeValidator(_first_of)] = ()
+    faults: Annotated[tuple[str, ...], BeforeValidator(_truncated)] = ()
     confirmed: tuple[str, ...] = ()
     claimed: tuple[str, ...] = ()
     stated: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Verification(Model):
         if self.complete:
             return f"verified{within}"
         more = f" and {len(self.claimed) - 2} more" if len(self.claimed) > 2 else ""
-        plan = any(line.startswith(HOLDS) for line in self.confirmed)
+        plan = any(line.startswith(PLAN_IS_FEASIBLE) for line in self.confirmed)
         checked = "plan verified, " if plan else ""
         return f"{checked}ONLY CLAIMED: {'; '.join(self.claimed[:2])}{more}{within}"
 
@@ -128,7 +128,7 @@ class Findings:
         )
 
 
-def head_faults(instance: Instance, stored: Result | AnyFrontier, what: str) -> Iterator[str]:
+def identity_faults(instance: Instance, stored: Result | AnyFrontier, what: str) -> Iterator[str]:
     """Yield faults if a stored result or frontier does not match the instance's hash and name."""
     if stored.instance_sha256 != instance.sha256():
         yield f"instance_sha256 does not agree: the {what} is of another instance, or it was changed since"
@@ -143,7 +143,7 @@ def stated_facts(stored: Result | AnyFrontier, facts: Sequence[str], run: str) -
         yield f"that a {stored.limit} limit ended the {run}"
 
 
-def refused(instance: str, *faults: str) -> Verification:
+def failed_verification(instance: str, *faults: str) -> Verification:
     """Return a failed verification with these faults, without further checks."""
     return Findings(faults=list(faults)).verification(instance)
 
@@ -154,7 +154,7 @@ FACTS = ("options", "versions", "runtime_s", "assumptions")
 
 def frontier_faults(instance: Instance, frontier: AnyFrontier) -> Iterator[str]:
     """Yield faults if a frontier is of another instance, or its status contradicts its points."""
-    yield from head_faults(instance, frontier, "frontier")
+    yield from identity_faults(instance, frontier, "frontier")
     if frontier.status == "complete" and not frontier.points:
         yield "status is stored as complete, without points"
     if frontier.status == "infeasible" and frontier.points:
@@ -242,7 +242,9 @@ class FrontierCheck(ABC):
         if findings.faults:
             return findings.verification(self.instance.name)
         error = frontier.certified_error
-        findings.confirmed += [f"{HOLDS} for each of {len(frontier.points)} plans"] if frontier.points else []
+        findings.confirmed += (
+            [f"{PLAN_IS_FEASIBLE} for each of {len(frontier.points)} plans"] if frontier.points else []
+        )
         findings.confirmed += [] if self.shared is None else [self.shared]
         if error is not None:
             findings.confirmed.append(f"no plan{self.most} beats the points by more than {error:g}")
@@ -260,7 +262,9 @@ def order_faults(frontier: AnyFrontier) -> Iterator[str]:
             yield f"points[{index + 1}] is not slower and cheaper than the one before"
 
 
-def altered(place: str, stored: float, derived: float, words: str = "recomputed it is") -> Iterator[str]:
+def figure_faults(
+    place: str, stored: float, derived: float, words: str = "recomputed it is"
+) -> Iterator[str]:
     """Yield a fault if a stored figure differs from the derived one."""
     if not agree(stored, derived):
         yield f"{place} is stored as {stored:.10g}; {words} {derived:.10g}"

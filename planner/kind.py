@@ -41,7 +41,7 @@ class PlanFormat:
 
 
 @dataclass(frozen=True)
-class Sentences:
+class FrontierNotes:
     """Footnotes of a frontier's table of points.
 
     Attributes
@@ -85,7 +85,7 @@ class FrontierKind:
     check: type[FrontierCheck]
     page: type[FrontierPage]
     columns: Callable[[Any], Sequence[TextColumn[Any]]]
-    sentences: Callable[[Any], Sentences]
+    sentences: Callable[[Any], FrontierNotes]
     settings: Mapping[str, str] = field(default_factory=dict)
     baselines: tuple[str, ...] = ()
 

@@ -68,7 +68,7 @@ def visible_output() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def below(stream: Any) -> TextIO:
+def unwrapped_stream(stream: Any) -> TextIO:
     """Return the stream wrapped by a `VisibleStream`, or the stream itself if it is not wrapped."""
     unwrapped: TextIO = stream.styled if isinstance(stream, VisibleStream) else stream
     return unwrapped

@@ -10,11 +10,11 @@ from rich.table import Table
 
 from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError
-from ..solvers.common.conclude import patience_of
+from ..solvers.common.conclude import hard_deadline
 from ..solvers.common.result import AnyFrontier, SolveOptions
-from .kind import Sentences
+from .kind import FrontierNotes
 from .output import thinned
-from .registry import TRADED
+from .registry import FRONTIER_KINDS
 from .reports.text import table_of
 
 SUPPORTED = frozenset({"time_limit_s", "gap", "threads", "seed"})
@@ -78,34 +78,34 @@ def pareto(
             raise OptionError(f"a frontier does not support {name}; leave it out")
     given: dict[str, Any] = {"mix": mix, "prices": prices, "resource": resource, "least": least, "most": most}
     given = {name: value for name, value in given.items() if value is not None and value != {}}
-    if instance.kind not in TRADED:
-        raise OptionError(f"a frontier is for {_listed(TRADED)} instances, not for {instance.kind}")
-    traded = TRADED[instance.kind]
+    if instance.kind not in FRONTIER_KINDS:
+        raise OptionError(f"a frontier is for {_listed(FRONTIER_KINDS)} instances, not for {instance.kind}")
+    traded = FRONTIER_KINDS[instance.kind]
     for name in given:
         if name not in traded.settings:
             raise OptionError(f"{_setting(name)}; leave it out")
-    with patience_of(options).enforced():
+    with hard_deadline(options).enforced():
         default = traded.check.default_error
         return traded.find(instance, options, default if error is None else error, most_usd, **given)
 
 
 def _setting(name: str) -> str:
     """Return a text on which kinds support a setting."""
-    able = {kind: traded.settings[name] for kind, traded in TRADED.items() if name in traded.settings}
+    able = {kind: traded.settings[name] for kind, traded in FRONTIER_KINDS.items() if name in traded.settings}
     (what,) = set(able.values())
     return f"{what} is for {_listed(able)} instances"
 
 
-def shown(frontier: AnyFrontier) -> tuple[Table, list[str]]:
+def frontier_table(frontier: AnyFrontier) -> tuple[Table, list[str]]:
     """Return the points as a text table, thinned if there are many, and its footnotes."""
-    traded = TRADED[frontier.kind]
+    traded = FRONTIER_KINDS[frontier.kind]
     points = thinned(frontier.points, lambda p: (getattr(p, frontier.slow), getattr(p, frontier.dear)))
     return table_of(traded.columns(frontier), points), list(
         _lines(frontier, len(points), traded.sentences(frontier))
     )
 
 
-def _lines(frontier: AnyFrontier, shown_points: int, notes: Sentences) -> Iterator[str]:
+def _lines(frontier: AnyFrontier, shown_points: int, notes: FrontierNotes) -> Iterator[str]:
     total = len(frontier.points)
     if shown_points < total:
         yield f"{shown_points} of {total} points are shown; --output DIR writes all, with their plans"

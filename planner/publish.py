@@ -19,12 +19,12 @@ from ..instances.files.reading import fail
 from ..solvers.common.result import AnyFrontier, Result
 from .findings import Verification
 from .output import some_lines, write_file
-from .registry import KINDS, TRADED, formats
+from .registry import FRONTIER_KINDS, KINDS, formats
 from .reports.page import HERE, check_same
 from .reports.plot_style import Figure
 from .reports.result_page import frontier_page, plan_page
 from .reports.text import listed
-from .stored_results import is_frontier, of_instance, parse_result, verify_frontier, verify_stored
+from .stored_results import is_frontier, parse_result, results_of_instance, verify_frontier, verify_stored
 from .verification import verify
 
 NAMED = 6
@@ -43,7 +43,7 @@ def verified_result(
     InstanceError
         If there is not exactly one result of the instance.
     """
-    results = of_instance(instance, stored)
+    results = results_of_instance(instance, stored)
     if len(results) != 1:
         raise fail(source, f"has {len(results)} results of the instance; give a file with one")
     if is_frontier(results[0]):
@@ -187,7 +187,9 @@ def plot(instance: Instance, found: Result | AnyFrontier) -> dict[str, Figure]:
         figures = KINDS[instance.kind].page(instance, found)["data"]["figures"] if found.plan else {}
     else:
         figures = (
-            {"frontier": TRADED[instance.kind].page(instance, found).figure()[0]} if found.points else {}
+            {"frontier": FRONTIER_KINDS[instance.kind].page(instance, found).figure()[0]}
+            if found.points
+            else {}
         )
     colours = _light_theme()
     return {name: _coloured(figure, "", colours) for name, figure in figures.items()}

@@ -14,7 +14,7 @@ KINDS: dict[str, PlannerKind] = {
     "consolidation": CONSOLIDATION,
     "scheduling": SCHEDULING,
 }
-TRADED = {name: kind.frontier for name, kind in KINDS.items() if kind.frontier is not None}
+FRONTIER_KINDS = {name: kind.frontier for name, kind in KINDS.items() if kind.frontier is not None}
 """The frontiers of the kinds that have one."""
 
 

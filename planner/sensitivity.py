@@ -124,7 +124,11 @@ class WhatIf:
             if scenario is self.baseline or before is None:
                 yield Row(scenario, record)
                 continue
-            known = None if None in (record.value, before.value) else _of(record.value) - _of(before.value)
+            known = (
+                None
+                if None in (record.value, before.value)
+                else _not_none(record.value) - _not_none(before.value)
+            )
             # What comes later is only the best given what comes before, which may differ.
             least, most = _proven_difference(before, record) if index == 0 else (None, None)
             yield Row(scenario, record, known, least, most)
@@ -145,7 +149,7 @@ class WhatIf:
         same = [each for each in plans if each.rows() == self.baseline.rows()]
         sign = 1 if now.sense == "max" else -1
         best = max(same or plans, key=lambda each: sign * _value(each))
-        summary = f"{best.name}: {_beside(now, _value(best))}"
+        summary = f"{best.name}: {_comparison_text(now, _value(best))}"
         rows = KINDS[self.baseline.instance.kind].rows_of_plan
         if not same:
             return f"{summary}; but its {rows} are others."
@@ -186,7 +190,7 @@ class WhatIf:
                     "scenario": scenario.name,
                     "answer": scenario.answer(),
                     "differences": {
-                        _of(row.objective).name: {
+                        _not_none(row.objective).name: {
                             "difference": row.difference,
                             "proven_least": row.least,
                             "proven_most": row.most,
@@ -290,7 +294,7 @@ def _proven_difference(before: ObjectiveRecord, after: ObjectiveRecord) -> tuple
     figures = (before.value, before.bound, after.value, after.bound)
     if None in figures:
         return None, None
-    old, new = sorted(map(_of, figures[:2])), sorted(map(_of, figures[2:]))
+    old, new = sorted(map(_not_none, figures[:2])), sorted(map(_not_none, figures[2:]))
     return new[0] - old[1], new[1] - old[0]
 
 
@@ -299,9 +303,9 @@ def signed(value: float | None) -> str:
     return figure(value) if not value else f"{'+' if value > 0 else '−'}{figure(abs(value))}"
 
 
-def _beside(now: ObjectiveRecord, value: float) -> str:
+def _comparison_text(now: ObjectiveRecord, value: float) -> str:
     """Return text that compares a value with the current one."""
-    before, unit = _of(now.value), "" if now.unit == now.name else f" {now.unit}"
+    before, unit = _not_none(now.value), "" if now.unit == now.name else f" {now.unit}"
     if agree(value, before):
         return f"{now.name} {figure(value)}{unit}, as it is"
     share = 100 * abs(value - before) / abs(before) if before else None
@@ -311,7 +315,7 @@ def _beside(now: ObjectiveRecord, value: float) -> str:
 
 def _value(scenario: Scenario) -> float:
     """Return the value of the first objective of a scenario that has one."""
-    return _of(_of(scenario.first).value)
+    return _not_none(_not_none(scenario.first).value)
 
 
 def _unit(record: ObjectiveRecord) -> str:
@@ -322,14 +326,14 @@ def _has_value(record: ObjectiveRecord | None) -> bool:
     return record is not None and record.value is not None
 
 
-def _of(value: ValueT | None) -> ValueT:
+def _not_none(value: ValueT | None) -> ValueT:
     """Return a value that is known not to be None."""
     assert value is not None
     return value
 
 
 @dataclass(frozen=True)
-class End:
+class ExtremeScenario:
     """An extreme scenario: all uncertain figures at one end of their intervals, and the best plan found."""
 
     name: str
@@ -394,7 +398,7 @@ class Robust:
     """
 
     instance: Instance
-    ends: tuple[End, ...]
+    ends: tuple[ExtremeScenario, ...]
     regrets: tuple[Regret, ...]
     asked: int = 3
 
@@ -486,11 +490,11 @@ def robust(
     InstanceError
         If the intervals are invalid.
     """
-    ends: list[End] = []
+    ends: list[ExtremeScenario] = []
     made = instance.at_ends()
     for name, changed in made.items():
         with during(name):
-            ends.append(End(name, changed, solve(changed, solver, options)))
+            ends.append(ExtremeScenario(name, changed, solve(changed, solver, options)))
         if ends[-1].result.limit == "interrupt":
             break
     plans = [end for end in ends if end.result.plan is not None]
@@ -498,7 +502,7 @@ def robust(
     return Robust(instance, tuple(ends), tuple(regrets), len(made))
 
 
-def _regret(plan: str, entries: Sequence[Any], end: End) -> Regret:
+def _regret(plan: str, entries: Sequence[Any], end: ExtremeScenario) -> Regret:
     """Return the regret of a plan at an end, with its value recomputed there by the formulation."""
     formulation = formulate(end.instance)
     entries = formulation.choices(entries)

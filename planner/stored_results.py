@@ -33,8 +33,8 @@ from ..instances.files.reading import (
     unpacked,
 )
 from ..solvers.common.result import AnyFrontier, Result
-from .findings import Verification, refused
-from .registry import KINDS, TRADED
+from .findings import Verification, failed_verification
+from .registry import FRONTIER_KINDS, KINDS
 from .verification import verify
 
 log = logging.getLogger("clusterplan")
@@ -94,7 +94,7 @@ def _sealed(body: bytes) -> bytes:
 _SEAL = len(_sealed(b""))
 
 
-def lines(file: Iterable[bytes]) -> Iterator[Line]:
+def journal_lines(file: Iterable[bytes]) -> Iterator[Line]:
     """Yield the complete lines of a journal file, without an incomplete last line."""
     offset = 0
     for number, text in enumerate(file, 1):
@@ -112,7 +112,7 @@ def _decoded(text: bytes) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
-def not_of_a_journal(place: str, why: str = "") -> InstanceError:
+def journal_line_error(place: str, why: str = "") -> InstanceError:
     """Return the error for a line that does not belong to a journal."""
     return fail(place, f"is not of a journal{why and f': {why}'}; give another --output")
 
@@ -134,7 +134,7 @@ def stored_results(raw: bytes, source: str) -> list[Any]:
     altered: list[str] = []
     known: set[tuple[str, str]] = set()
     # From the end, so that an altered line already knows whether a later one replaces it.
-    for line in reversed(list(lines(io.BytesIO(raw)))):
+    for line in reversed(list(journal_lines(io.BytesIO(raw)))):
         if line.intact and line.data is not None:
             known.add(line.pair)
         elif line.data is not None and line.pair in known:
@@ -152,7 +152,7 @@ def stored_results(raw: bytes, source: str) -> list[Any]:
     return results[::-1]
 
 
-_INK = re.compile(r"\S")
+_NON_BLANK = re.compile(r"\S")
 
 
 def read_results(path: Path) -> list[dict[str, Any]]:
@@ -193,14 +193,14 @@ def _results(text: str, source: str) -> list[Any]:
         raise fail(source, str(error)) from None
     decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
     results: list[Any] = []
-    at = _INK.search(text)
+    at = _NON_BLANK.search(text)
     while at is not None:
         try:
             data, position = decoder.raw_decode(text, at.start())
         except (ValueError, RecursionError) as error:
             where = f"line {text.count(chr(10), 0, at.start()) + 1}: " if results else ""
             raise fail(source, f"{where}is not JSON: {error}") from None
-        at = _INK.search(text, position)
+        at = _NON_BLANK.search(text, position)
         # A journal that somebody formatted again is no longer one by its first bytes.
         if isinstance(data, dict) and ("journal" in data or "source" in data):
             if "result" not in data:
@@ -240,11 +240,11 @@ def parse_result(data: Any, source: str, most: int | None = None) -> Result:
                 break
     faults.refuse()
     result = validated(Result, data, source)
-    _refuse_other_types(data, result, source)
+    _refuse_converted_values(data, result, source)
     return result
 
 
-def _refuse_other_types(given: Any, read: Any, source: str) -> None:
+def _refuse_converted_values(given: Any, read: Any, source: str) -> None:
     """Raise an error for values that were converted to another type, such as text read as a number.
 
     Raises
@@ -253,26 +253,28 @@ def _refuse_other_types(given: Any, read: Any, source: str) -> None:
         Naming each of them.
     """
     faults = Faults()
-    for path, value, meant in _other_types(given, read, ""):
+    for path, value, meant in _converted_values(given, read, ""):
         faults.add(Fault(source, path, f"is {shown(value)}, which is not a {meant}; write a plain {meant}"))
         if faults.stop():
             break
     faults.refuse()
 
 
-def _other_types(given: Any, read: Any, path: str) -> Iterator[tuple[str, Any, str]]:
+def _converted_values(given: Any, read: Any, path: str) -> Iterator[tuple[str, Any, str]]:
     """Yield the path, value and new type of each value that was converted when it was parsed."""
     if given is read:
         return
     if isinstance(read, BaseModel):
         for name, value in given.items():
-            yield from _other_types(value, getattr(read, name, value), f"{path}.{name}".removeprefix("."))
+            yield from _converted_values(
+                value, getattr(read, name, value), f"{path}.{name}".removeprefix(".")
+            )
     elif isinstance(read, Mapping):
         for key, value in given.items():
-            yield from _other_types(value, read.get(key, value), f"{path}.{key}")
+            yield from _converted_values(value, read.get(key, value), f"{path}.{key}")
     elif isinstance(read, tuple | list):
         for index, (value, made) in enumerate(zip(given, read, strict=True)):
-            yield from _other_types(value, made, f"{path}[{index}]")
+            yield from _converted_values(value, made, f"{path}[{index}]")
     elif _type(given) != _type(read):
         yield path, given, _type(read)
 
@@ -306,7 +308,7 @@ def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
     try:
         kind = kind_of(data, source)
         if kind != instance.kind:
-            return refused(
+            return failed_verification(
                 instance.name, f"the result is of kind {kind}; the instance is of kind {instance.kind}"
             )
         if is_frontier(data):
@@ -316,12 +318,12 @@ def verify_stored(instance: Instance, data: Any, source: str) -> Verification:
         return verify(instance, parse_result(data, source, most))
     except InstanceError as error:
         faults = (f"{fault.path}: {fault.what}".removeprefix(": ") for fault in error.faults)
-        return refused(instance.name, *faults)
+        return failed_verification(instance.name, *faults)
 
 
 def verify_frontier(instance: Instance, frontier: AnyFrontier) -> Verification:
     """Verify a frontier of the instance: every plan, every figure and the certified error."""
-    return TRADED[instance.kind].check(instance, frontier).verification()
+    return FRONTIER_KINDS[instance.kind].check(instance, frontier).verification()
 
 
 def parse_frontier(data: Any, source: str) -> AnyFrontier:
@@ -333,10 +335,10 @@ def parse_frontier(data: Any, source: str) -> AnyFrontier:
         Naming each field that has a value which is not allowed.
     """
     kind = kind_of(data, source)
-    if kind not in TRADED:
-        raise fail(source, f"is {kind!r}; frontiers are of {' or '.join(TRADED)}", "kind")
-    frontier = validated(TRADED[kind].model, data, source)
-    _refuse_other_types(data, frontier, source)
+    if kind not in FRONTIER_KINDS:
+        raise fail(source, f"is {kind!r}; frontiers are of {' or '.join(FRONTIER_KINDS)}", "kind")
+    frontier = validated(FRONTIER_KINDS[kind].model, data, source)
+    _refuse_converted_values(data, frontier, source)
     return frontier
 
 
@@ -345,7 +347,7 @@ def is_frontier(data: Mapping[str, Any]) -> bool:
     return "points" in data
 
 
-def of_instance(instance: Instance, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def results_of_instance(instance: Instance, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the stored results of this instance, or all if none match, so that each gets a fault."""
     digest = instance.sha256()
     return [data for data in results if data["instance_sha256"] == digest] or results

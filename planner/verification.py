@@ -17,13 +17,20 @@ from ..formulations.common.formulation import Formulation
 from ..formulations.common.objective import Diagnosis, agree
 from ..formulations.registry import formulate
 from ..instances.common.base import Instance
-from ..solvers.common.conclude import PLAIN, contradiction, objective_records
+from ..solvers.common.conclude import DEFAULT_DIAGNOSIS, contradiction, objective_records
 from ..solvers.common.result import DEFAULT_GAP, ObjectiveRecord, Result, plan_hash
 from ..solvers.run import diagnose, find_plan
-from .findings import HOLDS, Findings, Verification, head_faults, refused, stated_facts
+from .findings import (
+    PLAN_IS_FEASIBLE,
+    Findings,
+    Verification,
+    failed_verification,
+    identity_faults,
+    stated_facts,
+)
 from .output import some_lines
 
-PATIENCE_S = 3.0
+SEARCH_LIMIT_S = 3.0
 """Time limit in seconds of heuristics that try to refute infeasibility, and of a diagnosis."""
 
 
@@ -51,14 +58,14 @@ def check_infeasible(
         findings.confirmed.append("infeasible: " + "; ".join(known.reasons))
     elif proven is not None:
         findings.confirmed.append(f"infeasible: {proven}")
-    elif (quick := find_plan(formulation, PATIENCE_S)) is not None and counts(quick.plan):
+    elif (quick := find_plan(formulation, SEARCH_LIMIT_S)) is not None and counts(quick.plan):
         value, objective = formulation.evaluate(quick.plan)[0], formulation.objectives[0]
         findings.faults.append(
             f"status is stored as infeasible; {quick.method} finds a plan, with {objective.name} {value:.10g}"
         )
     else:
         findings.claimed.append("that no plan exists")
-    if findings.confirmed and diagnosis is not None and diagnosis != PLAIN:
+    if findings.confirmed and diagnosis is not None and diagnosis != DEFAULT_DIAGNOSIS:
         _check_diagnosis(findings, formulation, known, diagnosis, versions)
 
 
@@ -79,8 +86,8 @@ def _check_diagnosis(
     if missing := [line for line in counted if line not in stored]:
         findings.other_words(f"diagnosis does not say what counting shows: {missing[0]}", versions)
         return
-    clock = Clock(PATIENCE_S)
-    derived = diagnose(formulation, known, PATIENCE_S)
+    clock = Clock(SEARCH_LIMIT_S)
+    derived = diagnose(formulation, known, SEARCH_LIMIT_S)
     if _lines(diagnosis) == _lines(derived):
         findings.confirmed.append("the diagnosis, word for word")
     elif derived is known and not clock.expired:
@@ -111,7 +118,7 @@ def verify(instance: Instance, result: Result) -> Verification:
         here. `complete` if moreover no claim rests on the solver alone.
     """
     if result.kind != instance.kind:
-        return refused(
+        return failed_verification(
             instance.name, f"the result is of kind {result.kind}; the instance is of kind {instance.kind}"
         )
     findings, formulation = Findings(), formulate(instance)
@@ -144,7 +151,7 @@ def _shown(value: float | None) -> str:
 
 def _identity_faults(instance: Instance, result: Result) -> Iterator[str]:
     """Yield faults of the instance's hash and name, the gap, the instance options and the seed."""
-    yield from head_faults(instance, result, "result")
+    yield from identity_faults(instance, result, "result")
     if not 0 <= result.options.gap < 1:  # a result that was not read from a file may hold anything
         yield f"options.gap is {result.options.gap:g}; it must be at least 0 and below 1"
     if result.instance_options not in ({}, instance.chosen()):
@@ -189,7 +196,7 @@ def _check_plan(
     broken = formulation.violations(plan)
     findings.faults += [f"broken constraint: {violation}" for violation in broken]
     if not broken:
-        findings.confirmed.append(HOLDS)
+        findings.confirmed.append(PLAN_IS_FEASIBLE)
         _check_records(findings, formulation, result, formulation.evaluate(plan))
         _check_entries(findings, result, plan, formulation.finish(plan))
     if result.plan_sha256 != plan_hash(plan):
@@ -230,7 +237,7 @@ def _check_records(
         findings.faults.append(f"status is stored as {result.status}; the certificate proves infeasible")
         return
     # A solve under a time limit may have certified less than this check, which has time, derives now.
-    certified = _as_far_as_stored(formulation, certified, result)
+    certified = _weakened_bounds(formulation, certified, result)
     bounds = [record.bound for record in result.objectives]
     derived = objective_records(formulation, values, bounds, certified, result.options.gap)
     if len(result.objectives) != len(derived):
@@ -243,7 +250,7 @@ def _check_records(
             findings.faults.append(f"{place}: the plan is better than the stored bound")
 
 
-def _as_far_as_stored(
+def _weakened_bounds(
     formulation: Formulation[Any, Any], derived: Sequence[float | None], result: Result
 ) -> tuple[float | None, ...]:
     """Return the certified bounds, weakened to the stored ones where the solve certified less.

@@ -73,7 +73,7 @@ class Milp(Solver[Any]):
         """Optimise the objectives in lexicographic order, each fixed at its optimum before the next."""
         model = milp_model(formulation)
         build_s = clock.elapsed_s
-        well_scaled = _alike(model)
+        well_scaled = _is_well_scaled(model)
         outcome = Outcome(backend=f"{self.backend.title} {self.backend.version()}", build_s=build_s)
         bounds: list[float | None] = []
         if options.warm_start is not None:
@@ -105,7 +105,7 @@ class Milp(Solver[Any]):
             gap = target.objective.gap(value, bound)
             if outcome.limit != "none" and (gap is None or gap > options.gap):
                 break
-            well_scaled &= _is_alike(_fix(model, target, value), SETTINGS.most_unlike_in_row)
+            well_scaled &= _ratio_is_within(_fix_objective(model, target, value), SETTINGS.most_unlike_in_row)
         outcome.bounds = bounds
         if (bounds or outcome.infeasible) and not well_scaled:
             outcome.doubtful = True
@@ -144,7 +144,7 @@ class Milp(Solver[Any]):
         if answer.bound is None:
             return answer, None
         bound = sign * answer.bound / scale + target.expression.constant
-        unseen = _unseen(target.expression, scale)
+        unseen = _ignored_cost(target.expression, scale)
         bound += -unseen if target.sense == "min" else unseen
         if whole:
             bound = math.ceil(bound - 1e-6) if target.sense == "min" else math.floor(bound + 1e-6)
@@ -161,24 +161,24 @@ def _scale(coefficients: Iterable[float]) -> float:
     return 2.0 ** math.ceil(math.log2((least if largest < least else most) / largest))
 
 
-def _alike(model: MilpModel[Any]) -> bool:
+def _is_well_scaled(model: MilpModel[Any]) -> bool:
     """Return whether the coefficient ratios of all rows and objectives are within backends' tolerances."""
     rows = ((row, SETTINGS.most_unlike_in_row) for row in model.problem.constraints())
     objectives = ((target.expression, SETTINGS.most_unlike) for target in model.objectives)
     for expression, ratio in (*rows, *objectives):
         check_time()
-        if not _is_alike(expression, ratio):
+        if not _ratio_is_within(expression, ratio):
             return False
     return True
 
 
-def _is_alike(expression: Mapping[Any, float], ratio: float) -> bool:
+def _ratio_is_within(expression: Mapping[Any, float], ratio: float) -> bool:
     """Return whether the largest and the smallest coefficient differ at most by a given factor."""
     sizes = [abs(c) for c in expression.values() if c]
     return not sizes or max(sizes) <= ratio * min(sizes)
 
 
-def _unseen(expression: pulp.LpAffineExpression, scale: float) -> float:
+def _ignored_cost(expression: pulp.LpAffineExpression, scale: float) -> float:
     """Return the largest sum of the objective's terms whose coefficients a backend may treat as zero."""
     return math.fsum(
         abs(c) * (math.inf if None in (x.lowBound, x.upBound) else x.upBound - x.lowBound)
@@ -187,7 +187,7 @@ def _unseen(expression: pulp.LpAffineExpression, scale: float) -> float:
     )
 
 
-def _fix(model: MilpModel[Any], target: ModelObjective, value: float) -> pulp.LpAffineExpression:
+def _fix_objective(model: MilpModel[Any], target: ModelObjective, value: float) -> pulp.LpAffineExpression:
     """Fix an objective at its optimum (ε-constraint); exactly where it is integral or scales to integers.
 
     Returns

@@ -22,7 +22,7 @@ from .common.base import Clock, Outcome, Solver
 from .common.result import SolveOptions
 
 GROUP = "clusterplan.solvers"
-MOST = 1000
+MAX_SOLVERS = 1000
 """Largest number of solvers that are read from one entry point."""
 
 
@@ -62,7 +62,7 @@ def plugin_solvers(taken: Collection[str]) -> Iterator[Solver[Any]]:
         Names of solvers that exist already.
     """
     names = set(taken)
-    for entry in installed():
+    for entry in plugin_entry_points():
         for solver in _load(entry):
             if solver.name in names:
                 yield BrokenPlugin(
@@ -75,14 +75,14 @@ def plugin_solvers(taken: Collection[str]) -> Iterator[Solver[Any]]:
 
 
 @cache
-def installed() -> tuple[EntryPoint, ...]:
+def plugin_entry_points() -> tuple[EntryPoint, ...]:
     """Return the entry points of all installed plug-ins, without loading them."""
     return tuple(sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))
 
 
-def raised_in(error: BaseException) -> str | None:
+def failing_plugin(error: BaseException) -> str | None:
     """Return package, file and line of the plug-in code that raised an error; None if no plug-in did."""
-    owners = {entry.module.partition(".")[0]: entry for entry in installed()}
+    owners = {entry.module.partition(".")[0]: entry for entry in plugin_entry_points()}
     owners.pop(__name__.partition(".")[0], None)
     location = None
     for frame, line in walk_tb(error.__traceback__):
@@ -104,7 +104,7 @@ def _load(entry: EntryPoint) -> list[Solver[Any]]:
             if callable(loaded) and not isinstance(loaded, Solver):
                 loaded = loaded()
             is_single = isinstance(loaded, Solver) or not isinstance(loaded, Iterable)
-            solvers = [loaded] if is_single else list(islice(loaded, MOST))
+            solvers = [loaded] if is_single else list(islice(loaded, MAX_SOLVERS))
             for solver in solvers:
                 _check(solver)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - not our code, and the others must stay usable

@@ -75,12 +75,12 @@ KINDS: dict[str, SolverKind] = {
 @cache
 def all_solvers() -> tuple[Solver[Any], ...]:
     """Return all registered solvers, including plug-ins and those whose library is not installed."""
-    own = own_solvers()
+    own = builtin_solvers()
     return (*own, *plugin_solvers({solver.name for solver in own}))
 
 
 @cache
-def own_solvers() -> tuple[Solver[Any], ...]:
+def builtin_solvers() -> tuple[Solver[Any], ...]:
     """Return the solvers of this package: `auto`, then exact methods, then the others of each kind."""
     return (
         Auto({name: kind.exact for name, kind in KINDS.items()}),
@@ -95,7 +95,7 @@ def solvers_for(kind: str, *, available: bool = False) -> list[Solver[Any]]:
     return [s for s in all_solvers() if kind in s.kinds and not (available and s.unavailable())]
 
 
-def guess(name: str, names: Sequence[str]) -> str:
+def suggestion_text(name: str, names: Sequence[str]) -> str:
     """Return the question `did you mean …?` with the most similar known name, or an empty text."""
     near = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {near[0]!r}? " if near else ""
@@ -120,4 +120,6 @@ def find_solver(name: str, kind: str) -> Solver[Any]:
                 raise UnavailableError(f"solver {name!r} cannot be used here: {reason}")
             return solver
     names = [solver.name for solver in candidates]
-    raise OptionError(f"no solver {name!r} for {kind}; {guess(name, names)}there are: {', '.join(names)}")
+    raise OptionError(
+        f"no solver {name!r} for {kind}; {suggestion_text(name, names)}there are: {', '.join(names)}"
+    )

@@ -21,11 +21,11 @@ from ..instances.common.base import Instance
 from ..instances.common.errors import OptionError, OutOfTimeError, TooLargeError
 from ..instances.documents import parse_instance
 from .backends.base import BackendError
-from .common.base import Clock, Outcome, Solver, offer
-from .common.conclude import conclude, diagnose_with, patience_of
+from .common.base import Clock, Outcome, Solver, register_solver
+from .common.conclude import conclude, diagnose_with, hard_deadline
 from .common.kind import Search
 from .common.result import Result, SolveOptions
-from .common.search_control import is_part_of_a_solve, stoppable
+from .common.search_control import is_nested_solve, solve_interruptibly
 from .registry import KINDS, find_solver
 
 log = logging.getLogger("clusterplan")
@@ -36,7 +36,7 @@ def _solve_document(document: Mapping[str, Any], solver: str, options: SolveOpti
     return solve_with(instance, find_solver(solver, instance.kind), options)
 
 
-offer(_solve_document)
+register_solver(_solve_document)
 
 
 def solve_with(instance: Instance, solver: Solver[Any], options: SolveOptions) -> Result:
@@ -52,18 +52,20 @@ def solve_with(instance: Instance, solver: Solver[Any], options: SolveOptions) -
     clock = Clock(options.time_limit_s)
     solver.check_options(options)
     formulation = formulate(instance)
-    outcome, diagnosis = _answer(formulation, solver, _with_own_start(formulation, options), clock)
+    outcome, diagnosis = _outcome_and_diagnosis(
+        formulation, solver, _with_checked_warm_start(formulation, options), clock
+    )
     result = conclude(formulation, solver.name, options, outcome, clock.elapsed_s, diagnosis)
     # The check, which may take as long as a solve, counts too.
     return result.model_copy(update={"runtime_s": clock.elapsed_s})
 
 
-def _answer(
+def _outcome_and_diagnosis(
     formulation: Formulation[Any, Any], solver: Solver[Any], options: SolveOptions, clock: Clock
 ) -> tuple[Outcome, Diagnosis | None]:
     """Return the solver's outcome, and the diagnosis if the instance is proven infeasible."""
     diagnosis: Diagnosis | None = None
-    deadline = patience_of(options)
+    deadline = hard_deadline(options)
     with deadline.enforced():
         try:
             diagnosis = formulation.elementary_infeasibility()
@@ -71,7 +73,7 @@ def _answer(
                 outcome = Outcome(infeasible=True, message="no plan exists; counting alone proves it")
             else:
                 log.info("%s: solving with %s", formulation.instance.name, solver.name)
-                outcome = _solved(formulation, solver, options, clock)
+                outcome = _interruptible_outcome(formulation, solver, options, clock)
         except OutOfTimeError as error:
             start = None if options.warm_start is None else formulation.parse_plan(options.warm_start)
             start_note = "" if start is None else "; the plan is the one to start from"
@@ -90,13 +92,13 @@ def _answer(
     return outcome, diagnosis
 
 
-def _solved(
+def _interruptible_outcome(
     formulation: Formulation[Any, Any], solver: Solver[Any], options: SolveOptions, clock: Clock
 ) -> Outcome:
     """Return the solver's outcome; after Ctrl-C, the incumbent of its search."""
-    if is_part_of_a_solve():
+    if is_nested_solve():
         return solver.solve(formulation, options, clock)
-    return stoppable(formulation, lambda: solver.solve(formulation, options, clock))
+    return solve_interruptibly(formulation, lambda: solver.solve(formulation, options, clock))
 
 
 def _certify(formulation: Formulation[Any, Any], outcome: Outcome, clock: Clock) -> None:
@@ -119,7 +121,7 @@ def diagnose(
     return diagnose_with(KINDS[formulation.kind].diagnose, formulation, known, patience_s)
 
 
-def _with_own_start(formulation: Formulation[Any, Any], options: SolveOptions) -> SolveOptions:
+def _with_checked_warm_start(formulation: Formulation[Any, Any], options: SolveOptions) -> SolveOptions:
     """Return the options with a validated warm start, reduced to its decisions.
 
     It may be the plan of an instance that has changed since, so all derived figures are computed again.
@@ -138,14 +140,14 @@ def _with_own_start(formulation: Formulation[Any, Any], options: SolveOptions) -
     return options.model_copy(update={"warm_start": tuple(entry.model_dump(mode="json") for entry in plan)})
 
 
-class Found(NamedTuple):
+class FoundPlan(NamedTuple):
     """A feasible plan, and the name of the method that found it."""
 
     method: str
     plan: Sequence[Any]
 
 
-def find_plan(formulation: Formulation[Any, Any], patience_s: float) -> Found | None:
+def find_plan(formulation: Formulation[Any, Any], patience_s: float) -> FoundPlan | None:
     """Return a feasible plan found by a quick method, with all constraints checked; None if none is found."""
     kind, clock = KINDS[formulation.kind], Clock(patience_s)
     # Of this package alone, for plug-ins have no place in a check.
@@ -159,7 +161,7 @@ def find_plan(formulation: Formulation[Any, Any], patience_s: float) -> Found | 
         try:
             plan = search(formulation, clock)
             if plan is not None and not formulation.violations(plan):
-                return Found(method, plan)
+                return FoundPlan(method, plan)
         except TooLargeError:
             continue
     return None

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.arrays import Floats
-from ...instances.common.fields import Model, in_slices
+from ...instances.common.fields import Model, validated_in_batches
 from ..common.objective import all_loosened, rounded_up
 from .configurations import BUDGET
 
@@ -42,7 +42,7 @@ class PriceCertificate(Model):
         No plan is better than this, in seconds; None: there is no plan.
     """
 
-    prices: Annotated[dict[str, Annotated[float, Field(ge=0, le=LARGEST)]], in_slices(MOST_PRICES)]
+    prices: Annotated[dict[str, Annotated[float, Field(ge=0, le=LARGEST)]], validated_in_batches(MOST_PRICES)]
     cutoff: Annotated[float, Field(ge=-LARGEST, le=LARGEST)] | None = None
 
 

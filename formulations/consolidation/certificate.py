@@ -31,7 +31,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ...instances.common.fields import Many, Model, Name, in_slices
+from ...instances.common.fields import Many, Model, Name, validated_in_batches
 
 LARGEST = 1e12
 """No price or multiplier may exceed this."""
@@ -68,7 +68,7 @@ class CertifiedTraffic(Model):
 class ConsolidationCertificate(Model):
     """Prices for each objective that is bounded by them; the others only have what counting gives."""
 
-    goals: Annotated[tuple[CertifiedGoal, ...], Field(max_length=8), in_slices(8)]
+    goals: Annotated[tuple[CertifiedGoal, ...], Field(max_length=8), validated_in_batches(8)]
     traffic: CertifiedTraffic | None = None
 
 

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 
-from ...instances.consolidation.devices import Device, occupied
+from ...instances.consolidation.devices import Device, states_after
 from ...instances.consolidation.job import GpuModels, Group, PlacementJob, allows, models_of
 from .cluster_data import ClusterData
 from .fewest_servers import Shapes, fewest_servers, instances_of, shape_of, tasks_that_fit, work_of
@@ -283,6 +283,6 @@ class DeviceReasons(Reasons):
                     had = self.on_devices.servers[server].devices or {}
                     for name, places in (pair for held in tasks for pair in held.items()):
                         states, geometry = found[server][1][name], had[name].partitions
-                        after = occupied(states, geometry, group.asks[name], places)
+                        after = states_after(states, geometry, group.asks[name], places)
                         found[server][1][name] = states if after is None else after
         return {name: (dict(amounts), states) for name, (amounts, states) in found.items()}

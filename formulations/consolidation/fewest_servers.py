@@ -21,7 +21,7 @@ import numpy as np
 
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
-from ...instances.consolidation.devices import WHOLE, Ask, Device, Devices, pack
+from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, pack
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import Group
 from ..common.clock import check_time
@@ -274,7 +274,7 @@ def tasks_on(server: Server, group: Group, free: bool = False) -> int:
     return fit
 
 
-def instances_of(ask: Ask, devices: Devices, states: Sequence[Device]) -> int:
+def instances_of(ask: DeviceDemand, devices: Devices, states: Sequence[Device]) -> int:
     """Return how many tasks that ask for this hold devices in these states."""
     unused = sum(state.mode == "free" for state in states)
     if ask.whole:

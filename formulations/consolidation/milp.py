@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...instances.consolidation.devices import WHOLE, Ask, Device, Devices, DeviceSlot
+from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, DeviceSlot
 from ...instances.consolidation.instance import Server
 from ...instances.consolidation.job import GpuModels, Group, PlacementJob
 from ..common.clock import check_time, refuse_beyond
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 Variable = Callable[[str, int, int], Any]
 """Makes an integer variable of this name between two limits."""
-Key = tuple[str, str, int, Ask, int]
+Key = tuple[str, str, int, DeviceDemand, int]
 """Server, name and index of a device, contents, and the slot where a partition starts, else 0."""
 
 
 def device_terms(jobs: Iterable[PlacementJob], servers: Iterable[Server]) -> int:
     """Return how many coefficients the rows of all devices have, roughly."""
-    asked: dict[str, set[Ask]] = defaultdict(set)
+    asked: dict[str, set[DeviceDemand]] = defaultdict(set)
     for job in jobs:
         for group in job.task_groups:
             for name, ask in group.asks.items():
@@ -98,7 +98,7 @@ class DeviceRows:
             Job, group and server → variable of the tasks there.
         """
         asks = {(name, g.name): g.asks for name, job in jobs.items() for g in job.task_groups}
-        sorts: dict[tuple[str, str], dict[Ask, list[Any]]] = defaultdict(lambda: defaultdict(list))
+        sorts: dict[tuple[str, str], dict[DeviceDemand, list[Any]]] = defaultdict(lambda: defaultdict(list))
         for (job, group, server), x in tasks.items():
             for name, ask in asks[job, group].items():
                 sorts[server, name][ask].append(x)
@@ -116,11 +116,11 @@ class DeviceRows:
         name: str,
         devices: Devices,
         states: Sequence[Device],
-        by_ask: Mapping[Ask, Sequence[Any]],
+        by_ask: Mapping[DeviceDemand, Sequence[Any]],
     ) -> None:
         """Write down the rows of the devices of one name on a server."""
         unused = []
-        covers: dict[Ask, list[Any]] = defaultdict(list)
+        covers: dict[DeviceDemand, list[Any]] = defaultdict(list)
         for i, state in enumerate(states):
             shared: Any = int(state.mode == "shared")
             parted: Any = int(state.mode == "parted")
@@ -144,8 +144,8 @@ class DeviceRows:
         device: tuple[str, str, int],
         room: int,
         shared: Any,
-        by_ask: Mapping[Ask, Sequence[Any]],
-        covers: dict[Ask, list[Any]],
+        by_ask: Mapping[DeviceDemand, Sequence[Any]],
+        covers: dict[DeviceDemand, list[Any]],
     ) -> None:
         held = []
         for ask in by_ask:
@@ -162,8 +162,8 @@ class DeviceRows:
         devices: Devices,
         state: Device,
         parted: Any,
-        by_ask: Mapping[Ask, Sequence[Any]],
-        covers: dict[Ask, list[Any]],
+        by_ask: Mapping[DeviceDemand, Sequence[Any]],
+        covers: dict[DeviceDemand, list[Any]],
     ) -> None:
         slots: dict[int, list[Any]] = defaultdict(list)
         profiles = devices.partitions.profiles if devices.partitions else {}
@@ -220,7 +220,7 @@ class DeviceRows:
     ) -> list[tuple[Any, float]]:
         """Return variables and their values in a plan that names devices."""
         count: Counter[Key] = Counter()
-        asked: dict[tuple[str, str, int], Ask] = {}
+        asked: dict[tuple[str, str, int], DeviceDemand] = {}
         there: dict[tuple[str, str, str], Counter[Holding]] = {}
         for entry in plan:
             for group in jobs[entry.job].task_groups:
@@ -232,7 +232,7 @@ class DeviceRows:
                             asked[key[:3]] = key[3]
         values = [(variable, float(count[key])) for key, variable in self.contents.items()]
         for device, (shared, parted) in self.modes.items():
-            ask = asked.get(device, Ask())
+            ask = asked.get(device, DeviceDemand())
             values += [(shared, float(ask.share > 0)), (parted, float(bool(ask.profile)))]
         for place, here in self.stays.items():
             staying = there.get(place, Counter())
@@ -248,7 +248,7 @@ def _contents_of(server: str, group: Group, held: Holding) -> Iterator[Key]:
             yield server, name, at.device, ask, at.slot
         else:
             for i in at:
-                yield server, name, i, Ask(whole=1) if ask.whole else ask, 0
+                yield server, name, i, DeviceDemand(whole=1) if ask.whole else ask, 0
 
 
 class _Builder:

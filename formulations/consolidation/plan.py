@@ -18,15 +18,15 @@ from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Flag, Model, Name, PositiveCount, Text
 from ...instances.consolidation.devices import (
     WHOLE,
-    Ask,
+    DeviceDemand,
     Devices,
     DeviceSlot,
-    Held,
+    HeldDevices,
     OnServers,
     TaskDevices,
-    form_fault,
-    occupied,
+    demand_mismatch,
     pack,
+    states_after,
 )
 from ...instances.consolidation.instance import Server
 from ...instances.consolidation.job import ONLY_GROUP, Group, PlacementJob
@@ -94,7 +94,7 @@ def entry_of(job: PlacementJob, tasks: Placement) -> JobPlacement:
     return JobPlacement(job=job.name, servers=filled[ONLY_GROUP])
 
 
-Holding = frozenset[tuple[str, Held]]
+Holding = frozenset[tuple[str, HeldDevices]]
 """What one task holds: name of devices, and which ones in rising order."""
 
 
@@ -230,7 +230,7 @@ class _OnServer:
         held: list[list[TaskDevices]] = [[] for _ in self.groups]
         for g, places in kept:
             held[g].append(places)
-        rest: list[list[dict[str, Held]]] = [
+        rest: list[list[dict[str, HeldDevices]]] = [
             [{} for _ in range(tasks.count - keeping[g])] for g, tasks in enumerate(self.groups)
         ]
         for name in dict.fromkeys(name for tasks in self.groups for name in tasks.group.asks):
@@ -243,7 +243,7 @@ class _OnServer:
             ]
             for g, ask in asking:
                 for places in held[g]:
-                    after = occupied(states, devices.partitions, ask, places[name])
+                    after = states_after(states, devices.partitions, ask, places[name])
                     if after is None:
                         return None
                     states = after
@@ -278,7 +278,7 @@ def without_devices(plan: Sequence[JobPlacement]) -> list[JobPlacement]:
     return [entry.model_copy(update={"devices": None}) for entry in plan]
 
 
-Holdings = dict[tuple[str, str, int], list[tuple[str, Ask, Held]]]
+Holdings = dict[tuple[str, str, int], list[tuple[str, DeviceDemand, HeldDevices]]]
 """Server, name and index of a device → job, what it asks for, and what it holds."""
 
 
@@ -304,7 +304,7 @@ def _task_violations(
     job: str,
     group: Group,
     there: Mapping[str, int],
-    named: Mapping[str, Sequence[Mapping[str, Held]]],
+    named: Mapping[str, Sequence[Mapping[str, HeldDevices]]],
     servers: Mapping[str, Server],
     holdings: Holdings,
 ) -> Iterator[Violation]:
@@ -324,7 +324,7 @@ def _task_violations(
                     yield Violation("devices", f"job {job!r}: a task on {server!r} holds no {name}")
                     continue
                 ask, places = group.asks.get(name), held[name]
-                fault = form_fault(ask, places) or _place_fault(servers[server], name, ask, places)
+                fault = demand_mismatch(ask, places) or _place_fault(servers[server], name, ask, places)
                 if fault is not None:
                     yield Violation("devices", f"job {job!r}: {name} of a task on {server!r} {fault}")
                 elif ask is not None:
@@ -333,7 +333,7 @@ def _task_violations(
                         holdings[server, name, index].append((job, ask, places))
 
 
-def _place_fault(server: Server, name: str, ask: Ask | None, places: Held) -> str | None:
+def _place_fault(server: Server, name: str, ask: DeviceDemand | None, places: HeldDevices) -> str | None:
     """Return why there is no such place; None if there is."""
     devices: Devices | None = (server.devices or {}).get(name)
     if devices is None:
@@ -360,7 +360,7 @@ def _shared_wrongly(servers: Mapping[str, Server], holdings: Holdings) -> Iterat
 
 
 def _device_fault(
-    server: Server, name: str, index: int, holders: Sequence[tuple[str, Ask, Held]]
+    server: Server, name: str, index: int, holders: Sequence[tuple[str, DeviceDemand, HeldDevices]]
 ) -> str | None:
     """Return why one device cannot be held like this."""
     others = server.device_states[name][index]

@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field, ValidationError, field_validator
 
 from ...instances.common.arrays import Floats, Ints
-from ...instances.common.fields import Model, in_slices
+from ...instances.common.fields import Model, validated_in_batches
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.objective import rounded_up
 
@@ -106,11 +106,15 @@ class PriceCertificate(Model):
         Resource → its price in each cell; 0 for those that are missing.
     """
 
-    edges_s: Annotated[tuple[Edge, ...], Field(min_length=1, max_length=MOST_EDGES), in_slices(MOST_EDGES)]
+    edges_s: Annotated[
+        tuple[Edge, ...], Field(min_length=1, max_length=MOST_EDGES), validated_in_batches(MOST_EDGES)
+    ]
     prices: Annotated[
-        dict[str, Annotated[tuple[Price, ...], Field(max_length=MOST_EDGES), in_slices(MOST_EDGES)]],
+        dict[
+            str, Annotated[tuple[Price, ...], Field(max_length=MOST_EDGES), validated_in_batches(MOST_EDGES)]
+        ],
         Field(max_length=MOST_RESOURCES),
-        in_slices(MOST_RESOURCES),
+        validated_in_batches(MOST_RESOURCES),
     ]
 
     @field_validator("edges_s", "prices", mode="before")

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from ...instances.common.arrays import Floats
-from ...instances.common.fields import Model, Name, in_slices
+from ...instances.common.fields import Model, Name, validated_in_batches
 from ...instances.staging.instance import StagingInstance
 
 CUTOFF_MARGIN = 5e-10
@@ -43,7 +43,7 @@ class CertifiedInterval(Model):
     """
 
     until_s: Annotated[float, Field(gt=0, le=LARGEST)]
-    prices: Annotated[dict[Name, Price], in_slices(MOST_PRICES)] = {}
+    prices: Annotated[dict[Name, Price], validated_in_batches(MOST_PRICES)] = {}
     budget_price: Price = 0.0
     counts_cost: bool = True
 
@@ -59,7 +59,7 @@ class StagingCertificate(Model):
 
     cutoff: Annotated[float, Field(gt=-LARGEST, le=LARGEST)] | None = None
     intervals: Annotated[
-        tuple[CertifiedInterval, ...], Field(max_length=MOST_INTERVALS), in_slices(MOST_INTERVALS)
+        tuple[CertifiedInterval, ...], Field(max_length=MOST_INTERVALS), validated_in_batches(MOST_INTERVALS)
     ]
 
 

@@ -23,7 +23,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ...instances.common.arrays import Floats, Ints, narrow
 from ...instances.common.errors import TooLargeError
-from ...instances.common.fields import Checked, Complaint, Count, Name, PositiveCount, in_slices
+from ...instances.common.fields import Checked, Complaint, Count, Name, PositiveCount, validated_in_batches
 from ...instances.staging.instance import MOST_LAYERS, Layer, StagingInstance
 from ..common.clock import check_time
 from ..common.objective import TOLERANCE, loosened
@@ -42,7 +42,9 @@ class Stage(Checked):
 
     first_layer: Count
     last_layer: Count
-    layers: Annotated[tuple[Count, ...] | None, Field(max_length=MOST_LAYERS), in_slices(MOST_LAYERS)] = None
+    layers: Annotated[
+        tuple[Count, ...] | None, Field(max_length=MOST_LAYERS), validated_in_batches(MOST_LAYERS)
+    ] = None
     type: Name
     units: PositiveCount
 

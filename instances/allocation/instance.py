@@ -20,11 +20,11 @@ from ..common.fields import (
     Amounts,
     Complaint,
     NonNegative,
-    in_slices,
     repeated,
     unknown_names,
+    validated_in_batches,
 )
-from .job import DOUBTFUL, Job
+from .job import UNCERTAIN_ASSUMPTIONS, Job
 from .job_table import JobTable
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ else:
 Jobs = Annotated[
     Rows,
     Field(min_length=1),
-    in_slices(),
+    validated_in_batches(),
     WrapValidator(_keep_table),
     WrapSerializer(_write_table),
     TABLE_FILE,
@@ -100,7 +100,7 @@ class AllocationInstance(Instance):
 
     def figure_notes(self) -> list[str]:
         """Return the assumptions about measured throughput that may be far from the truth."""
-        return [note for note in self.assumptions if note.startswith(DOUBTFUL)]
+        return [note for note in self.assumptions if note.startswith(UNCERTAIN_ASSUMPTIONS)]
 
     def sha256(self) -> str:
         """Return the hash of the resolved document; jobs in columns and as objects have the same hash."""

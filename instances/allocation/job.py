@@ -27,16 +27,16 @@ from ..common.fields import (
     Complaint,
     Count,
     Flag,
-    Instead,
     Model,
     Name,
     NonNegative,
     Positive,
     PositiveShare,
     PositiveTaskCount,
-    in_slices,
+    SchemaAlternative,
     repeated,
     require,
+    validated_in_batches,
 )
 from ..common.speed import Rule, Speed, complaints
 from ..common.speed import Variant as AnyVariant
@@ -91,7 +91,7 @@ class MeasuredSpeed(Model):
     allow_rank_deficient: Flag = False
 
 
-SpeedModel = Annotated[Speed, Instead(MeasuredSpeed.model_json_schema)]
+SpeedModel = Annotated[Speed, SchemaAlternative(MeasuredSpeed.model_json_schema)]
 
 
 MOST_WORKERS = 100_000
@@ -303,7 +303,7 @@ HOUR_S = 3600.0
 
 UNKNOWN_WORK = "remaining_samples is not given: an hour of work on the fewest GPUs measured"
 FALLING_SPEED = "samples_per_s falls with every GPU that is added; is it a time in place of a speed?"
-DOUBTFUL = (UNKNOWN_WORK, FALLING_SPEED)
+UNCERTAIN_ASSUMPTIONS = (UNKNOWN_WORK, FALLING_SPEED)
 """First words of the assumptions that affect the plan and may be far from the truth."""
 
 
@@ -478,7 +478,7 @@ class Job(Checked):
     unplaced_s: NonNegative | None = None
     current: Configuration | None = None
     restart_s: NonNegative = 0.0
-    variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=1000), in_slices(1000)]
+    variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=1000), validated_in_batches(1000)]
 
     def _complaints(self) -> list[Complaint]:
         names = [variant.name for variant in self.variants]

@@ -195,7 +195,7 @@ class JobColumns:
         ranges = {key: self._range(f"{at}.{key}") for key in ("workers", "ps")}
         for key, (given, low, high) in ranges.items():
             columns[f"min_{key}"], columns[f"max_{key}"] = _whole(given * low), _whole(given * high)
-        self.wrong |= broken(variant_rules(_sort_of(model), *ranges["workers"][:2], *ranges["ps"][:2]))
+        self.wrong |= broken(variant_rules(_model_masks(model), *ranges["workers"][:2], *ranges["ps"][:2]))
         for key, needed in (("worker_demand", True), ("ps_demand", False)):
             columns[key] = self._demand(v, key)
             if needed:
@@ -302,7 +302,7 @@ class JobColumns:
         }
 
 
-def _sort_of(model: Ints) -> tuple[Flags, Flags, Flags]:
+def _model_masks(model: Ints) -> tuple[Flags, Flags, Flags]:
     """Return masks of the speed models with these codes, for `variant_rules`: table, ring, other formula."""
     ring = model == MODELS.index("ring_allreduce")
     return model == TABLE, ring, (model >= 0) & ~ring
@@ -367,7 +367,7 @@ def _whole(values: Floats) -> Ints:
 HEAD = 1_000
 """Rows at the start of a table that are checked before the others."""
 CHUNK = 256
-MOST_DOUBTS = 20_000
+MOST_SUSPECTS = 20_000
 """Suspect rows that are validated one by one before the whole table is read row by row."""
 _MEASUREMENTS = re.compile(r"loss(\..*)?|variants\.[0-9]+\.speed\.measurements")
 
@@ -433,7 +433,7 @@ def _refuse_faulty(
         Whether there are more rows, which have not been checked.
     """
     faulty: dict[int, dict[str, Any]] = {}
-    for start in range(0, min(len(suspects), MOST_DOUBTS), CHUNK):
+    for start in range(0, min(len(suspects), MOST_SUSPECTS), CHUNK):
         chunk = suspects[start : start + CHUNK]
         for index, row in zip(chunk.tolist(), columns.rows(chunk), strict=True):
             if len(faulty) < MOST_FAULTS and not _accepted(row, source):

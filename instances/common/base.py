@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-ENDS = ("low", "middle", "high")
+SCENARIOS = ("low", "middle", "high")
 """The scenarios of an uncertain instance: all figures at their lower ends, as given, at their upper ends."""
 EACH = "*"
 
@@ -53,7 +53,7 @@ class Uncertain(Model):
     basis: Text | None = None
 
 
-def scaled(document: Any, pointer: str, factor: float) -> Iterator[Complaint]:
+def scale_figures(document: Any, pointer: str, factor: float) -> Iterator[Complaint]:
     """Multiply the figures that a JSON pointer names, in place; yield complaints about the pointer."""
     parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")]
     if parts[0] or len(parts) < 2:
@@ -130,7 +130,7 @@ def _row(tag: str, cells: Sequence[str]) -> str:
     return f"<tr>{''.join(made)}</tr>"
 
 
-TOLD_APART = 1e15
+LARGEST_RATIO = 1e15
 """Ratio of two figures beyond which their sum loses the smaller: doubles have about 16 decimal digits."""
 
 ProblemKind = str
@@ -205,11 +205,11 @@ class Instance(Checked):
                 "or make the instance with 'clusterplan predict --output'"
             )
         scenarios: dict[str, Self] = {}
-        for end in ENDS:
+        for end in SCENARIOS:
             document = self.document()
             del document["uncertainty"]
             for index, one in enumerate(self.uncertainty if end != "middle" else ()):
-                wrong = scaled(document, one.figure, one.low if end == "low" else one.high)
+                wrong = scale_figures(document, one.figure, one.low if end == "low" else one.high)
                 refuse_faults(self.name, ((f"uncertainty[{index}].figure", f"{p!r} {w}") for p, w in wrong))
             scenarios[end] = validated(type(self), document, f"{self.name}, {end} end")
         return scenarios
@@ -240,7 +240,7 @@ class Instance(Checked):
         for name, column in self.to_frame().select_dtypes("number").items():
             amounts = column.abs()
             amounts = amounts[(amounts > 0) & (amounts < math.inf)]
-            if len(amounts) and amounts.max() > TOLD_APART * amounts.min():
+            if len(amounts) and amounts.max() > LARGEST_RATIO * amounts.min():
                 notes.append(
                     f"{name} goes from {amounts.min():g} to {amounts.max():g}; a sum keeps 16 digits, so the "
                     "smallest do not count beside the largest; bring them closer together"

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from .errors import MOST_FAULTS, Fault, Faults, InstanceError, shortened, shown
-from .fields import UNREAD
+from .fields import NOT_VALIDATED
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -137,7 +137,7 @@ def faults_of(error: ValidationError, model: type[BaseModel], source: str) -> In
     more = 0
     stopped = False
     for detail in details:
-        if detail["input"] is UNREAD:
+        if detail["input"] is NOT_VALIDATED:
             stopped = True
             continue
         if detail["type"] == "too_short" and detail["loc"] in parents:
@@ -211,7 +211,7 @@ MOST_PAIRS = 10_000
 """Pairs of names that are compared, which takes a tenth of a second."""
 
 
-def seem_the_same(one: str, other: str) -> bool:
+def similar_names(one: str, other: str) -> bool:
     """Return whether one of two names may be a misspelling of the other.
 
     Case, and characters between words, do not matter. About one letter of one word may differ, but not its
@@ -227,12 +227,12 @@ def seem_the_same(one: str, other: str) -> bool:
     return word[0] == meant[0] and difflib.SequenceMatcher(None, word, meant).ratio() >= CLOSE
 
 
-def misspelt(names: Collection[str], asked: Collection[str]) -> Iterator[tuple[str, str]]:
+def misspelt_names(names: Collection[str], asked: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield pairs of an unused resource and the demanded one that may be meant; none for many names."""
     idle = [name for name in names if name not in asked]
     if len(idle) * len(asked) <= MOST_PAIRS:
         yield from (
-            (name, meant) for name, meant in itertools.product(idle, asked) if seem_the_same(name, meant)
+            (name, meant) for name, meant in itertools.product(idle, asked) if similar_names(name, meant)
         )
 
 

@@ -74,7 +74,7 @@ ESCAPED = re.compile(r"'(?='*[=+@-])")
 """The quote that tables written as CSV put before text that a spreadsheet would take for a formula."""
 MOST_UNKNOWN_KEYS = 100
 """Unknown keys beyond which an object is refused as a whole."""
-SLICE = 10
+BATCH_SIZE = 10
 """Entries of a list that are validated in one batch; of a mapping ten times as many."""
 
 
@@ -139,17 +139,17 @@ def _derived(model: type[Model]) -> frozenset[str]:
     )
 
 
-class Unread:
+class NotValidated:
     """Placeholder for the entries of a list that were not validated; no field accepts it."""
 
     def __repr__(self) -> str:
         return "…"
 
 
-UNREAD = Unread()
+NOT_VALIDATED = NotValidated()
 
 
-def in_slices(most: int | None = None) -> WrapValidator:
+def validated_in_batches(most: int | None = None) -> WrapValidator:
     """Return a validator that checks long lists and mappings in batches, up to `MOST_FAULTS` faults.
 
     The errors of a million entries at once would take gigabytes. A mapping becomes a `FrozenDict`.
@@ -161,7 +161,7 @@ def in_slices(most: int | None = None) -> WrapValidator:
     """
 
     def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-        if not isinstance(value, list | tuple | dict) or len(value) <= SLICE:
+        if not isinstance(value, list | tuple | dict) or len(value) <= BATCH_SIZE:
             return frozen(handler(value))
         if most is not None and len(value) > most:
             context = {"field_type": "list", "max_length": most, "actual_length": len(value)}
@@ -171,7 +171,7 @@ def in_slices(most: int | None = None) -> WrapValidator:
         done: list[Any] = []
         faults = 0
         container: Callable[[Any], Any] = tuple
-        size = 10 * SLICE if mapping else SLICE
+        size = 10 * BATCH_SIZE if mapping else BATCH_SIZE
         while faults < MOST_FAULTS and (part := list(itertools.islice(remaining, size))):
             try:
                 good = handler(dict(part) if mapping else part)
@@ -181,7 +181,7 @@ def in_slices(most: int | None = None) -> WrapValidator:
                 faults += error.error_count()
                 done += part
         if next(remaining, None) is not None:
-            done.append(("…", UNREAD) if mapping else UNREAD)
+            done.append(("…", NOT_VALIDATED) if mapping else NOT_VALIDATED)
         if not faults:
             return frozen(container(done))
         # What is valid already is passed on as it is; the faults now come with their places in the whole.
@@ -190,8 +190,8 @@ def in_slices(most: int | None = None) -> WrapValidator:
     return WrapValidator(validate)
 
 
-Many = Annotated[tuple[ItemT, ...], in_slices()]
-ManyNamed = Annotated[dict[KeyT, ItemT], in_slices()]
+Many = Annotated[tuple[ItemT, ...], validated_in_batches()]
+ManyNamed = Annotated[dict[KeyT, ItemT], validated_in_batches()]
 
 
 def _as_float(value: Any) -> Any:
@@ -287,7 +287,7 @@ PositiveTaskCount = Annotated[int, Field(ge=1, le=100_000), BeforeValidator(_as_
 SchemaVersion = Annotated[Literal[1], BeforeValidator(_as_version)]
 ByCount = Annotated[
     dict[Annotated[int, Field(ge=1, le=1_000_000_000)], NonNegative],
-    in_slices(100_000),
+    validated_in_batches(100_000),
     BeforeValidator(_count_keys),
 ]
 """Whole number → quantity; JSON can only write keys as text, so text is read too."""
@@ -296,7 +296,7 @@ Name = Annotated[
     str, BeforeValidator(as_text), Field(min_length=1, max_length=200), AfterValidator(_printable)
 ]
 Text = Annotated[str, BeforeValidator(as_text), Field(max_length=10_000), AfterValidator(_readable)]
-Amounts = Annotated[dict[Name, NonNegative], Field(max_length=1000), in_slices(1000)]
+Amounts = Annotated[dict[Name, NonNegative], Field(max_length=1000), validated_in_batches(1000)]
 NONE_NAMED: FrozenDict[Any, Any] = FrozenDict()
 """The default of a mapping."""
 """Resource name → amount; a resource that is not named counts as 0."""
@@ -315,7 +315,7 @@ def marks_of(part: Any) -> Iterator[Any]:
         yield part
 
 
-class Instead:
+class SchemaAlternative:
     """Marks a field for which a document may give an alternative, which the JSON Schema then includes.
 
     The loader replaces the alternative by the value of the field before validation.
@@ -336,7 +336,7 @@ class Instead:
         return {"anyOf": [dict(handler(schema)), self._schema()]}
 
 
-TABLE_FILE = Instead(
+TABLE_FILE = SchemaAlternative(
     lambda: {
         "type": "string",
         "description": "path to a YAML, JSON, CSV or Parquet file, relative to this file",

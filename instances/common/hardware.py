@@ -36,9 +36,9 @@ from .fields import (
     Positive,
     SchemaVersion,
     Text,
-    in_slices,
     refuse,
     repeated,
+    validated_in_batches,
 )
 
 if TYPE_CHECKING:
@@ -100,7 +100,10 @@ class HardwareCatalogue(Checked):
     date: datetime.date
     region: Name | None = None
     types: Annotated[
-        tuple[HardwareType, ...], Field(min_length=1, max_length=20_000), in_slices(20_000), TABLE_FILE
+        tuple[HardwareType, ...],
+        Field(min_length=1, max_length=20_000),
+        validated_in_batches(20_000),
+        TABLE_FILE,
     ]
 
     def _complaints(self) -> Iterable[Complaint]:
@@ -182,7 +185,7 @@ class Geometry(Model):
     """How one device can be partitioned."""
 
     slots: Slots
-    profiles: Annotated[dict[Name, Profile], Field(min_length=1, max_length=100), in_slices(100)]
+    profiles: Annotated[dict[Name, Profile], Field(min_length=1, max_length=100), validated_in_batches(100)]
 
     @model_validator(mode="after")
     def _check(self) -> Geometry:

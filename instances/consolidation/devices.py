@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from ..common.errors import TooLargeError, shown
-from ..common.fields import Complaint, Count, FrozenDict, Model, Name, frozen, in_slices, refuse
+from ..common.fields import Complaint, Count, FrozenDict, Model, Name, frozen, refuse, validated_in_batches
 from ..common.hardware import GEOMETRIES, Geometry, Profile, Slot
 
 WHOLE = 1000
@@ -101,7 +101,7 @@ class Devices(Model):
         ]
         | None
     ) = None
-    taken: Annotated[tuple[Taken, ...], Field(max_length=1000), in_slices(1000)] | None = None
+    taken: Annotated[tuple[Taken, ...], Field(max_length=1000), validated_in_batches(1000)] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Devices:
@@ -155,7 +155,7 @@ class Devices(Model):
         return Device("whole")
 
 
-class Ask(NamedTuple):
+class DeviceDemand(NamedTuple):
     """The demand of one task for the devices of one name: whole devices, a share or a partition.
 
     Attributes
@@ -197,7 +197,7 @@ TaskDevices = dict[
 ]
 """Devices of one task: name of devices → indices of whole or shared ones, or the place of a partition."""
 _Frozen = AfterValidator(frozen)
-OnServers = Annotated[dict[Name, tuple[Annotated[TaskDevices, _Frozen], ...]], in_slices(100_000)]
+OnServers = Annotated[dict[Name, tuple[Annotated[TaskDevices, _Frozen], ...]], validated_in_batches(100_000)]
 """Server → devices of each task there."""
 
 WholeDevices = Annotated[dict[Name, DeviceCount], Field(max_length=100), _Frozen]
@@ -205,18 +205,18 @@ Shares = Annotated[dict[Name, Thousandths], Field(max_length=100), _Frozen]
 Profiles = Annotated[dict[Name, Name], Field(max_length=100), _Frozen]
 
 
-def asks_of(
+def device_demands(
     devices: Mapping[str, int] | None, share: Mapping[str, int] | None, profile: Mapping[str, str] | None
-) -> dict[str, Ask]:
+) -> dict[str, DeviceDemand]:
     """Return the demand of a task for the devices of each name."""
     return FrozenDict(
-        {name: Ask(whole=count) for name, count in (devices or {}).items()}
-        | {name: Ask(share=amount) for name, amount in (share or {}).items()}
-        | {name: Ask(profile=wanted) for name, wanted in (profile or {}).items()}
+        {name: DeviceDemand(whole=count) for name, count in (devices or {}).items()}
+        | {name: DeviceDemand(share=amount) for name, amount in (share or {}).items()}
+        | {name: DeviceDemand(profile=wanted) for name, wanted in (profile or {}).items()}
     )
 
 
-def asked_twice(
+def duplicate_demands(
     devices: Mapping[str, int] | None, share: Mapping[str, int] | None, profile: Mapping[str, str] | None
 ) -> Iterator[Complaint]:
     """Yield a complaint for each name of devices that a task demands in two ways."""
@@ -228,7 +228,7 @@ def asked_twice(
 
 
 def current_faults(
-    asks: Mapping[str, Ask],
+    asks: Mapping[str, DeviceDemand],
     current: Mapping[str, int],
     current_devices: Mapping[str, tuple[Mapping[str, tuple[int, ...] | DeviceSlot], ...]] | None,
 ) -> Iterator[Complaint]:
@@ -240,14 +240,14 @@ def current_faults(
             yield path, f"has {len(tasks)} tasks, but by current there are {number} on this server"
         for position, places in enumerate(tasks):
             for name, place in places.items():
-                fault = form_fault(asks.get(name), place)
+                fault = demand_mismatch(asks.get(name), place)
                 if fault is not None:
                     yield f"{path}[{position}].{name}", fault
             for name in asks.keys() - places.keys():
                 yield f"{path}[{position}].{name}", "is missing; the task asks for it"
 
 
-def form_fault(ask: Ask | None, placement: tuple[int, ...] | DeviceSlot) -> str | None:
+def demand_mismatch(ask: DeviceDemand | None, placement: tuple[int, ...] | DeviceSlot) -> str | None:
     """Return a message if the devices of a task do not have the form that it demands; else None."""
     if ask is None:
         return "is not asked for"
@@ -261,13 +261,15 @@ def form_fault(ask: Ask | None, placement: tuple[int, ...] | DeviceSlot) -> str 
     return None
 
 
-Held = tuple[int, ...] | DeviceSlot
+HeldDevices = tuple[int, ...] | DeviceSlot
 """Devices of one name that one task holds: their indices, or the place of a partition."""
 MOST_NODES = 20_000
 """Node limit of one search."""
 
 
-def pack(devices: Sequence[Device], geometry: Geometry | None, asks: Sequence[Ask]) -> list[Held] | None:
+def pack(
+    devices: Sequence[Device], geometry: Geometry | None, asks: Sequence[DeviceDemand]
+) -> list[HeldDevices] | None:
     """Assign devices of one name on a server to tasks; return those of each task, or None if they do not fit.
 
     Parameters
@@ -286,7 +288,7 @@ def pack(devices: Sequence[Device], geometry: Geometry | None, asks: Sequence[As
     """
     free = [d for d, device in enumerate(devices) if device.mode == "free"]
     whole = sum(ask.whole for ask in asks)
-    placements: list[Held | None] = [None] * len(asks)
+    placements: list[HeldDevices | None] = [None] * len(asks)
     shares = [t for t, ask in enumerate(asks) if ask.share]
     if shares:
         shared = [d for d, device in enumerate(devices) if device.mode == "shared"]
@@ -321,8 +323,8 @@ def pack(devices: Sequence[Device], geometry: Geometry | None, asks: Sequence[As
     ]
 
 
-def occupied(
-    devices: Sequence[Device], geometry: Geometry | None, ask: Ask, placement: Held
+def states_after(
+    devices: Sequence[Device], geometry: Geometry | None, ask: DeviceDemand, placement: HeldDevices
 ) -> list[Device] | None:
     """Return the states of the devices after a task is placed on some; None if these are not free for it."""
     states = list(devices)
@@ -367,11 +369,11 @@ def pack_shares(lefts: Sequence[int], free: int, shares: Sequence[int]) -> list[
             bin_of = [0] * len(shares)
             for task, place in zip(order, bins, strict=True):
                 bin_of[task] = place
-            return _first_bins_first(bin_of, len(lefts))
+            return _renumbered_bins(bin_of, len(lefts))
     return None
 
 
-def _first_bins_first(bins: list[int], known: int) -> list[int]:
+def _renumbered_bins(bins: list[int], known: int) -> list[int]:
     """Renumber the bins from `known` on in the order of their first use."""
     names: dict[int, int] = {}
     for place in bins:
@@ -441,7 +443,7 @@ def pack_profiles(
             place_of = [(0, 0)] * len(profiles)
             for task, place in zip(order, search.places, strict=True):
                 place_of[task] = place
-            bins = _first_bins_first([place for place, _ in place_of], len(masks))
+            bins = _renumbered_bins([place for place, _ in place_of], len(masks))
             return [(place, start) for place, (_, start) in zip(bins, place_of, strict=True)]
     return None
 

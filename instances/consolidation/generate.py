@@ -25,7 +25,7 @@ from .job import PlacementJob
 
 SHARES = (100, 160, 200, 250, 300, 330, 400, 460, 500, 600)
 """Shares of a GPU that replicas demand, in thousandths."""
-OF_OTHERS = (200, 300, 460, 700)
+OCCUPIED_SHARES = (200, 300, 460, 700)
 """Shares of a device that tasks outside the plan hold, in thousandths."""
 GEOMETRY = {"a100": "a100-80", "h100": "h100-80", None: "a100-80"}
 """GPU model → geometry; with one shape of servers GPUs have no model."""
@@ -74,7 +74,7 @@ def as_devices(
             ask = choices[how][number % len(choices[how])]
         key = ask, job.tasks, tuple(demand.items()), job.spread, job.must_place
         if key not in made:
-            made[key] = _asking(job, *ask)
+            made[key] = _with_demand(job, *ask)
         asking.append(made[key].model_copy(update={"name": job.name}))
     return [_equipped(server, rng, shared, parted) for server in servers], asking
 
@@ -85,8 +85,8 @@ def _equipped(server: Server, rng: np.random.Generator, shared: float, parted: f
     in_use = count - int(server.available["gpu"])
     sharing = int(rng.binomial(in_use, shared))
     others: list[dict[str, Any]] = [{"device": d} for d in range(in_use)]
-    for d, of in enumerate(np.sort(rng.integers(len(OF_OTHERS), size=sharing)).tolist()):
-        others[d]["share"] = OF_OTHERS[of]
+    for d, of in enumerate(np.sort(rng.integers(len(OCCUPIED_SHARES), size=sharing)).tolist()):
+        others[d]["share"] = OCCUPIED_SHARES[of]
     geometry = GEOMETRY.get(server.gpu_model) if parted else None
     devices = {"count": count, "geometry": geometry, "taken": others}
     plain = server.model_dump(exclude={"devices"})
@@ -95,7 +95,7 @@ def _equipped(server: Server, rng: np.random.Generator, shared: float, parted: f
     return Server.model_validate({**plain, "devices": {"gpu": devices}})
 
 
-def _asking(job: PlacementJob, form: str, of: Any) -> PlacementJob:
+def _with_demand(job: PlacementJob, form: str, of: Any) -> PlacementJob:
     """Return a job that demands whole devices, or the replicas that fill one with shares or partitions."""
     tasks = job.tasks or 1
     demand = {name: amount for name, amount in (job.task_demand or {}).items() if name != "gpu"}
@@ -109,7 +109,7 @@ def _asking(job: PlacementJob, form: str, of: Any) -> PlacementJob:
     return PlacementJob.model_validate(plain | asked)
 
 
-def with_unlike_amounts(
+def with_varied_amounts(
     rng: np.random.Generator, servers: Sequence[Server], jobs: Sequence[PlacementJob]
 ) -> tuple[list[Server], list[PlacementJob]]:
     """Return servers and jobs with random amounts, in milli-CPUs and MiB, and values of many digits."""
@@ -125,7 +125,7 @@ def with_unlike_amounts(
         key = asks, job.tasks, tuple(demand.items()), job.spread, job.must_place, variant, priority
         if key not in made:
             by = {"cpu": float(factor[variant, 0]), "memory_gib": float(factor[variant, 1])}
-            changed = {name: _fine(name, amount * by.get(name, 1.0)) for name, amount in demand.items()}
+            changed = {name: _rounded(name, amount * by.get(name, 1.0)) for name, amount in demand.items()}
             value = round(job.worth * float(worth[priority]), 9)
             made[key] = job.model_copy(update={"task_demand": changed, "value": value})
         varied.append(made[key].model_copy(update={"name": job.name}))
@@ -135,10 +135,10 @@ def with_unlike_amounts(
         shape = tuple(server.capacity.items()), server.gpu_model
         if shape not in reserved:
             cpus, gib = rng.uniform(0.1, RESERVED_CPUS), rng.uniform(1, RESERVED_GIB)
-            reserved[shape] = {"cpu": _fine("cpu", cpus), "memory_gib": _fine("memory_gib", gib)}
+            reserved[shape] = {"cpu": _rounded("cpu", cpus), "memory_gib": _rounded("memory_gib", gib)}
         less = reserved[shape]
         reduced = {
-            key: {name: _fine(name, max(0.0, a - less.get(name, 0.0))) for name, a in amounts.items()}
+            key: {name: _rounded(name, max(0.0, a - less.get(name, 0.0))) for name, a in amounts.items()}
             for key, amounts in (("capacity", server.capacity), ("free", server.free))
             if amounts is not None
         }
@@ -146,7 +146,7 @@ def with_unlike_amounts(
     return unlike, varied
 
 
-def _fine(resource: str, amount: float) -> float:
+def _rounded(resource: str, amount: float) -> float:
     """Return an amount rounded to whole milli-CPUs or MiB; amounts of other resources unchanged."""
     if resource == "cpu":
         return round(amount, 3)
@@ -163,7 +163,7 @@ FREE = 0.4
 """Share of the GPUs that is free if no load is given."""
 MOST_FREE = 0.9
 """Upper limit of the share of free GPUs, unless the load cannot be met with smaller jobs."""
-LUCK = 2.0
+SERVER_WEIGHT = 2.0
 """Weight of the random number of a server, relative to that of a task, in the order in which tasks end."""
 STEEPEST = 12.0
 
@@ -272,7 +272,7 @@ class _Cluster:
     def relieved(self, rng: np.random.Generator, gpus: int) -> _Cluster:
         """Return the cluster after the end of random tasks that hold `gpus` GPUs, or slightly fewer."""
         luck = rng.random(len(self.shape))
-        order = np.argsort(rng.random(self.tasks.shape[1]) + LUCK * luck[self.tasks[0]])
+        order = np.argsort(rng.random(self.tasks.shape[1]) + SERVER_WEIGHT * luck[self.tasks[0]])
         size = self.requests[self.tasks[1, order], 0]
         ended = np.cumsum(size) <= gpus
         missing = gpus - int(size[ended].sum())
@@ -353,7 +353,7 @@ def generate_consolidation(
         rows, queue = as_devices(devices_rng, rows, queue, shared, partitioned)
         what = f"{what}, what is shared and partitioned"
     if unlike:
-        rows, queue = with_unlike_amounts(digits_rng, rows, queue)
+        rows, queue = with_varied_amounts(digits_rng, rows, queue)
         what = f"{what}, the digits of amounts and values"
     return ConsolidationInstance(
         name=f"synthetic-consolidation-{servers}-{jobs}-{seed}",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from ..common.base import Instance
-from ..common.faults import misspelt, misspelt_complaint
+from ..common.faults import misspelt_complaint, misspelt_names
 from ..common.fields import (
     TABLE_FILE,
     Amounts,
@@ -29,14 +29,14 @@ from ..common.fields import (
     ServerCount,
     Share,
     frozen,
-    in_slices,
     only_true,
     repeated,
     require,
     unknown_names,
+    validated_in_batches,
 )
 from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
-from .devices import Ask, Device, Devices
+from .devices import Device, DeviceDemand, Devices
 from .job import PlacementJob
 
 if TYPE_CHECKING:
@@ -168,7 +168,9 @@ class ConsolidationInstance(Instance):
     )
 
     kind: Literal["consolidation"] = "consolidation"
-    objectives: Annotated[tuple[ObjectiveName, ...], Field(min_length=1, max_length=7), in_slices(7)] = (
+    objectives: Annotated[
+        tuple[ObjectiveName, ...], Field(min_length=1, max_length=7), validated_in_batches(7)
+    ] = (
         "value",
         "spread",
         "servers",
@@ -176,12 +178,12 @@ class ConsolidationInstance(Instance):
     skew_threshold: Share = 0.3
     device_moves: Annotated[Flag | None, AfterValidator(only_true)] = None
     running: Annotated[Literal["stay", "move"] | None, AfterValidator(_only_stay)] = None
-    pinned: Annotated[tuple[Name, ...], Field(max_length=1000), in_slices(1000)] | None = None
+    pinned: Annotated[tuple[Name, ...], Field(max_length=1000), validated_in_batches(1000)] | None = None
     max_moves: Count | None = None
     restart_cost_h: NonNegative | None = None
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
-    servers: Annotated[tuple[Server, ...], Field(min_length=1), in_slices(), TABLE_FILE]
-    jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), in_slices(), TABLE_FILE]
+    servers: Annotated[tuple[Server, ...], Field(min_length=1), validated_in_batches(), TABLE_FILE]
+    jobs: Annotated[tuple[PlacementJob, ...], Field(min_length=1), validated_in_batches(), TABLE_FILE]
 
     @model_validator(mode="before")
     @classmethod
@@ -215,7 +217,7 @@ class ConsolidationInstance(Instance):
         groups = {id(group): group for job in self.jobs for group in job.task_groups}.values()
         asked = dict.fromkeys(name for group in groups for name in (*group.demand, *group.asks))
         devices = (name for server in self.servers for name in server.devices or ())
-        for name, meant in misspelt(dict.fromkeys((*self.resource_names, *devices)), asked):
+        for name, meant in misspelt_names(dict.fromkeys((*self.resource_names, *devices)), asked):
             for index, server in enumerate(self.servers):
                 single = server.devices or {}
                 if (name in server.capacity or name in single) and not (
@@ -235,7 +237,7 @@ class ConsolidationInstance(Instance):
                 if name in self.resource_names:
                     what = "is a resource in the capacity of a server too; say it in one way for all servers"
                     yield f"servers[{index}].devices.{name}", what
-        asked: dict[tuple[tuple[str, Ask], ...], None] = {}
+        asked: dict[tuple[tuple[str, DeviceDemand], ...], None] = {}
         for index, job in enumerate(self.jobs):
             for g, group in enumerate(job.task_groups):
                 if not group.asks or (key := tuple(group.asks.items())) in asked:

@@ -24,20 +24,20 @@ from ..common.fields import (
     PositiveCount,
     ServerCount,
     Share,
-    in_slices,
     refuse,
     repeated,
+    validated_in_batches,
 )
 from .devices import (
     WHOLE,
-    Ask,
+    DeviceDemand,
     OnServers,
     Profiles,
     Shares,
     WholeDevices,
-    asked_twice,
-    asks_of,
     current_faults,
+    device_demands,
+    duplicate_demands,
 )
 
 ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
@@ -65,14 +65,14 @@ Spread = Literal["required", "preferred", "free", "from_skew"]
 GpuModels = str | tuple[str, ...] | None
 """The allowed GPU models: one, several, or None for any."""
 _SeveralNames = Annotated[tuple[Name, ...], Field(min_length=1, max_length=100), Tag("(several)")]
-Placed = Annotated[dict[Name, PositiveCount], in_slices(100_000)]
+Placed = Annotated[dict[Name, PositiveCount], validated_in_batches(100_000)]
 """Server name → number of tasks."""
 
 ONLY_GROUP = "tasks"
 """Name of the single group of a job that gives `tasks` and `task_demand` instead of `groups`."""
 
 
-def _in_one_way(models: GpuModels) -> GpuModels:
+def _canonical(models: GpuModels) -> GpuModels:
     """Return GPU models in canonical form, so that equal sets compare equal."""
     if not isinstance(models, tuple):
         return models
@@ -88,7 +88,7 @@ def _only_false(flag: bool | None) -> bool | None:
 _OneOrSeveral = Annotated[
     Annotated[Name, Tag("(one)")] | _SeveralNames,
     Discriminator(lambda value: "(several)" if isinstance(value, list | tuple) else "(one)"),
-    AfterValidator(_in_one_way),
+    AfterValidator(_canonical),
 ]
 
 
@@ -118,19 +118,19 @@ class Group(Model):
     @model_validator(mode="after")
     def _check(self) -> Group:
         if self.devices or self.share or self.profile or self.current_devices:
-            refuse(asked_twice(self.devices, self.share, self.profile))
+            refuse(duplicate_demands(self.devices, self.share, self.profile))
             refuse(current_faults(self.asks, self.current, self.current_devices))
         return self
 
     @cached_property
-    def asks(self) -> dict[str, Ask]:
+    def asks(self) -> dict[str, DeviceDemand]:
         """The demand of one task for single devices, by name of the devices."""
-        return asks_of(self.devices, self.share, self.profile)
+        return device_demands(self.devices, self.share, self.profile)
 
     @property
     def gpu_thousandths(self) -> int:
         """Thousandths of GPUs that one task demands as devices or shares; 0 for a partition."""
-        return self.asks.get("gpu", Ask()).thousandths
+        return self.asks.get("gpu", DeviceDemand()).thousandths
 
 
 class PlacementJob(Checked):
@@ -181,7 +181,7 @@ class PlacementJob(Checked):
     current_devices: OnServers | None = None
     movable: Annotated[Flag | None, AfterValidator(_only_false)] = None
     restart_s: NonNegative | None = None
-    groups: Annotated[tuple[Group, ...], Field(max_length=1000), in_slices(1000)] | None = None
+    groups: Annotated[tuple[Group, ...], Field(max_length=1000), validated_in_batches(1000)] | None = None
     value: NonNegative | None = None
     must_place: Flag = False
     spread: Spread = "free"
@@ -204,8 +204,8 @@ class PlacementJob(Checked):
                 if getattr(self, key) is None:
                     yield key, "is missing; give tasks and task_demand, or groups"
             if any(getattr(self, key) for key in _OF_DEVICES):
-                yield from asked_twice(self.devices, self.share, self.profile)
-                asks = asks_of(self.devices, self.share, self.profile)
+                yield from duplicate_demands(self.devices, self.share, self.profile)
+                asks = device_demands(self.devices, self.share, self.profile)
                 yield from current_faults(asks, self.current or {}, self.current_devices)
         profiles = [self.profile, *(group.profile for group in self.groups or ())]
         if self.value is None and any("gpu" in (wanted or {}) for wanted in profiles):

@@ -21,7 +21,7 @@ from ..common.errors import MOST_FAULTS, OptionError
 from ..common.fields import Model, Name, NonNegative
 from ..files import tables
 from ..files.columns import Columns
-from ..files.reading import MOST_ALIKE_CELLS
+from ..files.reading import MOST_OBJECT_CELLS
 from ..files.tables import NO_COLUMN, can_be_columns, write_table
 from .instance import ConsolidationInstance, Server
 from .job import PlacementJob
@@ -33,7 +33,7 @@ TABLES: dict[str, tuple[type[Model], dict[str, Any]]] = {
     "jobs": (PlacementJob, {"name": Name, "value": NonNegative}),
 }
 """Model of the rows of each table, and the fields that may differ within an equivalence class."""
-FEWEST_OF_A_SORT = 2
+LEAST_CLASS_SIZE = 2
 """Average size of the equivalence classes from which on they are used."""
 CHUNK = 1_000
 """Rows that are read in one batch."""
@@ -51,11 +51,11 @@ def with_tables(data: dict[str, Any]) -> dict[str, Any]:
             if "hardware" in table.names:
                 resolved[key] = table.rows()
             else:
-                resolved[key] = read_alike(table, model, own) or _one_by_one(table, model)
+                resolved[key] = read_by_classes(table, model, own) or _one_by_one(table, model)
     return resolved
 
 
-def read_alike(columns: Columns, model: type[ModelT], own: Mapping[str, Any]) -> list[ModelT] | None:
+def read_by_classes(columns: Columns, model: type[ModelT], own: Mapping[str, Any]) -> list[ModelT] | None:
     """Return one object for each row of a table, validated once for each equivalence class of rows.
 
     Parameters
@@ -73,11 +73,11 @@ def read_alike(columns: Columns, model: type[ModelT], own: Mapping[str, Any]) ->
         Objects of one class share the values of all but these fields. None if the table has to be read row by
         row, because it has a fault or its rows form too many classes.
     """
-    if columns.cells > MOST_ALIKE_CELLS:
+    if columns.cells > MOST_OBJECT_CELLS:
         return None
     own = {name: kind for name, kind in own.items() if name in columns.names}
-    sort, first = _sorts(columns, own)
-    if len(first) * FEWEST_OF_A_SORT > len(columns):
+    sort, first = _equivalence_classes(columns, own)
+    if len(first) * LEAST_CLASS_SIZE > len(columns):
         return None
     try:
         # Each different cell is checked once, however many rows have it.
@@ -92,7 +92,7 @@ def read_alike(columns: Columns, model: type[ModelT], own: Mapping[str, Any]) ->
     ]
 
 
-def _sorts(columns: Columns, own: Mapping[str, Any]) -> tuple[Ints, Ints]:
+def _equivalence_classes(columns: Columns, own: Mapping[str, Any]) -> tuple[Ints, Ints]:
     """Return the equivalence class of each row, and the first row of each class."""
     sort = np.zeros(len(columns), dtype=np.int64)
     for name in columns.names:

@@ -289,9 +289,9 @@ def by_lines(error: InstanceError, files: Mapping[str, TableFile]) -> InstanceEr
             grouped[fault.source, fault.path, fault.what] = [fault]
             continue
         header, lines = read[match[1]]
-        located = _told(match[3] or "", fault.what, files[match[1]].source, header, lines[int(match[2])])
+        located = _located(match[3] or "", fault.what, files[match[1]].source, header, lines[int(match[2])])
         grouped.setdefault((located.source, match[3] or "", located.what), []).append(located)
-    faults = [_once(alike) for alike in grouped.values()]
+    faults = [_merged(alike) for alike in grouped.values()]
     # A missing column is a fault of every row, which is not counted again.
     whole = all(fault.path == "line 1" for fault in faults)
     return InstanceError(faults, 0 if whole else error.more, error.stopped and not whole)
@@ -304,7 +304,7 @@ def _lines(file: TableFile, last: int) -> tuple[list[str], list[int]]:
     return header, [line for line, _ in itertools.islice(rows, last + 1)]
 
 
-def _told(column: str, what: str, source: str, header: list[str], line: int) -> Fault:
+def _located(column: str, what: str, source: str, header: list[str], line: int) -> Fault:
     """Return the fault of a row with its line; that of a missing or unknown column at the header."""
     if what.startswith("is missing") and not any(name.split(".")[0] == column for name in header):
         return Fault(source, "line 1", f"has no column {column}; the columns are: {', '.join(header)}")
@@ -313,7 +313,7 @@ def _told(column: str, what: str, source: str, header: list[str], line: int) -> 
     return Fault(source, f"line {line}" + (f": {column}" if column else ""), what)
 
 
-def _once(alike: list[Fault]) -> Fault:
+def _merged(alike: list[Fault]) -> Fault:
     """Merge faults that differ only in their line into one fault."""
     first, more = alike[0], len(alike) - 1
     if not more or first.path == "line 1":

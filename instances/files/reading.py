@@ -49,7 +49,7 @@ MOST_ROWS, MOST_CELLS = 2_000_000, 100_000_000
 """Limits of a table."""
 MOST_SMALL_ROWS, MOST_SMALL_CELLS = 500_000, 1_000_000
 """Limits of a table that is read row by row; empty cells do not count."""
-MOST_ALIKE_CELLS = 20_000_000
+MOST_OBJECT_CELLS = 20_000_000
 """Limit of the filled cells of a table whose rows become one object each."""
 LONGEST_TEXT = 40_000
 """Limit of the bytes of a cell of text; no field allows a longer one."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from .clusters.kubernetes import import_kubernetes as import_kubernetes
 from .clusters.slurm import import_slurm as import_slurm
-from .importer import Importer, either
+from .importer import Importer, multi_kind_importer
 from .layer_graphs.dnn_partitioning import import_dnn_partitioning as import_dnn_partitioning
 from .layer_graphs.pipedream import import_pipedream as import_pipedream
 from .layer_graphs.sailor import import_sailor as import_sailor
@@ -30,7 +30,7 @@ from .traces.tiresias import import_muri as import_muri
 from .traces.tiresias import import_tiresias as import_tiresias
 from .traces.tiresias import import_tiresias_trace as import_tiresias_trace
 
-import_gavel_either = either(
+import_gavel_either = multi_kind_importer(
     "Jobs with measured speeds on three GPU types (Gavel, OSDI'20).",
     {
         "allocation": import_gavel,
@@ -38,19 +38,19 @@ import_gavel_either = either(
         "scheduling": import_gavel_trace,
     },
 )
-import_tiresias_either = either(
+import_tiresias_either = multi_kind_importer(
     "Jobs and clusters of the Tiresias simulator (NSDI'19): jobs that are there at once, or a trace of them.",
     {"consolidation": import_tiresias, "scheduling": import_tiresias_trace},
 )
-import_pollux_either = either(
+import_pollux_either = multi_kind_importer(
     "Measured step times of ring all-reduce training, and workloads of such jobs (Pollux, OSDI'21).",
     {"allocation": import_pollux, "scheduling": import_pollux_trace},
 )
-import_philly_either = either(
+import_philly_either = multi_kind_importer(
     "Jobs of a production cluster (Philly, ATC'19): those of one instant, or a trace of them.",
     {"consolidation": import_philly, "scheduling": import_philly_trace},
 )
-import_openb_either = either(
+import_openb_either = multi_kind_importer(
     "Servers and pods of Alibaba's trace openb (2023): pods that are there at once, or a trace of them.",
     {"consolidation": import_openb, "scheduling": import_openb_trace},
 )

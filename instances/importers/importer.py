@@ -123,7 +123,7 @@ class Importer(Generic[OptionsT, InstanceT]):
         return self.make(validated(self.options, values, "options"))
 
 
-def either(about: str, importers: Mapping[str, Importer[Any, Any]]) -> Importer[Any, Instance]:
+def multi_kind_importer(about: str, importers: Mapping[str, Importer[Any, Any]]) -> Importer[Any, Instance]:
     """Return an importer with the options of several, of which `kind` chooses one; by default the first.
 
     Options that all of them require come first, then `kind`, then the others, which are None by default;

@@ -48,7 +48,7 @@ def models_of_choice(chosen: frozenset[str], models: Mapping[str, str | None]) -
     return listed if listed and len(listed) == len(own) <= MOST_MODELS and not own & others else None
 
 
-def about_models(jobs: Sequence[str]) -> Iterator[str]:
+def gpu_model_note(jobs: Sequence[str]) -> Iterator[str]:
     """Yield a note on the jobs whose choice of servers is expressed by GPU models."""
     if jobs:
         may = counted(len(jobs), "job may", "jobs may")

@@ -15,7 +15,7 @@ from .node_restrictions import counted
 
 NAMED = 3
 """Number of rejected entries that a note names, with the fault of each."""
-MOST_WRONG = 1_000
+MOST_INVALID = 1_000
 """Number of invalid entries at the start of a file after which it is refused as a whole."""
 
 ModelT = TypeVar("ModelT", bound=Model)
@@ -24,7 +24,7 @@ Entry = tuple[str, str, Any]
 
 
 @dataclass
-class LeftOut:
+class RejectedEntries:
     """The rejected entries of one list of a file.
 
     Parameters
@@ -64,7 +64,7 @@ def valid_entries(
     model: type[ModelT],
     entries: Iterable[Entry],
     source: str,
-    left_out: LeftOut,
+    left_out: RejectedEntries,
     key: Callable[[ModelT], Hashable] | None = None,
 ) -> Iterator[ModelT]:
     """Yield the valid entries of a list as a `model`; reject the others, and duplicates by `key`.
@@ -87,7 +87,7 @@ def valid_entries(
             wrong = faults_of(error, model, source)
             left_out.add(data, name, wrong.faults[0])
             faults.add_all(wrong, path)
-            if not taken and len(left_out.data) >= MOST_WRONG:
+            if not taken and len(left_out.data) >= MOST_INVALID:
                 break
         else:
             identity = len(taken) if key is None else key(valid)

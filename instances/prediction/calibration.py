@@ -76,7 +76,7 @@ class Estimate:
         return replace(self, seconds=self.seconds * factor, low=self.low * factor, high=self.high * factor)
 
 
-def together(estimates: Iterable[Estimate]) -> Estimate:
+def correlated_sum(estimates: Iterable[Estimate]) -> Estimate:
     """Return the estimate of a sum with fully correlated errors, which gives the widest interval.
 
     `OperatorTimes.total` has a narrower one if sums were held out for calibration.
@@ -261,7 +261,7 @@ def _quantile(scores: Floats, weights: Floats, level: float) -> float:
     return float(scores[order[min(place, len(order) - 1)]])
 
 
-def farthest(errors: Floats, confidence: float = CONFIDENCE) -> float:
+def largest_error(errors: Floats, confidence: float = CONFIDENCE) -> float:
     """Return the bound of a new absolute error: the corrected quantile, or the maximum of few errors.
 
     Raises

@@ -32,7 +32,7 @@ from .calibration import Estimate, student_ends
 SIGNIFICANCE = 0.05
 FEWEST_SIZES = 3
 """Number of batch sizes from which on a slope is fitted."""
-LEAST = 1e-9
+LEAST_HALF_WIDTH = 1e-9
 """Least half-width of an interval in the logarithm, against rounding."""
 UNKNOWN = 3.0
 """Without enough records, the ends of the interval are the prediction divided and multiplied by this."""
@@ -173,7 +173,9 @@ def _interval(predicted: float, scores: tuple[list[float], list[float]]) -> tupl
     if not scores[0]:
         return predicted / UNKNOWN, predicted * UNKNOWN
     low, high = student_ends(np.array(scores[0]), scores[1])
-    return predicted * float(np.exp(min(low, -LEAST))), predicted * float(np.exp(max(high, LEAST)))
+    return predicted * float(np.exp(min(low, -LEAST_HALF_WIDTH))), predicted * float(
+        np.exp(max(high, LEAST_HALF_WIDTH))
+    )
 
 
 COLUMNS = ("batch", "epochs")

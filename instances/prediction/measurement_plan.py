@@ -66,7 +66,7 @@ def plan_measurements(
         raise OptionError(f"per_family {per_family}: must be at least 1")
     if not operators:
         raise OptionError("there are no operators to time")
-    given = [replace(op, count=1) for op in candidates] if candidates is not None else _own(operators)
+    given = [replace(op, count=1) for op in candidates] if candidates is not None else _own_shapes(operators)
     weights = shares(operators, gpu)
     wanted, offered = by_family(operators), by_family(given)
     chosen = []
@@ -78,7 +78,7 @@ def plan_measurements(
     return chosen
 
 
-def _own(operators: Sequence[Operator]) -> list[Operator]:
+def _own_shapes(operators: Sequence[Operator]) -> list[Operator]:
     """Return the distinct shapes, and each with half its first size, to measure how times scale."""
     plain = [replace(op, count=1, parameters=0, saved=0) for op in operators]
     halves = [replace(op, shape=(max(op.shape[0] // 2, 1), *op.shape[1:])) for op in plain if op.shape[0] > 1]

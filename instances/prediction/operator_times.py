@@ -140,7 +140,7 @@ USED: Mapping[str, tuple[int, ...]] = {
 """Family → the columns of its times."""
 INNER = 64
 """Length of the inner loop that is the unit of the time of a tile's beginning and end."""
-SHORT = 0.52
+WINOGRAD_SHARE = 0.52
 """Share of the arithmetic of a convolution that remains if the library uses Winograd's algorithm.
 
 For kernels of 3 × 3 in steps of one, Winograd's F(2×2, 3×3) multiplies 16 times where 36 are counted, a share
@@ -176,13 +176,13 @@ def parts(operators: Sequence[Operator], gpu: Gpu) -> Floats:
             flops, height = operator.flops / peak, _rows(operator)
             row[:3] = flops, flops * _tiled(height, 128), flops * _tiled(height, 64)
             row[3] = 2.0 * INNER * operator.outputs / peak
-            if _multiplies_less(operator):
-                row[:4] *= SHORT
+            if _uses_winograd(operator):
+                row[:4] *= WINOGRAD_SHARE
         row[[column for column in range(len(PARTS)) if column not in USED[family]]] = 0.0
     return rows
 
 
-def _multiplies_less(operator: Operator) -> bool:
+def _uses_winograd(operator: Operator) -> bool:
     """Return whether a library may use Winograd's algorithm for an operator."""
     if operator.kind != "conv" or operator.precision != "fp32":
         return False
@@ -273,9 +273,9 @@ def counts_of(operators: Sequence[Operator]) -> Floats:
     return np.array([float(operator.count) for operator in operators])
 
 
-DRAWN = 1.0
+SHRINKAGE = 1.0
 """Weight of the shrinkage of a coefficient to that of other GPUs, up to scale, relative to a measurement."""
-SCALE_DRAWN = 0.5
+SCALE_SHRINKAGE = 0.5
 """Weight of the shrinkage of the scale to 1, relative to a measurement.
 
 The best of 0.2, 0.5, 1, 1.5, 2 and 3 by mean error of whole models on P100, T4, V100 and A100."""
@@ -365,31 +365,31 @@ def relative_fit(design: Floats, seconds: Floats, towards: Floats | None = None)
     """
     rows, values = design / seconds[:, None], np.ones(len(seconds))
     if towards is not None:
-        drawn, to = _drawn(towards)
+        drawn, to = _shrinkage_rows(towards)
         rows = np.vstack([np.pad(rows, ((0, 0), (0, len(GROUPS)))), drawn])
         values = np.append(values, to)
     return _least(rows, values)[: design.shape[1]]
 
 
-def _drawn(towards: Floats) -> tuple[Floats, Floats]:
+def _shrinkage_rows(towards: Floats) -> tuple[Floats, Floats]:
     """Return rows and right-hand sides of the equations that shrink coefficients to scaled ones of others.
 
     The scales of `GROUPS` are additional unknowns after the coefficients; the call has no scale.
     """
     rows, values = [], []
     for column in np.flatnonzero(towards > 0):
-        row, value = np.zeros(len(towards) + len(GROUPS)), DRAWN
-        row[column] = DRAWN / towards[column]
+        row, value = np.zeros(len(towards) + len(GROUPS)), SHRINKAGE
+        row[column] = SHRINKAGE / towards[column]
         for index, group in enumerate(GROUPS):
             if column in group:
-                row[len(towards) + index], value = -DRAWN, 0.0
+                row[len(towards) + index], value = -SHRINKAGE, 0.0
         rows.append(row)
         values.append(value)
     for index in range(len(GROUPS)):
         row = np.zeros(len(towards) + len(GROUPS))
-        row[len(towards) + index] = SCALE_DRAWN
+        row[len(towards) + index] = SCALE_SHRINKAGE
         rows.append(row)
-        values.append(SCALE_DRAWN)
+        values.append(SCALE_SHRINKAGE)
     return np.array(rows), np.array(values)
 
 

@@ -33,7 +33,7 @@ from scipy.optimize import least_squares
 
 from ..common.arrays import Flags, Floats
 from ..common.errors import OptionError
-from .calibration import OUTSIDE, Correction, Estimate, farthest, fit_correction, student_ends
+from .calibration import OUTSIDE, Correction, Estimate, fit_correction, largest_error, student_ends
 
 
 @dataclass(frozen=True)
@@ -359,7 +359,7 @@ def fit_formula(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> 
 
 FEWEST_LEFT = 10
 """Least number of remaining runs when an end of a feature is held out."""
-UNTRIED = OUTSIDE
+UNVARIED_FACTOR = OUTSIDE
 """Factor of the ends outside if a feature differs that never varied, so that its error is unknown."""
 UNKNOWN = (-0.7, 0.7)
 """Ends outside with too few runs for an estimate: a factor of two."""
@@ -381,7 +381,7 @@ class StepIntervals:
     fit: StepFit
     inside: Ends
     outside: Ends
-    untried: float = UNTRIED
+    untried: float = UNVARIED_FACTOR
 
     def predict(self, runs: Runs) -> list[Estimate]:
         """Return the predicted seconds of each run's step, with intervals."""
@@ -415,7 +415,7 @@ class StepIntervals:
             others = np.arange(len(runs)) != index
             scaled = self.fit.scaled_to(runs.only(others), seconds[others])
             errors.append(np.log(seconds[index] / scaled.seconds(runs.only(~others))[0]))
-        away = farthest(np.array(errors))
+        away = largest_error(np.array(errors))
         return StepIntervals(scaled_fit, (-away, away), (-away, away), untried=1.0)
 
 

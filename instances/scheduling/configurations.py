@@ -21,7 +21,7 @@ SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class JobConfigurations:
     """The configurations of one malleable job that fit alone in the cluster at some time.
 
     Attributes
@@ -42,7 +42,7 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
-class Menus:
+class ConfigurationTables:
     """The configuration tables of all jobs; those of job j are rows first[j] to first[j + 1] − 1.
 
     A rigid job has one configuration: all its tasks, with speed 1.
@@ -74,7 +74,7 @@ class Menus:
     malleable: Sequence[int] = ()
 
     @classmethod
-    def of(cls, table: JobTable, choices: Mapping[int, Choice]) -> Menus:
+    def of(cls, table: JobTable, choices: Mapping[int, JobConfigurations]) -> ConfigurationTables:
         """Return the configurations of a table of jobs, given those of its malleable jobs."""
         jobs = len(table)
         count = np.ones(jobs, dtype=np.int64)
@@ -127,7 +127,7 @@ class Menus:
         )
 
 
-def as_requested(table: JobTable, menus: Menus) -> JobTable:
+def as_requested(table: JobTable, menus: ConfigurationTables) -> JobTable:
     """Return a table with each malleable job as a rigid one in its requested configuration."""
     if not menus.malleable:
         return table
@@ -141,7 +141,9 @@ def as_requested(table: JobTable, menus: Menus) -> JobTable:
     return replace(table, demand=demand, duration_s=duration, tasks=tasks)
 
 
-def choices_of(table: JobTable, amounts: Floats, servers: Floats | None = None) -> dict[int, Choice]:
+def configurations_of(
+    table: JobTable, amounts: Floats, servers: Floats | None = None
+) -> dict[int, JobConfigurations]:
     """Return the configurations of each malleable job; one of a variant runs on a single server.
 
     Parameters
@@ -158,8 +160,8 @@ def choices_of(table: JobTable, amounts: Floats, servers: Floats | None = None) 
     }
 
 
-def choice_faults(
-    table: JobTable, choices: Mapping[int, Choice], on_servers: bool = False
+def configuration_faults(
+    table: JobTable, choices: Mapping[int, JobConfigurations], on_servers: bool = False
 ) -> Iterator[Complaint]:
     """Yield complaints about the configurations of malleable jobs, in a cluster of servers or a pool."""
     for j, choice in choices.items():
@@ -180,7 +182,7 @@ def choice_faults(
             yield f"jobs[{j}].requested", what
 
 
-def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> Choice:
+def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> JobConfigurations:
     most = amounts.max(axis=0)
     usages, speeds, labels = [np.zeros((0, len(resources)))], [np.zeros(0)], list[str]()
     if job.speeds is not None:
@@ -193,7 +195,7 @@ def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> 
         ps, workers = _counts(variant, server, worker, most)
         if len(labels) + len(ps) * len(workers) > MOST_OF_A_JOB:
             too_many = len(labels) + len(ps) * len(workers)
-            return Choice(np.zeros((0, len(resources))), np.zeros(0), (), -1, too_many)
+            return JobConfigurations(np.zeros((0, len(resources))), np.zeros(0), (), -1, too_many)
         ps, workers, speed = _grid(variant, ps, workers)
         usages.append(ps[:, None] * server + workers[:, None] * worker)
         speeds.append(speed)
@@ -205,7 +207,7 @@ def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> 
         fits |= (usage <= moment + SLACK * moment).all(axis=1)
     kept = tuple(label for label, fit in zip(labels, fits.tolist(), strict=True) if fit)
     usage, speed = usage[fits], speed[fits]
-    return Choice(usage, speed, kept, _requested(job, usage, speed, kept, most))
+    return JobConfigurations(usage, speed, kept, _requested(job, usage, speed, kept, most))
 
 
 def _requested(

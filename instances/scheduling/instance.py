@@ -24,7 +24,7 @@ from pydantic import (
 
 from ..common.arrays import Floats
 from ..common.base import Instance
-from ..common.faults import misspelt, misspelt_complaint
+from ..common.faults import misspelt_complaint, misspelt_names
 from ..common.fields import (
     NONE_NAMED,
     TABLE_FILE,
@@ -37,12 +37,18 @@ from ..common.fields import (
     Positive,
     ServerCount,
     Share,
-    in_slices,
     repeated,
     require,
     unknown_names,
+    validated_in_batches,
 )
-from .configurations import Choice, Menus, as_requested, choice_faults, choices_of
+from .configurations import (
+    ConfigurationTables,
+    JobConfigurations,
+    as_requested,
+    configuration_faults,
+    configurations_of,
+)
 from .jobs import Duration, JobTable, SchedulingJob, Time
 
 if TYPE_CHECKING:
@@ -86,7 +92,7 @@ class ClusterEvent(Model):
     """
 
     at_s: Time
-    change: Annotated[dict[Name, Number], Field(max_length=1000), in_slices(1000)] = NONE_NAMED
+    change: Annotated[dict[Name, Number], Field(max_length=1000), validated_in_batches(1000)] = NONE_NAMED
     server: Name | None = None
     fails: Many[Name] = ()
     returns: Many[Name] = ()
@@ -200,7 +206,7 @@ def _state(is_down: bool) -> str:
 
 
 MOST_COMPLAINTS = 100
-FINEST = 4e-15
+TIME_RESOLUTION = 4e-15
 """Relative resolution of times as doubles."""
 
 
@@ -226,7 +232,7 @@ else:
 Jobs = Annotated[
     Rows,
     Field(min_length=1),
-    in_slices(),
+    validated_in_batches(),
     WrapValidator(_keep_table),
     WrapSerializer(_as_jobs),
     TABLE_FILE,
@@ -282,7 +288,9 @@ class SchedulingInstance(Instance):
     evict: Annotated[Literal["error", "restart"] | None, AfterValidator(_only_restart)] = None
     checkpoint_s: Duration | None = None
     skew_threshold: Share | None = None
-    tenant_shares: Annotated[dict[Name, Positive], Field(max_length=10_000), in_slices(10_000)] = {}
+    tenant_shares: Annotated[
+        dict[Name, Positive], Field(max_length=10_000), validated_in_batches(10_000)
+    ] = {}
     jobs: Jobs
 
     def _complaints(self) -> Iterator[Complaint]:
@@ -298,7 +306,7 @@ class SchedulingInstance(Instance):
             yield "jobs", "have weights that add up to 0; at least one job must count"
         if unknown:
             return
-        wrong = list(choice_faults(table, self._choices, bool(self.servers)))
+        wrong = list(configuration_faults(table, self._choices, bool(self.servers)))
         yield from wrong or itertools.chain(self._amount_faults(self.table()), self._misspelt_resources())
 
     def _unknown_resources(self, known: Amounts) -> Iterator[Complaint]:
@@ -317,7 +325,7 @@ class SchedulingInstance(Instance):
         table = self.table()
         asked = [name for r, name in enumerate(table.resources) if table.demand[:, r].any()]
         asked += [name for job in table.malleable.values() for _, demand in job.demands() for name in demand]
-        for name, meant in misspelt(self.pool, dict.fromkeys(asked)):
+        for name, meant in misspelt_names(self.pool, dict.fromkeys(asked)):
             for index, server in enumerate(self.servers):
                 if name in server.capacity and meant not in server.capacity:
                     yield f"servers[{index}].capacity.{name}", misspelt_complaint(name, meant)
@@ -340,7 +348,7 @@ class SchedulingInstance(Instance):
             yield f"jobs[{j}].demand", "asks for nothing; at least one amount must be above 0"
         # Times are doubles, whose resolution decreases with the time since 0.
         last = float(table.arrival_s.max() + table.duration_s.sum())
-        for j in np.flatnonzero(table.duration_s < FINEST * last)[:MOST_COMPLAINTS].tolist():
+        for j in np.flatnonzero(table.duration_s < TIME_RESOLUTION * last)[:MOST_COMPLAINTS].tolist():
             what = f"{table.duration_s[j]:g} s, too short beside moments of {last:g} s"
             yield f"jobs[{j}]", f"{table.names[j]!r} takes {what}; count times from a later moment"
         # A gang needs all its resources at the same time.
@@ -425,8 +433,8 @@ class SchedulingInstance(Instance):
         return JobTable.of(self.jobs, tuple(self.pool))
 
     @cached_property
-    def _choices(self) -> dict[int, Choice]:
-        return choices_of(self._columns, self.capacity_over_time[1], self._single_servers)
+    def _choices(self) -> dict[int, JobConfigurations]:
+        return configurations_of(self._columns, self.capacity_over_time[1], self._single_servers)
 
     @cached_property
     def _single_servers(self) -> Floats | None:
@@ -436,13 +444,13 @@ class SchedulingInstance(Instance):
         rows = [[server.capacity.get(name, 0.0) for name in self.pool] for server in self.servers]
         return np.vstack([rows, *(changed for _, _, changed in self.server_states.changes)])
 
-    def menus(self) -> Menus:
+    def menus(self) -> ConfigurationTables:
         """Return the configurations of all jobs, in the order of `table`."""
         return self._menus
 
     @cached_property
-    def _menus(self) -> Menus:
-        return Menus.of(self._columns, self._choices)
+    def _menus(self) -> ConfigurationTables:
+        return ConfigurationTables.of(self._columns, self._choices)
 
     def sha256(self) -> str:
         """Return the hash of the resolved document; jobs in columns and as objects have the same hash."""

@@ -28,9 +28,9 @@ from ..common.fields import (
     Positive,
     PositiveTaskCount,
     Share,
-    in_slices,
     repeated,
     require,
+    validated_in_batches,
 )
 from ..common.speed import Variant
 
@@ -126,9 +126,10 @@ class SchedulingJob(Checked):
     duration_s: Duration | None = None
     work: Positive | None = None
     speeds: ByCount | None = None
-    variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=1000), in_slices(1000)] | None = (
-        None
-    )
+    variants: (
+        Annotated[tuple[Variant, ...], Field(min_length=1, max_length=1000), validated_in_batches(1000)]
+        | None
+    ) = None
     requested: Label | None = None
     estimate_s: Duration | None = None
     deadline_s: Time | None = None

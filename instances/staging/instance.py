@@ -33,10 +33,10 @@ from ..common.fields import (
     Positive,
     PositiveCount,
     Share,
-    in_slices,
     repeated,
     require,
     unknown_names,
+    validated_in_batches,
 )
 from ..common.hardware import HardwareCatalogue, HardwareType, fill_from_catalogue
 
@@ -89,13 +89,14 @@ def edge_complaints(edges: Sequence[Edge], backward: Mapping[str, bool]) -> Iter
 
 ONE_OR_BY_TYPE = Discriminator(lambda value: "(by type)" if isinstance(value, Mapping) else "(one number)")
 Shares = Annotated[
-    Annotated[Share, Tag("(one number)")] | Annotated[dict[Name, Share], in_slices(1000), Tag("(by type)")],
+    Annotated[Share, Tag("(one number)")]
+    | Annotated[dict[Name, Share], validated_in_batches(1000), Tag("(by type)")],
     ONE_OR_BY_TYPE,
 ]
 """A share for all types, or one for each."""
 Memory = Annotated[
     Annotated[NonNegative, Tag("(one number)")]
-    | Annotated[dict[Name, NonNegative], in_slices(1000), Tag("(by type)")],
+    | Annotated[dict[Name, NonNegative], validated_in_batches(1000), Tag("(by type)")],
     ONE_OR_BY_TYPE,
 ]
 """GiB on all types, or on each."""
@@ -167,11 +168,11 @@ class Layer(Model):
     input_bytes: NonNegative = 0.0
     output_bytes: NonNegative = 0.0
     weight_bytes: NonNegative = 0.0
-    compute_s: Annotated[dict[Name, NonNegative], Field(min_length=1), in_slices(1000)]
-    communication_s: Annotated[dict[Name, NonNegative], in_slices(1000)] = NONE_NAMED
+    compute_s: Annotated[dict[Name, NonNegative], Field(min_length=1), validated_in_batches(1000)]
+    communication_s: Annotated[dict[Name, NonNegative], validated_in_batches(1000)] = NONE_NAMED
     compute_parallel: Shares
     communication_parallel: Shares = 0.0
-    transfer_s: Annotated[dict[Name, NonNegative] | None, in_slices(1000)] = None
+    transfer_s: Annotated[dict[Name, NonNegative] | None, validated_in_batches(1000)] = None
     colour: Name | None = None
     backward: Flag | None = None
 
@@ -250,11 +251,18 @@ class StagingInstance(Instance):
     probe_batch: Positive
     link_gbit_per_s: Positive | None = None
     catalogue: Annotated[HardwareCatalogue | None, TABLE_FILE] = None
-    types: Annotated[tuple[StageType, ...], Field(min_length=1, max_length=1000), in_slices(1000), TABLE_FILE]
-    layers: Annotated[
-        tuple[Layer, ...], Field(min_length=1, max_length=MOST_LAYERS), in_slices(MOST_LAYERS), TABLE_FILE
+    types: Annotated[
+        tuple[StageType, ...], Field(min_length=1, max_length=1000), validated_in_batches(1000), TABLE_FILE
     ]
-    edges: Annotated[tuple[Edge, ...] | None, Field(max_length=MOST_EDGES), in_slices(), TABLE_FILE] = None
+    layers: Annotated[
+        tuple[Layer, ...],
+        Field(min_length=1, max_length=MOST_LAYERS),
+        validated_in_batches(MOST_LAYERS),
+        TABLE_FILE,
+    ]
+    edges: Annotated[
+        tuple[Edge, ...] | None, Field(max_length=MOST_EDGES), validated_in_batches(), TABLE_FILE
+    ] = None
     stage_cost: Literal["overlap", "sum", "relay"] | None = None
     most_units_per_stage: PositiveCount | None = None
 

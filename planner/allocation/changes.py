@@ -17,12 +17,12 @@ from ..changes import (
     ScenarioChange,
     amount,
     changed,
+    count_and_name,
     fresh_names,
-    leading,
+    leading_resource,
     matching,
     named_amount,
     rows_of,
-    times,
 )
 from .plan import Usage
 
@@ -57,7 +57,7 @@ def _remove(instance: AllocationInstance, pattern: str) -> dict[str, Any]:
 
 def _add(instance: AllocationInstance, text: str) -> dict[str, Any]:
     """Add copies of an existing job, which do not run yet."""
-    count, like = times(text)
+    count, like = count_and_name(text)
     rows = {row["name"]: row for row in rows_of(instance, "jobs")}
     (name, *_) = sorted(matching(like, rows, "job"))
     kept = {key: value for key, value in rows[name].items() if key != "current"}
@@ -78,7 +78,7 @@ def _jobs(instance: AllocationInstance, pattern: str) -> set[str]:
     return matching(pattern, instance.table().names, "job")
 
 
-def runs_now_as_plan(instance: AllocationInstance) -> list[JobAllocation]:
+def current_plan(instance: AllocationInstance) -> list[JobAllocation]:
     """Return the current configurations of running jobs as a plan."""
     return [
         JobAllocation(
@@ -96,7 +96,7 @@ def changes(
     instance: AllocationInstance, before: Sequence[JobAllocation] | None, after: Sequence[JobAllocation]
 ) -> Changes:
     """Return the differences between two plans, or from the current configurations without `before`."""
-    plans = runs_now_as_plan(instance) if before is None else before, after
+    plans = current_plan(instance) if before is None else before, after
     several = {job.name for job in instance.jobs if len(job.variants) > 1}
     old, new = (
         {entry.job: _configuration(entry, entry.job in several) for entry in plan if entry.placed}
@@ -111,7 +111,7 @@ def changes(
         if name != BUDGET
     ]
     taken = [name for name in instance.resources if used[0][name] or used[1][name]]
-    first = leading(taken or instance.resources)
+    first = leading_resource(taken or instance.resources)
     amounts.sort(key=lambda amount: amount.name != f"{first} in use")
     prices = instance.prices_usd_per_hour
     if any(prices.values()):

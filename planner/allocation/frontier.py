@@ -25,8 +25,8 @@ from ...solvers.allocation.frontier import find_allocation_frontier
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
 from ...solvers.common.base import Clock
 from ...solvers.common.result import SolveOptions
-from ..findings import Findings, FrontierCheck, altered, order_faults
-from ..kind import Sentences
+from ..findings import Findings, FrontierCheck, figure_faults, order_faults
+from ..kind import FrontierNotes
 from ..reports.text import TextColumn, figure, percent
 from ..verification import check_infeasible
 
@@ -74,7 +74,7 @@ def find(
 HOUR = 3600.0
 
 
-def at_most(frontier: AllocationFrontier) -> str:
+def cost_limit_text(frontier: AllocationFrontier) -> str:
     """Return text for the cost limit of the clusters searched; empty without a limit."""
     most = frontier.most_usd_per_hour
     return "" if most is None else f" of at most {figure(most)} USD/h"
@@ -101,7 +101,7 @@ class AllocationFrontierCheck(FrontierCheck):
 
     def __init__(self, instance: AllocationInstance, frontier: AllocationFrontier) -> None:
         super().__init__(instance, frontier)
-        self.most = self.narrower = at_most(frontier)
+        self.most = self.narrower = cost_limit_text(frontier)
         self.grid: ClusterGrid | None = None
         self.values: dict[Fraction, float] = {}
         self.bounds: dict[Fraction, float] = {}
@@ -122,7 +122,7 @@ class AllocationFrontierCheck(FrontierCheck):
             yield str(error)
             return
         self.shared = grid.formulation(last).shared_tables()
-        yield from altered("weight", frontier.weight, grid.weight)
+        yield from figure_faults("weight", frontier.weight, grid.weight)
         wrong = [fault for i, point in enumerate(frontier.points) for fault in self._point(grid, i, point)]
         wrong += [fault for i, other in enumerate(frontier.others) for fault in self._other(grid, i, other)]
         yield from wrong
@@ -155,7 +155,9 @@ class AllocationFrontierCheck(FrontierCheck):
                 if not agree(amount, point.capacities.get(name, -1.0)):
                     yield f"{place}.capacities.{name} is {point.capacities.get(name)}; it must be {amount}"
             rate = point.rate_usd_per_hour
-            yield from altered(f"{place}.rate_usd_per_hour", rate, grid.cost_of(used), "its cluster costs")
+            yield from figure_faults(
+                f"{place}.rate_usd_per_hour", rate, grid.cost_of(used), "its cluster costs"
+            )
             self.values[step] = formulation.evaluate(point.plan)[0]
             self.bounds[step] = min(_certified(formulation, point), self.values[step])
 
@@ -166,7 +168,7 @@ class AllocationFrontierCheck(FrontierCheck):
             yield f"{place} is no cluster of the mix {grid.mix}: its capacities or hourly cost are wrong"
             return
         rate = other.rate_usd_per_hour
-        yield from altered(f"{place}.rate_usd_per_hour", rate, grid.rate(step), "the step is")
+        yield from figure_faults(f"{place}.rate_usd_per_hour", rate, grid.rate(step), "the step is")
         formulation = grid.formulation(step)
         yield from _certificate_faults(formulation, place, other)
         bound = _certified(formulation, other)
@@ -186,7 +188,7 @@ class AllocationFrontierCheck(FrontierCheck):
             yield "current.capacities is not the instance's own cluster"
         else:
             rate = point.rate_usd_per_hour
-            yield from altered("current.rate_usd_per_hour", rate, grid.own_rate(), "it costs")
+            yield from figure_faults("current.rate_usd_per_hour", rate, grid.own_rate(), "it costs")
         yield from _plan_faults(grid, grid.own(), "current", point)
 
     def check_infeasible(self, findings: Findings) -> None:
@@ -231,7 +233,7 @@ def _plan_faults(
     if formulation.finish(point.plan) != point.plan:
         yield f"{place}.plan: the jobs are not in the order of the instance, or one has no completion_s"
     value = formulation.evaluate(point.plan)[0]
-    yield from altered(f"{place}.mean_completion_s", point.mean_completion_s, value / grid.weight)
+    yield from figure_faults(f"{place}.mean_completion_s", point.mean_completion_s, value / grid.weight)
     yield from _certificate_faults(formulation, place, point)
     if point.prices is not None and point.prices != (point.certificate or {}).get("prices"):
         yield f"{place}.prices are not those of its certificate"
@@ -262,7 +264,7 @@ def _bound_faults(
     """Yield faults of the stored bounds, against the derived bound and the plan's value."""
     stored, certified = record.bound_s, record.certified_bound_s
     if certified is not None:
-        yield from altered(f"{place}.certified_bound_s", certified, bound / weight)
+        yield from figure_faults(f"{place}.certified_bound_s", certified, bound / weight)
     if stored is not None and certified is not None and stored < certified * (1 - 1e-9):
         yield f"{place}.bound_s is stored as {stored:.10g}, below the certified bound"
     if stored is not None and stored * weight > value * (1 + 1e-9):
@@ -316,19 +318,19 @@ def _cluster(point: AllocationPoint) -> str:
     return ", ".join(f"{figure(round(amount, 6))} {name}" for name, amount in point.capacities.items())
 
 
-def sentences(frontier: AllocationFrontier) -> Sentences:
+def frontier_notes(frontier: AllocationFrontier) -> FrontierNotes:
     """Return the table's footnotes."""
-    most = at_most(frontier)
-    return Sentences(
+    most = cost_limit_text(frontier)
+    return FrontierNotes(
         none=f"no plan exists{most}",
-        about=(*frontier.assumptions, *_about_current(frontier)),
+        about=(*frontier.assumptions, *_current_cluster_note(frontier)),
         uncertified=f"not certified: that clusters{most} without a point have no plan",
         certified=f"certified: for every cluster{most} there is a point that costs no more, and no "
         f"plan for it has a mean more than {percent(frontier.certified_error)} below the point's",
     )
 
 
-def as_fast(frontier: AllocationFrontier, now: AllocationPoint) -> float | None:
+def rate_of_cheaper_point(frontier: AllocationFrontier, now: AllocationPoint) -> float | None:
     """Return the hourly cost of the cheapest point as fast as the current cluster, if it is cheaper."""
     slowest = now.mean_completion_s * (1 + 1e-9)
     rates = [point.rate_usd_per_hour for point in frontier.points if point.mean_completion_s <= slowest]
@@ -336,7 +338,7 @@ def as_fast(frontier: AllocationFrontier, now: AllocationPoint) -> float | None:
     return cheapest if cheapest < now.rate_usd_per_hour * (1 - 1e-9) else None
 
 
-def _about_current(frontier: AllocationFrontier) -> Iterator[str]:
+def _current_cluster_note(frontier: AllocationFrontier) -> Iterator[str]:
     """Yield a line on the current cluster, and on a cheaper one that is as fast."""
     now = frontier.current
     if now is None:
@@ -344,5 +346,5 @@ def _about_current(frontier: AllocationFrontier) -> Iterator[str]:
     unit, scale = _unit(frontier)
     mean, rate = figure(now.mean_completion_s / scale, 6), figure(round(now.rate_usd_per_hour, 6), 6)
     text = f"the instance's own cluster: {rate} USD/h, mean {mean} {unit}"
-    cheaper = as_fast(frontier, now)
+    cheaper = rate_of_cheaper_point(frontier, now)
     yield text + ("" if cheaper is None else f"; {figure(round(cheaper, 6), 6)} USD/h would be as fast")

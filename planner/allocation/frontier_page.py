@@ -12,17 +12,17 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
 from ...solvers.common.result import Result
-from ..reports.frontier_page import MOST_POINTS, Drawing, FrontierPage, between, nothing_below
+from ..reports.frontier_page import MOST_POINTS, Drawing, FrontierPage, infeasible_area, open_area
 from ..reports.page import Cell, CellColumn, Column, instance_facts, number, seconds, share
-from ..reports.plot_style import Figure, layout, shown, spread_axis
+from ..reports.plot_style import Figure, layout, plot_text, spread_axis
 from ..reports.text import duration, percent, short, unit_of_time
-from .frontier import as_fast
+from .frontier import rate_of_cheaper_point
 from .plan import Usage
 
 Corners = list[tuple[float, float]]
 
 
-def lower_steps(instance: AllocationInstance, frontier: AllocationFrontier) -> Corners:
+def lower_bound_steps(instance: AllocationInstance, frontier: AllocationFrontier) -> Corners:
     """Return the step function of lower bounds on the mean completion time over the hourly cost.
 
     The bound of a cluster holds for all cheaper ones down to the next one with a bound. Left of the first
@@ -67,7 +67,7 @@ def _next_rate(grid: ClusterGrid, rate: float, capacities: Mapping[str, float]) 
     return rate if step is None else max(rate, grid.rate(grid.next(step)))
 
 
-def cluster_words(point: AllocationPoint) -> str:
+def cluster_text(point: AllocationPoint) -> str:
     """Return the resources of a cluster as text."""
     return ", ".join(f"{short(amount, 5)} {name}" for name, amount in point.capacities.items())
 
@@ -77,7 +77,7 @@ def drawing_of(unit: float) -> Drawing[AllocationPoint]:
 
     def hover(point: AllocationPoint) -> list[str]:
         mean = f"mean completion {duration(point.mean_completion_s)}"
-        return [f"{short(point.rate_usd_per_hour)} USD/h", mean, shown(cluster_words(point))]
+        return [f"{short(point.rate_usd_per_hour)} USD/h", mean, plot_text(cluster_text(point))]
 
     # From right to left: where a cluster can no longer be had, up to the mean of the next.
     return Drawing(lambda point: (point.rate_usd_per_hour, point.mean_completion_s / unit), hover, "vh")
@@ -88,7 +88,7 @@ def allocation_frontier_figure(
 ) -> tuple[Figure, dict[str, int]]:
     """Return the plot, and the indices of its traces of frontier, current cluster and selected point."""
     unit, name = unit_of_time(points[-1].mean_completion_s)
-    drawing, lower = drawing_of(unit), lower_steps(instance, frontier)
+    drawing, lower = drawing_of(unit), lower_bound_steps(instance, frontier)
     places = [drawing.place(p) for p in sorted(points, key=lambda point: point.rate_usd_per_hour)]
     rates, means = [x for x, _ in places], [y for _, y in places]
     every = [*places, *([drawing.place(frontier.current)] if frontier.current else [])]
@@ -98,7 +98,7 @@ def allocation_frontier_figure(
     traces = []
     if lower:
         end = max(rates[-1], lower[-1][0])
-        traces += [nothing_below(lower, end, unit), between(rates, means, end)]
+        traces += [infeasible_area(lower, end, unit), open_area(rates, means, end)]
     at = {"line": len(traces), "star": -1, "ring": len(traces) + 1}
     traces += [drawing.line(points), drawing.ring(points[start])]
     if frontier.current is not None:
@@ -109,7 +109,7 @@ def allocation_frontier_figure(
 
 MOST_ENTRIES = 2_000_000
 """Most entries of all plans shown together; summing them up takes some seconds."""
-NOTHING = 0.995
+VACUOUS_ERROR = 0.995
 """Certified error from which on the certificate is shown as proving nothing."""
 MIX = {
     "fixed": "the cluster as it is, scaled",
@@ -183,7 +183,7 @@ class AllocationFrontierPage(FrontierPage):
         return (
             f"It is proven that no cluster{most} has a plan.",
             certified
-            if error < NOTHING
+            if error < VACUOUS_ERROR
             else f"Not certified: how far plans could be below the points{most}.",
             f"Not certified: that clusters{most} that are cheaper than the cheapest point have no plan.",
             f"The search ended by itself; it was asked for an error of at most {percent(frontier.error)}.",
@@ -193,7 +193,7 @@ class AllocationFrontierPage(FrontierPage):
         """Yield a sentence that compares the current cluster with the frontier."""
         now = self.frontier.current
         if now is not None:
-            cheaper = as_fast(self.frontier, now)
+            cheaper = rate_of_cheaper_point(self.frontier, now)
             more = "" if cheaper is None else f"; a cluster of {short(cheaper, 5)} USD/h would be as fast"
             yield f"Today’s cluster: {self.figures(now)}{more}."
 
@@ -228,12 +228,12 @@ class AllocationFrontierPage(FrontierPage):
                 f"{100 * amount / today:.0f} %" if today else "–",
                 short(amount * self.prices[name]) if self.prices.get(name) else "–",
                 f"{short(taken)}, {100 * busy:.0f} %",
-                _saves(self.frontier, point, name),
+                _saving_text(self.frontier, point, name),
             ]
             rows.append({"name": name, "cells": cells, "share": round(busy, 4)})
         if (point.prices or {}).get(BUDGET):
             spent = short(point.rate_usd_per_hour)
-            cells = [spent, "–", spent, "–", _saves(self.frontier, point, BUDGET)]
+            cells = [spent, "–", spent, "–", _saving_text(self.frontier, point, BUDGET)]
             rows.append({"name": "budget [USD/h]", "cells": cells, "share": None})
         return rows
 
@@ -244,7 +244,7 @@ class AllocationFrontierPage(FrontierPage):
             (Column("mean completion", True), lambda p: seconds(p.mean_completion_s)),
             (Column("bound", True), lambda p: seconds(p.bound_s)),
             (Column("gap", True), lambda p: share(_gap(p))),
-            (Column("cluster", wide=True), lambda p: Cell(cluster_words(p))),
+            (Column("cluster", wide=True), lambda p: Cell(cluster_text(p))),
         ]
 
     def context(self) -> dict[str, Any]:
@@ -270,7 +270,7 @@ def _gap(point: AllocationPoint) -> float | None:
     return None if point.bound_s is None else max(0.0, 1 - point.bound_s / point.mean_completion_s)
 
 
-def _saves(frontier: AllocationFrontier, point: AllocationPoint, name: str) -> str:
+def _saving_text(frontier: AllocationFrontier, point: AllocationPoint, name: str) -> str:
     """Return, as text, the saving by one more unit: its dual price, and the distance to the bound."""
     if point.prices is None:
         return "–"

@@ -3,7 +3,7 @@
 from ...solvers.allocation.frontier_result import AllocationFrontier
 from ..kind import FrontierKind, PlannerKind
 from .changes import changes, what_if
-from .frontier import AllocationFrontierCheck, find, sentences
+from .frontier import AllocationFrontierCheck, find, frontier_notes
 from .frontier import columns as frontier_columns
 from .frontier_page import AllocationFrontierPage
 from .plan import allocation_parts, as_data, columns, left_out
@@ -25,6 +25,6 @@ ALLOCATION = PlannerKind(
         check=AllocationFrontierCheck,
         page=AllocationFrontierPage,
         columns=frontier_columns,
-        sentences=sentences,
+        sentences=frontier_notes,
     ),
 )

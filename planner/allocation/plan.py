@@ -11,9 +11,9 @@ from ...formulations.allocation.formulation import AllocationFormulation
 from ...formulations.allocation.plan import JobAllocation, read_entries
 from ...instances.allocation.instance import AllocationInstance
 from ...solvers.common.result import Result
-from ..changes import leading
+from ..changes import leading_resource
 from ..reports.page import Cell, CellColumn, Column, Facts, Table, number, seconds, table_of
-from ..reports.plot_style import COLOURS, Figure, axis, colour, layout, shown, spread_axis, symbol
+from ..reports.plot_style import COLOURS, Figure, axis, colour, layout, plot_text, spread_axis, symbol
 from ..reports.text import TextColumn, counted, duration, short, unit_of_time
 
 
@@ -146,7 +146,7 @@ def _summary(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Fac
 
 def leading_first(amounts: Mapping[str, float]) -> dict[str, float]:
     """Return the amounts with the leading resource first."""
-    first = leading(amounts)
+    first = leading_resource(amounts)
     return {first: amounts[first], **amounts}
 
 
@@ -253,7 +253,7 @@ def times_figure(plan: Sequence[JobAllocation]) -> Figure:
             "",
             range=[len(ordered) + 0.6, 0.4],
             tickvals=list(range(1, len(ordered) + 1)),
-            ticktext=[shown(_cut_name(entry.job)) for entry in ordered],
+            ticktext=[plot_text(_cut_name(entry.job)) for entry in ordered],
             showgrid=False,
             zeroline=False,
         )
@@ -275,7 +275,7 @@ def _times_trace(
     return {
         **draw(ranks, times, words, index),
         "customdata": [
-            [shown(entry.job), configuration, duration(entry.completion_s)]
+            [plot_text(entry.job), configuration, duration(entry.completion_s)]
             for (_, entry), configuration in zip(own, words, strict=True)
         ],
         "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{customdata[2]}<extra></extra>",
@@ -327,4 +327,4 @@ def _configuration(entry: JobAllocation) -> str:
     if not entry.placed:
         return "waits"
     servers = f", {counted(entry.ps, 'parameter server')}" if entry.ps else ""
-    return f"{shown(entry.variant or '')}: {counted(entry.workers, 'worker')}{servers}"
+    return f"{plot_text(entry.variant or '')}: {counted(entry.workers, 'worker')}{servers}"

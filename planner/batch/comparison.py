@@ -22,7 +22,7 @@ from ...instances.common.base import Instance, card, percent
 from ...instances.common.errors import ClusterplanError, OptionError
 from ...instances.common.fields import Model
 from ...instances.documents import load
-from ...solvers.common.conclude import CONTRADICTION, excess, library_versions
+from ...solvers.common.conclude import CONTRADICTION_TOLERANCE, excess, library_versions
 from ...solvers.common.result import ObjectiveRecord, Result, SolveOptions
 from ...solvers.registry import solvers_for
 from ..registry import KINDS
@@ -140,7 +140,7 @@ class Comparison(Model):
         return performance_profile(self.rows, within)
 
 
-def compared(
+def comparison_of(
     records: Sequence[Record],
     options: SolveOptions,
     unread: Sequence[str] = (),
@@ -252,7 +252,7 @@ def _refuted(result: Result, best: Sequence[ObjectiveRecord]) -> str | None:
     for own, other in zip(result.objectives, best, strict=False):
         if own.bound is None or other.value is None:
             return None
-        if excess(_objective(own), other.value, own.bound) > CONTRADICTION:
+        if excess(_objective(own), other.value, own.bound) > CONTRADICTION_TOLERANCE:
             return f"its bound of {own.bound:.10g} is wrong: another solver found {other.value:.10g}"
         # A bound on what follows holds for plans that are no worse than its own on what came before.
         worse = own.value is not None and _objective(own).better(own.value, other.value)
@@ -390,7 +390,7 @@ class Measurer:
             self.faults.append(fault)
 
 
-ANOTHER_NAME = ("auto",)
+ALIASES = ("auto",)
 """Aliases of other solvers, which are compared only if they are named."""
 
 
@@ -455,7 +455,7 @@ def compare(
             records |= _left_in_journal(batch, heads, set(pairs) - set(records), measurer)
     ordered = [records[pair] for pair in pairs if pair in records]
     left_out += measurer.faults
-    return compared(ordered, options, unread, left_out, interrupted, library_versions(), measurer.taken)
+    return comparison_of(ordered, options, unread, left_out, interrupted, library_versions(), measurer.taken)
 
 
 def _left_in_journal(
@@ -505,7 +505,7 @@ def _pairs(
         known = [solver.name for solver in solvers_for(head.kind)]
         if solvers is None:
             usable = [solver.name for solver in solvers_for(head.kind, available=True)]
-            pairs += [(label, name) for name in usable if name not in ANOTHER_NAME]
+            pairs += [(label, name) for name in usable if name not in ALIASES]
             continue
         for name in dict.fromkeys("milp:highs" if name == "milp" else name for name in solvers):
             if name in known:

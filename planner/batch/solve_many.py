@@ -22,9 +22,9 @@ from ...instances.common.base import Instance
 from ...instances.common.errors import OptionError
 from ...instances.files.reading import fail, is_stream
 from ...solvers.common.result import SolveOptions
-from ...solvers.registry import all_solvers, guess, own_solvers
+from ...solvers.registry import all_solvers, builtin_solvers, suggestion_text
 from ..exit_codes import SEVERITY
-from ..stored_results import Line, lines, not_of_a_journal, parse_result, sealed
+from ..stored_results import Line, journal_line_error, journal_lines, parse_result, sealed
 from .task import Engine, Record, Task, record_of
 from .worker_process import Answer, available_cores, default_memory_gib
 
@@ -35,7 +35,7 @@ VERSION = 2
 """Version of the journal's format; version 1 had no checksums."""
 
 
-class _Place(NamedTuple):
+class _JournalEntry(NamedTuple):
     """The position of a finished solve in a journal, and the hash of its instance."""
 
     offset: int
@@ -70,7 +70,7 @@ class Journal:
 
     def __init__(self, folder: Path, asked: dict[str, Any], resume: bool) -> None:
         self.path = folder / NAME
-        self.finished: dict[tuple[str, str], _Place] = {}
+        self.finished: dict[tuple[str, str], _JournalEntry] = {}
         if folder.exists() and not folder.is_dir():
             raise OptionError(f"{folder}: is a file; a batch writes a folder, so give another --output")
         try:
@@ -104,7 +104,7 @@ class Journal:
         before, end = None, 0
         altered: list[Line] = []
         with self.path.open("rb") as file:
-            for line in lines(file):
+            for line in journal_lines(file):
                 end = line.offset + len(line.text)
                 if line.number == 1:
                     before = _head(line, self.path)
@@ -130,10 +130,10 @@ class Journal:
     def _take(self, line: Line) -> None:
         """Register the line of a finished solve; a later line, or an error, replaces an earlier one."""
         if line.data is None or "journal" in line.data:
-            raise not_of_a_journal(f"{self.path}: line {line.number}")
+            raise journal_line_error(f"{self.path}: line {line.number}")
         result = line.data.get("result")
         if isinstance(result, dict) and result.get("status") != "error":
-            self.finished[line.pair] = _Place(line.offset, str(result.get("instance_sha256")))
+            self.finished[line.pair] = _JournalEntry(line.offset, str(result.get("instance_sha256")))
         else:
             self.finished.pop(line.pair, None)
 
@@ -141,7 +141,7 @@ class Journal:
         """Return the record of a solve that an earlier run finished."""
         with self.path.open("rb") as file:
             file.seek(self.finished[pair].offset)
-            line = next(lines(file), None)
+            line = next(journal_lines(file), None)
         if line is None or not line.intact:
             raise fail(str(self.path), f"the line of {pair[0]} was altered while the batch ran")
         return _record(line, self.path)
@@ -186,7 +186,7 @@ def read_journal(folder: Path) -> Iterator[Record]:
     if not path.exists():
         return
     with path.open("rb") as file:
-        for line in lines(file):
+        for line in journal_lines(file):
             if line.number > 1 and line.intact:
                 yield _record(line, path)
 
@@ -200,7 +200,7 @@ def _head(line: Line, path: Path) -> dict[str, Any]:
         If the line is not of a journal, or was altered.
     """
     if line.data is None or "journal" not in line.data:
-        raise not_of_a_journal(f"{path}: line 1")
+        raise journal_line_error(f"{path}: line 1")
     if not line.intact:
         what = "was altered since it was written, or by an older version: its checksum does not match"
         raise fail(f"{path}: line 1", f"{what}, so what was asked is uncertain; give another --output")
@@ -218,7 +218,7 @@ def _record(line: Line, path: Path) -> Record:
             raise ValueError(f"there is no exit code {code!r}")
         return Record(source, solver, None, str(data["fault"]), code, seconds)
     except (KeyError, TypeError, ValueError) as error:
-        raise not_of_a_journal(place, str(error)) from None
+        raise journal_line_error(place, str(error)) from None
 
 
 def _difference(before: Any, asked: dict[str, Any]) -> str:
@@ -233,7 +233,7 @@ def _difference(before: Any, asked: dict[str, Any]) -> str:
     return "; ".join(parts) + "; ask for the same, or give another --output"
 
 
-PATIENCE = 2.0
+KILL_FACTOR = 2.0
 GRACE_S = 10.0
 """A solver is killed after its time limit times `PATIENCE`, plus this many seconds."""
 
@@ -288,7 +288,7 @@ class BatchOptions:
         """Return the seconds after which a solve with this time limit is killed; None for never."""
         if self.kill_after_s is not None:
             return self.kill_after_s or None  # 0 is for never
-        return None if time_limit_s is None else PATIENCE * time_limit_s + GRACE_S
+        return None if time_limit_s is None else KILL_FACTOR * time_limit_s + GRACE_S
 
     def memory_of_each(self) -> float | None:
         """Return the memory of each worker process in GiB; None for no limit."""
@@ -376,7 +376,7 @@ def check_solvers(names: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             available = ", ".join(dict.fromkeys(known))
-            raise OptionError(f"no solver {name!r}; {guess(name, known)}there are: {available}")
+            raise OptionError(f"no solver {name!r}; {suggestion_text(name, known)}there are: {available}")
 
 
 def run(
@@ -406,7 +406,9 @@ def run(
     with ExitStack() as stack:
         journal = None
         if batch.output is not None:
-            journal = stack.enter_context(closing(Journal(batch.output, _asked(options), batch.resume)))
+            journal = stack.enter_context(
+                closing(Journal(batch.output, _journal_options(options), batch.resume))
+            )
         known = {pair: at.instance_sha256 for pair, at in journal.finished.items()} if journal else {}
         if on_start is not None:
             on_start(sum(pair in known for pair in pairs), len(pairs))
@@ -441,7 +443,7 @@ def _with_checks(engine: Engine, tasks: deque[Task]) -> Iterator[tuple[Task, Ans
 
 
 def _is_foreign(solver: str | None) -> bool:
-    return solver not in {None, "milp", *(own.name for own in own_solvers())}
+    return solver not in {None, "milp", *(own.name for own in builtin_solvers())}
 
 
 def make_engine(batch: BatchOptions) -> Engine:
@@ -455,7 +457,7 @@ def make_engine(batch: BatchOptions) -> Engine:
     return LocalEngine(batch.jobs or 1)
 
 
-def _asked(options: SolveOptions) -> dict[str, Any]:
+def _journal_options(options: SolveOptions) -> dict[str, Any]:
     """Return the options that must agree to continue a journal; threads and memory may differ."""
     return options.model_dump(mode="json", exclude={"threads", "memory_limit_gib"})
 

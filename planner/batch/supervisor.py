@@ -104,7 +104,7 @@ class Worker:
         self.link, theirs = multiprocessing.Pipe()
         # A fork of a process that has one thread; elsewhere than on Linux that is not safe.
         context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-        self.process: BaseProcess = context.Process(target=_do, args=(theirs, link_fd))
+        self.process: BaseProcess = context.Process(target=_run_worker, args=(theirs, link_fd))
         self.process.start()
         theirs.close()
         self.tasks = 0
@@ -143,7 +143,7 @@ class Worker:
         self.link.close()
 
 
-def _do(link: Connection, inherited_fd: int) -> None:
+def _run_worker(link: Connection, inherited_fd: int) -> None:
     """Run tasks until one requires a single-use worker or the link closes, then exit at once."""
     os.setsid()  # a group of its own, so that the supervisor can kill all that the task starts
     if sys.platform == "linux":
@@ -189,7 +189,7 @@ PRELOADED = ("numpy.ma", "numpy.random", "highspy", "importlib.resources.readers
 """Modules that most tasks would load. Libraries that start threads when they are loaded do not belong here,
 nor large ones: they make each fork, and its end, slower.
 """
-LOOK_S = 0.2
+MEMORY_CHECK_S = 0.2
 """Seconds between two checks of a task's memory."""
 
 
@@ -279,7 +279,7 @@ class Attempt:
         """Return the seconds until the time limit or the next check of memory; None if there is no limit."""
         if self.task.memory_gib is None:
             return self._clock.remaining_s
-        return self._clock.at_most(LOOK_S).limit_s
+        return self._clock.at_most(MEMORY_CHECK_S).limit_s
 
     def look(self, ready: list[Any]) -> Answer | None:
         """Return the answer, or how the worker ended; None if it is still running."""

@@ -17,8 +17,8 @@ from ...instances.documents import load
 from ...instances.registry import KINDS
 from ...solvers.common.conclude import library_versions
 from ...solvers.common.result import Result, SolveOptions, Status
-from ...solvers.plugins import installed
-from ...solvers.registry import own_solvers
+from ...solvers.plugins import plugin_entry_points
+from ...solvers.registry import builtin_solvers
 from ..api import solve
 from ..exit_codes import FAILED, LIMIT_NO_PLAN, code_of_error, code_of_result
 from ..verification import verify
@@ -253,6 +253,6 @@ def _failure(head: Head, task: Task, answer: Answer, seconds: float) -> Result:
 
 def fill_caches() -> None:
     """Fill the caches that every task reads, so that forked workers share them."""
-    own_solvers()
-    installed()
+    builtin_solvers()
+    plugin_entry_points()
     library_versions()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 GIB = 2**30
-SHARE = 0.8
+MEMORY_SHARE = 0.8
 """Share of the machine's memory that all workers together may take by default."""
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
@@ -36,13 +36,13 @@ def prepare(level: int) -> None:
     level
         Of the log, which goes to stderr.
     """
-    _hide_chatter(level)
+    _redirect_output(level)
     for name in THREADS:
         os.environ.setdefault(name, "1")
     logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(message)s")
 
 
-def _hide_chatter(level: int) -> None:
+def _redirect_output(level: int) -> None:
     """Redirect the solvers' output away from stdout, and from stderr unless the log shows details.
 
     Python's own stderr, and so the log, stays.
@@ -68,7 +68,7 @@ def default_memory_gib(jobs: int) -> float | None:
         import resource  # noqa: F401 - only whether there is one
     except ImportError:
         return None
-    return SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB / jobs
+    return MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB / jobs
 
 
 @contextmanager

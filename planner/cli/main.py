@@ -84,7 +84,7 @@ EXAMPLES = {
     "export-model": ("clusterplan export-model example:heterps-ctr --format mps --output model.mps",),
 }
 """Examples below the options in the help of a command."""
-ELSEWHERE = {
+OTHER_MODULES = {
     "compare": ("solve", "compare"),
     "diff": ("stored_results", "diff"),
     "doctor": ("solvers", "doctor"),
@@ -103,11 +103,11 @@ ELSEWHERE = {
 
 def load(name: str) -> Any:
     """Return a command, or a group of commands, from its module."""
-    module, attribute = ELSEWHERE.get(name, (name.replace("-", "_"),) * 2)
+    module, attribute = OTHER_MODULES.get(name, (name.replace("-", "_"),) * 2)
     return getattr(import_module(f".{module}", __package__), attribute)
 
 
-class _Loading(UserDict[str, Any]):
+class _LazyCommands(UserDict[str, Any]):
     """The commands by name, each loaded from its module when it is looked up."""
 
     def __getitem__(self, name: str) -> Any:
@@ -128,7 +128,7 @@ class Verbs(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = _Loading(VERBS)  # typer looks a command up here only when it is run
+        self.commands = _LazyCommands(VERBS)  # typer looks a command up here only when it is run
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; messages on usage errors get the given value, or the allowed ones."""
@@ -138,7 +138,7 @@ class Verbs(TyperGroup):
             say(WAS_INTERRUPTED)
             raise typer.Exit(INTERRUPTED) from None
         except USAGE_ERROR as error:
-            _tell(error)
+            _complete_message(error)
             raise
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -173,7 +173,7 @@ def _examples(name: str) -> str:
     )
 
 
-def _tell(error: Any) -> None:
+def _complete_message(error: Any) -> None:
     """Add the given value, or the list of commands, to the message of a usage error."""
     group = getattr(error.ctx, "command", None) if hasattr(error, "ctx") else None
     if error.message.startswith("No such command") and isinstance(group, TyperGroup):
@@ -290,7 +290,7 @@ def _run() -> None:
         say(WAS_INTERRUPTED)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader has seen enough
-        _write_no_more()
+        _discard_output()
         sys.exit(SOLVED)
     except MemoryError:
         say("out of memory; try a smaller instance, or a method with a smaller model")
@@ -299,12 +299,12 @@ def _run() -> None:
         if os.environ.get("CLUSTERPLAN_DEBUG"):
             raise
         if isinstance(error, OSError) and error.errno in NO_ROOM:
-            _write_no_more()
-        say(_words(error))
+            _discard_output()
+        say(_error_message(error))
         sys.exit(FAILED)
 
 
-def _words(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     """Return the message for an error that no command expects."""
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         where = error.filename or "the output"
@@ -317,6 +317,6 @@ def _words(error: Exception) -> str:
     return f"internal error: {what}. Please report it with CLUSTERPLAN_DEBUG=1"
 
 
-def _write_no_more() -> None:
+def _discard_output() -> None:
     """Discard all further output, since nothing more can be written, not even at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -17,9 +17,9 @@ from ...solvers.common.result import Result, SolveOptions
 from ...solvers.registry import find_solver
 from ..api import solve
 from ..exit_codes import code_of_frontier
+from ..pareto import frontier_table
 from ..pareto import pareto as find
-from ..pareto import shown
-from ..registry import TRADED
+from ..registry import FRONTIER_KINDS
 from ..reports.result_page import to_csv, write
 from ..reports.text import console
 from .options import AllowOutside, HowToPrint, Quiet, Seed, Threads, taking
@@ -122,7 +122,7 @@ def pareto(run: FrontierOptions) -> None:
     elif run.format == "csv":
         typer.echo(to_csv(frontier), nl=False)
     else:
-        out, (points, lines) = console(), shown(frontier)
+        out, (points, lines) = console(), frontier_table(frontier)
         if frontier.points:
             out.print(points)
         for line in lines:
@@ -138,7 +138,7 @@ def _baseline_names(instance: Instance, given: str | None, output: Path | None) 
     OptionError
         If there is no page, or no such solver of the kind, or its page shows none.
     """
-    able = {name: traded.baselines for name, traded in TRADED.items() if traded.baselines}
+    able = {name: traded.baselines for name, traded in FRONTIER_KINDS.items() if traded.baselines}
     if given is not None and (output is None or instance.kind not in able):
         raise OptionError(
             f"--baselines are for the page of a {' or '.join(able)} instance, which --output DIR writes"

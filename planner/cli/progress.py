@@ -21,7 +21,7 @@ from rich.progress import Progress as Bar
 from ...formulations.common.compiled import watched_by
 from ...formulations.common.objective import Objective
 from ...solvers.common.result import SolveOptions
-from ...solvers.common.search_control import heard_by
+from ...solvers.common.search_control import progress_callback
 from ..batch.task import Record
 from ..output import say
 from ..reports.text import console, figure, percent
@@ -79,7 +79,7 @@ LONG_S = 2.0
 """What compiling takes at least for a line about it."""
 
 
-class _Compiling:
+class _CompileTimer:
     """Timer of the compilation of loops."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
         yield
         return
     if not sys.stderr.isatty():
-        compiling = _Compiling()
+        compiling = _CompileTimer()
         with watched_by(compiling):
             yield
         compiling.tell()
@@ -125,17 +125,17 @@ def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
 
         def show(objective: Objective, value: float | None, bound: float | None) -> None:
             nonlocal status
-            status = limit + _found(objective, value, bound)
+            status = limit + _incumbent_text(objective, value, bound)
             shown.update(task, found=status)
 
         def compiles(now: bool) -> None:
             shown.update(task, found=f"{limit}{COMPILING}" if now else status)
 
-        with heard_by(show), watched_by(compiles):
+        with progress_callback(show), watched_by(compiles):
             yield
 
 
-def _found(objective: Objective, value: float | None, bound: float | None) -> str:
+def _incumbent_text(objective: Objective, value: float | None, bound: float | None) -> str:
     """Return the incumbent, the bound and the gap of a search as text."""
     if value is None:
         return f"{objective.name}: no plan yet, bound {figure(bound)}"

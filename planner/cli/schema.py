@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 from ...instances.common.errors import OptionError
 from ...instances.documents import DOCUMENTS
 from ...solvers.common.result import Result
-from ..registry import TRADED
+from ..registry import FRONTIER_KINDS
 
 
 def names() -> list[str]:
@@ -31,7 +31,9 @@ def schema_of(document: str) -> dict[str, Any]:
     """
     models: dict[str, type[BaseModel]] = {**DOCUMENTS, "result": Result}
     if document == "frontier":
-        return TypeAdapter[Any](reduce(or_, (traded.model for traded in TRADED.values()))).json_schema()
+        return TypeAdapter[Any](
+            reduce(or_, (traded.model for traded in FRONTIER_KINDS.values()))
+        ).json_schema()
     if document not in models:
         raise OptionError(f"no document {document!r}; there are: {', '.join(names())}")
     return models[document].model_json_schema()

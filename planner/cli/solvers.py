@@ -24,7 +24,7 @@ from ...instances.documents import load
 from ...instances.registry import KINDS
 from ...solvers.common.base import Solver
 from ...solvers.common.result import SolveOptions
-from ...solvers.registry import all_solvers, guess
+from ...solvers.registry import all_solvers, suggestion_text
 from ..api import solve
 from ..exit_codes import FAILED, SOLVED
 from ..reports.text import console, csv_line, table
@@ -74,7 +74,7 @@ def _named(name: str) -> Sequence[Solver[Any]]:
     matches = [solver for solver in all_solvers() if solver.name == name]
     if not matches:
         names = sorted({solver.name for solver in all_solvers()})
-        raise OptionError(f"no solver {name!r}; {guess(name, names)}there are: {', '.join(names)}")
+        raise OptionError(f"no solver {name!r}; {suggestion_text(name, names)}there are: {', '.join(names)}")
     return matches
 
 
@@ -148,7 +148,7 @@ def _library(name: str, allowed: SpecifierSet) -> Finding:
     return Finding(name, True, version, needed)
 
 
-def _answers(kind: str, name: str) -> Finding:
+def _solver_finding(kind: str, name: str) -> Finding:
     """Compare a solver's result on a tiny instance with the optimum by brute force."""
     instance = KINDS[kind].tiny()
     expected = [record.value for record in solve(instance, "brute-force").objectives]
@@ -171,7 +171,7 @@ def examine() -> list[Finding]:
     for solver in all_solvers():
         if solver.proves and solver.name not in ("auto", "brute-force") and not solver.unavailable():
             for kind in solver.kinds:
-                findings.append(_answers(kind, solver.name))
+                findings.append(_solver_finding(kind, solver.name))
     return findings
 
 

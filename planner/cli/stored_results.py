@@ -27,10 +27,10 @@ from ..reports.result_page import frontier_page, plan_page
 from ..reports.text import cells_of, console, csv_text, first_rows
 from ..stored_results import (
     is_frontier,
-    of_instance,
     parse_frontier,
     parse_result,
     read_results,
+    results_of_instance,
     verify_stored,
 )
 from .options import (
@@ -135,7 +135,7 @@ def verify(
         raise OptionError("verify prints a table or JSON; --format csv is not for it")
     results = read_results(result_file)
     instance = solved_instance(instance_file, allow_outside, device_moves, results)
-    own = of_instance(instance, results)
+    own = results_of_instance(instance, results)
     if len(own) < len(results):
         say(f"{result_file}: {len(results) - len(own)} results of other instances are left out")
     checks = [verify_stored(instance, data, str(result_file)) for data in own]

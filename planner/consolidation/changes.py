@@ -15,16 +15,16 @@ from ..changes import (
     ScenarioChange,
     amount,
     changed,
+    count_and_name,
     fresh_names,
     is_choice,
     matching,
     named_amount,
     rows_of,
-    times,
 )
 from ..reports.text import listed
-from .page import Servers
-from .plan import where
+from .page import ClusterUsage
+from .plan import placement_text
 
 Rows = list[dict[str, Any]]
 
@@ -68,7 +68,7 @@ def _drained(server: dict[str, Any]) -> dict[str, Any]:
 
 def _add(instance: ConsolidationInstance, text: str) -> dict[str, Rows]:
     """Add empty servers like a named one, or like the most common one with a GPU model."""
-    count, like = times(text)
+    count, like = count_and_name(text)
     servers = instance.expanded_servers
     rows = {row["name"]: row for row in rows_of(instance, "servers")}
     single = {server.name: server for server in servers}
@@ -79,7 +79,7 @@ def _add(instance: ConsolidationInstance, text: str) -> dict[str, Rows]:
         server_like = single.get(like) or single[first_of_row]
         model = server_like.model_dump(mode="json", exclude_none=True)
     else:
-        model = _commonest(instance, like)
+        model = _most_common_server(instance, like)
         like = model["name"]
     kept = {key: value for key, value in model.items() if key not in ("count", "free", "traffic_gbit_per_s")}
     for devices in kept.get("devices", {}).values():
@@ -88,7 +88,7 @@ def _add(instance: ConsolidationInstance, text: str) -> dict[str, Rows]:
     return {"servers": [*rows.values(), *made]}
 
 
-def _commonest(instance: ConsolidationInstance, model: str) -> dict[str, Any]:
+def _most_common_server(instance: ConsolidationInstance, model: str) -> dict[str, Any]:
     """Return the row of the most common shape of servers with a GPU model, ignoring case."""
     shapes: Counter[str] = Counter()
     first: dict[str, dict[str, Any]] = {}
@@ -131,7 +131,7 @@ def _jobs(instance: ConsolidationInstance, pattern: str) -> set[str]:
     return matching(pattern, (job.name for job in instance.jobs), "job")
 
 
-def runs_now_as_plan(instance: ConsolidationInstance) -> list[JobPlacement]:
+def current_plan(instance: ConsolidationInstance) -> list[JobPlacement]:
     """Return the current placement as a plan; jobs that run in part have only their running tasks."""
     entries = []
     for job in instance.jobs:
@@ -145,13 +145,13 @@ def changes(
     instance: ConsolidationInstance, before: Sequence[JobPlacement] | None, after: Sequence[JobPlacement]
 ) -> Changes:
     """Return the differences between two plans, or from the current placement without `before`."""
-    plans = runs_now_as_plan(instance) if before is None else before, after
-    old, new = ({entry.job: where(entry) for entry in plan if entry.placed} for plan in plans)
+    plans = current_plan(instance) if before is None else before, after
+    old, new = ({entry.job: placement_text(entry) for entry in plan if entry.placed} for plan in plans)
     if before is None:
         # What keeps running need not say on which devices.
         new |= {entry.job: old[entry.job] for entry in after if entry.action == "keep"}
     changed_jobs, stay = changed(old, new, "move")
-    drawn = [Servers(instance, plan) for plan in plans]
+    drawn = [ClusterUsage(instance, plan) for plan in plans]
     resource, rows = drawn[0].resource, drawn[1].rows
     places = [
         Amount(name, row.used, rows[name].used, row.capacity - row.taken)
@@ -165,7 +165,7 @@ def changes(
     totals.sort(key=lambda amount: amount.name != f"{resource} in use")
     busy, then = (sum(bool(row.held) for row in each.rows.values()) for each in drawn)
     totals.append(Amount("servers in use", busy, then, len(rows)))
-    totals += _money(*drawn)
+    totals += _hourly_costs(*drawn)
     return Changes(
         "job",
         changed_jobs,
@@ -177,7 +177,7 @@ def changes(
     )
 
 
-def _money(before: Servers, after: Servers) -> list[Amount]:
+def _hourly_costs(before: ClusterUsage, after: ClusterUsage) -> list[Amount]:
     """Return the hourly cost of the servers in use, and how many servers have no price."""
     prices = {name: row.server.price_usd_per_hour for name, row in after.rows.items()}
     if not any(price is not None for price in prices.values()):

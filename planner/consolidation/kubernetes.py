@@ -19,8 +19,8 @@ from ...instances.common.errors import one_line
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob, Workload
 from ...instances.files.reading import fail
-from .migration_steps import Step, action_in, functions, steps
-from .plan import KUBERNETES_NODE, check_nodes, in_words, runs_now, to_carry_out, total
+from .migration_steps import Step, action_in, shell_functions, steps
+from .plan import KUBERNETES_NODE, check_nodes, devices_text, running_tasks, to_carry_out, total
 
 TEMPLATE = "spec.template.spec"
 REPLICAS = {
@@ -35,9 +35,9 @@ REPLICAS = {
 SCALED = ("deployments.apps", "statefulsets.apps")
 PATHS = {"jobs.batch": TEMPLATE, "pods": "spec", **dict.fromkeys(SCALED, TEMPLATE)}
 JOB_SET = "jobsets.jobset.x-k8s.io"
-NEVER = "never fits"
+NEVER_FITS = "never fits"
 """Beginning of the reason of a job that fits on no server."""
-HOW = {
+RESTART_NOTES = {
     "pods": "it is deleted, and made again with another affinity",
     **dict.fromkeys(SCALED, "it is scaled to 0, gets another affinity, and is scaled back"),
 }
@@ -61,7 +61,7 @@ USAGE = """
 
 
 @dataclass
-class Unit:
+class ManagedObject:
     """A Kubernetes object and the jobs that are its pods: one job, or several if it is scaled as a whole.
 
     Attributes
@@ -147,7 +147,7 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
     yield from USAGE.format(name=f"{name}.sh").splitlines()[1:]
     yield ""
     yield f"saved=${{SAVED:-{name}}}"
-    yield from functions("kubernetes")
+    yield from shell_functions("kubernetes")
     yield from _function("checks", _checks(instance, units.values()))
     yield from _function("steps", forward)
     yield from _function("back", _back(instance, units.values()))
@@ -189,7 +189,7 @@ def _function(name: str, lines: Iterable[str]) -> Iterator[str]:
 
 def _units(
     instance: ConsolidationInstance, entries: Sequence[JobPlacement]
-) -> tuple[dict[str, Unit], dict[str, str]]:
+) -> tuple[dict[str, ManagedObject], dict[str, str]]:
     """Return the object of each job that the script handles, and why other jobs are left to the scheduler.
 
     Raises
@@ -198,16 +198,16 @@ def _units(
         If one of the other jobs is to move or to stop.
     """
     jobs = {job.name: job for job in instance.jobs}
-    now = runs_now(instance)
-    known_units: dict[str, Unit] = {}
+    now = running_tasks(instance)
+    known_units: dict[str, ManagedObject] = {}
     left = {}
     for entry in entries:
         workload = jobs[entry.job].workload
-        if (entry.reason or "").startswith(NEVER):
+        if (entry.reason or "").startswith(NEVER_FITS):
             continue  # no place will be free for it, so it need not be held
         if workload is not None:
             key = f"{workload.resource} {workload.namespace} {workload.name}"
-            unit = known_units.setdefault(key, Unit(workload))
+            unit = known_units.setdefault(key, ManagedObject(workload))
             unit.jobs.append(jobs[entry.job])
             unit.entries.append(entry)
         elif action_in(entry) != "keep":
@@ -241,7 +241,7 @@ def _why_not(entry: JobPlacement, why: str) -> str:
     return why
 
 
-def _summary(units: Mapping[str, Unit], left: Mapping[str, str]) -> Iterator[str]:
+def _summary(units: Mapping[str, ManagedObject], left: Mapping[str, str]) -> Iterator[str]:
     """Yield lines on what the script does, and on the jobs left to the scheduler."""
     counts = Counter(action_in(e) for unit in _distinct(units.values()) for e in unit.entries)
     text = ", ".join(f"{counts[action]} to {action}" for action in ("start", "move", "stop", "keep", "wait"))
@@ -252,15 +252,15 @@ def _summary(units: Mapping[str, Unit], left: Mapping[str, str]) -> Iterator[str
         yield f"LEFT TO THE SCHEDULER: {one_line(job)}: {why}."
 
 
-def _distinct(units: Iterable[Unit]) -> list[Unit]:
+def _distinct(units: Iterable[ManagedObject]) -> list[ManagedObject]:
     return list({unit.name: unit for unit in units}.values())
 
 
-def _changed(units: Iterable[Unit]) -> list[Unit]:
+def _changed(units: Iterable[ManagedObject]) -> list[ManagedObject]:
     return [unit for unit in _distinct(units) if unit.held]
 
 
-def _forward(units: Mapping[str, Unit], order: Sequence[Step]) -> Iterator[str]:
+def _forward(units: Mapping[str, ManagedObject], order: Sequence[Step]) -> Iterator[str]:
     """Yield the calls of the steps; an object is held with its first job, and placed with its last."""
     number = 0
     for step in order:
@@ -273,11 +273,11 @@ def _forward(units: Mapping[str, Unit], order: Sequence[Step]) -> Iterator[str]:
         call = "" if unit is None else _call(unit, step)
         if unit is not None and call:
             number += 1
-            yield f"step {number} {shlex.quote(_said(unit, step))}"
+            yield f"step {number} {shlex.quote(_step_text(unit, step))}"
             yield call
 
 
-def _call(unit: Unit, step: Step) -> str:
+def _call(unit: ManagedObject, step: Step) -> str:
     if step.do in ("hold", "stop"):
         first, unit.held = not unit.held, True
         return f"hold {unit.name}" * first
@@ -290,10 +290,10 @@ def _call(unit: Unit, step: Step) -> str:
     return " ".join(["place", unit.name, _counted(placements), *map(shlex.quote, unit.limits(placements))])
 
 
-def _said(unit: Unit, step: Step) -> str:
+def _step_text(unit: ManagedObject, step: Step) -> str:
     """Return the description of a step."""
     name = one_line(unit.workload.name if len(unit.jobs) > 1 else step.job)
-    how = f"; {HOW[unit.workload.resource]}" if unit.workload.resource in HOW else ""
+    how = f"; {RESTART_NOTES[unit.workload.resource]}" if unit.workload.resource in RESTART_NOTES else ""
     if step.do == "hold":
         return f"hold {name}: it waits, and must not take a place that is not its own{how}"
     if step.do == "stop":
@@ -310,8 +310,8 @@ def _counted(placements: Iterable[Mapping[str, Mapping[str, int]]]) -> str:
     return shlex.quote(",".join(f"{server} {count}" for server, count in sorted(servers.items())))
 
 
-def _checks(instance: ConsolidationInstance, units: Iterable[Unit]) -> Iterator[str]:
-    now = runs_now(instance)
+def _checks(instance: ConsolidationInstance, units: Iterable[ManagedObject]) -> Iterator[str]:
+    now = running_tasks(instance)
     changed = _changed(units)
     for unit in changed:
         yield f"check {unit.name} {_counted(now[job.name] for job in unit.jobs)}"
@@ -323,9 +323,9 @@ def _checks(instance: ConsolidationInstance, units: Iterable[Unit]) -> Iterator[
     yield '[ "$wrong" = 0 ] || fail "the cluster is not as the plan supposes, or you may not change it"'
 
 
-def _back(instance: ConsolidationInstance, units: Iterable[Unit]) -> Iterator[str]:
+def _back(instance: ConsolidationInstance, units: Iterable[ManagedObject]) -> Iterator[str]:
     """Yield the calls that undo the plan: all objects are held, then placed as before or released."""
-    now = runs_now(instance)
+    now = running_tasks(instance)
     changed = list(reversed(_changed(units)))
     ran = [unit for unit in changed if any(total(now[job.name]) for job in unit.jobs)]
     yield from (f"hold {unit.name}" for unit in changed)
@@ -371,7 +371,7 @@ def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacem
             yield "---"
             yield f"# Pods per node: {counts}. Affinity alone does not hold them to these numbers."
             for server, tasks in (entry.devices or {}).get(group, {}).items():
-                devices = in_words(tasks, jobs[entry.job][group])
+                devices = devices_text(tasks, jobs[entry.job][group])
                 yield f"# Devices on {server}: {devices}. Affinity does not choose devices."
             yield "metadata:"
             yield f"  name: {_quoted(name)}"

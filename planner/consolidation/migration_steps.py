@@ -19,7 +19,7 @@ from typing import Literal
 from ...formulations.common.objective import within
 from ...formulations.consolidation.plan import Action, JobPlacement, Placement
 from ...instances.common.errors import TooLargeError
-from ...instances.consolidation.devices import WHOLE, Ask, Held, occupied, pack
+from ...instances.consolidation.devices import WHOLE, DeviceDemand, HeldDevices, pack, states_after
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
 
@@ -88,7 +88,7 @@ def steps(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> l
     return ordered + [Step("release", entry.job) for entry in (*stopped, *waiting)]
 
 
-class _Moment:
+class _ClusterState:
     """The placement of jobs on servers at one point of the migration.
 
     Attributes
@@ -146,7 +146,7 @@ class _Moment:
     def _holds(self, server: Server) -> bool:
         """Return whether a server has room for its tasks; for tasks on unknown devices, on any devices."""
         used: dict[str, list[float]] = defaultdict(list)
-        asked: dict[str, list[tuple[Ask, Held | None]]] = defaultdict(list)
+        asked: dict[str, list[tuple[DeviceDemand, HeldDevices | None]]] = defaultdict(list)
         for (job, name), count in self._held[server.name].items():
             group = next(group for group in self.jobs[job].task_groups if group.name == name)
             for resource, amount in group.demand.items():
@@ -159,13 +159,15 @@ class _Moment:
         if not all(within(math.fsum(each), server.available.get(name, 0.0)) for name, each in used.items()):
             return False
         try:
-            return all(_packs(server, name, tasks) for name, tasks in asked.items())
+            return all(_fits_devices(server, name, tasks) for name, tasks in asked.items())
         except (TooLargeError, RecursionError):
             # The check of the plan has found room once all are in their places.
             return self.unsettled.isdisjoint(job for job, _ in self._held[server.name])
 
 
-def _packs(server: Server, name: str, tasks: Sequence[tuple[Ask, Held | None]]) -> bool:
+def _fits_devices(
+    server: Server, name: str, tasks: Sequence[tuple[DeviceDemand, HeldDevices | None]]
+) -> bool:
     """Return whether the devices of one name have room for tasks, some of which hold given devices."""
     devices = (server.devices or {}).get(name)
     if devices is None:
@@ -173,7 +175,7 @@ def _packs(server: Server, name: str, tasks: Sequence[tuple[Ask, Held | None]]) 
     left = list(server.device_states[name])
     for ask, place in tasks:
         if place is not None:
-            after = occupied(left, devices.partitions, ask, place)
+            after = states_after(left, devices.partitions, ask, place)
             if after is None:
                 return False
             left = after
@@ -184,7 +186,7 @@ class _Order:
     """Computes the order in which jobs are stopped and placed."""
 
     def __init__(self, instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> None:
-        self.now = _Moment(instance)
+        self.now = _ClusterState(instance)
         self.rank = {entry.job: position for position, entry in enumerate(entries)}
         self.targets = {e.job: e.tasks for e in entries if action_in(e) in ("start", "move")}
         self.leaving = {e.job for e in entries if action_in(e) in ("move", "stop")}
@@ -260,7 +262,7 @@ class _Order:
 HERE = Path(__file__).parent
 
 
-def functions(manager: str) -> Iterator[str]:
+def shell_functions(manager: str) -> Iterator[str]:
     """Yield the lines of the shell functions of both managers, then of `slurm` or `kubernetes`."""
     for name in ("steps", manager):
         yield from (HERE / f"{name}.sh").read_text(encoding="utf-8").rstrip("\n").split("\n")

@@ -16,22 +16,22 @@ from ...formulations.consolidation.fewest_servers import pooled
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...solvers.common.result import Result
-from ..changes import leading
+from ..changes import leading_resource
 from ..reports.page import Cell, CellColumn, Column, Facts, Table, number, table_of
-from ..reports.plot_style import Figure, axis, layout, shown
+from ..reports.plot_style import Figure, axis, layout, plot_text
 from ..reports.text import counted, listed, short
-from .plan import ACTIONS, available_of, capacity_of, demand_of, where
+from .plan import ACTIONS, available_of, capacity_of, demand_of, placement_text
 
 MOST_SERVERS = 320
 MOST_STATES = 40
-LEAST = 1e-9
+ROUNDING_SHARE = 1e-9
 """Shares of a server below this are rounding errors."""
 LONGEST, BEGINNING = 18, 7
 """Most characters of a server's label beside its bar, and of the part before the ellipsis."""
 
 
 @dataclass
-class Row:
+class ServerUsage:
     """The usage of one server; amounts are of the resource drawn.
 
     Attributes
@@ -54,7 +54,7 @@ class Row:
     def free(self) -> float:
         """Amount that is free."""
         left = self.capacity - self.taken - self.used
-        return left if left > LEAST * self.capacity else 0.0
+        return left if left > ROUNDING_SHARE * self.capacity else 0.0
 
     @property
     def busy(self) -> float:
@@ -68,7 +68,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Segment:
+class BarSegment:
     """A part of a server's bar: a job with its `colour`, free capacity, or what others hold (`taken`)."""
 
     share: float
@@ -78,7 +78,7 @@ class Segment:
     taken: bool = False
 
 
-class Servers:
+class ClusterUsage:
     """The usage of all servers of an instance under a plan."""
 
     def __init__(self, instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> None:
@@ -87,12 +87,12 @@ class Servers:
         demanded = {name for group in groups for name, amount in group.demand.items() if amount}
         demanded |= {name for group in groups for name in group.asks}
         # GPUs that nobody asks for are not what the plan is about.
-        self.resource = leading([name for name in names if name in demanded] or names)
-        self.rows: dict[str, Row] = {}
+        self.resource = leading_resource([name for name in names if name in demanded] or names)
+        self.rows: dict[str, ServerUsage] = {}
         for server in instance.expanded_servers:
             capacity = capacity_of(server).get(self.resource, 0.0)
             available = available_of(server).get(self.resource, 0.0)
-            self.rows[server.name] = Row(server, capacity, capacity - available)
+            self.rows[server.name] = ServerUsage(server, capacity, capacity - available)
         self.total: dict[str, list[float]] = self._total(instance, names)
         self._place(instance, plan)
         order = (job for row in self.rows.values() for job, _, _ in row.held)
@@ -123,12 +123,12 @@ class Servers:
             for server, (amount, tasks) in here.items():
                 self.rows[server].held.append((entry.job, amount, int(tasks)))
 
-    def racks(self) -> dict[str, list[Row]]:
+    def racks(self) -> dict[str, list[ServerUsage]]:
         """Return the servers shown one by one, by rack: at most `MOST_SERVERS`, whole racks if possible."""
-        by_rack: dict[str, list[Row]] = defaultdict(list)
+        by_rack: dict[str, list[ServerUsage]] = defaultdict(list)
         for row in self.rows.values():
             by_rack["" if row.server.rack is None else row.server.rack].append(row)
-        detailed: dict[str, list[Row]] = {}
+        detailed: dict[str, list[ServerUsage]] = {}
         room = MOST_SERVERS
         for name, rows in by_rack.items():
             if room <= 0:
@@ -148,29 +148,29 @@ class Servers:
         own = name.removesuffix(self._domain)
         return own if len(own) <= LONGEST else f"{own[:BEGINNING]}…{own[-(LONGEST - BEGINNING - 1) :]}"
 
-    def segments(self, row: Row) -> list[Segment]:
+    def segments(self, row: ServerUsage) -> list[BarSegment]:
         """Return the parts of a server's bar."""
         if not row.capacity:
             return []
         parts = []
         for job, amount, tasks in row.held:
             words = f"{job}: {counted(tasks, 'task')}, {short(amount)} {self.resource}"
-            parts.append(Segment(amount / row.capacity, words, job, self.colours[job]))
+            parts.append(BarSegment(amount / row.capacity, words, job, self.colours[job]))
         if row.free:
-            parts.append(Segment(row.free / row.capacity, f"free: {short(row.free)} {self.resource}"))
-        if row.taken > LEAST * row.capacity:
+            parts.append(BarSegment(row.free / row.capacity, f"free: {short(row.free)} {self.resource}"))
+        if row.taken > ROUNDING_SHARE * row.capacity:
             what = f"taken by others: {short(row.taken)} {self.resource}"
-            parts.append(Segment(row.taken / row.capacity, what, taken=True))
+            parts.append(BarSegment(row.taken / row.capacity, what, taken=True))
         return parts
 
-    def title(self, rack: str, rows: Sequence[Row]) -> str:
+    def title(self, rack: str, rows: Sequence[ServerUsage]) -> str:
         """Return the heading of a rack, with its servers and their usage."""
         of = sum(row.capacity for row in rows)
         busy = of - sum(row.free for row in rows)
         name = f"{rack}: " if rack.startswith("rack") else f"rack {rack}: " if rack else ""
         return f"{name}{counted(len(rows), 'server')}, {short(busy)} of {short(of)} {self.resource} in use"
 
-    def states_table(self, rest: Iterable[Row]) -> Table:
+    def states_table(self, rest: Iterable[ServerUsage]) -> Table:
         """Return the table of the servers not shown one by one, counted by their usage."""
         counts = Counter(row.state for row in rest)
         unit = self.resource
@@ -230,7 +230,7 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict
     if on_devices:
         # Bars show devices as amounts; the table of jobs says which ones.
         instance = pooled(instance)
-    servers = Servers(instance, plan)
+    servers = ClusterUsage(instance, plan)
     racks = servers.racks()
     detailed = {row.server.name for rows in racks.values() for row in rows}
     rest = [row for name, row in servers.rows.items() if name not in detailed]
@@ -263,7 +263,7 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict
     }
 
 
-def _summary(plan: Sequence[JobPlacement], servers: Servers) -> Facts:
+def _summary(plan: Sequence[JobPlacement], servers: ClusterUsage) -> Facts:
     placed = sum(entry.placed for entry in plan)
     busy = sum(bool(row.held) for row in servers.rows.values())
     facts = [
@@ -275,7 +275,7 @@ def _summary(plan: Sequence[JobPlacement], servers: Servers) -> Facts:
     return facts
 
 
-def _bars(servers: Servers) -> list[tuple[str, float, str]]:
+def _bars(servers: ClusterUsage) -> list[tuple[str, float, str]]:
     """Return a usage bar for each resource: its name, the share of the free amount used, and a text."""
     rows = []
     for name, (capacity, taken, used) in servers.total.items():
@@ -292,14 +292,14 @@ def _slots(capacity: float) -> int:
     return int(capacity) if capacity == int(capacity) and 1 <= capacity <= 16 else 1
 
 
-def _map(servers: Servers) -> Figure:
+def _map(servers: ClusterUsage) -> Figure:
     """Return the plot of all servers as cells, coloured by the share in use."""
     rows = list(servers.rows.values())
     wide = math.ceil(math.sqrt(2.5 * len(rows)))
 
-    def words(row: Row) -> str:
+    def words(row: ServerUsage) -> str:
         used, free = short(row.used), short(row.free)
-        return f"{shown(row.server.name)}<br>plan {used}, others {short(row.taken)}, free {free}"
+        return f"{plot_text(row.server.name)}<br>plan {used}, others {short(row.taken)}, free {free}"
 
     trace = {
         "type": "scatter",
@@ -316,7 +316,7 @@ def _map(servers: Servers) -> Figure:
             "cmax": 100,
             "colorscale": [[0, "@low"], [0.5, "@middle"], [1, "@high"]],
             "colorbar": {
-                "title": {"text": f"{shown(servers.resource)} in use [%]", "side": "right"},
+                "title": {"text": f"{plot_text(servers.resource)} in use [%]", "side": "right"},
                 "thickness": 12,
                 "outlinewidth": 0,
                 "tickfont": {"color": "@muted"},
@@ -357,7 +357,9 @@ def _cut(plan: Sequence[JobPlacement]) -> str | None:
     return f"{MOST_JOBS:,} of {len(plan):,} jobs are listed, those that wait before those that run."
 
 
-def _jobs_table(instance: ConsolidationInstance, plan: Sequence[JobPlacement], servers: Servers) -> Table:
+def _jobs_table(
+    instance: ConsolidationInstance, plan: Sequence[JobPlacement], servers: ClusterUsage
+) -> Table:
     jobs = {job.name: job for job in instance.jobs}
     acts = any(entry.action is not None for entry in plan)
 
@@ -367,7 +369,7 @@ def _jobs_table(instance: ConsolidationInstance, plan: Sequence[JobPlacement], s
 
     def place(entry: JobPlacement) -> Cell:
         few = partial(listed, most=12)
-        return Cell(where(entry, few) if entry.placed else entry.reason or "no reason is given")
+        return Cell(placement_text(entry, few) if entry.placed else entry.reason or "no reason is given")
 
     columns: list[CellColumn[JobPlacement]] = [
         (Column("job"), lambda e: Cell(e.job, swatch=servers.colours.get(e.job))),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...formulations.consolidation.plan import Action, JobPlacement
-from ...instances.consolidation.devices import WHOLE, Ask, Device, Devices, DeviceSlot, TaskDevices
+from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, DeviceSlot, TaskDevices
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import Group, PlacementJob
 from ...instances.files.reading import fail
@@ -33,10 +33,10 @@ def actions(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) ->
     keep = sum(entry.action == "keep" for entry in entries)
     if keep:
         yield "1 job keeps running where it is" if keep == 1 else f"{keep:,} jobs keep running where they are"
-    now = runs_now(instance)
+    now = running_tasks(instance)
     stops = [f"to stop: {e.job}: runs on {_counts(total(now[e.job]))}" for e in entries if e.action == "stop"]
     yield from some_lines(stops, "to stop: {:,} more")
-    moves = [f"to move: {e.job}: {_move(now[e.job], e)}" for e in entries if e.action == "move"]
+    moves = [f"to move: {e.job}: {_move_text(now[e.job], e)}" for e in entries if e.action == "move"]
     yield from some_lines(moves, "to move: {:,} more")
 
 
@@ -53,7 +53,7 @@ def check_nodes(job: str, servers: Iterable[str], allowed: re.Pattern[str], what
             raise fail("plan", f"the server {server!r} cannot be {what}", f"job {job!r}")
 
 
-def runs_now(instance: ConsolidationInstance) -> dict[str, dict[str, Counter[str]]]:
+def running_tasks(instance: ConsolidationInstance) -> dict[str, dict[str, Counter[str]]]:
     """Return the number of running tasks by job, group and server."""
     return {
         job.name: {group.name: Counter(group.current) for group in job.task_groups} for job in instance.jobs
@@ -65,7 +65,7 @@ def total(groups: Mapping[str, Mapping[str, int]]) -> Counter[str]:
     return sum(map(Counter, groups.values()), Counter[str]())
 
 
-def _move(now: dict[str, Counter[str]], entry: JobPlacement) -> str:
+def _move_text(now: dict[str, Counter[str]], entry: JobPlacement) -> str:
     """Return a text on which tasks move from which servers to which."""
     planned = {group: Counter(servers) for group, servers in entry.tasks.items()}
     leaving = total({group: counts - planned.get(group, Counter()) for group, counts in now.items()})
@@ -83,7 +83,7 @@ MOST_TASKS = 4
 """Most tasks on one server whose devices are listed."""
 
 
-def in_words(tasks: Sequence[TaskDevices], asks: Mapping[str, Ask] | None = None) -> str:
+def devices_text(tasks: Sequence[TaskDevices], asks: Mapping[str, DeviceDemand] | None = None) -> str:
     """Return the devices held by tasks on one server as text, such as ``gpu 0+1; gpu 2 slot 4``.
 
     Parameters
@@ -93,19 +93,21 @@ def in_words(tasks: Sequence[TaskDevices], asks: Mapping[str, Ask] | None = None
     """
     known = asks or {}
     parts = [
-        ", ".join(_held(name, placement) + _part(known.get(name)) for name, placement in task.items())
+        ", ".join(
+            _device_text(name, placement) + _share_text(known.get(name)) for name, placement in task.items()
+        )
         for task in tasks[:MOST_TASKS]
     ]
     return "; ".join(parts) + (f"; {len(tasks) - MOST_TASKS} more" if len(tasks) > MOST_TASKS else "")
 
 
-def _held(name: str, placement: tuple[int, ...] | DeviceSlot) -> str:
+def _device_text(name: str, placement: tuple[int, ...] | DeviceSlot) -> str:
     if isinstance(placement, DeviceSlot):
         return f"{name} {placement.device} slot {placement.slot}"
     return f"{name} {'+'.join(map(str, placement))}"
 
 
-def _part(ask: Ask | None) -> str:
+def _share_text(ask: DeviceDemand | None) -> str:
     if ask is None or ask.whole:
         return ""
     return f" ({ask.profile or f'{ask.share / 10:g} %'})"
@@ -122,10 +124,12 @@ def partitions(entries: Iterable[JobPlacement], jobs: Mapping[str, PlacementJob]
     return counts
 
 
-def beside(devices: Mapping[str, Mapping[str, Sequence[TaskDevices]]] | None, group: str, server: str) -> str:
+def bracketed_devices(
+    devices: Mapping[str, Mapping[str, Sequence[TaskDevices]]] | None, group: str, server: str
+) -> str:
     """Return the devices of a group's tasks on a server in brackets, or an empty text."""
     tasks = (devices or {}).get(group, {}).get(server)
-    return f" ({in_words(tasks)})" if tasks else ""
+    return f" ({devices_text(tasks)})" if tasks else ""
 
 
 def capacity_of(server: Server) -> dict[str, float]:
@@ -155,7 +159,7 @@ def demand_of(group: Group, server: Server) -> dict[str, float]:
     return {**group.demand, **{name: _size(ask, name, server) for name, ask in group.asks.items()}}
 
 
-def _size(ask: Ask, name: str, server: Server) -> float:
+def _size(ask: DeviceDemand, name: str, server: Server) -> float:
     devices = (server.devices or {}).get(name)
     if ask.profile and devices is not None and devices.partitions is not None:
         return devices.partitions.profiles[ask.profile].size / devices.partitions.slots
@@ -172,16 +176,18 @@ def columns(entries: Sequence[JobPlacement]) -> list[TextColumn[JobPlacement]]:
     return [
         ("job", False, lambda e: e.job),
         ("action" if acts else "placed", False, lambda e: e.action or ("yes" if e.placed else "no")),
-        ("where, or why not", False, lambda e: where(e) if e.placed else e.reason or ""),
+        ("where, or why not", False, lambda e: placement_text(e) if e.placed else e.reason or ""),
     ]
 
 
-def where(entry: JobPlacement, listed: Callable[[list[str]], str] = ", ".join) -> str:
+def placement_text(entry: JobPlacement, listed: Callable[[list[str]], str] = ", ".join) -> str:
     """Return the placement of a job as text: tasks by server, and by group if there are several."""
     parts = []
     for group, placed in entry.tasks.items():
         name = f"{group}: " if entry.groups is not None else ""
-        counts = [f"{n}×{server}{beside(entry.devices, group, server)}" for server, n in placed.items()]
+        counts = [
+            f"{n}×{server}{bracketed_devices(entry.devices, group, server)}" for server, n in placed.items()
+        ]
         parts.append(name + listed(counts))
     return "; ".join(parts)
 
@@ -194,10 +200,10 @@ def notes(result: Result, shown: int) -> Iterator[str]:
     if parts:
         yield f"jobs: {', '.join(parts)}"
     if len(entries) > shown:
-        yield from _who_waits(entries)
+        yield from _left_out_notes(entries)
 
 
-def _who_waits(entries: Sequence[JobPlacement]) -> list[str]:
+def _left_out_notes(entries: Sequence[JobPlacement]) -> list[str]:
     """Return lines with the number of jobs left out, and the most common reasons."""
     reasons = Counter(entry.reason or "no reason given" for entry in entries if not entry.placed)
     if not reasons:
@@ -214,7 +220,7 @@ def as_data(instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> di
     groups = {entry.job: entry.groups for entry in placed if entry.groups is not None}
     acts = {entry.job: entry.action for entry in plan if entry.action is not None}
     devices = {entry.job: entry.model_dump()["devices"] for entry in placed if entry.devices is not None}
-    now = runs_now(instance) if acts else {}
+    now = running_tasks(instance) if acts else {}
     runs = {job: dict(total(now[job])) for job, action in acts.items() if action in ("move", "stop")}
     return {
         "jobs": {entry.job: dict(total(entry.tasks)) for entry in placed},

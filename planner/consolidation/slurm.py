@@ -15,12 +15,12 @@ from typing import NamedTuple
 from ...formulations.consolidation.plan import JobPlacement, Placement
 from ...instances.common.errors import one_line, some
 from ...instances.common.hostlist import compress_hostlist
-from ...instances.consolidation.devices import Ask
+from ...instances.consolidation.devices import DeviceDemand
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import PlacementJob
 from ...instances.files.reading import fail
 from ..output import some_lines
-from .migration_steps import Step, action_in, functions, steps, tasks_now
+from .migration_steps import Step, action_in, shell_functions, steps, tasks_now
 from .plan import check_nodes, partitions
 
 GPU = "gpu"
@@ -50,10 +50,10 @@ def slurm_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
         parts = []
         for group, servers in entry.tasks.items():
             check_nodes(entry.job, servers, NODE, NODE_IS)
-            asks = _asks(job, group)
+            asks = _gpu_demand(job, group)
             options = _nodes(servers) if shares and any(asks) else _nodes_and_tasks(servers)
             gpus = _gpus_by_node(asks, servers)
-            number = _the_same(gpus)
+            number = _common_count(gpus)
             if number is not None:
                 options.append(f"--gres=gpu:{_type(job, asks) if shares or asks.profile else ''}{number}")
             parts.append(" ".join(map(shlex.quote, options)))
@@ -65,15 +65,15 @@ def slurm_notes(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
     shares = are_shares(instance)
     jobs = {job.name: job for job in instance.jobs}
     own_tasks = False
-    yield from _about_devices(placed, jobs)
+    yield from _device_notes(placed, jobs)
     for entry in placed:
         if sum(len(servers) for servers in entry.tasks.values()) > len(entry.used_servers):
             yield f"{entry.job}: several groups share a node, which Slurm's backfill may never start"
         for group, servers in entry.tasks.items():
-            asks = _asks(jobs[entry.job], group)
+            asks = _gpu_demand(jobs[entry.job], group)
             gpus = _gpus_by_node(asks, servers)
             own_tasks |= any(asks) and shares
-            if gpus and _the_same(gpus) is None:
+            if gpus and _common_count(gpus) is None:
                 listed = ", ".join(f"{server} {count:g}" for server, count in gpus.items())
                 yield f"{entry.job}: one --gres cannot ask for the GPUs that the plan means: {listed}"
     if own_tasks:
@@ -83,11 +83,11 @@ def slurm_notes(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
         )
 
 
-def _about_devices(placed: Sequence[JobPlacement], jobs: Mapping[str, PlacementJob]) -> Iterator[str]:
+def _device_notes(placed: Sequence[JobPlacement], jobs: Mapping[str, PlacementJob]) -> Iterator[str]:
     """Yield notes on how Slurm handles single devices, and on the partitions that it needs."""
     if any(entry.devices for entry in placed):
         yield "Slurm chooses devices itself: no option names those of the plan, which --format json has"
-    shared = sum(any(_asks(jobs[entry.job], group).share for group in entry.tasks) for entry in placed)
+    shared = sum(any(_gpu_demand(jobs[entry.job], group).share for group in entry.tasks) for entry in placed)
     if shared:
         have = "1 job has a share" if shared == 1 else f"{shared:,} jobs have shares"
         yield (
@@ -110,7 +110,7 @@ def are_shares(instance: ConsolidationInstance) -> bool:
     return any(sentence.startswith(SHARES) for sentence in instance.assumptions)
 
 
-class _Asks(NamedTuple):
+class _GpuDemand(NamedTuple):
     """GPU demand of each task of a group: a number of GPUs or partitions, or a share."""
 
     number: float
@@ -118,25 +118,25 @@ class _Asks(NamedTuple):
     profile: str
 
 
-def _asks(job: PlacementJob, name: str) -> _Asks:
+def _gpu_demand(job: PlacementJob, name: str) -> _GpuDemand:
     group = next(group for group in job.task_groups if group.name == name)
-    ask = group.asks.get(GPU, Ask())
-    return _Asks(group.demand.get(GPU, 0.0) + ask.whole + bool(ask.profile), ask.share, ask.profile)
+    ask = group.asks.get(GPU, DeviceDemand())
+    return _GpuDemand(group.demand.get(GPU, 0.0) + ask.whole + bool(ask.profile), ask.share, ask.profile)
 
 
-def _gpus_by_node(asks: _Asks, servers: Mapping[str, int]) -> dict[str, float]:
+def _gpus_by_node(asks: _GpuDemand, servers: Mapping[str, int]) -> dict[str, float]:
     """Return the number of GPUs of a group of tasks by node; empty if it needs none."""
     return {server: count * asks.number for server, count in servers.items()} if asks.number else {}
 
 
-def _the_same(gpus: Mapping[str, float]) -> int | None:
+def _common_count(gpus: Mapping[str, float]) -> int | None:
     """Return the number of GPUs by node if it is the same integer on all nodes, else None."""
     numbers = {round(count, 6) for count in gpus.values()}
     number = numbers.pop() if len(numbers) == 1 else 0.5
     return int(number) if number == int(number) else None
 
 
-def _type(job: PlacementJob, asks: _Asks) -> str:
+def _type(job: PlacementJob, asks: _GpuDemand) -> str:
     """Return the GPU or partition type that a job requests, with a colon; empty if there is none."""
     model = job.gpu_model
     # Slurm takes one type; of several, the nodes that are named have one.
@@ -213,7 +213,7 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
         yield f"# Stay where they run, for they cannot be requeued or must not move: {some(stay, NAMED)}."
     yield ""
     yield f"saved=${{SAVED:-{name}.saved}}"
-    yield from functions("slurm")
+    yield from shell_functions("slurm")
     yield from _function("check_all", _checks(taken, ids, now))
     yield from _function("take_steps", _forward(taken, ids))
     yield from _function("go_back", _back(taken, ids, entries, now))

@@ -30,7 +30,7 @@ from .page import (
     text,
     versions_text,
 )
-from .plot_style import MANY, Figure, axis, colour, dash, layout, line_at, log_axis, shown, size, symbol
+from .plot_style import MANY, Figure, axis, colour, dash, layout, line_at, log_axis, plot_text, size, symbol
 from .text import counted, csv_text, duration, escaped, percent, short, table_lines, unit_of_time
 
 LEAST_GAP = 1e-9
@@ -137,10 +137,10 @@ def _hover(row: ComparisonRow) -> list[str]:
     name = row.objective_name or "objective"
     unit = f" {row.unit}" if row.unit and row.unit != name else ""
     return [
-        shown(row.instance),
-        shown(row.solver),
+        plot_text(row.instance),
+        plot_text(row.solver),
         row.status,
-        f"{shown(name)}: {short(row.objective, 7)}{shown(unit)}",
+        f"{plot_text(name)}: {short(row.objective, 7)}{plot_text(unit)}",
         percent(row.gap_to_best_bound) if row.gap_to_best_bound is not None else "unknown",
         duration(row.runtime_s),
     ]
@@ -165,7 +165,7 @@ def profile_figure(comparison: Comparison, within: float) -> Figure:
                 "line": {"shape": "hv", "color": colour(index), "dash": dash(index), "width": 2.2},
                 "marker": {"color": colour(index), "symbol": symbol(index), "size": 8},
                 "meta": {"key": index},
-                "hovertemplate": f"<b>{shown(curve.solver)}</b><br>%{{y:.3g}} % of the instances<br>"
+                "hovertemplate": f"<b>{plot_text(curve.solver)}</b><br>%{{y:.3g}} % of the instances<br>"
                 "within %{x:.3g} times the fastest<extra></extra>",
             }
         )
@@ -287,8 +287,8 @@ def _overlaid(spread: Sequence[tuple[str, Distribution]], solvers: Sequence[str]
                 "text": [duration(value) for value, _ in points],
                 "line": {"shape": "hv", "color": colour(index), "dash": dash(index), "width": 1.8},
                 "meta": {"key": index},
-                "name": shown(solver),
-                "hovertemplate": f"%{{y:.3g}} % of the {shown(one.of)} within %{{text}}",
+                "name": plot_text(solver),
+                "hovertemplate": f"%{{y:.3g}} % of the {plot_text(one.of)} within %{{text}}",
             }
         )
     of_all = spread[0][1]

@@ -81,7 +81,7 @@ class Drawing(Generic[PointT]):
         }
 
 
-def nothing_below(lower: Sequence[tuple[float, float]], end: float, unit: float) -> Figure:
+def infeasible_area(lower: Sequence[tuple[float, float]], end: float, unit: float) -> Figure:
     """Return the trace of the area proven to hold no plan; `lower` has pairs of cost and bound in seconds."""
     return {
         "type": "scatter",
@@ -102,7 +102,7 @@ def nothing_below(lower: Sequence[tuple[float, float]], end: float, unit: float)
     }
 
 
-def between(rates: Sequence[float], means: Sequence[float], end: float) -> Figure:
+def open_area(rates: Sequence[float], means: Sequence[float], end: float) -> Figure:
     """Return the trace that fills the area between bounds and points, where better plans may exist."""
     return {
         "type": "scatter",
@@ -147,7 +147,7 @@ def knee(trades: Sequence[tuple[float, float]]) -> int | None:
     return best if bends[best] >= LEAST_BEND else None
 
 
-def knee_words(speed: float, cost: float) -> str:
+def trade_off_text(speed: float, cost: float) -> str:
     """Return a trade-off as text; speed and cost are ratios to those of the cheapest point."""
     faster = f"{_added(speed)} faster" if speed < MANY else f"{speed:.1f} times as fast"
     dearer = f"{_added(cost)} more" if cost < MANY else f"{cost:.1f} times the cost"
@@ -162,7 +162,7 @@ MOST_POINTS = 1500
 """Most points of a frontier that a page shows."""
 
 
-def evenly(points: Sequence[PointT], most: int) -> list[PointT]:
+def evenly_spaced(points: Sequence[PointT], most: int) -> list[PointT]:
     """Return at most `most` points, evenly spaced from the first to the last."""
     if len(points) <= most:
         return list(points)
@@ -196,7 +196,7 @@ class FrontierPage(ABC):
 
     def __init__(self, instance: Any, frontier: Any, results: Sequence[Result] = ()) -> None:
         self.instance, self.frontier, self.results = instance, frontier, results
-        self.points = evenly(frontier.points, self.most_points())
+        self.points = evenly_spaced(frontier.points, self.most_points())
         self.start = self.first_chosen()
 
     def most_points(self) -> int:
@@ -290,7 +290,7 @@ class FrontierPage(ABC):
     def _beside_cheapest(self, point: Any) -> str:
         """Return a text that compares a point with the cheapest one; a knee has no figure that is zero."""
         (speed, cost), (slowest, least) = self.trade(point), self.trade(self.points[-1])
-        return f"{knee_words(speed / slowest, cost / least)}, beside the cheapest"
+        return f"{trade_off_text(speed / slowest, cost / least)}, beside the cheapest"
 
     def _certified(self) -> Iterator[str]:
         """Yield sentences on what is proven."""

@@ -23,7 +23,7 @@ WIDE = 12.0
 Figure = dict[str, Any]
 
 
-def shown(name: str) -> str:
+def plot_text(name: str) -> str:
     """Return a name escaped for Plotly, and shortened if it is long."""
     return html.escape(name if len(name) <= LONGEST else name[: LONGEST - 1] + "…")
 
@@ -157,7 +157,7 @@ def place_on(axis_: Figure, value: float) -> float:
 def note(text: str, **where: object) -> Figure:
     """Return a text annotation inside the plot."""
     return {
-        "text": shown(text),
+        "text": plot_text(text),
         "showarrow": False,
         "font": {"color": "@muted", "size": 12},
         "borderpad": 3,

@@ -10,7 +10,7 @@ from ...instances.prediction.provisioning.offers import OF_MEMORY
 from ...instances.prediction.provisioning.predict import Prediction
 from ...instances.prediction.provisioning.report import short as roughly
 from .page import Cell, CellColumn, Column, Facts, Table, number, render, table_of, text
-from .plot_style import Figure, axis, colour, layout, line_at, shown
+from .plot_style import Figure, axis, colour, layout, line_at, plot_text
 
 Row = dict[str, Any]
 IN_TIME = {"surely": "good", "probably": "fair", "late": "bad"}
@@ -171,12 +171,12 @@ def _figures(rows: Sequence[Row], within_h: float | None) -> dict[str, Figure]:
     """Return the plots: hours and USD with their intervals, parts of a step, and memory."""
     if not rows:
         return {}
-    names = [shown(row["hardware"]) for row in rows]
-    figures = {"hours": _ends(names, rows, ("hours", "hours_low", "hours_high"), "hours", 0)}
+    names = [plot_text(row["hardware"]) for row in rows]
+    figures = {"hours": _interval_bars(names, rows, ("hours", "hours_low", "hours_high"), "hours", 0)}
     if within_h is not None:
         figures["hours"]["layout"]["shapes"] = [line_at("x", within_h)]
     if all(row["cost_usd"] is not None for row in rows):
-        figures["cost"] = _ends(names, rows, ("cost_usd", "cost_low_usd", "cost_high_usd"), "USD", 1)
+        figures["cost"] = _interval_bars(names, rows, ("cost_usd", "cost_low_usd", "cost_high_usd"), "USD", 1)
     figures["parts"] = _stacked(names, rows, STEP_PARTS, "seconds of a step")
     figures["bytes-figure"] = _stacked(names, rows, MEMORY_PARTS, "GB on the fullest GPU")
     return figures
@@ -190,7 +190,7 @@ def _category() -> Figure:
     return axis("", autorange="reversed", type="category")
 
 
-def _ends(
+def _interval_bars(
     names: list[str], rows: Sequence[Row], keys: tuple[str, str, str], title: str, index: int
 ) -> Figure:
     """Return the plot of a figure with a bar for each row, and its interval."""

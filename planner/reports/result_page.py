@@ -13,8 +13,8 @@ from ...solvers.common.result import AnyFrontier, Result
 from ..findings import Verification
 from ..kind import PlannerKind
 from ..output import write_all
-from ..pareto import shown
-from ..registry import KINDS, TRADED
+from ..pareto import frontier_table
+from ..registry import FRONTIER_KINDS, KINDS
 from .page import Facts, check_same, headline, instance_facts, objectives_table, provenance, render
 from .text import csv_text, duration, escaped, figure, table_lines
 
@@ -88,7 +88,7 @@ def _seed(result: Result) -> Facts:
 
 def frontier_markdown(frontier: AnyFrontier) -> str:
     """Return the Markdown report of a frontier: its points, thinned if there are many, and its error."""
-    table, notes = shown(frontier)
+    table, notes = frontier_table(frontier)
     columns = [(str(column.header), column.justify == "right") for column in table.columns]
     rows = list(zip(*([str(cell) for cell in column.cells] for column in table.columns), strict=True))
     lines = [f"# Frontier of {escaped(frontier.instance)}", ""]
@@ -132,7 +132,7 @@ def frontier_page(
     check_same(instance, frontier.instance_sha256, "the frontier")
     for result in baselines:
         check_same(instance, result.instance_sha256, f"the result of {result.solver}")
-    return TRADED[instance.kind].page(instance, frontier, baselines).html(checked)
+    return FRONTIER_KINDS[instance.kind].page(instance, frontier, baselines).html(checked)
 
 
 def write(

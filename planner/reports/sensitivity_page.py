@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...instances.common.base import Uncertain
 from ..registry import KINDS
-from ..sensitivity import End, Regret, Robust, Row, Scenario, WhatIf, signed
+from ..sensitivity import ExtremeScenario, Regret, Robust, Row, Scenario, WhatIf, signed
 from .page import (
     Cell,
     CellColumn,
@@ -25,7 +25,7 @@ from .page import (
     table_of,
     text,
 )
-from .plot_style import Figure, axis, colour, layout, line_at, shown
+from .plot_style import Figure, axis, colour, layout, line_at, plot_text
 from .text import percent, short
 
 
@@ -100,7 +100,7 @@ def _scenario_figure(analysis: WhatIf) -> Figure | None:
     now = analysis.baseline.first
     if now is None or now.value is None or len(first) < 2:
         return None
-    names, values = [shown(name) for name, _ in first], [value for _, value in first]
+    names, values = [plot_text(name) for name, _ in first], [value for _, value in first]
     trace = {
         "type": "bar",
         "orientation": "h",
@@ -165,11 +165,11 @@ def _regrets(analysis: Robust) -> Table:
     known = {(one.plan, one.end): one for one in analysis.regrets}
     planned = [end for end in analysis.ends if end.result.plan is not None]
 
-    def lost(end: End) -> CellColumn[End]:
+    def lost(end: ExtremeScenario) -> CellColumn[ExtremeScenario]:
         return Column(f"loses at the {end.name} end", True), lambda row: _lost(known[row.name, end.name])
 
     best = analysis.best()
-    columns: list[CellColumn[End]] = [
+    columns: list[CellColumn[ExtremeScenario]] = [
         (Column("plan of"), lambda row: Cell(row.name, mark="good" if row.name == best else "")),
         *(lost(end) for end in analysis.ends),
         (Column("at most"), lambda row: _worst(analysis, row)),
@@ -178,7 +178,7 @@ def _regrets(analysis: Robust) -> Table:
     return table_of("regret", caption, planned, columns, sortable=False)
 
 
-def _worst(analysis: Robust, end: End) -> Cell:
+def _worst(analysis: Robust, end: ExtremeScenario) -> Cell:
     if any(one.broken for one in analysis.regrets if one.plan == end.name):
         return Cell("not allowed everywhere", mark="bad")
     worst = analysis.worst(end.name)
@@ -197,7 +197,7 @@ def _lost(one: Regret) -> Cell:
 
 def _plans(analysis: Robust) -> Table:
     """Return the table of each end's plan, and of its value there."""
-    columns: list[CellColumn[End]] = [
+    columns: list[CellColumn[ExtremeScenario]] = [
         (Column("end"), lambda end: Cell(end.name)),
         (Column("status"), lambda end: result_cell(end.result)),
         (Column("what its plan does", wide=True), lambda end: Cell(end.answer())),

@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ...instances.common.errors import visible
-from ...solvers.common.result import with_limit
-from ..output import below
+from ...solvers.common.result import status_with_limit
+from ..output import unwrapped_stream
 
 MOST_ROWS = 60
 
@@ -38,7 +38,7 @@ class VisibleConsole(Console):
 
 def console(stderr: bool = False) -> VisibleConsole:
     """Return a console that does not cut lines where the output is not a terminal."""
-    stream = below(sys.stderr if stderr else sys.stdout)
+    stream = unwrapped_stream(sys.stderr if stderr else sys.stdout)
     width = None if stream.isatty() else 200
     return VisibleConsole(file=stream, width=width, highlight=False, emoji=False)
 
@@ -155,7 +155,7 @@ def unit_of_time(seconds: float) -> tuple[float, str]:
 
 def status_words(status: str, limit: str) -> str:
     """Return a status as text, with the limit that was hit."""
-    return with_limit(STATUS[status], status, limit)
+    return status_with_limit(STATUS[status], status, limit)
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

@@ -10,7 +10,17 @@ from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Segment
 from ...instances.common.errors import OptionError
 from ...instances.scheduling.instance import SchedulingInstance
-from ..changes import Amount, Changes, ScenarioChange, amount, changed, fresh_names, matching, rows_of, times
+from ..changes import (
+    Amount,
+    Changes,
+    ScenarioChange,
+    amount,
+    changed,
+    count_and_name,
+    fresh_names,
+    matching,
+    rows_of,
+)
 from ..reports.text import counted, duration, figure
 
 
@@ -38,7 +48,7 @@ def _resource(name: str) -> Callable[[SchedulingInstance, str], dict[str, Any]]:
 
 def _add(instance: SchedulingInstance, text: str) -> dict[str, Any]:
     """Add servers like those of an existing row."""
-    count, like = times(text)
+    count, like = count_and_name(text)
     rows = {row["name"]: row for row in rows_of(instance, "servers")}
     (name, *_) = sorted(matching(like, rows, "server"))
     (new,) = fresh_names(1, name, rows)
@@ -92,7 +102,7 @@ def changes(
     if before is None:
         raise OptionError("an instance of scheduling does not say what runs now; give two results to compare")
     formulation = SchedulingFormulation(instance)
-    changed_jobs, stay = changed(_told(before), _told(after), "move")
+    changed_jobs, stay = changed(_run_times(before), _run_times(after), "move")
     old, new = formulation.metrics(before), formulation.metrics(after)
     amounts = [
         Amount("mean completion time [s]", old.mean_s, new.mean_s),
@@ -103,7 +113,7 @@ def changes(
     return Changes("job", changed_jobs, stay, 0, amounts)
 
 
-def _told(plan: Sequence[Segment]) -> dict[str, str]:
+def _run_times(plan: Sequence[Segment]) -> dict[str, str]:
     """Return the start and end times of each job as text."""
     segments: dict[str, list[Segment]] = defaultdict(list)
     for entry in plan:

@@ -22,7 +22,7 @@ UNINFORMED = (Knowledge.NOTHING, Knowledge.PAST, Knowledge.SPEEDS)
 """Levels of knowledge without the durations of unfinished jobs."""
 FAIRNESS = "Jain's index by tenant"
 """Name of Jain's index of the tenants' mean slowdowns; 1 if all are equal."""
-USUAL = "fifo"
+BASELINE_POLICY = "fifo"
 """Policy that the best one is compared with, if it is among the solvers."""
 
 
@@ -73,14 +73,14 @@ def advice(rows: Sequence[ComparisonRow]) -> str:
     if not policies:
         return ""
     best = min(policies, key=lambda name: policies[name])
-    usual = USUAL if USUAL in policies else max(policies, key=lambda name: policies[name])
+    usual = BASELINE_POLICY if BASELINE_POLICY in policies else max(policies, key=lambda name: policies[name])
     what = (planned[best].objective_name or "objective").replace("_", " ")
     unit = unit_of_time(2 * policies[best])  # beside longer times 1.5 h read better than 90 min
-    text = _saved(best, usual, policies, what, unit)
+    text = _saving_text(best, usual, policies, what, unit)
     bounds = [row.bound for row in planned.values() if row.bound is not None]
     if bounds:
         text += f"; nothing can be below {_time(rounded_down(max(bounds) / unit[0]) * unit[0], unit)}"
-    return text + "." + _beside(best, planned, policies, unit)
+    return text + "." + _other_knowledge_sentences(best, planned, policies, unit)
 
 
 def _policies() -> dict[str, Knowledge]:
@@ -89,7 +89,9 @@ def _policies() -> dict[str, Knowledge]:
     return {solver.name: solver.knows for solver in solvers if isinstance(solver, PolicySolver)}
 
 
-def _saved(best: str, usual: str, policies: dict[str, float], what: str, unit: tuple[float, str]) -> str:
+def _saving_text(
+    best: str, usual: str, policies: dict[str, float], what: str, unit: tuple[float, str]
+) -> str:
     """Return the recommended policy and its saving as text."""
     least, before = policies[best], policies[usual]
     if len(policies) == 1:
@@ -102,7 +104,7 @@ def _saved(best: str, usual: str, policies: dict[str, float], what: str, unit: t
     return f"Use {best}: the {what} falls {fall}, {less} % less"
 
 
-def _beside(
+def _other_knowledge_sentences(
     best: str, planned: dict[str, ComparisonRow], policies: dict[str, float], unit: tuple[float, str]
 ) -> str:
     """Return sentences on the best policy without known durations, and on the best clairvoyant solver."""

@@ -13,17 +13,17 @@ from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...instances.common.errors import InstanceError
 from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.common.result import Result
-from ...solvers.scheduling.frontier import sized
+from ...solvers.scheduling.frontier import with_resource_amount
 from ...solvers.scheduling.frontier_result import SchedulingFrontier, SizeBound, SizePoint, error_of
-from ..findings import Findings, FrontierCheck, altered, order_faults
-from ..kind import Sentences
-from ..reports.frontier_page import Drawing, FrontierPage, between, nothing_below
+from ..findings import Findings, FrontierCheck, figure_faults, order_faults
+from ..kind import FrontierNotes
+from ..reports.frontier_page import Drawing, FrontierPage, infeasible_area, open_area
 from ..reports.page import Cell, CellColumn, Column, instance_facts, number, seconds, share
-from ..reports.plot_style import Figure, layout, shown, spread_axis
+from ..reports.plot_style import Figure, layout, plot_text, spread_axis
 from ..reports.text import TextColumn, duration, figure, percent, short, unit_of_time
 
 
-def sizes(frontier: SchedulingFrontier) -> str:
+def size_range_text(frontier: SchedulingFrontier) -> str:
     """Return text for the range of cluster sizes searched."""
     return f"from {figure(frontier.least)} to {figure(frontier.most)} {frontier.resource}"
 
@@ -38,7 +38,7 @@ class SchedulingFrontierCheck(FrontierCheck):
 
     def __init__(self, instance: SchedulingInstance, frontier: SchedulingFrontier) -> None:
         super().__init__(instance, frontier)
-        self.most = f" {sizes(frontier)}"
+        self.most = f" {size_range_text(frontier)}"
 
     def faults(self) -> Iterator[str]:
         """Yield faults other than those of the instance's hash and name and of the status."""
@@ -75,10 +75,12 @@ class SchedulingFrontierCheck(FrontierCheck):
     def _record(self, place: str, record: SizeBound) -> Iterator[str]:
         frontier = self.frontier
         if not frontier.least <= record.size <= frontier.most:
-            yield f"{place}.size is {record.size:g}, and sizes go {sizes(frontier)}"
+            yield f"{place}.size is {record.size:g}, and sizes go {size_range_text(frontier)}"
             return
         try:
-            formulation = SchedulingFormulation(sized(self.instance, frontier.resource, record.size))
+            formulation = SchedulingFormulation(
+                with_resource_amount(self.instance, frontier.resource, record.size)
+            )
         except InstanceError as error:
             yield f"{place}: {str(error).splitlines()[0]}"
             return
@@ -98,14 +100,14 @@ class SchedulingFrontierCheck(FrontierCheck):
         if broken:
             return
         value = formulation.evaluate(point.plan)[0]
-        yield from altered(f"{place}.mean_completion_s", point.mean_completion_s, value)
+        yield from figure_faults(f"{place}.mean_completion_s", point.mean_completion_s, value)
         if point.bound_s > value * (1 + 1e-9):
             yield f"{place}.certificate: it would exclude the plan of {place}"
         prices = self.frontier.prices_usd_per_hour
         amounts = formulation.instance.pool
         if prices and point.rate_usd_per_hour is not None:
             rate = sum(price * amounts.get(name, 0.0) for name, price in prices.items())
-            yield from altered(f"{place}.rate_usd_per_hour", point.rate_usd_per_hour, rate)
+            yield from figure_faults(f"{place}.rate_usd_per_hour", point.rate_usd_per_hour, rate)
 
     def check_infeasible(self, findings: Findings) -> None:
         """Record a fault: every trace has a plan, so that no frontier is infeasible."""
@@ -136,19 +138,19 @@ def gap(point: SizePoint) -> float:
     return max(0.0, 1 - point.bound_s / point.mean_completion_s)
 
 
-def sentences(frontier: SchedulingFrontier) -> Sentences:
+def frontier_notes(frontier: SchedulingFrontier) -> FrontierNotes:
     """Return the table's footnotes."""
-    notes = [said_of(point, frontier) for point in frontier.points[-1:]]
-    return Sentences(
+    notes = [bound_sentence(point, frontier) for point in frontier.points[-1:]]
+    return FrontierNotes(
         none="no plan exists",
         about=tuple(notes),
-        uncertified=f"not certified: how far plans could be below the points {sizes(frontier)}",
-        certified=f"certified: for every size {sizes(frontier)} there is a point that is no larger, and no "
-        f"plan has a mean more than {percent(frontier.certified_error)} below the point's",
+        uncertified=f"not certified: how far plans could be below the points {size_range_text(frontier)}",
+        certified=f"certified: for every size {size_range_text(frontier)} there is a point that is no "
+        f"larger, and no plan has a mean more than {percent(frontier.certified_error)} below the point's",
     )
 
 
-def said_of(point: SizePoint, frontier: SchedulingFrontier) -> str:
+def bound_sentence(point: SizePoint, frontier: SchedulingFrontier) -> str:
     """Return a sentence on the certified bound of a cluster size."""
     least = duration(point.bound_s)
     return f"certified: on {figure(point.size)} {frontier.resource} no scheduler averages less than {least}"
@@ -174,13 +176,13 @@ class SchedulingFrontierPage(FrontierPage):
 
         def hover(point: SizePoint) -> list[str]:
             mean = f"mean completion {duration(point.mean_completion_s)}, by {point.solver}"
-            return [self._amount(point), shown(mean), f"no scheduler is below {duration(point.bound_s)}"]
+            return [self._amount(point), plot_text(mean), f"no scheduler is below {duration(point.bound_s)}"]
 
         self.drawing = Drawing(lambda p: (p.size, p.mean_completion_s / self.unit), hover, "vh")
 
     def _amount(self, point: SizePoint) -> str:
         rate = point.rate_usd_per_hour
-        return f"{short(point.size)} {shown(self.frontier.resource)}" + (
+        return f"{short(point.size)} {plot_text(self.frontier.resource)}" + (
             "" if rate is None else f", {short(rate)} USD/h"
         )
 
@@ -202,10 +204,11 @@ class SchedulingFrontierPage(FrontierPage):
         frontier = self.frontier
         return (
             "It is proven that there is no plan.",
-            f"Certified by our own check, which trusts no solver: for every size {sizes(frontier)} there is "
-            f"a point that is no larger, and no schedule on that size has a mean completion time more than "
+            "Certified by our own check, which trusts no solver: "
+            f"for every size {size_range_text(frontier)} there is a point that is no larger, "
+            "and no schedule on that size has a mean completion time more than "
             f"{percent(frontier.certified_error)} below the point’s.",
-            f"Not certified: how far schedules could be below the points {sizes(frontier)}.",
+            f"Not certified: how far schedules could be below the points {size_range_text(frontier)}.",
             f"The search ended by itself; it was asked for an error of at most {percent(frontier.error)}.",
         )
 
@@ -213,20 +216,20 @@ class SchedulingFrontierPage(FrontierPage):
         """Yield sentences on the certified bounds of the current and the smallest size."""
         for point in dict.fromkeys((self.points[self.start].size, self.points[-1].size)):
             record = next(each for each in self.points if each.size == point)
-            yield "On " + said_of(record, self.frontier).removeprefix("certified: on ") + "."
+            yield "On " + bound_sentence(record, self.frontier).removeprefix("certified: on ") + "."
 
     def figure(self) -> tuple[Figure, dict[str, int]]:
         """Return the plot of mean completion time against size."""
         bounds = self._bounds()
         places = [self.drawing.place(point) for point in reversed(self.points)]
         end = self.frontier.most
-        x = spread_axis(f"{shown(self.frontier.resource)} in the cluster", [self.frontier.least, end])
+        x = spread_axis(f"{plot_text(self.frontier.resource)} in the cluster", [self.frontier.least, end])
         every = [*(y for _, y in places), *(bound / self.unit for _, bound in bounds)]
         y = spread_axis(f"mean completion time [{self.unit_name}]", [value for value in every if value > 0])
         traces = []
         if bounds:
-            traces.append(nothing_below(bounds, end, self.unit))
-            traces.append(between([px for px, _ in places], [py for _, py in places], end))
+            traces.append(infeasible_area(bounds, end, self.unit))
+            traces.append(open_area([px for px, _ in places], [py for _, py in places], end))
         at = {"line": len(traces), "star": -1, "ring": len(traces) + 1}
         traces += [self.drawing.line(self.points), self.drawing.ring(self.points[self.start])]
         return {"data": traces, "layout": layout(x, y, 460)}, at

@@ -5,9 +5,9 @@ from ...solvers.scheduling.frontier_result import SchedulingFrontier
 from ..kind import ComparisonKind, FrontierKind, PlannerKind
 from .changes import answer, changes, what_if
 from .comparison import advice, measures
-from .frontier import SchedulingFrontierCheck, SchedulingFrontierPage, sentences
+from .frontier import SchedulingFrontierCheck, SchedulingFrontierPage, frontier_notes
 from .frontier import columns as frontier_columns
-from .plan import as_data, columns, lead, scheduling_parts
+from .plan import as_data, columns, scheduling_parts, summary_sentences
 
 MOST_SEGMENTS = 10_000
 """Most segments per job on average; a plan with more is refused before it is parsed."""
@@ -21,7 +21,7 @@ SCHEDULING = PlannerKind(
     rows_of_plan="jobs",
     entries_of_row=MOST_SEGMENTS,
     answer=answer,
-    lead=lead,
+    lead=summary_sentences,
     changes=changes,
     what_if=what_if,
     comparison=ComparisonKind(measures=measures, advice=advice),
@@ -31,7 +31,7 @@ SCHEDULING = PlannerKind(
         check=SchedulingFrontierCheck,
         page=SchedulingFrontierPage,
         columns=frontier_columns,
-        sentences=sentences,
+        sentences=frontier_notes,
         settings={
             "prices": "a price",
             "resource": "a resource",

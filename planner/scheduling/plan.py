@@ -21,9 +21,9 @@ from ...formulations.scheduling.plan import Segment, SegmentTable
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from ...solvers.common.result import Result
-from ..changes import leading
+from ..changes import leading_resource
 from ..reports.page import Cell, CellColumn, Column, Table, number, seconds, table_of
-from ..reports.plot_style import Figure, axis, colour, layout, shown
+from ..reports.plot_style import Figure, axis, colour, layout, plot_text
 from ..reports.text import TextColumn, counted, duration, figure, short, unit_of_time
 
 
@@ -66,7 +66,7 @@ def facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
         yield "Jain's index of the tenants' slowdowns", f"{metrics.tenant_fairness:.3f}"
 
 
-def lead(instance: SchedulingInstance, result: Result) -> str:
+def summary_sentences(instance: SchedulingInstance, result: Result) -> str:
     """Return the first sentences of the page: the objective's value, its bound and the mean wait."""
     plan = cast("tuple[Segment, ...]", result.plan)
     metrics = SchedulingFormulation(instance).metrics(plan)
@@ -79,10 +79,11 @@ def lead(instance: SchedulingInstance, result: Result) -> str:
     else:
         weighted = "weighted " if len(set(instance.table().weight.tolist())) > 1 else ""
         clause = f"With {result.solver} a job is done {reached} after it arrives, on {weighted}average"
-    return f"{clause}{_limit(result, value, unit)}. Jobs wait {duration(metrics.mean_queueing_s)} on average."
+    queueing = duration(metrics.mean_queueing_s)
+    return f"{clause}{_bound_clause(result, value, unit)}. Jobs wait {queueing} on average."
 
 
-def _limit(result: Result, value: float, unit: tuple[float, str]) -> str:
+def _bound_clause(result: Result, value: float, unit: tuple[float, str]) -> str:
     """Return the clause on the certified bound and its gap, or an empty text without a bound."""
     bound = result.objectives[0].certified_bound
     if bound is None or not 0 < bound <= value * (1 + 1e-9) or value <= 0:
@@ -108,14 +109,14 @@ def rounded_down(value: float, digits: int = 4) -> float:
 
 
 HOUR_S = 3600.0
-WIDE = 0.05
+LARGE_DEMAND_SHARE = 0.05
 """Share of the capacity from which on a job's demand is given as a reason of its wait."""
-MOST_LATER = 0.5
+LATER_JOBS_SHARE = 0.5
 """Share of the usage by others during a wait from which on later jobs are given as its reason."""
 
 
 @dataclass(frozen=True)
-class Wait:
+class WaitStatistics:
     """Statistics of the time in which one job waited.
 
     Attributes
@@ -144,9 +145,9 @@ class Wait:
     def reason(self, resource: str) -> str:
         """Return the reasons of the wait in one line."""
         parts = []
-        if self.wanted >= WIDE * self.there:
+        if self.wanted >= LARGE_DEMAND_SHARE * self.there:
             parts.append(f"wanted {figure(self.wanted, 4)} of {figure(self.there, 4)} {resource}")
-        if self.later and self.later_share >= MOST_LATER:
+        if self.later and self.later_share >= LATER_JOBS_SHARE:
             less = "all" if self.later_less == self.later else f"{self.later_less:,}"
             share = f"{100 * self.later_share:.0f} % of the {resource} in use"
             parts.append(
@@ -162,7 +163,7 @@ class Wait:
         )
 
 
-class Waits:
+class WaitAnalysis:
     """Analysis of the waits in a schedule.
 
     Parameters
@@ -183,7 +184,7 @@ class Waits:
         self._work = np.bincount(segments.job, self._used, segments.jobs)
         self._there = float(usage.capacity[:, r].max())
 
-    def of(self, j: int) -> Wait:
+    def of(self, j: int) -> WaitStatistics:
         """Return the statistics of a job's wait."""
         segments = self._segments
         waited_s = self._waited_during(j)
@@ -194,7 +195,7 @@ class Waits:
         total = float(used[others].sum())
         earlier, left = self._before(j)
         wait_s = self._wait_s(j)
-        return Wait(
+        return WaitStatistics(
             wanted=float(self._wants[j]),
             there=self._there,
             in_use=total / wait_s if wait_s > 0 else 0.0,
@@ -274,7 +275,7 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, 
     formulation = SchedulingFormulation(instance)
     segments = formulation.segments(plan)
     usage = usage_over_time(instance, segments)
-    resource = leading(instance.pool)
+    resource = leading_resource(instance.pool)
     r = list(instance.pool).index(resource)
     figures = {
         "queue": _queue(usage),
@@ -298,7 +299,9 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, 
         "about": about,
         "summary": [*facts(formulation.metrics(plan)), *_worth(result)],
         "resource": resource,
-        "waited": _waited(instance, segments, Waits(instance, segments, usage, r), shown(resource)),
+        "waited": _waited(
+            instance, segments, WaitAnalysis(instance, segments, usage, r), plot_text(resource)
+        ),
     }
 
 
@@ -343,7 +346,7 @@ def _queue(usage: Usage) -> Figure:
 def _use(usage: Usage, r: int, resource: str) -> Figure:
     """Return the plot of a resource's usage and capacity over time."""
     unit = unit_of_time(float(usage.at_s[-1] - usage.at_s[0]))
-    name = shown(resource)
+    name = plot_text(resource)
     capacity = _steps(usage, usage.capacity[:, r], 1, f"{name} there", unit)
     used = _steps(usage, usage.used[:, r], 0, f"{name} in use", unit)
     x, y = axis(f"time [{unit[1]}]"), axis(f"{name} in use", rangemode="tozero")
@@ -357,7 +360,7 @@ def _price(grid: PriceGrid, r: int, resource: str, usage: Usage) -> Figure:
     inside = (grid.edges_s > first) & (grid.edges_s < last)
     at_s = np.concatenate([[first], grid.edges_s[inside], [last]])
     kept_s, kept = thinned(at_s, grid.at(at_s)[:, r])
-    name = shown(resource)
+    name = plot_text(resource)
     curve = {
         "type": "scatter",
         "mode": "lines",
@@ -388,7 +391,7 @@ def _gantt(instance: SchedulingInstance, segments: SegmentTable) -> Figure:
         {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": look, "hoverinfo": "skip"}
         for name, (x, y), look in looks
     ]
-    names = [shown(jobs.names[j]) for j in order.tolist()]
+    names = [plot_text(jobs.names[j]) for j in order.tolist()]
     y_axis = axis(
         "",
         tickvals=list(range(len(names))),
@@ -444,7 +447,7 @@ def _time_axis(least_s: float, most_s: float) -> Figure:
     return axis("completion time", type="log", tickvals=values, ticktext=names)
 
 
-def _waited(instance: SchedulingInstance, segments: SegmentTable, why: Waits, resource: str) -> Table:
+def _waited(instance: SchedulingInstance, segments: SegmentTable, why: WaitAnalysis, resource: str) -> Table:
     """Return the table of the jobs that waited longest, with the reasons."""
     jobs = instance.table()
     times = segments.completion_s - jobs.arrival_s

@@ -54,7 +54,9 @@ def changes(instance: StagingInstance, before: Sequence[Stage] | None, after: Se
     """
     if before is None:
         raise OptionError("an instance of staging does not say what runs now; give two results to compare")
-    old, new = ({f"stage {s}": _told(stage) for s, stage in enumerate(plan)} for plan in (before, after))
+    old, new = (
+        {f"stage {s}": _stage_text(stage) for s, stage in enumerate(plan)} for plan in (before, after)
+    )
     changed_stages, stay = changed(old, new, "change")
     units = [Counter[str](), Counter[str]()]
     for count, plan in zip(units, (before, after), strict=True):
@@ -78,7 +80,7 @@ def answer(instance: StagingInstance, plan: Sequence[Stage]) -> str:
     return f"{counted(len(plan), 'stage')} on {used}."
 
 
-def _told(stage: Stage) -> str:
+def _stage_text(stage: Stage) -> str:
     """Return a stage's layers, type and units as text; non-consecutive layers of a graph are counted."""
     first, last = stage.first_layer, stage.last_layer
     layers = f"layer {first}" if first == last else f"layers {first}–{last}"

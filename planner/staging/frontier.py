@@ -12,16 +12,16 @@ from ...formulations.staging.graph_formulation import formulation_of
 from ...formulations.staging.stages import Corner, Stage
 from ...instances.staging.instance import StagingInstance
 from ...solvers.common.result import Result
-from ...solvers.staging.frontier import describe
+from ...solvers.staging.frontier import frontier_point
 from ...solvers.staging.frontier_result import Frontier, FrontierPoint
-from ..findings import Findings, FrontierCheck, altered, order_faults
-from ..kind import Sentences
+from ..findings import Findings, FrontierCheck, figure_faults, order_faults
+from ..kind import FrontierNotes
 from ..reports.frontier_page import Drawing, FrontierPage
 from ..reports.page import Cell, CellColumn, Column, Table, instance_facts, number, seconds, table_of, usd
-from ..reports.plot_style import Figure, layout, line_at, marker, note, place_on, shown, spread_axis
+from ..reports.plot_style import Figure, layout, line_at, marker, note, place_on, plot_text, spread_axis
 from ..reports.text import TextColumn, duration, figure, percent, short
 from ..verification import check_infeasible
-from .plan import PlanDrawing, axis_of, figures_of, in_short, limits_facts, types_table
+from .plan import PlanDrawing, axis_of, figures_of, limits_facts, stages_text, types_table
 
 
 class StagingFrontierCheck(FrontierCheck):
@@ -44,7 +44,7 @@ class StagingFrontierCheck(FrontierCheck):
         formulation, frontier = self.formulation, self.frontier
 
         def counts(plan: Sequence[Stage]) -> bool:
-            return within(describe(formulation, tuple(plan)).cost_usd, self.most_usd)
+            return within(frontier_point(formulation, tuple(plan)).cost_usd, self.most_usd)
 
         proven = formulation.proves_none(frontier.most_usd, frontier.certificate)
         words = "the prices of the certificate prove that there is no plan" if proven else None
@@ -64,9 +64,11 @@ class StagingFrontierCheck(FrontierCheck):
         if broken:
             return
         for index, point in enumerate(frontier.points):
-            derived = describe(formulation, point.plan)
+            derived = frontier_point(formulation, point.plan)
             for field in sorted(set(FrontierPoint.model_fields) - {"plan"}):
-                yield from altered(f"points[{index}].{field}", getattr(point, field), getattr(derived, field))
+                yield from figure_faults(
+                    f"points[{index}].{field}", getattr(point, field), getattr(derived, field)
+                )
         # The stored figures were compared with the plans above.
         corners = [Corner(point.stage_time_s, point.cost_usd) for point in frontier.points]
         if not all(within(corner.cost_usd, self.most_usd) for corner in corners):
@@ -99,10 +101,10 @@ def _stages(point: FrontierPoint) -> str:
     return text + (f" … ({len(point.plan)} stages)" if len(point.plan) > 6 else "")
 
 
-def sentences(frontier: Frontier) -> Sentences:
+def frontier_notes(frontier: Frontier) -> FrontierNotes:
     """Return the table's footnotes."""
     most = "" if frontier.most_usd is None else f" of at most {figure(frontier.most_usd)} USD"
-    return Sentences(
+    return FrontierNotes(
         none="no plan exists",
         uncertified=f"not certified: that no plan{most} is faster than the fastest point",
         certified=f"certified: every plan{most} is matched by a point as fast that costs at most "
@@ -149,7 +151,7 @@ def _hover(point: FrontierPoint) -> list[str]:
         f"{short(point.throughput_samples_per_s, 6)} samples/s",
         usd(point.cost_usd),
         f"{short(point.rate_usd_per_hour, 6)} USD/h for {duration(point.time_s)}",
-        shown(in_short(point.plan, 4)),
+        plot_text(stages_text(point.plan, 4)),
     ]
 
 
@@ -172,7 +174,7 @@ def frontier_figure(
     y = spread_axis("cost of the training [USD]", [*(point.cost_usd for point in every), *near])
     traces = [DRAWING.line(points), *([_others(baselines, x)] if baselines else [])]
     at = {"line": 0, "star": len(traces), "ring": len(traces) + 1}
-    traces += [DRAWING.star(points[today], shown("today's choice")), DRAWING.ring(points[today])]
+    traces += [DRAWING.star(points[today], plot_text("today's choice")), DRAWING.ring(points[today])]
     if instance.hourly_budget_usd is not None:
         traces.append(_budget(instance, instance.hourly_budget_usd, speeds))
     return {"data": traces, "layout": layout(x, y, 460, **_limits(x, y, floor, near))}, at
@@ -204,7 +206,7 @@ def _others(baselines: Sequence[Baseline], x: Figure) -> Figure:
     left = [place_on(x, b.point.throughput_samples_per_s) > middle for b in baselines]
     gap = "\u00a0" * 4
     return {
-        **DRAWING.marks([b.point for b in baselines], [shown(b.solver) for b in baselines]),
+        **DRAWING.marks([b.point for b in baselines], [plot_text(b.solver) for b in baselines]),
         "mode": "markers+text",
         "text": [
             name + gap if end else gap + name for name, end in zip(_names(baselines, x), left, strict=True)
@@ -229,7 +231,7 @@ def _names(baselines: Sequence[Baseline], x: Figure) -> list[str]:
             and math.isclose(baselines[k].point.cost_usd, baseline.point.cost_usd, rel_tol=0.05)
             and (names[k] or k == n)
         )
-        names[first] = ", ".join(part for part in (names[first], shown(baseline.solver)) if part)
+        names[first] = ", ".join(part for part in (names[first], plot_text(baseline.solver)) if part)
     return names
 
 
@@ -319,7 +321,7 @@ class StagingFrontierPage(FrontierPage):
             (Column("USD/h", True), lambda p: number(p.rate_usd_per_hour)),
             (Column("slowest stage", True), lambda p: seconds(p.stage_time_s)),
             (Column("stages", True), lambda p: number(len(p.plan))),
-            (STAGES, lambda p: Cell(in_short(p.plan))),
+            (STAGES, lambda p: Cell(stages_text(p.plan))),
         ]
 
     def context(self) -> dict[str, Any]:
@@ -374,7 +376,7 @@ def _baselines(
     for result in results:
         if result.plan is None:
             continue
-        point = describe(formulation, result.plan)  # type: ignore[arg-type]
+        point = frontier_point(formulation, result.plan)  # type: ignore[arg-type]
         as_fast = [
             p.cost_usd
             for p in frontier.points
@@ -396,6 +398,6 @@ def _baseline_table(baselines: Sequence[Baseline]) -> Table | None:
         ),
         (Column("dearer by", True), lambda b: Cell(b.words, b.dearer)),
         (Column("time to solve", True), lambda b: seconds(b.runtime_s)),
-        (STAGES, lambda b: Cell(in_short(b.point.plan))),
+        (STAGES, lambda b: Cell(stages_text(b.point.plan))),
     ]
     return table_of("methods", "Plans of other methods, against the frontier", baselines, columns)

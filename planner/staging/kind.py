@@ -4,7 +4,7 @@ from ...solvers.staging.frontier import find_frontier
 from ...solvers.staging.frontier_result import Frontier
 from ..kind import FrontierKind, PlannerKind
 from .changes import answer, changes, what_if
-from .frontier import StagingFrontierCheck, StagingFrontierPage, sentences
+from .frontier import StagingFrontierCheck, StagingFrontierPage, frontier_notes
 from .frontier import columns as frontier_columns
 from .plan import as_data, columns, staging_parts
 
@@ -24,7 +24,7 @@ STAGING = PlannerKind(
         check=StagingFrontierCheck,
         page=StagingFrontierPage,
         columns=frontier_columns,
-        sentences=sentences,
+        sentences=frontier_notes,
         baselines=("single-type", "greedy", "genetic"),
     ),
 )

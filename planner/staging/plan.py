@@ -12,7 +12,7 @@ from ...formulations.staging.graph_formulation import GraphFormulation, formulat
 from ...formulations.staging.stages import Stage, stage_time_s
 from ...instances.staging.instance import StageType, StagingInstance
 from ...solvers.common.result import Result
-from ...solvers.staging.frontier import describe
+from ...solvers.staging.frontier import frontier_point
 from ...solvers.staging.frontier_result import FrontierPoint
 from ..reports.page import Cell, CellColumn, Column, Facts, Table, number, table_of, usd
 from ..reports.text import TextColumn, duration, short
@@ -116,7 +116,7 @@ def axis_of(instance: StagingInstance) -> str:
     return "each stage is as wide as it has layers" if instance.is_graph else "layer"
 
 
-def in_short(plan: Sequence[Stage], most: int = 6) -> str:
+def stages_text(plan: Sequence[Stage], most: int = 6) -> str:
     """Return the units and types of a plan's stages as text, in the order of the layers."""
     text = " → ".join(f"{stage.units:,} {stage.type}" for stage in plan[:most])
     return text + (f" → … ({len(plan):,} stages)" if len(plan) > most else "")
@@ -213,7 +213,7 @@ def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
         "data": data,
         "sections": [*([("plan", "Plan")] if plan else []), ("hardware", "Types and limits")],
         "axis": axis_of(instance),
-        "figures": figures_of(describe(formulation_of(instance), plan)) if plan else [],
+        "figures": figures_of(frontier_point(formulation_of(instance), plan)) if plan else [],
         "types": types_table(instance, plan, result.prices),
         "budget_price": _budget_price(result),
         "limits": limits_facts(instance),

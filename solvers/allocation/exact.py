@@ -101,7 +101,7 @@ class AllocationCpSat(cp_sat.CpSat[AllocationFormulation]):
             model.add_exactly_one(x[k] for k in configs.of(j))
         for r in range(len(configs.resources)):
             check_time()
-            weights, limit = cp_sat.whole_at_most(configs.demand[:, r].tolist(), float(configs.capacity[r]))
+            weights, limit = cp_sat.integer_row(configs.demand[:, r].tolist(), float(configs.capacity[r]))
             model.add(cp_model.LinearExpr.weighted_sum(x, weights) <= limit)
         makespan = formulation.instance.objective == "makespan"
         figures = configs.time_s if makespan else configs.cost
@@ -109,7 +109,7 @@ class AllocationCpSat(cp_sat.CpSat[AllocationFormulation]):
         # The scale of the integer costs depends on the largest value that the objective can take.
         most = float(per_job.max() if makespan else per_job.sum())
         # Rounded down on a fixed scale: decimals of measured speeds have no small common denominator.
-        terms = cp_sat.whole_terms(figures.tolist(), "min", most)
+        terms = cp_sat.integer_terms(figures.tolist(), "min", most)
         if makespan:
             expression: Any = model.new_int_var(0, max(terms.numbers), "makespan")
             for j in jobs:

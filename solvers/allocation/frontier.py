@@ -32,7 +32,7 @@ from ...formulations.common.objective import Diagnosis
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OutOfTimeError
 from ..common.base import Clock, Outcome
-from ..common.conclude import PLAIN, conclude, diagnose_with, library_versions
+from ..common.conclude import DEFAULT_DIAGNOSIS, conclude, diagnose_with, library_versions
 from ..common.result import Limit, Result, SolveOptions
 from .exact import AllocationExact, diagnose
 from .frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
@@ -81,7 +81,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Found:
+class Incumbent:
     """A plan with its cluster and Σ ω t."""
 
     value: float
@@ -111,7 +111,7 @@ class ClusterSearch:
             else max(error / SETTINGS.error_per_gap, SETTINGS.least_gap)
         )
         self.bounds: dict[Fraction, Bound] = {}
-        self.found: dict[Fraction, Found] = {}
+        self.incumbents: dict[Fraction, Incumbent] = {}
         self.current: AllocationPoint | None = None
         self.limit: Limit = "none"
         self._tried: set[Fraction] = set()
@@ -145,7 +145,7 @@ class ClusterSearch:
         if result.plan is None or result.objective is None:
             return
         plan = self._with_shared_entries(result)
-        incumbent = Found(result.objective, grid.instance.resources, grid.own_rate(), plan)
+        incumbent = Incumbent(result.objective, grid.instance.resources, grid.own_rate(), plan)
         self.current = point_of(grid, incumbent, _bound_of(formulation, result))
         if grid.mix == "fixed" and grid.last >= 1:
             self._record(Fraction(1), formulation, result)
@@ -171,7 +171,7 @@ class ClusterSearch:
         if bottom not in self.bounds:
             self.solve(bottom)
         if self._is_infeasible(bottom):
-            grid.highest(self._solve_is_infeasible, bottom, min(self.found, default=grid.last))
+            grid.highest(self._solve_is_infeasible, bottom, min(self.incumbents, default=grid.last))
 
     def _solve_is_infeasible(self, step: Fraction) -> bool:
         if self._stopped():
@@ -208,7 +208,7 @@ class ClusterSearch:
     def _record(self, step: Fraction, formulation: AllocationFormulation, result: Result) -> None:
         """Keep the bound and the plan of a solve."""
         if result.status == "infeasible":
-            proven = _proves_none(formulation, result.certificate)
+            proven = _infeasibility_certified(formulation, result.certificate)
             certified = math.inf if proven else formulation.elementary_bounds()[0] or 0.0
             self.bounds[step] = Bound(math.inf, certified, result.certificate)
             return
@@ -237,10 +237,10 @@ class ClusterSearch:
         self, step: Fraction, capacities: Mapping[str, float], value: float, plan: tuple[JobAllocation, ...]
     ) -> None:
         """Keep a plan if it is the best one yet of its step, and its cluster belongs to that step."""
-        before, rate = self.found.get(step), self.grid.cost_of(capacities)
+        before, rate = self.incumbents.get(step), self.grid.cost_of(capacities)
         better = before is None or value < before.value
         if better and self.grid.step_of(rate, capacities) == step:
-            self.found[step] = Found(value, capacities, rate, plan)
+            self.incumbents[step] = Incumbent(value, capacities, rate, plan)
 
     def _with_shared_entries(self, result: Result) -> tuple[JobAllocation, ...]:
         """Return the plan of a result; equal entries of all plans are one object, to save memory."""
@@ -253,7 +253,7 @@ class ClusterSearch:
 
     def values(self) -> dict[Fraction, float]:
         """Return Σ ω t of the best plan of each cluster, by step."""
-        return {step: found.value for step, found in self.found.items()}
+        return {step: found.value for step, found in self.incumbents.items()}
 
     def _next_step(self) -> Fraction | None:
         """Return the step of the cluster to solve next; None where nothing more can be gained."""
@@ -304,16 +304,18 @@ class ClusterSearch:
 
     def _own_gap(self, interval: Interval) -> float:
         """Return the gap between the best plan and the bound of the interval's dearest cluster."""
-        value = min((f.value for step, f in self.found.items() if step <= interval.high), default=math.inf)
+        value = min(
+            (f.value for step, f in self.incumbents.items() if step <= interval.high), default=math.inf
+        )
         return 1.0 if math.isinf(value) or not value else 1 - interval.bound / value
 
 
-def mean(total: float, grid: ClusterGrid) -> float | None:
+def weighted_mean_s(total: float, grid: ClusterGrid) -> float | None:
     """Return the mean completion time of a weighted sum; None where it is infinite."""
     return None if math.isinf(total) else total / grid.weight
 
 
-def point_of(grid: ClusterGrid, incumbent: Found, bound: Bound | None) -> AllocationPoint:
+def point_of(grid: ClusterGrid, incumbent: Incumbent, bound: Bound | None) -> AllocationPoint:
     """Return the frontier point of a plan; its bounds are capped at the value, as rounding may exceed it."""
     if bound is not None:
         claimed, certified = min(bound.claimed, incumbent.value), min(bound.certified, incumbent.value)
@@ -322,8 +324,8 @@ def point_of(grid: ClusterGrid, incumbent: Found, bound: Bound | None) -> Alloca
         rate_usd_per_hour=incumbent.rate,
         capacities=dict(incumbent.capacities),
         mean_completion_s=incumbent.value / grid.weight,
-        bound_s=None if bound is None else mean(bound.claimed, grid),
-        certified_bound_s=None if bound is None else mean(bound.certified, grid),
+        bound_s=None if bound is None else weighted_mean_s(bound.claimed, grid),
+        certified_bound_s=None if bound is None else weighted_mean_s(bound.certified, grid),
         prices=None if bound is None else bound.prices,
         certificate=None if bound is None else bound.certificate,
         plan=incumbent.plan,
@@ -342,7 +344,7 @@ def _bound_of(formulation: AllocationFormulation, result: Result) -> Bound:
     return Bound(max(claimed, certified), certified, result.certificate, result.prices, result.limit)
 
 
-def _proves_none(formulation: AllocationFormulation, certificate: object) -> bool:
+def _infeasibility_certified(formulation: AllocationFormulation, certificate: object) -> bool:
     if formulation.elementary_infeasibility() is not None:
         return True
     bound = formulation.certified_bounds(certificate)[0]
@@ -378,7 +380,7 @@ def find_allocation_frontier(
     status, limit = _status(search), search.limit
     if status == "partial" and limit == "none":  # that of a single solve left the error unproven, if any
         limit = next((bound.limit for bound in search.bounds.values() if bound.limit != "none"), "none")
-    steps = _undominated(search.found)
+    steps = _undominated(search.incumbents)
     values = search.values()
     certified = {
         step: min(bound.certified, values.get(step, math.inf)) for step, bound in search.bounds.items()
@@ -390,12 +392,14 @@ def find_allocation_frontier(
         status=status,
         limit=limit,
         error=error,
-        certified_error=proven_error(grid, values, certified) if search.found else None,
+        certified_error=proven_error(grid, values, certified) if search.incumbents else None,
         most_usd_per_hour=grid.most_usd,
         prices_usd_per_hour=grid.prices,
         weight=grid.weight,
-        points=tuple(point_of(grid, search.found[step], search.bounds.get(step)) for step in reversed(steps)),
-        others=tuple(_others(search, steps)),
+        points=tuple(
+            point_of(grid, search.incumbents[step], search.bounds.get(step)) for step in reversed(steps)
+        ),
+        others=tuple(_other_bounds(search, steps)),
         current=search.current,
         assumptions=(*assumptions, *grid.assumptions()),
         runtime_s=clock.elapsed_s,
@@ -405,7 +409,7 @@ def find_allocation_frontier(
     )
 
 
-def _undominated(incumbents: Mapping[Fraction, Found]) -> list[Fraction]:
+def _undominated(incumbents: Mapping[Fraction, Incumbent]) -> list[Fraction]:
     """Return the steps of the plans that no plan of a cheaper cluster beats, cheapest first."""
     steps: list[Fraction] = []
     for step in sorted(incumbents):
@@ -415,7 +419,7 @@ def _undominated(incumbents: Mapping[Fraction, Found]) -> list[Fraction]:
 
 
 def _status(search: ClusterSearch) -> Literal["complete", "partial", "infeasible"]:
-    if not search.found:
+    if not search.incumbents:
         # With a limit there may not even have been time to see which clusters there are.
         return "infeasible" if search.limit == "none" else "partial"
     claimed = {step: bound.claimed for step, bound in search.bounds.items()}
@@ -423,7 +427,7 @@ def _status(search: ClusterSearch) -> Literal["complete", "partial", "infeasible
     return "complete" if error is not None and error <= search.error else "partial"
 
 
-def _others(search: ClusterSearch, points: list[Fraction]) -> list[ClusterBound]:
+def _other_bounds(search: ClusterSearch, points: list[Fraction]) -> list[ClusterBound]:
     """Return the bounds, beside those of the points, that the proven error needs, dearest cluster first."""
     grid, kept = search.grid, []
     claimed = certified = -math.inf
@@ -439,8 +443,8 @@ def _others(search: ClusterSearch, points: list[Fraction]) -> list[ClusterBound]
                     rate_usd_per_hour=grid.rate(step),
                     capacities=capacities if grid.mix == "fixed" else grid.unpriced(),
                     no_plan=none,
-                    bound_s=mean(bound.claimed, grid),
-                    certified_bound_s=mean(bound.certified, grid),
+                    bound_s=weighted_mean_s(bound.claimed, grid),
+                    certified_bound_s=weighted_mean_s(bound.certified, grid),
                     certificate=bound.certificate,
                 )
             )
@@ -453,4 +457,4 @@ def _diagnosis(search: ClusterSearch) -> Diagnosis:
     known = formulation.elementary_infeasibility()
     if known is None and len(formulation.configurations.cost) <= MOST_DIAGNOSED:
         return diagnose_with(diagnose, formulation, patience_s=search.clock.remaining_s)
-    return known or PLAIN
+    return known or DEFAULT_DIAGNOSIS

@@ -44,10 +44,10 @@ from ...instances.allocation.job_table import JobTable
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OptionError
 from ...instances.common.speed import SpeedTable
-from ..backends.base import installed, no_warnings
+from ..backends.base import missing_package_text, no_warnings
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import SolveOptions
-from ..common.search_control import interrupted
+from ..common.search_control import run_with_time_limit
 from .lagrangian import MultipleChoice, knapsack_bound, makespan_bound
 
 
@@ -75,7 +75,7 @@ SETTINGS = GeometricSettings()
 
 
 @dataclass(frozen=True)
-class Relaxed:
+class RelaxationSolution:
     """The solution of the relaxation by the interior-point method.
 
     Attributes
@@ -124,12 +124,12 @@ class GeometricProgram:
         self.high = np.maximum(self.low, np.minimum(most, alone.astype(np.int64)))
         self.always_s, self.owner, self.coefficient, self.power = _terms(self.jobs)
 
-    def solve(self, scale_s: float, options: SolveOptions, clock: Clock) -> Relaxed:
+    def solve(self, scale_s: float, options: SolveOptions, clock: Clock) -> RelaxationSolution:
         """Solve the relaxation; `scale_s` is an objective of about the size of the optimum."""
         tasks = self.low.ravel().astype(float)
         free = np.flatnonzero(self.low.ravel() < self.high.ravel())
         if not len(free) or clock.expired:
-            return Relaxed(tasks.reshape(2, -1), None, "not started" if len(free) else "optimal")
+            return RelaxationSolution(tasks.reshape(2, -1), None, "not started" if len(free) else "optimal")
         import cvxpy
 
         cp: Any = cvxpy
@@ -141,7 +141,7 @@ class GeometricProgram:
         times = self._times(cp, log_tasks, free, unit_s)
         objective, more = self._objective(cp, times, unit_s)
         constraints = [log_tasks >= low, log_tasks <= high, *more, *([used] if len(binding) else [])]
-        status = _run(cp, cp.Problem(cp.Minimize(objective), constraints), options, clock)
+        status = _solve_with_clarabel(cp, cp.Problem(cp.Minimize(objective), constraints), options, clock)
         solution = log_tasks.value
         if solution is not None and np.isfinite(solution).all():
             tasks[free] = np.exp(np.clip(solution, low, high))
@@ -153,7 +153,7 @@ class GeometricProgram:
                 0.0 if self.makespan else SETTINGS.multiplier_noise * max(1.0, float(objective.value))
             )
             prices[binding] = np.where(real, multipliers, 0.0) * unit_s / self.capacity[binding]
-        return Relaxed(tasks.reshape(2, -1), prices, status)
+        return RelaxationSolution(tasks.reshape(2, -1), prices, status)
 
     def _capacities(self, free: Ints) -> tuple[Ints, Floats]:
         """Return the resources that limit free tasks, the share of each per task, and the shares left."""
@@ -193,13 +193,13 @@ class GeometricProgram:
         return last, [*constraints, times <= last]
 
 
-def _run(cp: Any, problem: Any, options: SolveOptions, clock: Clock) -> str:
+def _solve_with_clarabel(cp: Any, problem: Any, options: SolveOptions, clock: Clock) -> str:
     """Solve with Clarabel; return the status, `failed` where it gave up."""
     settings: dict[str, Any] = dict.fromkeys(("tol_gap_rel", "tol_gap_abs", "tol_feas"), SETTINGS.accuracy)
     settings |= {"accept_unknown": True, "max_threads": options.threads or 0}
     with no_warnings():  # an inaccurate solution is as good a source of prices as any
         # What cvxpy makes of it is kept for `solve`.
-        interrupted(clock, lambda: problem.get_problem_data(cp.CLARABEL))
+        run_with_time_limit(clock, lambda: problem.get_problem_data(cp.CLARABEL))
         if clock.remaining_s is not None:
             settings["time_limit"] = SETTINGS.time_share * clock.remaining_s
         try:
@@ -235,7 +235,7 @@ def _terms(jobs: Sequence[Job]) -> tuple[Floats, Ints, Floats, Floats]:
     return always, owner.astype(np.int64), coefficient, np.array([ps, workers])
 
 
-STEPS = np.array([(1, 0), (0, 1), (1, 1), (-1, 1), (1, -1), (-1, 0), (0, -1), (-1, -1)])
+TASK_CHANGES = np.array([(1, 0), (0, 1), (1, 1), (-1, 1), (1, -1), (-1, 0), (0, -1), (-1, -1)])
 """Changes of (parameter servers, workers) that are tried."""
 
 
@@ -278,7 +278,7 @@ class Rounding:
     """
 
     def __init__(
-        self, formulation: AllocationFormulation, program: GeometricProgram, relaxed: Relaxed
+        self, formulation: AllocationFormulation, program: GeometricProgram, relaxed: RelaxationSolution
     ) -> None:
         self.formulation, self.program = formulation, program
         self.low, self.high = program.low.T, program.high.T
@@ -292,7 +292,7 @@ class Rounding:
         self.share = 1 / np.where(self.limit > 0, self.limit, np.inf)
         worth = self.limit * (0.0 if relaxed.prices is None else relaxed.prices)
         self.toll = worth / (worth.sum() or 1.0) + ROUNDING_SETTINGS.unpriced_weight
-        self.need = np.einsum("sk,jkr->jsr", STEPS, self.demand)
+        self.need = np.einsum("sk,jkr->jsr", TASK_CHANGES, self.demand)
         self.step_toll = (self.need * self.share) @ self.toll
         self.weight = np.ones(len(self.tasks)) if program.makespan else program.weight
         self.cost = np.array([self._cost(j, task[None])[0] for j, task in enumerate(self.tasks)])
@@ -332,14 +332,14 @@ class Rounding:
 
     def _take(self, j: int, step: int) -> None:
         """Apply one step to a job."""
-        self.tasks[j] += STEPS[step]
+        self.tasks[j] += TASK_CHANGES[step]
         self.used = self.used + self.need[j, step]
         self.cost[j] += self.extra[j, step]
         self.extra[j] = self._extra(j)
 
     def _extra(self, j: int) -> Floats:
         """Return the change of a job's cost by each step."""
-        after: Floats = self._cost(j, self.tasks[j] + STEPS)
+        after: Floats = self._cost(j, self.tasks[j] + TASK_CHANGES)
         return after - float(self.cost[j])
 
     def _gain(self, j: int | slice) -> Floats:
@@ -350,11 +350,11 @@ class Rounding:
 
     def _shrink(self, clock: Clock) -> None:
         """Remove the tasks that cost least per freed share of overfull resources, until none is overfull."""
-        fewer = (STEPS <= 0).all(axis=1)
+        fewer = (TASK_CHANGES <= 0).all(axis=1)
         while (over := self.used > self.limit).any() and not clock.expired:
             relief = -(self.need[:, :, over] * self.share[over]).sum(axis=2)
             price = np.where(fewer & (relief > 0), self.extra / np.where(relief > 0, relief, 1.0), np.inf)
-            j, step = divmod(int(np.argmin(price)), len(STEPS))
+            j, step = divmod(int(np.argmin(price)), len(TASK_CHANGES))
             if np.isinf(price[j, step]):
                 return
             self._take(j, step)
@@ -364,7 +364,7 @@ class Rounding:
         all_jobs = slice(None)
         gain, changed = self._gain(all_jobs), False
         while not clock.expired:
-            j, step = divmod(int(np.argmax(gain)), len(STEPS))
+            j, step = divmod(int(np.argmax(gain)), len(TASK_CHANGES))
             if gain[j, step] <= 0:
                 if not changed:
                     return
@@ -396,7 +396,7 @@ class AllocationGeometric(Solver[AllocationFormulation]):
 
     def unavailable(self) -> str | None:
         """Return why cvxpy or its solver cannot be used."""
-        return installed("cvxpy", "cvxpy") or installed("clarabel", "clarabel")
+        return missing_package_text("cvxpy", "cvxpy") or missing_package_text("clarabel", "clarabel")
 
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Solve the relaxation; use its multipliers for the bound and its solution for a plan."""
@@ -404,7 +404,7 @@ class AllocationGeometric(Solver[AllocationFormulation]):
         # A large table creates each job anew on every access.
         jobs = tuple(in_time(instance.jobs))
         for job in jobs:
-            _refuse(job)
+            _check_supported(job)
         program = GeometricProgram(instance, jobs, configs.capacity)
         build_s = clock.elapsed_s
         relaxed = program.solve(formulation.elementary_bounds()[0] or 1.0, options, clock)
@@ -437,7 +437,7 @@ class AllocationGeometric(Solver[AllocationFormulation]):
         return outcome
 
 
-def _refuse(job: Job) -> None:
+def _check_supported(job: Job) -> None:
     """Raise an error if the geometric program does not cover a job.
 
     Raises

@@ -387,11 +387,11 @@ def round_prices(problem: MultipleChoice, prices: Floats, clock: Clock) -> Ints 
     prices
         λ, shape (R,); the best ones, or near them.
     """
-    items = _raised(problem, prices, clock)
+    items = _choose_at_raised_prices(problem, prices, clock)
     return None if items is None else improve(problem, items, prices, clock)
 
 
-def _raised(problem: MultipleChoice, prices: Floats, clock: Clock) -> Ints | None:
+def _choose_at_raised_prices(problem: MultipleChoice, prices: Floats, clock: Clock) -> Ints | None:
     """Return the choice at prices λ + s·λ′ for about the least s at which it keeps the limits."""
     _, items = problem.choose(prices)
     if problem.fits(items):
@@ -459,7 +459,7 @@ def _move_single(problem: MultipleChoice, items: Ints, counts: Ints) -> bool:
 def _move_pair(problem: MultipleChoice, items: Ints, prices: Floats) -> bool:
     """Make the pair of moves that saves most among items of small reduced cost; change `items`."""
     slack = problem.limit - problem.take(items)
-    near = _near(problem, items, prices)
+    near = _least_reduced_items(problem, items, prices)
     owner = np.searchsorted(problem.start, near, side="right") - 1
     change = problem.cost[near] - problem.cost[items[owner]]
     more = problem.demand[near] - problem.demand[items[owner]]
@@ -475,7 +475,7 @@ def _move_pair(problem: MultipleChoice, items: Ints, prices: Floats) -> bool:
     return True
 
 
-def _near(problem: MultipleChoice, items: Ints, prices: Floats) -> Ints:
+def _least_reduced_items(problem: MultipleChoice, items: Ints, prices: Floats) -> Ints:
     """Return the items of least reduced cost among those not chosen."""
     reduced = problem.reduced_costs(prices)
     reduced[items] = np.inf

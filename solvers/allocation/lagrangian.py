@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from ...formulations.allocation.configurations import Configurations
 from ...formulations.common.clock import time_is_up
 from ...instances.common.arrays import Floats, Ints
-from ..backends.highs import Envelope
+from ..backends.highs import CuttingPlaneModel
 from ..common.base import Clock
 
 JOBS_AT_ONCE = 4096
@@ -235,14 +235,14 @@ def _within_growing_boxes(
     while True:
         least, chosen = problem.choose(centre)
         best = pieces.add(problem, centre, least, chosen)
-        active = problem.only(_can_win(problem, centre, half, least, chosen))
+        active = problem.only(_may_be_chosen(problem, centre, half, least, chosen))
         best, edge = _kelley(active, pieces, best, half, most, clock, tolerance)
         if best.unbounded or clock.expired or not edge.any():
             return best
         centre, half = best.prices, np.where(edge, SETTINGS.box_growth * half, half)
 
 
-def _can_win(
+def _may_be_chosen(
     problem: MultipleChoice, centre: Floats, half: Floats, least: Floats, chosen: Ints
 ) -> NDArray[np.bool_]:
     """Return which items may cost less than the chosen item of their job at some prices in the box."""
@@ -259,7 +259,7 @@ def _can_win(
     return keep
 
 
-class _Pieces(Envelope):
+class _Pieces(CuttingPlaneModel):
     """The linear pieces of L seen so far: L(λ) ≤ constant_i + λ·slope_i, whichever items are left out."""
 
     def __init__(self, limit: Floats) -> None:
@@ -285,7 +285,7 @@ def _kelley(
     """Maximise L in the box around `best`; return the best prices, and where they lie at the box's edge."""
     low, high = np.maximum(best.prices - half, 0.0), best.prices + half
     for _ in range(SETTINGS.most_rounds):
-        prices, above = pieces.highest(best.prices, best.bound, low, high)
+        prices, above = pieces.maximize(best.prices, best.bound, low, high)
         if above <= tolerance * abs(best.bound) or clock.expired:
             break
         dual = pieces.add(problem, prices, *problem.choose(prices))

@@ -22,7 +22,7 @@ import numpy as np
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...instances.common.arrays import Floats, Ints
 from ..backends.base import BackendError
-from ..backends.highs import highest_point
+from ..backends.highs import maximize_cutting_planes
 from ..common.base import Clock, Outcome
 from ..common.result import SolveOptions
 from .heuristics import choose_by_gain, improve, round_prices
@@ -68,7 +68,7 @@ SETTINGS = MakespanSettings()
 
 
 @dataclass(frozen=True)
-class _Test:
+class _TimeTest:
     """The result for a completion time: a plan that keeps it, proof that there is none, or neither."""
 
     chosen: Ints | None = None
@@ -120,7 +120,7 @@ class MakespanSearch(IncumbentSearch):
             self.update_incumbent(choose_by_gain(self.formulation, self.clock))
         if self.incumbent is not None and not self.clock.expired:
             self.incumbent = self.break_ties(self.incumbent)
-        return self.concluded(self.proof, math.isinf(self.bound))
+        return self.final_outcome(self.proof, math.isinf(self.bound))
 
     def between(self) -> float:
         """Return the median completion time between the bound and the incumbent."""
@@ -141,22 +141,22 @@ class MakespanSearch(IncumbentSearch):
         """Return the makespan of a choice."""
         return float(self.configs.time_s[chosen].max())
 
-    def test(self, time: float, thorough: bool) -> _Test:
+    def test(self, time: float, thorough: bool) -> _TimeTest:
         """Search for a plan that ends by a time, or for a proof that none does."""
         problem = self.problem.only(self.configs.time_s <= time)
         share, value, fitting = least_share(problem, self.share, self.clock)
         self.share = share
         if fitting is not None:
-            return _Test(problem.configuration[fitting])
+            return _TimeTest(problem.configuration[fitting])
         if value > 1 and self.raise_bound(share) and self.bound > time:
-            return _Test(impossible=True)
+            return _TimeTest(impossible=True)
         prices = per_unit(share, problem.limit)
         reduced = problem.reduced_costs(prices)
         repaired = _repair(problem, problem.choose(prices)[1], reduced)
         if repaired is not None:
-            return _Test(problem.configuration[repaired])
+            return _TimeTest(problem.configuration[repaired])
         if not self.cores:
-            return _Test()
+            return _TimeTest()
         # A plan may waste λ·C less the least priced demand; beyond that a reduced cost excludes.
         waste = float(prices @ problem.limit) - value
         return self.settle(problem, reduced, waste + SETTINGS.share_margin, time, prices, thorough)
@@ -169,7 +169,7 @@ class MakespanSearch(IncumbentSearch):
         time: float,
         prices: Floats,
         thorough: bool,
-    ) -> _Test:
+    ) -> _TimeTest:
         """Solve cores of growing size; configurations of reduced cost beyond `waste` are in no plan."""
         size = SETTINGS.first_core
         while True:
@@ -182,21 +182,21 @@ class MakespanSearch(IncumbentSearch):
                 answer = solve_core(core, self.clock, self.options, nodes=nodes)
             except BackendError as error:
                 self.message = f"a core was not solved, plan and bound are what is known without it: {error}"
-                return _Test()
+                return _TimeTest()
             if answer.chosen is not None:
-                return _Test(core.configuration[answer.chosen])
+                return _TimeTest(core.configuration[answer.chosen])
             if answer.limit not in ("none", "node"):
                 self.limit = answer.limit
-                return _Test()
+                return _TimeTest()
             if complete and answer.bound == math.inf:
                 # No plan keeps `time`, so that none ends before the next completion time.
                 after = int(np.searchsorted(self.times, time, side="right"))
                 self.bound = float(self.times[after]) if after < len(self.times) else math.inf
                 self.proof = prices
                 self.note()
-                return _Test(impossible=True)
+                return _TimeTest(impossible=True)
             if complete or not thorough:
-                return _Test()
+                return _TimeTest()
             size *= SETTINGS.core_growth
 
     def break_ties(self, chosen: Ints) -> Ints:
@@ -247,7 +247,9 @@ def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[F
         uses.append(problem.take(chosen) / limit)
         if value > 1 + SETTINGS.share_margin or clock.expired:
             break
-        answer = highest_point(np.zeros(len(uses)), np.array(uses), 0.0 * limit_share, limit_share, 1.0)
+        answer = maximize_cutting_planes(
+            np.zeros(len(uses)), np.array(uses), 0.0 * limit_share, limit_share, 1.0
+        )
         if answer is None or answer[1] <= value + SETTINGS.share_margin:
             break
         share = np.where(problem.limit > 0, np.maximum(answer[0], 0.0), 0.0)

@@ -44,15 +44,15 @@ class PartialChoiceSettings:
     bisections: int = 12
 
 
-PARTIAL_CHOICES_SETTINGS = PartialChoiceSettings()
-DEEPEST = 32
+PARTIAL_CHOICE_SETTINGS = PartialChoiceSettings()
+MOST_DEVIATIONS = 32
 """Most jobs of a half that may deviate together; more would give too many partial choices."""
 
 Shorts = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class Half:
+class HalfProblem:
     """The items of half of the jobs beside the base items, in the order of their reduced costs.
 
     Attributes
@@ -94,17 +94,17 @@ class PartialChoices:
     complete: bool
 
 
-def sample_uses(half: Half, gap: float, size: int) -> tuple[float, Floats]:
+def sample_uses(half: HalfProblem, gap: float, size: int) -> tuple[float, Floats]:
     """Return the reduced cost, at most the gap, up to which there are `size` partial choices; and some uses.
 
     The uses have shape (n, R), and are those of the partial choices of less reduced cost still.
     """
-    sample = min(PARTIAL_CHOICES_SETTINGS.sample, size)
+    sample = min(PARTIAL_CHOICE_SETTINGS.sample, size)
     origin = np.zeros(half.beyond.shape[1])
 
     def listed(most: float) -> tuple[Floats, int]:
         use = np.empty((sample, len(origin)))
-        buffers = np.empty((sample, DEEPEST), np.int32), np.empty(sample), use, np.empty(sample)
+        buffers = np.empty((sample, MOST_DEVIATIONS), np.int32), np.empty(sample), use, np.empty(sample)
         count, visited = _enumerate(
             half.reduced, half.owner, half.jobs, half.beyond, most, origin, origin, sample, *buffers
         )
@@ -114,7 +114,7 @@ def sample_uses(half: Half, gap: float, size: int) -> tuple[float, Floats]:
     if visited <= sample:
         return gap, use
     low, high = 0.0, gap
-    for _ in range(PARTIAL_CHOICES_SETTINGS.bisections):
+    for _ in range(PARTIAL_CHOICE_SETTINGS.bisections):
         middle = (low + high) / 2
         if listed(middle)[1] > sample:
             high = middle
@@ -124,13 +124,15 @@ def sample_uses(half: Half, gap: float, size: int) -> tuple[float, Floats]:
     return min(gap, low * (math.log(size) / math.log(sample)) ** 2), listed(low)[0]
 
 
-def nearest_choices(half: Half, most: float, point: Floats, prices: Floats, size: int) -> PartialChoices:
+def nearest_choices(
+    half: HalfProblem, most: float, point: Floats, prices: Floats, size: int
+) -> PartialChoices:
     """Return partial choices of reduced cost up to `most`, those whose use is nearest to a point.
 
     A distance of one unit of a limit counts as its price.
     """
-    longest = min(2 * size, PARTIAL_CHOICES_SETTINGS.longest)
-    chosen, use = np.empty((longest, DEEPEST), np.int32), np.empty((longest, len(prices)))
+    longest = min(2 * size, PARTIAL_CHOICE_SETTINGS.longest)
+    chosen, use = np.empty((longest, MOST_DEVIATIONS), np.int32), np.empty((longest, len(prices)))
     reduced, distance = np.empty(longest), np.empty(longest)
     count, visited = _enumerate(
         half.reduced,
@@ -181,8 +183,8 @@ def _enumerate(
     """
     limits = len(point)
     radius, count, visited, depth = np.inf, 0, 0, 0
-    path, after = np.zeros(DEEPEST, np.int64), np.zeros(DEEPEST + 1, np.int64)
-    total, path_use = np.zeros(DEEPEST + 1), np.zeros((DEEPEST + 1, limits))
+    path, after = np.zeros(MOST_DEVIATIONS, np.int64), np.zeros(MOST_DEVIATIONS + 1, np.int64)
+    total, path_use = np.zeros(MOST_DEVIATIONS + 1), np.zeros((MOST_DEVIATIONS + 1, limits))
     changed = np.zeros(jobs, np.bool_)
     new = True
     while True:
@@ -196,7 +198,7 @@ def _enumerate(
             if far < radius and count == len(sums):
                 count, radius = _drop_farther(chosen, sums, use, distance)
             if far < radius:
-                for place in range(DEEPEST):
+                for place in range(MOST_DEVIATIONS):
                     chosen[count, place] = path[place] if place < depth else -1
                 for r in range(limits):
                     use[count, r] = path_use[depth, r]
@@ -205,7 +207,7 @@ def _enumerate(
                 count += 1
         k = after[depth]
         extends = k < len(reduced) and total[depth] + reduced[k] <= most
-        if extends and depth < DEEPEST:
+        if extends and depth < MOST_DEVIATIONS:
             after[depth] = k + 1
             new = not changed[owner[k]]
             if new:
@@ -246,7 +248,7 @@ def _drop_farther(chosen: Shorts, sums: Floats, use: Floats, distance: Floats) -
     return kept, mean
 
 
-SIDES = 4
+GRID_DIMENSIONS = 4
 """Dimensions of a grid: the priced use, and the three limits that exclude most."""
 SPREAD = 2.5
 """Standard deviations on either side of the mean that a grid covers; its outer cells hold the rest."""
@@ -279,20 +281,20 @@ class Grid:
 
 def _grid(table: Floats) -> Grid:
     """Return a grid of about twice as many cells as rows."""
-    columns = table[:, :SIDES]
-    cells = math.ceil((2 * len(table)) ** (1 / SIDES))
+    columns = table[:, :GRID_DIMENSIONS]
+    cells = math.ceil((2 * len(table)) ** (1 / GRID_DIMENSIONS))
     reach = SPREAD * columns.std(axis=0)
     low = columns.mean(axis=0) - reach
     width = np.where(reach > 0, 2 * reach, 1.0) / cells
     place = np.clip((columns - low) / width, 0, cells - 1).astype(np.int64)
-    cell = place @ cells ** np.arange(SIDES)[::-1]
-    first = np.concatenate([[0], np.cumsum(np.bincount(cell, minlength=cells**SIDES))])
+    cell = place @ cells ** np.arange(GRID_DIMENSIONS)[::-1]
+    first = np.concatenate([[0], np.cumsum(np.bincount(cell, minlength=cells**GRID_DIMENSIONS))])
     return Grid(np.argsort(cell, kind="stable"), first, low, width, cells)
 
 
 def _table(use: Floats, prices: Floats, columns: Ints) -> Floats:
     """Return priced uses λ·a in front of the uses of the limits in this order, at least SIDES columns."""
-    missing = np.zeros((len(use), max(0, SIDES - 1 - len(columns))))
+    missing = np.zeros((len(use), max(0, GRID_DIMENSIONS - 1 - len(columns))))
     return np.ascontiguousarray(np.column_stack([use @ prices, use[:, columns], missing]))
 
 
@@ -366,12 +368,12 @@ def _scan(
         Least Σ d + λ·s below the given one, and where it was found; -1 if nowhere.
     """
     found_a, found_b = -1, -1
-    bottom, top = np.zeros(SIDES, np.int64), np.zeros(SIDES, np.int64)
+    bottom, top = np.zeros(GRID_DIMENSIONS, np.int64), np.zeros(GRID_DIMENSIONS, np.int64)
     for a in range(len(left)):
         margin = best - reduced[a]
         if margin <= 0:
             continue
-        for side in range(SIDES):
+        for side in range(GRID_DIMENSIONS):
             highest = (left[a, side] - low[side]) / width[side] + 1e-9
             lowest = 0.0
             if weights[side] > 0:
@@ -399,7 +401,7 @@ def _scan(
 
 
 @dataclass(frozen=True)
-class TwoListSettings:
+class MeetInTheMiddleSettings:
     """Constants of the meet-in-the-middle search.
 
     Attributes
@@ -422,7 +424,7 @@ class TwoListSettings:
     scatter: float = 0.3
 
 
-SETTINGS = TwoListSettings()
+SETTINGS = MeetInTheMiddleSettings()
 
 
 def better_choices(
@@ -515,7 +517,7 @@ def best_of_pairs(
 
 def _halves(
     problem: MultipleChoice, base: Ints, reduced: Floats, free: Flags, gap: float, rng: np.random.Generator
-) -> list[Half]:
+) -> list[HalfProblem]:
     """Return two random halves of the free jobs, without items whose reduced cost reaches the gap."""
     owner = np.repeat(np.arange(problem.jobs), np.diff(problem.start))
     near = free[owner] & (reduced < gap)
@@ -527,5 +529,5 @@ def _halves(
     for half in (first, ~first):
         own = order[half[owner[order]]]
         beyond = problem.demand[own] - problem.demand[base[owner[own]]]
-        halves.append(Half(own, owner[own], reduced[own], beyond))
+        halves.append(HalfProblem(own, owner[own], reduced[own], beyond))
     return halves

@@ -42,12 +42,12 @@ from ...instances.allocation.job import Job, Variant
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import OptionError
 from ...instances.common.speed import SpeedTable
-from ..backends.base import installed
-from ..backends.scip import configure_scip, how_scip_ended, scip_failures
+from ..backends.base import missing_package_text
+from ..backends.scip import configure_scip, scip_errors, scip_run_end
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import SolveOptions
 
-READING = 0.2
+READING_SHARE = 0.2
 """Time for reading the solution and freeing the model, relative to the time for building it."""
 
 
@@ -62,9 +62,9 @@ class AllocationMinlp(Solver[AllocationFormulation]):
 
     def unavailable(self) -> str | None:
         """Return why PySCIPOpt cannot be used."""
-        return installed("pyscipopt", "PySCIPOpt", "clusterplan[scip]")
+        return missing_package_text("pyscipopt", "PySCIPOpt", "clusterplan[scip]")
 
-    @scip_failures()
+    @scip_errors()
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Build the model and solve it with SCIP."""
         algebra = AlgebraicModel(formulation)
@@ -75,7 +75,7 @@ class AllocationMinlp(Solver[AllocationFormulation]):
         limits = {"limits/gap": options.gap / 2}
         if clock.remaining_s is not None:
             # What was built is read and freed again, and SCIP looks at the time between long steps only.
-            limits["limits/time"] = max(0.0, clock.remaining_s - READING * outcome.build_s)
+            limits["limits/time"] = max(0.0, clock.remaining_s - READING_SHARE * outcome.build_s)
         configure_scip(model, options.seed, options.memory_limit_gib, {**limits, **options.backend_options})
         if options.warm_start is not None:
             outcome.plan = formulation.parse_plan(options.warm_start)
@@ -87,7 +87,7 @@ class AllocationMinlp(Solver[AllocationFormulation]):
             outcome.limit = "time"
             return outcome
         model.optimize()
-        ended, bound = how_scip_ended(model)
+        ended, bound = scip_run_end(model)
         outcome.limit, outcome.infeasible = ended.limit, ended.infeasible
         if ended.infeasible:
             # SCIP 10 denies plans of instances whose figures are far apart.
@@ -123,7 +123,7 @@ SETTINGS = MinlpSettings()
 
 
 @dataclass(frozen=True)
-class _Count:
+class _TaskCount:
     """A number of tasks, `factor` × `of`, where `of` is a variable or 1; `least` to `most` where chosen."""
 
     of: Any
@@ -150,8 +150,8 @@ class _Choice:
 
     variant: Variant
     chosen: Any
-    ps: _Count
-    workers: _Count
+    ps: _TaskCount
+    workers: _TaskCount
     grid_s: Floats
 
     def place(self, ps: int, workers: int) -> tuple[int, int]:
@@ -179,7 +179,7 @@ class AlgebraicModel:
         self.scale = formulation.elementary_bounds()[0] or 1.0
         self.choices: list[list[_Choice]] = []
         self._starts: list[tuple[Any, int, Callable[[JobAllocation], float]]] = []
-        self._tasks: list[tuple[_Count, Mapping[str, float]]] = []
+        self._tasks: list[tuple[_TaskCount, Mapping[str, float]]] = []
         self._latest: Any = None
         self._limits = _limits(self.instance)
         times = [self._job(job) for job in self.jobs]
@@ -202,7 +202,7 @@ class AlgebraicModel:
         choices = [choice for choice in candidates if choice is not None]
         placed = self._sum(choice.chosen for choice in choices)
         time = self._sum(self._work(job, choice) for choice in choices) + self._restart(job, choices, placed)
-        latest = _latest(job, choices)
+        latest = _deadline_midpoint(job, choices)
         if latest is not None:
             self.model.addCons(time / latest <= 1)
         unplaced = self._binary(lambda entry: not entry.placed) if job.optional else 0
@@ -240,14 +240,16 @@ class AlgebraicModel:
     def _binary(self, start: Callable[[JobAllocation], float]) -> Any:
         return self._variable(start, vtype="B")
 
-    def _count(self, chosen: Any, least: int, most: int, start: Callable[[JobAllocation], float]) -> _Count:
+    def _count(
+        self, chosen: Any, least: int, most: int, start: Callable[[JobAllocation], float]
+    ) -> _TaskCount:
         if least == most:
-            return _Count(chosen, least, least, most)
+            return _TaskCount(chosen, least, least, most)
         number = self._variable(start, vtype="I", lb=least if isinstance(chosen, int) else 0, ub=most)
         if not isinstance(chosen, int):
             self.model.addCons(number >= least * chosen)
             self.model.addCons(number <= most * chosen)
-        return _Count(number, 1, least, most)
+        return _TaskCount(number, 1, least, most)
 
     def _work(self, job: Job, choice: _Choice) -> Any:
         """Return the seconds of work, Q(s − s̲(1 − b)), with s in units that suit SCIP's tolerance."""
@@ -378,7 +380,7 @@ def _is_current(job: Job, choice: _Choice) -> bool:
     )
 
 
-def _latest(job: Job, choices: Sequence[_Choice]) -> float | None:
+def _deadline_midpoint(job: Job, choices: Sequence[_Choice]) -> float | None:
     """Return the midpoint between the last completion time in time and the first late one, None if none is.
 
     SCIP's tolerance then neither lets a late configuration in nor keeps a punctual one out.

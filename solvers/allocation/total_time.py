@@ -34,7 +34,7 @@ from ..backends.base import BackendError
 from ..backends.highs import branch_and_bound, linear_program
 from ..common.base import Clock, Outcome
 from ..common.result import Limit, SolveOptions
-from ..common.search_control import keep, tell
+from ..common.search_control import report_progress, set_checkpoint
 from .heuristics import choose_by_gain, round_prices
 from .lagrangian import Dual, MultipleChoice, best_prices, knapsack_bound
 from .meet_in_the_middle import better_choices
@@ -164,12 +164,12 @@ def solve_core(
         )
         other = solve_core(tighter, clock, options, target=target, gap=gap, nodes=nodes, attempt=2)
         if other.chosen is None and math.prod(counts.tolist()) <= CORE_SETTINGS.most_choices:
-            return _enumerated(problem)
+            return _enumerate_core(problem)
         return CoreAnswer(other.chosen, lowest, limit)
     return CoreAnswer(None, lowest, limit)
 
 
-def _enumerated(problem: MultipleChoice) -> CoreAnswer:
+def _enumerate_core(problem: MultipleChoice) -> CoreAnswer:
     """Return the best of all choices of a small core."""
     counts = np.diff(problem.start)
     choices = np.stack(np.unravel_index(np.arange(counts.prod()), counts), axis=1) + problem.start[:-1]
@@ -243,7 +243,7 @@ class IncumbentSearch(ABC):
         value = None if self.incumbent is None else self.value
         bound = self.bound if math.isfinite(self.bound) else None
         self.trace.append((self.clock.elapsed_s, value, bound))
-        tell(self.formulation.objectives[0], value, bound)
+        report_progress(self.formulation.objectives[0], value, bound)
 
     def update_incumbent(self, chosen: Ints | None) -> None:
         """Replace the incumbent by a choice of one configuration of each job that is feasible and better."""
@@ -252,7 +252,7 @@ class IncumbentSearch(ABC):
             if value < self.value:
                 self.incumbent, self.value = chosen, value
                 self.note()
-                keep(self.formulation, self.so_far)
+                set_checkpoint(self.formulation, self.so_far)
 
     def so_far(self) -> Outcome:
         """Return the outcome with the incumbent and the bound so far."""
@@ -265,7 +265,7 @@ class IncumbentSearch(ABC):
             plan = self.formulation.parse_plan(self.options.warm_start)
             self.update_incumbent(self.formulation.indices_of(plan))
 
-    def concluded(self, prices: Floats, impossible: bool) -> Outcome:
+    def final_outcome(self, prices: Floats, impossible: bool) -> Outcome:
         """Return the outcome with incumbent, bound and the certificate of these dual prices."""
         return Outcome(
             None if self.incumbent is None else self.formulation.plan_of(self.incumbent),
@@ -346,7 +346,7 @@ class TotalTimeSearch(IncumbentSearch):
         )
         self.prices, self.priced = dual.prices, knapsack_bound(self.problem, dual.prices)
         # In plain floating point a dual may only seem unbounded; the price bound is rounded down.
-        self.impossible = dual.unbounded and self.priced > 2 * _dearest(self.problem)
+        self.impossible = dual.unbounded and self.priced > 2 * _largest_cost(self.problem)
         if dual.unbounded and not self.impossible:
             self.prices = np.zeros_like(dual.prices)
             self.priced = knapsack_bound(self.problem, self.prices)
@@ -504,7 +504,7 @@ class TotalTimeSearch(IncumbentSearch):
 
     def outcome(self) -> Outcome:
         """Return the outcome with incumbent, bound, certificate and dual prices."""
-        outcome = self.concluded(self.prices, self.impossible)
+        outcome = self.final_outcome(self.prices, self.impossible)
         if self.impossible:
             outcome.message = None  # it is about plan and bound
         elif self.found_prices:
@@ -512,7 +512,7 @@ class TotalTimeSearch(IncumbentSearch):
         return outcome
 
 
-def _dearest(problem: MultipleChoice) -> float:
+def _largest_cost(problem: MultipleChoice) -> float:
     """Return the largest cost of any choice."""
     return math.fsum(np.maximum.reduceat(problem.cost, problem.start[:-1]))
 

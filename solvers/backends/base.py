@@ -59,7 +59,7 @@ class Answer:
     infeasible: bool = False
 
 
-class Ending(NamedTuple):
+class RunEnd(NamedTuple):
     """How a run of a library ended: with a solution, with a proof of infeasibility, or at a limit."""
 
     found: bool
@@ -87,7 +87,7 @@ class Backend(ABC):
         """Minimise the problem's objective within the limits of the request."""
 
 
-def installed(module: str, package: str, wanted: str | None = None) -> str | None:
+def missing_package_text(module: str, package: str, wanted: str | None = None) -> str | None:
     """Return an error text if a module is missing, with the package (or `wanted`) to install; else None."""
     if util.find_spec(module) is not None:
         return None
@@ -101,12 +101,12 @@ T = TypeVar("T")
 
 GRACE, GRACE_S = 0.05, 0.3
 """A call is abandoned this share of its time limit and so many seconds after the limit."""
-LOOK_S = 0.1
+POLL_INTERVAL_S = 0.1
 """Seconds between two checks whether a call has ended; Ctrl-C takes effect at the next."""
-LAST_WAIT_S = 10.0
+EXIT_WAIT_S = 10.0
 """Seconds that the interpreter waits at exit for abandoned calls."""
 
-_left_behind: list[threading.Event] = []
+_abandoned_calls: list[threading.Event] = []
 
 
 @contextlib.contextmanager
@@ -118,17 +118,17 @@ def no_warnings() -> Iterator[None]:
 
 
 @atexit.register
-def wait_for_those_left_behind() -> None:
+def wait_for_abandoned_calls() -> None:
     """Wait at interpreter exit for abandoned calls that were asked to stop.
 
     A library call that returns after the interpreter has ended would abort the process.
     """
-    end = time.perf_counter() + LAST_WAIT_S
-    for ended in _left_behind:
+    end = time.perf_counter() + EXIT_WAIT_S
+    for ended in _abandoned_calls:
         ended.wait(max(0.0, end - time.perf_counter()))
 
 
-def within(clock: Clock, call: Callable[[], T], cancel: Callable[[], None]) -> T | None:
+def call_with_deadline(clock: Clock, call: Callable[[], T], cancel: Callable[[], None]) -> T | None:
     """Return the result of a library call, or None if the call exceeds its deadline.
 
     The call runs in a separate thread, which is abandoned at the deadline: a library can exceed its limit
@@ -156,9 +156,9 @@ def within(clock: Clock, call: Callable[[], T], cancel: Callable[[], None]) -> T
     # Not `join`: interrupted, it may take a thread for ended that runs (python/cpython#90882).
     while not finished.is_set():
         try:
-            wait_s = LOOK_S if end is None else min(LOOK_S, end - time.perf_counter())
+            wait_s = POLL_INTERVAL_S if end is None else min(POLL_INTERVAL_S, end - time.perf_counter())
             if wait_s < 0:
-                _left_behind[:] = [one for one in _left_behind if not one.is_set()] + [finished]
+                _abandoned_calls[:] = [one for one in _abandoned_calls if not one.is_set()] + [finished]
                 cancel()
                 return None
             finished.wait(wait_s)
@@ -173,14 +173,14 @@ def run_highs(model: Any, clock: Clock) -> bool:
     """Run HiGHS on its model; return whether it ended before its deadline."""
     # Looking for it costs time, and other threads get no Ctrl-C.
     model.HandleUserInterrupt = threading.current_thread() is threading.main_thread()
-    return within(clock, model.solve, model.cancelSolve) is not None
+    return call_with_deadline(clock, model.solve, model.cancelSolve) is not None
 
 
-LOADING_S = 3.0
+TORCH_LOADING_S = 3.0
 """Seconds that loading PyTorch takes at most; it cannot be interrupted."""
 
 
-def refuse_late_loading(left_s: float | None) -> None:
+def check_time_to_load_torch(left_s: float | None) -> None:
     """Raise `OutOfTimeError` if the remaining time is too short to load PyTorch.
 
     Raises
@@ -188,12 +188,12 @@ def refuse_late_loading(left_s: float | None) -> None:
     OutOfTimeError
         If it is not loaded yet, and less time is left than that may take.
     """
-    if left_s is not None and left_s < LOADING_S and "torch" not in sys.modules:
+    if left_s is not None and left_s < TORCH_LOADING_S and "torch" not in sys.modules:
         raise OutOfTimeError("loading PyTorch takes longer than there is time for")
 
 
 @contextmanager
-def one_torch(seed: int, threads: int | None) -> Iterator[None]:
+def seeded_torch(seed: int, threads: int | None) -> Iterator[None]:
     """Seed PyTorch and set its threads inside the block, under a lock; restore both afterwards."""
     torch = import_module("torch")
     previous_threads = torch.get_num_threads()

@@ -12,8 +12,8 @@ from typing import Any
 
 from ...instances.common.errors import OptionError
 from ..common.result import Limit
-from ..common.search_control import interrupted
-from .base import GRACE, GRACE_S, Answer, Backend, BackendError, Request, installed
+from ..common.search_control import run_with_time_limit
+from .base import GRACE, GRACE_S, Answer, Backend, BackendError, Request, missing_package_text
 
 LOG_ROUNDING = 0.0005
 """Rounding error of bounds in CBC's log, which shows three decimals."""
@@ -26,7 +26,7 @@ class Cbc(Backend):
 
     def unavailable(self) -> str | None:
         """Return why the CBC program cannot be used; None if it can."""
-        missing = installed("pulp", "pulp")
+        missing = missing_package_text("pulp", "pulp")
         if missing:
             return missing
         import pulp
@@ -64,7 +64,7 @@ class Cbc(Backend):
             model, start, solution_file, log = (
                 Path(folder) / name for name in ("m.mps", "m.mst", "m.sol", "log")
             )
-            variables, names, rows, _ = interrupted(
+            variables, names, rows, _ = run_with_time_limit(
                 request.clock, lambda: problem.writeMPS(str(model), rename=1)
             )
             arguments = [str(model)]

@@ -16,8 +16,8 @@ from ...formulations.common.objective import Objective, loosened
 from ...instances.common.errors import OptionError
 from ..common.base import Clock, FormulationT_contra, Outcome, Solver
 from ..common.result import Limit, SolveOptions
-from ..common.search_control import interrupted
-from .base import BackendError, installed, within
+from ..common.search_control import run_with_time_limit
+from .base import BackendError, call_with_deadline, missing_package_text
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -26,7 +26,7 @@ LARGEST_SUM = 2**50
 """Bound on scaled sums: CP-SAT computes in 64 bits, and doubles hold integers up to 2⁵³."""
 
 
-def whole_at_most(coefficients: Sequence[float], limit: float) -> tuple[list[int], int]:
+def integer_row(coefficients: Sequence[float], limit: float) -> tuple[list[int], int]:
     """Return the row Σ aᵢxᵢ ≤ b, a ≥ 0, scaled to integers: exactly where possible, else slightly looser.
 
     Loosening by less than 2⁻⁴⁰ of the limit, beyond what the check allows, keeps bounds valid.
@@ -42,14 +42,14 @@ def whole_at_most(coefficients: Sequence[float], limit: float) -> tuple[list[int
 
 
 @dataclass(frozen=True)
-class WholeTerms:
+class IntegerTerms:
     """Objective coefficients scaled to integers; `numbers[i]` / `scale` is cᵢ or slightly better."""
 
     numbers: list[int]
     scale: float
 
 
-def whole_terms(coefficients: Sequence[float], sense: str, most: float) -> WholeTerms:
+def integer_terms(coefficients: Sequence[float], sense: str, most: float) -> IntegerTerms:
     """Scale the coefficients of an objective whose absolute value never exceeds `most`.
 
     Where decimals cannot be kept exactly, they are rounded so that a bound stays a bound.
@@ -59,10 +59,10 @@ def whole_terms(coefficients: Sequence[float], sense: str, most: float) -> Whole
         largest = max(map(abs, coefficients), default=0.0)
         factor = max(map(abs, exact[0]), default=0) / largest if largest else 1.0
         if most * factor < LARGEST_SUM:
-            return WholeTerms(exact[0], factor)
+            return IntegerTerms(exact[0], factor)
     scale = LARGEST_SUM / max(most, 1e-300)
     rounded = math.floor if sense == "min" else math.ceil
-    return WholeTerms([rounded(c * scale) for c in coefficients], scale)
+    return IntegerTerms([rounded(c * scale) for c in coefficients], scale)
 
 
 @dataclass
@@ -103,7 +103,7 @@ class CpSat(Solver[FormulationT_contra]):
 
     def unavailable(self) -> str | None:
         """Return why CP-SAT cannot be used; None if it can."""
-        return installed("ortools", "ortools")
+        return missing_package_text("ortools", "ortools")
 
     @abstractmethod
     def model(self, formulation: FormulationT_contra) -> CpModel:
@@ -120,11 +120,11 @@ class CpSat(Solver[FormulationT_contra]):
         settings = {**self.settings, **options.backend_options}
         options = options.model_copy(update={"backend_options": settings})
         import_module("ortools.sat.python.cp_model")  # which must not be interrupted
-        model = interrupted(clock, lambda: self.model(formulation))
-        return solve_in_order(formulation, model, options, clock)
+        model = run_with_time_limit(clock, lambda: self.model(formulation))
+        return solve_lexicographically(formulation, model, options, clock)
 
 
-def interleaved(threads: int | None) -> bool:
+def needs_interleaving(threads: int | None) -> bool:
     """Return whether CP-SAT must interleave its threads to be deterministic."""
     return (threads or os.cpu_count() or 1) > 1
 
@@ -140,7 +140,7 @@ def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
         "relative_gap_limit": options.gap / 4,
         "presolve_inclusion_work_limit": 0,
         "symmetry_level": 0,
-        "interleave_search": interleaved(options.threads),
+        "interleave_search": needs_interleaving(options.threads),
     }
     if clock.remaining_s is not None:
         settings["max_time_in_seconds"] = clock.remaining_s
@@ -158,7 +158,7 @@ def _configured(options: SolveOptions, clock: Clock) -> cp_model.CpSolver:
     return solver
 
 
-def solve_in_order(
+def solve_lexicographically(
     formulation: Formulation[Any, Any],
     built: CpModel,
     options: SolveOptions,
@@ -180,7 +180,7 @@ def solve_in_order(
     if options.warm_start is not None:
         outcome.plan = formulation.parse_plan(options.warm_start)
     for target, kept in zip(built.objectives, settled, strict=False):
-        _keep(model, target, kept / target.to_plan(1.0))
+        _fix_objective(model, target, kept / target.to_plan(1.0))
         bounds.append(None)
     for index, target in list(enumerate(built.objectives))[len(settled) :]:
         if clock.expired:
@@ -195,7 +195,7 @@ def solve_in_order(
         else:
             model.maximize(target.expression)
         solver = _configured(options, clock)
-        status = within(clock, partial(solver.solve, model), solver.stop_search)
+        status = call_with_deadline(clock, partial(solver.solve, model), solver.stop_search)
         if status is None:
             outcome.limit = "time"
             break
@@ -205,7 +205,7 @@ def solve_in_order(
             outcome.infeasible = index == 0
             outcome.plan = outcome.plan if index else None
             break
-        outcome.limit = _limit(status == cp_model.OPTIMAL, options, clock)
+        outcome.limit = _limit_reached(status == cp_model.OPTIMAL, options, clock)
         if status == cp_model.UNKNOWN:
             break  # without a solution CP-SAT may report a bound of 0 that it never derived
         bound = target.to_plan(solver.best_objective_bound)
@@ -218,12 +218,12 @@ def solve_in_order(
         gap = target.objective.gap(value, bounds[-1])
         if status != cp_model.OPTIMAL and (gap is None or gap > options.gap):
             break
-        _keep(model, target, solver.value(target.expression))
+        _fix_objective(model, target, solver.value(target.expression))
     outcome.bounds = bounds
     return outcome
 
 
-def _keep(model: cp_model.CpModel, target: CpObjective, reached: float) -> None:
+def _fix_objective(model: cp_model.CpModel, target: CpObjective, reached: float) -> None:
     """Constrain an objective to a value already attained, up to the rounding of its scaled coefficients."""
     # The value read from the solver is a float of an integer expression.
     slack = 1e-6 + 1e-12 * abs(reached)
@@ -233,15 +233,15 @@ def _keep(model: cp_model.CpModel, target: CpObjective, reached: float) -> None:
         model.add(target.expression >= math.ceil(reached - slack))
 
 
-EARLY = 0.5
+EARLY_SHARE = 0.5
 """With more than this share of the time left, no time limit stopped CP-SAT, which may end a little early."""
 
 
-def _limit(closed: bool, options: SolveOptions, clock: Clock) -> Limit:
+def _limit_reached(closed: bool, options: SolveOptions, clock: Clock) -> Limit:
     """Return the limit that stopped CP-SAT, inferred from the time left and the options."""
     if closed:
         return "none"
-    early = clock.remaining_s is None or clock.remaining_s > EARLY * (clock.limit_s or 0.0)
+    early = clock.remaining_s is None or clock.remaining_s > EARLY_SHARE * (clock.limit_s or 0.0)
     if early and options.memory_limit_gib is not None:
         return "memory"
     if early and options.backend_options:

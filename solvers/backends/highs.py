@@ -27,13 +27,13 @@ from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import ClusterplanError, OptionError
 from ..common.base import Clock
 from ..common.result import Limit, SolveOptions
-from .base import Answer, Backend, BackendError, Ending, Request, installed, run_highs
+from .base import Answer, Backend, BackendError, Request, RunEnd, missing_package_text, run_highs
 
 TOLERANCE = 1e-9
 """HiGHS's default of 1e-6 moves small objectives by more than the gap that is asked for."""
-KINDS_OF_TOLERANCE = ("mip_feasibility", "primal_feasibility", "dual_feasibility")
-TOLERANCES: dict[str, Any] = {f"{kind}_tolerance": TOLERANCE for kind in KINDS_OF_TOLERANCE}
-FIXED = {**TOLERANCES, "small_matrix_value": 1e-12, "mip_rel_gap": 0.0}
+TOLERANCE_OPTIONS = ("mip_feasibility", "primal_feasibility", "dual_feasibility")
+TOLERANCES: dict[str, Any] = {f"{kind}_tolerance": TOLERANCE for kind in TOLERANCE_OPTIONS}
+MIP_SETTINGS = {**TOLERANCES, "small_matrix_value": 1e-12, "mip_rel_gap": 0.0}
 
 
 def threads_and_seed(threads: int | None, seed: int | None) -> dict[str, Any]:
@@ -66,16 +66,16 @@ def branch_and_bound(
     BackendError
         If HiGHS fails.
     """
-    settings = {**FIXED, **settings, **threads_and_seed(options.threads, options.seed)}
+    settings = {**MIP_SETTINGS, **settings, **threads_and_seed(options.threads, options.seed)}
     if clock.remaining_s is not None:
         settings["time_limit"] = clock.remaining_s
-    highs = solver_with(settings, BackendError)
+    highs = highs_with_settings(settings, BackendError)
     highs.passModel(model)
     if start is not None:
-        start_from(highs, start)
+        set_start_values(highs, start)
     if not run_highs(highs, clock):
         return None, -math.inf, "time"
-    ended = how_it_ended(highs, by_target=True)
+    ended = run_end(highs, by_target=True)
     if ended.infeasible:
         return None, math.inf, "none"
     bound = highs.getInfo().mip_dual_bound
@@ -117,7 +117,7 @@ def linear_program(
     return lp
 
 
-def solver_with(settings: Mapping[str, Any], refusal: type[ClusterplanError]) -> Any:
+def highs_with_settings(settings: Mapping[str, Any], refusal: type[ClusterplanError]) -> Any:
     """Return a HiGHS instance with these settings.
 
     Raises
@@ -137,7 +137,7 @@ def solver_with(settings: Mapping[str, Any], refusal: type[ClusterplanError]) ->
     return highs
 
 
-def start_from(highs: Any, values: Sequence[float] | Floats) -> None:
+def set_start_values(highs: Any, values: Sequence[float] | Floats) -> None:
     """Pass start values of the columns to HiGHS."""
     import highspy
 
@@ -146,7 +146,7 @@ def start_from(highs: Any, values: Sequence[float] | Floats) -> None:
     highs.setSolution(solution)
 
 
-def how_it_ended(highs: Any, by_target: bool = False) -> Ending:
+def run_end(highs: Any, by_target: bool = False) -> RunEnd:
     """Return whether the last run found a solution, proved infeasibility, or hit a limit.
 
     Parameters
@@ -164,7 +164,7 @@ def how_it_ended(highs: Any, by_target: bool = False) -> Ending:
     kinds, status = highspy.HighsModelStatus, highs.getModelStatus()
     has_solution = highs.getInfo().primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible) and not has_solution:
-        return Ending(has_solution, True, "none")
+        return RunEnd(has_solution, True, "none")
     limits: dict[Any, Limit] = {
         kinds.kTimeLimit: "time",
         kinds.kInterrupt: "interrupt",
@@ -175,7 +175,7 @@ def how_it_ended(highs: Any, by_target: bool = False) -> Ending:
     targets = (kinds.kObjectiveTarget, kinds.kObjectiveBound) if by_target else ()
     if status not in limits and status not in (kinds.kOptimal, *targets):
         raise BackendError(f"HiGHS stopped with status {highs.modelStatusToString(status)!r}")
-    return Ending(has_solution, False, limits.get(status, "none"))
+    return RunEnd(has_solution, False, limits.get(status, "none"))
 
 
 LARGEST_ENTRY = 1e4
@@ -189,7 +189,7 @@ class Highs(Backend):
 
     def unavailable(self) -> str | None:
         """Return why highspy cannot be used; None if it can."""
-        return installed("highspy", "highspy")
+        return missing_package_text("highspy", "highspy")
 
     def version(self) -> str:
         """Return the version of highspy."""
@@ -201,17 +201,17 @@ class Highs(Backend):
 
         settings = {**TOLERANCES, "mip_rel_gap": request.gap, "mip_abs_gap": 1e-12}
         settings |= {**threads_and_seed(request.threads, request.seed), **(request.settings or {})}
-        model = solver_with(settings, OptionError)
+        model = highs_with_settings(settings, OptionError)
         variables = problem.variables()
-        lp, uncertain = _in_arrays(problem, variables)
+        lp, uncertain = _highs_model(problem, variables)
         model.passModel(lp)
         if request.start:
-            start_from(model, [float(request.start.get(v, 0.0)) for v in variables])
+            set_start_values(model, [float(request.start.get(v, 0.0)) for v in variables])
         if request.clock.remaining_s is not None and "time_limit" not in settings:
             model.setOptionValue("time_limit", request.clock.remaining_s)  # after the model took its time
         if not run_highs(model, request.clock):
             return Answer(None, None, "time")
-        ended = how_it_ended(model)
+        ended = run_end(model)
         if ended.infeasible:
             return Answer(None, None, infeasible=True)
         columns = model.getSolution().col_value if ended.found else None
@@ -225,7 +225,7 @@ class Highs(Backend):
         return Answer(values, proven, ended.limit)
 
 
-def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
+def _highs_model(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     """Return a PuLP problem as a `HighsLp`, and the largest error of its bound from row scaling.
 
     PuLP itself would add columns and rows one by one, which takes longer than building the model.
@@ -246,7 +246,7 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     whole = np.array([v.cat == pulp.LpInteger for v in variables], dtype=bool)
     over_integers = np.ones(len(rows), dtype=bool)
     np.logical_and.at(over_integers, owner, whole[column_of_entry])
-    factors = _fair_factors(owner, np.array(value, dtype=float), over_integers)
+    factors = _row_scaling_factors(owner, np.array(value, dtype=float), over_integers)
     entries = np.array(value, dtype=float) * factors[owner]
     cost = np.array([float(problem.objective.get(v, 0.0)) for v in variables])
     low = _limits((row.getLb() for row in rows), -np.inf) * factors
@@ -265,7 +265,7 @@ def _in_arrays(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
     return lp, float(np.abs(cost[counts]) @ slack[counts])
 
 
-def _fair_factors(owner: Ints, entries: Floats, over_integers: Flags) -> Floats:
+def _row_scaling_factors(owner: Ints, entries: Floats, over_integers: Flags) -> Floats:
     """Return row scaling factors that keep HiGHS's tolerance meaningful in every row.
 
     Above 1e4, rounding reaches the tolerance. Fractional coefficients of integer variables are scaled up to
@@ -290,7 +290,7 @@ def _limits(given: Iterable[float | None], infinite: float) -> NDArray[np.float6
     return np.array([infinite if limit is None else limit for limit in given], dtype=float)
 
 
-def highest_point(
+def maximize_cutting_planes(
     constants: Floats, slopes: Floats, low: Floats, high: Floats, total: float | None = None
 ) -> tuple[Floats, float] | None:
     """Return the maximiser and maximum of a cutting-plane model; None if HiGHS finds no optimum.
@@ -314,7 +314,7 @@ def highest_point(
     cost, columns = np.append(np.zeros(size), -1.0), (np.append(low, -np.inf), np.append(high, np.inf))
     starts, index = np.arange(len(rows) + 1) * (size + 1), np.tile(np.arange(size + 1), len(rows))
     lp = linear_program(cost, columns, (least, most), (starts, index, rows.ravel()), by_rows=True)
-    highs = solver_with({}, BackendError)
+    highs = highs_with_settings({}, BackendError)
     highs.passModel(lp)
     highs.run()
     if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
@@ -323,14 +323,14 @@ def highest_point(
     return values[:-1], float(values[-1])
 
 
-class Envelope:
+class CuttingPlaneModel:
     """Cutting-plane model of a concave function: its tangents f(x) ≤ constant_i + slope_i·x."""
 
     def __init__(self) -> None:
         self.constants: list[float] = []
         self.slopes: list[Floats] = []
 
-    def highest(self, best: Floats, value: float, low: Floats, high: Floats) -> tuple[Floats, float]:
+    def maximize(self, best: Floats, value: float, low: Floats, high: Floats) -> tuple[Floats, float]:
         """Return the model's maximiser within a box, and by how much the maximum exceeds the best value.
 
         Distances from the best point are scaled by the box, and heights by the tangents' distance from the
@@ -348,7 +348,7 @@ class Envelope:
         slopes = slopes * wide
         unit = max(float(np.median(np.abs(above))), float(np.abs(slopes).max()) * 1e-9, 1e-300)
         box = ((low - best) / wide, (high - best) / wide)
-        answer = highest_point(above / unit, slopes / unit, *box)
+        answer = maximize_cutting_planes(above / unit, slopes / unit, *box)
         if answer is None:
             return best, 0.0
         return np.clip(best + answer[0] * wide, low, high), answer[1] * unit

@@ -9,8 +9,8 @@ from typing import Any
 
 from ...instances.common.errors import OptionError
 from ..common.result import Limit
-from ..common.search_control import interrupted
-from .base import Answer, Backend, BackendError, Ending, Request, installed
+from ..common.search_control import run_with_time_limit
+from .base import Answer, Backend, BackendError, Request, RunEnd, missing_package_text
 
 SCIP_LIMITS: dict[str, Limit] = {
     "timelimit": "time",
@@ -50,7 +50,7 @@ def configure_scip(
 
 
 @contextmanager
-def scip_failures() -> Iterator[None]:
+def scip_errors() -> Iterator[None]:
     """Convert PySCIPOpt's bare exceptions, such as for coefficients of 1e20, into a BackendError."""
     try:
         yield
@@ -60,7 +60,7 @@ def scip_failures() -> Iterator[None]:
         raise BackendError(f"SCIP failed: {error}") from None
 
 
-def how_scip_ended(model: Any) -> tuple[Ending, float | None]:
+def scip_run_end(model: Any) -> tuple[RunEnd, float | None]:
     """Return how SCIP's run ended, and its bound where it has one.
 
     Raises
@@ -70,11 +70,11 @@ def how_scip_ended(model: Any) -> tuple[Ending, float | None]:
     """
     status, has_solution, bound = model.getStatus(), model.getNSols() > 0, float(model.getDualbound())
     if status in ("infeasible", "inforunbd") and not has_solution:
-        return Ending(has_solution, True, "none"), None
+        return RunEnd(has_solution, True, "none"), None
     if status not in SCIP_LIMITS and status not in ("optimal", "gaplimit"):
         raise BackendError(f"SCIP stopped with status {status!r}")
     proven = bound if abs(bound) < model.infinity() else None
-    return Ending(has_solution, False, SCIP_LIMITS.get(status, "none")), proven
+    return RunEnd(has_solution, False, SCIP_LIMITS.get(status, "none")), proven
 
 
 class Scip(Backend):
@@ -85,19 +85,19 @@ class Scip(Backend):
 
     def unavailable(self) -> str | None:
         """Return why PySCIPOpt cannot be used; None if it can."""
-        return installed("pyscipopt", "PySCIPOpt", "clusterplan[scip]")
+        return missing_package_text("pyscipopt", "PySCIPOpt", "clusterplan[scip]")
 
     def version(self) -> str:
         """Return the version of PySCIPOpt."""
         return metadata.version("pyscipopt")
 
-    @scip_failures()
+    @scip_errors()
     def minimise(self, problem: Any, request: Request) -> Answer:
         """Minimise with SCIP; bound and status come from its model object."""
         import pulp
 
         solver = pulp.SCIP_PY(msg=False, gapRel=request.gap)
-        interrupted(request.clock, lambda: solver.buildSolverModel(problem))
+        run_with_time_limit(request.clock, lambda: solver.buildSolverModel(problem))
         model, settings = problem.solverModel, dict(request.settings or {})
         if request.clock.remaining_s is not None:
             settings.setdefault("limits/time", request.clock.remaining_s)
@@ -108,7 +108,7 @@ class Scip(Backend):
                 model.setSolVal(start, variable.solverVar, value)
             model.addSol(start)
         model.optimize()
-        ended, bound = how_scip_ended(model)
+        ended, bound = scip_run_end(model)
         if ended.infeasible:
             return Answer(None, None, infeasible=True)
         values = None

@@ -174,7 +174,7 @@ class Solver(ABC, Generic[FormulationT_contra]):
         return options.method_options.get(key, self.method_options[key].default)
 
 
-class Delegating(Solver[FormulationT_contra]):
+class PresolvingSolver(Solver[FormulationT_contra]):
     """A solver that wraps a method and shares its name, settings and features."""
 
     def __init__(self, method: Solver[Any]) -> None:
@@ -198,12 +198,12 @@ class Delegating(Solver[FormulationT_contra]):
 
 
 SolveDocument = Callable[[Mapping[str, Any], str, SolveOptions], Result]
-_ways: list[SolveDocument] = []
+_registered: list[SolveDocument] = []
 
 
-def offer(way: SolveDocument) -> None:
+def register_solver(way: SolveDocument) -> None:
     """Register the function that solves documents of any kind."""
-    _ways[:] = [way]
+    _registered[:] = [way]
 
 
 def solve_document(document: Mapping[str, Any], solver: str, options: SolveOptions) -> Result:
@@ -214,6 +214,6 @@ def solve_document(document: Mapping[str, Any], solver: str, options: SolveOptio
     LookupError
         If no function is registered; importing `solvers.run` registers it.
     """
-    if not _ways:
+    if not _registered:
         raise LookupError("nobody has said how documents are solved; import clusterplan.solvers.run")
-    return _ways[0](document, solver, options)
+    return _registered[0](document, solver, options)

@@ -11,7 +11,7 @@ from ...instances.common.errors import TooLargeError
 from .base import Clock, FormulationT_contra, Outcome, Solver
 from .result import SolveOptions
 
-MOST = 200
+MAX_DECISIONS = 200
 """Largest number of decisions; each is a recursive call, and Python limits their depth."""
 
 
@@ -23,10 +23,10 @@ def refuse_many(count: int, what: str) -> None:
     TooLargeError
         If the count exceeds the limit.
     """
-    if count > MOST:
+    if count > MAX_DECISIONS:
         raise TooLargeError(
-            f"brute-force is for tiny instances: there are {count:,} {what}, and at most {MOST} are allowed; "
-            "use --solver exact"
+            f"brute-force is for tiny instances: there are {count:,} {what}, and at most {MAX_DECISIONS} are "
+            "allowed; use --solver exact"
         )
 
 

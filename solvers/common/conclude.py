@@ -31,31 +31,31 @@ from .result import (
 
 log = logging.getLogger("clusterplan")
 
-SNAP = 1e-9
+SNAP_TOLERANCE = 1e-9
 """A bound this close to the value, relatively, equals the value: solvers add floats in another order."""
 GRACE, GRACE_S = 0.1, 0.4
 """A solve ends, with its checks, this share of the time limit and so many seconds after it at the latest."""
-SEARCH = 0.5
+SEARCH_SHARE = 0.5
 """Share of the grace period in which the search has to end; the rest is for the check of the certificate."""
-CONTRADICTION = 1e-6
+CONTRADICTION_TOLERANCE = 1e-6
 """A bound that is better than the value by more than this, relatively, exceeds any solver's tolerance."""
 
-MOST_NAMED = 5
+MAX_NAMED_VIOLATIONS = 5
 """Largest number of violated constraints that a message lists."""
-CUT_IN = "the time limit cut in, so that another run may end with another plan"
+TIME_LIMIT_NOTE = "the time limit cut in, so that another run may end with another plan"
 """Message of a result that depends on the speed of the machine."""
-UNCHECKED = "there was no time to check the certificate to the end; it may prove more, see verify"
-HEADLINE = {"bound", "gap", "certified_bound", "certified_gap"}
+UNCHECKED_NOTE = "there was no time to check the certificate to the end; it may prove more, see verify"
+HEADLINE_FIELDS = {"bound", "gap", "certified_bound", "certified_gap"}
 """Fields that a result copies from the record of its deciding objective, beside the value."""
 
 
-def patience_of(options: SolveOptions) -> Clock:
+def hard_deadline(options: SolveOptions) -> Clock:
     """Return the deadline of the search: the time limit plus a part of the grace period."""
     limit_s = options.time_limit_s
-    return Clock(None if limit_s is None else limit_s + SEARCH * _grace_s(limit_s))
+    return Clock(None if limit_s is None else limit_s + SEARCH_SHARE * _grace_s(limit_s))
 
 
-def time_to_check(options: SolveOptions, runtime_s: float) -> Clock:
+def check_deadline(options: SolveOptions, runtime_s: float) -> Clock:
     """Return the deadline for the check of a certificate: the rest of the time limit and of its grace."""
     limit_s = options.time_limit_s
     return Clock(None if limit_s is None else max(0.0, limit_s + _grace_s(limit_s) - runtime_s))
@@ -87,7 +87,7 @@ def conclude(
     outcome = replace(outcome, plan=None if outcome.plan is None else tuple(outcome.plan))
     if broken := _violations(formulation, outcome.plan):
         if not outcome.doubtful:
-            listed = "; ".join(map(str, broken[:MOST_NAMED]))
+            listed = "; ".join(map(str, broken[:MAX_NAMED_VIOLATIONS]))
             fault = f"{solver} returned a plan that fails verification: {listed}"
             return make_result(replace(outcome, plan=None, message=fault), "error")
         # No fault of anybody: the library sees what it is given only so far.
@@ -95,17 +95,19 @@ def conclude(
         outcome = replace(outcome, plan=None, message=message)
     values = None if outcome.plan is None else formulation.evaluate(outcome.plan)
     if values is not None and outcome.infeasible:
-        message = _refuted(solver, "said that no plan exists", outcome.message)
+        message = _refutation_note(solver, "said that no plan exists", outcome.message)
         outcome = replace(outcome, infeasible=False, bounds=(), certificate=None, message=message)
-    deadline = time_to_check(options, runtime_s)
+    deadline = check_deadline(options, runtime_s)
     outcome, certified = _certified(formulation, outcome, values, deadline)
     cut_off = outcome.certificate is not None and deadline.expired
     if outcome.infeasible:
         status = _status(outcome, ())
         return make_result(outcome, status, diagnosis=diagnosis if status == "infeasible" else None)
-    outcome, certified = _without_refuted(formulation, solver, outcome, certified, values)
+    outcome, certified = _without_contradicted_bounds(formulation, solver, outcome, certified, values)
     records = objective_records(formulation, values, outcome.bounds, certified, options.gap)
-    outcome = replace(outcome, message=_joined(outcome.message, _left_open(records, options.gap, cut_off)))
+    outcome = replace(
+        outcome, message=_joined(outcome.message, _uncertified_note(records, options.gap, cut_off))
+    )
     if outcome.plan is not None:
         outcome = replace(outcome, plan=formulation.finish(outcome.plan))
     return make_result(outcome, _status(outcome, records), records)
@@ -127,8 +129,8 @@ def _result(
     if outcome.prices is not None and records and records[0].value is not None:
         message = _joined(message, formulation.advice(outcome.prices, records[0].value))
     if outcome.limit == "time" and plan is not None:
-        message = _joined(message, CUT_IN)
-    figures = {} if deciding is None else deciding.model_dump(include=HEADLINE)
+        message = _joined(message, TIME_LIMIT_NOTE)
+    figures = {} if deciding is None else deciding.model_dump(include=HEADLINE_FIELDS)
     return Result(
         instance=formulation.instance.name,
         kind=formulation.kind,
@@ -170,7 +172,7 @@ def _violations(formulation: Formulation[Any, Any], plan: Sequence[Any] | None) 
     return misfits or formulation.violations(plan)
 
 
-def _refuted(solver: str, claim: str, message: str | None) -> str | None:
+def _refutation_note(solver: str, claim: str, message: str | None) -> str | None:
     """Log and return the message that the solver's own plan contradicts one of its claims."""
     note = f"{solver} {claim}; the plan is kept, with the bound that is certified"
     log.warning("%s", note)
@@ -199,7 +201,7 @@ def _certified(
     return replace(outcome, message=message, infeasible=infeasible), bounds
 
 
-def _left_open(records: Sequence[ObjectiveRecord], gap: float, cut_off: bool) -> str | None:
+def _uncertified_note(records: Sequence[ObjectiveRecord], gap: float, cut_off: bool) -> str | None:
     """Return a note on the claims that the independent check does not prove; None if it proves all.
 
     Parameters
@@ -214,10 +216,10 @@ def _left_open(records: Sequence[ObjectiveRecord], gap: float, cut_off: bool) ->
     if all(record.proven for record in records):
         proven = "no gap" if left.certified_gap is None else f"a gap of {percent(left.certified_gap)}"
         claim = f"that the plan is optimal is only what the method claims; proven is {proven} in {left.name}"
-    return _joined(claim, UNCHECKED if cut_off else None)
+    return _joined(claim, UNCHECKED_NOTE if cut_off else None)
 
 
-def _without_refuted(
+def _without_contradicted_bounds(
     formulation: Formulation[Any, Any],
     solver: str,
     outcome: Outcome,
@@ -226,10 +228,10 @@ def _without_refuted(
 ) -> tuple[Outcome, tuple[float | None, ...]]:
     """Return the outcome and certified bounds without those that contradict the plan."""
     if refuted := contradiction(formulation, outcome.bounds, values):
-        message = _refuted(solver, f"claimed {refuted}", outcome.message)
+        message = _refutation_note(solver, f"claimed {refuted}", outcome.message)
         outcome = replace(outcome, bounds=(), message=message)
     if refuted := contradiction(formulation, certified, values):
-        message = _refuted(solver, f"gave a certificate of {refuted}", outcome.message)
+        message = _refutation_note(solver, f"gave a certificate of {refuted}", outcome.message)
         outcome = replace(outcome, certificate=None, message=message)
         certified = formulation.elementary_bounds()
     return outcome, certified
@@ -263,7 +265,7 @@ def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any)
         return None
     bounds = _padded(claimed, len(values))
     for objective, value, bound in zip(formulation.objectives, values, bounds, strict=True):
-        if bound is not None and excess(objective, value, bound) > CONTRADICTION:
+        if bound is not None and excess(objective, value, bound) > CONTRADICTION_TOLERANCE:
             return (
                 f"a bound of {bound:.12g}, which its own plan contradicts: {objective.name} is {value:.12g}"
             )
@@ -275,7 +277,7 @@ def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any)
 def _snapped(objective: Objective, value: float | None, bound: float | None) -> float | None:
     if value is None or bound is None:
         return bound
-    close = abs(value - bound) <= SNAP * max(abs(value), abs(bound))
+    close = abs(value - bound) <= SNAP_TOLERANCE * max(abs(value), abs(bound))
     return value if close or excess(objective, value, bound) > 0 else bound
 
 
@@ -325,9 +327,9 @@ def library_versions() -> dict[str, str]:
     }
 
 
-PATIENCE_S = 20.0
+DIAGNOSIS_LIMIT_S = 20.0
 """Seconds that a diagnosis may take."""
-PLAIN = Diagnosis(reasons=("no plan keeps all constraints together",))
+DEFAULT_DIAGNOSIS = Diagnosis(reasons=("no plan keeps all constraints together",))
 """Diagnosis without details, if none is found in time."""
 
 Diagnose = Callable[[Any, Diagnosis | None, Clock], Diagnosis | None]
@@ -349,8 +351,8 @@ def diagnose_with(
     patience_s
         Seconds that are left; at most twenty are taken.
     """
-    plain = known or PLAIN
-    clock = Clock(PATIENCE_S if patience_s is None else min(PATIENCE_S, patience_s))
+    plain = known or DEFAULT_DIAGNOSIS
+    clock = Clock(DIAGNOSIS_LIMIT_S if patience_s is None else min(DIAGNOSIS_LIMIT_S, patience_s))
     if clock.expired:
         return plain
     try:

@@ -36,7 +36,7 @@ from ...instances.common.fields import (
     NonNegative,
     Positive,
     PositiveCount,
-    in_slices,
+    validated_in_batches,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 DEFAULT_GAP = 1e-6
 
 
-def _as_data(plan: Any) -> Any:
+def _plain_entries(plan: Any) -> Any:
     """Return the entries of a plan as plain dictionaries."""
     if not isinstance(plan, list | tuple):
         return plan
@@ -81,7 +81,7 @@ class SolveOptions(Model):
     threads: PositiveCount | None = None
     seed: Count | None = None
     memory_limit_gib: Positive | None = None
-    warm_start: Annotated[Many[dict[str, Any]] | None, BeforeValidator(_as_data)] = None
+    warm_start: Annotated[Many[dict[str, Any]] | None, BeforeValidator(_plain_entries)] = None
     method_options: dict[str, Any] = {}
     backend_options: dict[str, Any] = {}
 
@@ -111,34 +111,34 @@ def plan_hash(plan: Sequence[Model]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _in_place(schema: Any, definitions: Any = None) -> Any:
+def _inlined_schema(schema: Any, definitions: Any = None) -> Any:
     """Return a JSON Schema with all references replaced by their definitions."""
     if isinstance(schema, list):
-        return [_in_place(part, definitions) for part in schema]
+        return [_inlined_schema(part, definitions) for part in schema]
     if not isinstance(schema, dict):
         return schema
     known = schema.get("$defs", definitions)
     if "$ref" in schema:
-        return _in_place(known[schema["$ref"].rsplit("/", 1)[1]], known)
-    return {key: _in_place(part, known) for key, part in schema.items() if key != "$defs"}
+        return _inlined_schema(known[schema["$ref"].rsplit("/", 1)[1]], known)
+    return {key: _inlined_schema(part, known) for key, part in schema.items() if key != "$defs"}
 
 
 class _PlanSchema:
     """Adds the entry types of the plans of all kinds to the JSON Schema, on request only."""
 
     def __get_pydantic_json_schema__(self, *_: object) -> dict[str, Any]:
-        entries = [_in_place(kind.formulation.entry.model_json_schema()) for kind in KINDS.values()]
+        entries = [_inlined_schema(kind.formulation.entry.model_json_schema()) for kind in KINDS.values()]
         plans = [{"type": "array", "items": entry} for entry in entries]
         return {"anyOf": [*plans, {"type": "null"}]}
 
 
-def _known(kind: str) -> str:
+def _checked_kind(kind: str) -> str:
     if kind not in KINDS:
         raise ValueError(f"allowed: {', '.join(KINDS)}")
     return kind
 
 
-_OF_OBJECTIVE = ("objective", "value", "bound", "gap", "certified bound")
+_SUMMARY_COLUMNS = ("objective", "value", "bound", "gap", "certified bound")
 """Column titles of a summary's objectives."""
 
 
@@ -189,14 +189,14 @@ def first_uncertified(records: Sequence[ObjectiveRecord], gap: float) -> Objecti
     return next((record for record in records if not is_certified(record, gap)), None)
 
 
-def with_limit(words: str, status: str, limit: str) -> str:
+def status_with_limit(words: str, status: str, limit: str) -> str:
     """Return the status text with the limit that stopped the solve; an optimum needs none."""
     return words if limit == "none" or status == "optimal" else f"{words} ({limit} limit)"
 
 
 def status_text(status: str, limit: str, only_claimed: bool) -> str:
     """Return the status as text, with a mark for claimed optima and the limit that stopped the solve."""
-    return with_limit("optimal, as claimed" if only_claimed else status, status, limit)
+    return status_with_limit("optimal, as claimed" if only_claimed else status, status, limit)
 
 
 class Result(Model):
@@ -233,7 +233,9 @@ class Result(Model):
     """
 
     instance: str
-    kind: Annotated[ProblemKind, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*KINDS]})]
+    kind: Annotated[
+        ProblemKind, AfterValidator(_checked_kind), WithJsonSchema({"type": "string", "enum": [*KINDS]})
+    ]
     instance_sha256: str
     instance_options: Annotated[dict[str, Any], Field(max_length=100)] = {}
     solver: str
@@ -245,8 +247,8 @@ class Result(Model):
     gap: float | None = None
     certified_bound: float | None = None
     certified_gap: float | None = None
-    objectives: Annotated[tuple[ObjectiveRecord, ...], Field(max_length=16), in_slices(16)] = ()
-    prices: Annotated[dict[str, float], in_slices(10_000)] | None = None
+    objectives: Annotated[tuple[ObjectiveRecord, ...], Field(max_length=16), validated_in_batches(16)] = ()
+    prices: Annotated[dict[str, float], validated_in_batches(10_000)] | None = None
     certificate: dict[str, Any] | None = None
     plan: Annotated[tuple[SerializeAsAny[Model], ...] | None, _PlanSchema()] = None
     plan_sha256: str | None = None
@@ -254,7 +256,7 @@ class Result(Model):
     build_s: Annotated[float, Field(ge=0)] = 0.0
     seed: int | None = None
     options: SolveOptions = SolveOptions()
-    versions: Annotated[dict[str, str], in_slices(1_000)] = {}
+    versions: Annotated[dict[str, str], validated_in_batches(1_000)] = {}
     trace: Many[tuple[float, float | None, float | None]] = ()
     message: str | None = None
     diagnosis: Diagnosis | None = None
@@ -304,13 +306,13 @@ class Result(Model):
         first, *remarks = self._remarks()
         lines = [f"{self.instance}: {first}"]
         for name, *figures in self._figures():
-            labelled = zip(_OF_OBJECTIVE[2:], figures[1:], strict=True)
+            labelled = zip(_SUMMARY_COLUMNS[2:], figures[1:], strict=True)
             lines.append(f"  {name}: {figures[0]}; " + ", ".join(f"{label} {f}" for label, f in labelled))
         return visible("\n".join([*lines, *(f"  {remark}" for remark in remarks if remark)]))
 
     def _repr_html_(self) -> str:
         """Return the summary as HTML for notebooks."""
-        return card(self.instance, self._remarks(), _OF_OBJECTIVE, self._figures())
+        return card(self.instance, self._remarks(), _SUMMARY_COLUMNS, self._figures())
 
     def _remarks(self) -> list[str]:
         lines = [f"{self.status_text}; {self.solver} in {self.runtime_s:.2f} s", self.message or ""]

@@ -16,7 +16,7 @@ from ...formulations.common.objective import Objective
 from ...instances.common.errors import OutOfTimeError
 from .base import Outcome
 
-AGAIN_S = 0.1
+INTERRUPT_INTERVAL_S = 0.1
 """Seconds between two interruptions, longer than libraries take to clean up."""
 
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
@@ -31,7 +31,7 @@ class _TimeUpError(OutOfTimeError):
         super().__init__("preparing it takes longer than there is time for")
 
 
-def interrupted(clock: Clock, work: Callable[[], AnswerT]) -> AnswerT:
+def run_with_time_limit(clock: Clock, work: Callable[[], AnswerT]) -> AnswerT:
     """Return the result of a function, interrupted between Python instructions at the time limit.
 
     Modelling libraries take seconds to write a large model down, and cannot be given a limit for that. What
@@ -54,13 +54,13 @@ def interrupted(clock: Clock, work: Callable[[], AnswerT]) -> AnswerT:
     def watch() -> None:
         if ended.wait(remaining_s):
             return
-        with _dropped_unreported():
+        with _suppressed_interrupt_reports():
             while not ended.is_set():
                 with lock:
                     if not ended.is_set():
                         pending.set()
                         _raise_in(thread_id, ctypes.py_object(_TimeUpError))
-                ended.wait(AGAIN_S)
+                ended.wait(INTERRUPT_INTERVAL_S)
 
     watcher = threading.Thread(target=watch, daemon=True)
     # A function, not a block: an interruption between the end of a block and what its context manager does
@@ -69,7 +69,7 @@ def interrupted(clock: Clock, work: Callable[[], AnswerT]) -> AnswerT:
         watcher.start()
         return work()
     except Exception as error:
-        if isinstance(error, OutOfTimeError) or not _by_interruption(error):
+        if isinstance(error, OutOfTimeError) or not _is_caused_by_interrupt(error):
             raise
         raise _TimeUpError from error
     finally:
@@ -92,7 +92,7 @@ def interrupted(clock: Clock, work: Callable[[], AnswerT]) -> AnswerT:
             watcher.join()  # whose hook is gone then
 
 
-def _by_interruption(error: BaseException | None) -> bool:
+def _is_caused_by_interrupt(error: BaseException | None) -> bool:
     """Return whether an interruption caused an error, directly or while it was handled."""
     while error is not None and not isinstance(error, _TimeUpError):
         error = error.__cause__ or error.__context__
@@ -100,7 +100,7 @@ def _by_interruption(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def _dropped_unreported() -> Iterator[None]:
+def _suppressed_interrupt_reports() -> Iterator[None]:
     """Suppress Python's reports of dropped interruptions, which are raised again later."""
     report = sys.unraisablehook
 
@@ -116,22 +116,22 @@ def _dropped_unreported() -> Iterator[None]:
 
 
 @dataclass
-class _Kept:
+class _Checkpoint:
     """The latest incumbent of a formulation's search, returned after a keyboard interrupt."""
 
     formulation: Any
     outcome: Callable[[], Outcome] | None = None
 
 
-_kept: ContextVar[_Kept | None] = ContextVar("kept", default=None)
+_checkpoint: ContextVar[_Checkpoint | None] = ContextVar("kept", default=None)
 
 
-def is_part_of_a_solve() -> bool:
+def is_nested_solve() -> bool:
     """Return whether this solve is nested in another one, which handles interrupts itself."""
-    return _kept.get() is not None
+    return _checkpoint.get() is not None
 
 
-def keep(formulation: Any, outcome: Callable[[], Outcome]) -> None:
+def set_checkpoint(formulation: Any, outcome: Callable[[], Outcome]) -> None:
     """Set the function that returns the incumbent's outcome if the search is interrupted.
 
     Parameters
@@ -139,12 +139,12 @@ def keep(formulation: Any, outcome: Callable[[], Outcome]) -> None:
     formulation
         The formulation that is solved; incumbents of sub-problems are ignored.
     """
-    kept = _kept.get()
+    kept = _checkpoint.get()
     if kept is not None and kept.formulation is formulation:
         kept.outcome = outcome
 
 
-def stoppable(formulation: Any, solve: Callable[[], Outcome]) -> Outcome:
+def solve_interruptibly(formulation: Any, solve: Callable[[], Outcome]) -> Outcome:
     """Return the outcome of a solve, or after Ctrl-C that of its latest incumbent.
 
     Raises
@@ -152,8 +152,8 @@ def stoppable(formulation: Any, solve: Callable[[], Outcome]) -> Outcome:
     KeyboardInterrupt
         If there is no incumbent yet.
     """
-    kept = _Kept(formulation)
-    before = _kept.set(kept)
+    kept = _Checkpoint(formulation)
+    before = _checkpoint.set(kept)
     try:
         return solve()
     except KeyboardInterrupt:
@@ -163,27 +163,27 @@ def stoppable(formulation: Any, solve: Callable[[], Outcome]) -> Outcome:
         outcome.limit = "interrupt"
         return outcome
     finally:
-        _kept.reset(before)
+        _checkpoint.reset(before)
 
 
-Listener = Callable[[Objective, float | None, float | None], None]
+ProgressCallback = Callable[[Objective, float | None, float | None], None]
 """Callback for the current objective, the incumbent's value and the bound; None where unknown."""
 
-_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+_progress_callback: ContextVar[ProgressCallback | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
+def progress_callback(listener: ProgressCallback) -> Iterator[None]:
     """Install a callback for progress reports, in this thread and inside the block only."""
-    before = _listener.set(listener)
+    before = _progress_callback.set(listener)
     try:
         yield
     finally:
-        _listener.reset(before)
+        _progress_callback.reset(before)
 
 
-def tell(objective: Objective, value: float | None, bound: float | None) -> None:
+def report_progress(objective: Objective, value: float | None, bound: float | None) -> None:
     """Report an incumbent or a bound to the progress callback, if one is installed."""
-    listener = _listener.get()
+    listener = _progress_callback.get()
     if listener is not None:
         listener(objective, value, bound)

@@ -22,10 +22,10 @@ class ConsolidationBruteForce(BruteForce[ConsolidationFormulation]):
         """Enumerate all placements of all jobs, one job after the other."""
         refuse_many(len(formulation.instance.jobs), "jobs")
         refuse_many(len(formulation.servers), "servers")
-        _Placing(formulation, search).extend(0)
+        _PlacementEnumeration(formulation, search).extend(0)
 
 
-def few_placements(formulation: ConsolidationFormulation, most: int) -> bool:
+def has_few_placements(formulation: ConsolidationFormulation, most: int) -> bool:
     """Return whether the number of placements of all jobs, feasible or not, is at most `most`."""
     ways = 1
     for job in formulation.instance.jobs:
@@ -39,7 +39,7 @@ def few_placements(formulation: ConsolidationFormulation, most: int) -> bool:
     return True
 
 
-class _Placing:
+class _PlacementEnumeration:
     """Residual capacities during the enumeration of placements."""
 
     def __init__(self, formulation: ConsolidationFormulation, search: Enumeration) -> None:
@@ -58,7 +58,7 @@ class _Placing:
         if index == len(jobs):
             self.search.judge(self.entries)
             return
-        for tasks in _ways(self.formulation, jobs[index]):
+        for tasks in _job_placements(self.formulation, jobs[index]):
             if self.search.over():
                 return
             # Capacities are restored, not added up again: of 6e-9 − 1e12 + 1e12 nothing would be left.
@@ -81,32 +81,32 @@ class _Placing:
         return fits
 
 
-def _cuts(tasks: int, servers: int) -> Iterator[tuple[int, ...]]:
+def _compositions(tasks: int, servers: int) -> Iterator[tuple[int, ...]]:
     """Yield every way to write `tasks` as a sum of `servers` ordered non-negative counts."""
     if servers == 1:
         yield (tasks,)
         return
     for first in range(tasks + 1):
-        for rest in _cuts(tasks - first, servers - 1):
+        for rest in _compositions(tasks - first, servers - 1):
             yield (first, *rest)
 
 
-def _ways(formulation: ConsolidationFormulation, job: PlacementJob) -> Iterator[Placement]:
+def _job_placements(formulation: ConsolidationFormulation, job: PlacementJob) -> Iterator[Placement]:
     """Yield every placement of one job, first that of leaving it out."""
     if not job.must_place:
         yield {}
     names = [server.name for server in formulation.eligible(job)]
     if not names:
         return
-    yield from _combined(job.task_groups, names)
+    yield from _group_placements(job.task_groups, names)
 
 
-def _combined(groups: Sequence[Group], names: Sequence[str]) -> Iterator[Placement]:
+def _group_placements(groups: Sequence[Group], names: Sequence[str]) -> Iterator[Placement]:
     """Yield every combination of the groups' placements on these servers, one at a time."""
     if not groups:
         yield {}
         return
-    for cut in _cuts(groups[0].tasks, len(names)):
+    for cut in _compositions(groups[0].tasks, len(names)):
         placed = {name: count for name, count in zip(names, cut, strict=True) if count}
-        for rest in _combined(groups[1:], names):
+        for rest in _group_placements(groups[1:], names):
             yield {groups[0].name: placed, **rest}

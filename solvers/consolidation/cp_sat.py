@@ -34,7 +34,7 @@ class ConsolidationCpSat(cp_sat.CpSat[ConsolidationFormulation]):
     def model(self, formulation: ConsolidationFormulation) -> cp_sat.CpModel:
         """Return the CP-SAT model of an instance, with named servers."""
         refuse_beyond(model_terms(formulation), "the model for CP-SAT")
-        return _Model(formulation).built()
+        return _Model(formulation).finished_model()
 
 
 class _Model:
@@ -103,12 +103,12 @@ class _Model:
         for (server_name, resource), terms in load.items():
             check_time()
             free = self.f.servers[server_name].available.get(resource, 0.0)
-            weights, limit = cp_sat.whole_at_most([a for _, a in terms], free)
+            weights, limit = cp_sat.integer_row([a for _, a in terms], free)
             self.m.add(sum(w * x for (x, _), w in zip(terms, weights, strict=True)) <= limit)
 
-    def _weighted(self, pairs: Sequence[tuple[Any, float]], sense: str) -> tuple[Any, float]:
+    def _integer_sum(self, pairs: Sequence[tuple[Any, float]], sense: str) -> tuple[Any, float]:
         """Return Σ cᵢxᵢ over literals, with coefficients scaled to integers, and the scale."""
-        terms = cp_sat.whole_terms([c for _, c in pairs], sense, sum(abs(c) for _, c in pairs) or 1.0)
+        terms = cp_sat.integer_terms([c for _, c in pairs], sense, sum(abs(c) for _, c in pairs) or 1.0)
         return sum(w * x for (x, _), w in zip(pairs, terms.numbers, strict=True)), terms.scale
 
     def value(self) -> tuple[Any, float]:
@@ -116,7 +116,7 @@ class _Model:
         lost = self.f.restarts
         pairs += [(self._stays(self.f.jobs[name]), cost) for name, cost in lost.items()]
         # All restarts are paid, but for jobs that stay.
-        return self._weighted([*pairs, *((-1, cost) for cost in lost.values())], "max")
+        return self._integer_sum([*pairs, *((-1, cost) for cost in lost.values())], "max")
 
     def _stays(self, job: PlacementJob) -> Any:
         """Return the literal that is true if no task of a running job moves."""
@@ -199,7 +199,7 @@ class _Model:
             # Rounded once, for what is won and lost may cancel to nothing.
             lost = {u: float(worth_of(job) * (1 - exact(job.relative_speed(u)))) for u in uses}
             pairs += [(literal, lost[u]) for u, literal in uses.items()]
-        return self._weighted(pairs, "min")
+        return self._integer_sum(pairs, "min")
 
     def traffic(self) -> tuple[Any, float]:
         rate = {
@@ -209,7 +209,7 @@ class _Model:
         tasks = sum(group.tasks for job in self.f.instance.jobs for group in job.task_groups)
         most = max(existing.values()) + tasks * max(rate.values()) or 1.0
         keys, figures = [*rate, *existing], [*rate.values(), *existing.values()]
-        terms = cp_sat.whole_terms(figures, "min", most)
+        terms = cp_sat.integer_terms(figures, "min", most)
         whole = dict(zip(keys, terms.numbers, strict=True))
         largest = self.m.new_int_var(
             max(whole[n] for n in existing), round(most * terms.scale) + 1, "traffic"
@@ -222,7 +222,7 @@ class _Model:
             self.m.add(whole[server] + sum(parts) <= largest)
         return largest, terms.scale
 
-    def built(self) -> cp_sat.CpModel:
+    def finished_model(self) -> cp_sat.CpModel:
         """Return the CP-SAT model with the objectives of the instance."""
         objectives = []
         for objective in self.f.objectives:
@@ -265,20 +265,20 @@ def solve(
     TooLargeError
         If there are too many jobs and servers.
     """
-    groups, servers = _groups(formulation), len(formulation.servers)
-    if too_many(formulation):
+    groups, servers = _group_count(formulation), len(formulation.servers)
+    if is_too_large(formulation):
         raise TooLargeError(f"{groups:,} groups of tasks on {servers:,} servers are too many to be named")
     start = None if plan is None else tuple(entry.model_dump() for entry in plan)
     options = options.model_copy(update={"warm_start": start})
-    return cp_sat.solve_in_order(
+    return cp_sat.solve_lexicographically(
         formulation, ConsolidationCpSat().model(formulation), options, clock, settled
     )
 
 
-def too_many(formulation: ConsolidationFormulation) -> bool:
+def is_too_large(formulation: ConsolidationFormulation) -> bool:
     """Return whether the compact model, with a variable for each group and server, would be too large."""
-    return _groups(formulation) * len(formulation.servers) > SETTINGS.most_named_cells
+    return _group_count(formulation) * len(formulation.servers) > SETTINGS.most_named_cells
 
 
-def _groups(formulation: ConsolidationFormulation) -> int:
+def _group_count(formulation: ConsolidationFormulation) -> int:
     return sum(len(job.task_groups) for job in formulation.instance.jobs)

@@ -30,16 +30,16 @@ from ..backends.base import BackendError
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import Limit, SolveOptions
 from . import cp_sat
-from .brute_force import ConsolidationBruteForce, few_placements
+from .brute_force import ConsolidationBruteForce, has_few_placements
 from .heuristics.list_heuristics import BestFit
 from .pattern_search import PatternSearch
-from .patterns.column_generation import Integers, Program, Relaxed, certified
+from .patterns.column_generation import Integers, PatternProgram, RelaxationResult, certificate_goal
 from .patterns.disaggregation import Disaggregation, add_plan_columns
 from .patterns.master import RestrictedMaster
-from .presolve import stay_put
-from .progress import CLOSE, SETTINGS, Progress, is_reached, kept_level, reached_level
+from .presolve import plan_without_moves
+from .progress import EQUALITY_TOLERANCE, SETTINGS, Progress, attains_bound, kept_level, reached_level
 from .traffic import TrafficSearch
-from .waste_budget import covering
+from .waste_budget import exact_cover_for_bound
 
 
 def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
@@ -52,18 +52,20 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
     """
     patience = clock.at_most(SETTINGS.certificate_patience_s)
     with patience.enforced():
-        goals = _goals(formulation, outcome, patience)
+        goals = _certificate_goals(formulation, outcome, patience)
     if goals:
         outcome.certificate = {"goals": goals}
         if outcome.plan is not None and outcome.prices is None:
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
 
 
-def _goals(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> list[dict[str, Any]]:
+def _certificate_goals(
+    formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock
+) -> list[dict[str, Any]]:
     """Return the dual prices of an outcome's goals; none if there is nothing to certify."""
     options, master = SolveOptions(), RestrictedMaster(formulation.classes)
     if outcome.infeasible:
-        return infeasibility(master, options, clock)
+        return infeasibility_goals(master, options, clock)
     if outcome.plan is None or formulation.violations(outcome.plan):
         return []
     values = formulation.evaluate(outcome.plan)
@@ -88,7 +90,7 @@ def certified_goals(
         Dual prices that are known already.
     """
     goals = {goal["objective"]: goal for goal in known}
-    program = Program(master, options, clock)
+    program = PatternProgram(master, options, clock)
     program.levels[MUST_PLACE] = Fraction(0)
     for objective, value in zip(formulation.objectives, values, strict=True):
         if objective.name not in PRICED:
@@ -96,17 +98,19 @@ def certified_goals(
         if objective.name not in goals and not clock.expired:
             relaxed = program.relax(objective.name)
             if relaxed.prices is not None:
-                goals[objective.name] = certified(master, objective.name, relaxed.prices)
+                goals[objective.name] = certificate_goal(master, objective.name, relaxed.prices)
         program.levels[objective.name] = reached_level(master.classes, objective.name, value)
     return list(goals.values())
 
 
-def infeasibility(master: RestrictedMaster, options: SolveOptions, clock: Clock) -> list[dict[str, Any]]:
+def infeasibility_goals(
+    master: RestrictedMaster, options: SolveOptions, clock: Clock
+) -> list[dict[str, Any]]:
     """Return dual prices that prove that the required jobs cannot all be placed; empty if there are none."""
-    relaxed = Program(master, options, clock).relax(MUST_PLACE)
+    relaxed = PatternProgram(master, options, clock).relax(MUST_PLACE)
     if relaxed.prices is None:
         return []
-    return [certified(master, MUST_PLACE, relaxed.prices)]
+    return [certificate_goal(master, MUST_PLACE, relaxed.prices)]
 
 
 log = logging.getLogger("clusterplan")
@@ -130,19 +134,19 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
         if clock.remaining_s is None or clock.remaining_s >= SETTINGS.bounds_first_s:
             run.bound_by_shape()
         # Whatever the limit, so that none returns less.
-        run.place_by_best_fit()
+        run.compute_best_fit()
         if run.search is not None:
-            run.by_best_fit()
+            run.use_best_fit()
             run.search.bound()
         try:
             with clock.enforced():
-                run.by_classes()
+                run.settle_by_classes()
         except TooLargeError as error:
             progress.notes.append(f"without classes: {error}")
-        run.by_best_fit()
+        run.use_best_fit()
         if not progress.infeasible:
             with suppress(TooLargeError):  # then what is known has to do
-                run.by_names()
+                run.settle_named_servers()
                 run.certify()
             if len(progress.proven(options.gap)) == len(formulation.objectives):
                 progress.limit = "none"
@@ -185,9 +189,9 @@ class _Run:
         try:
             with self.clock.share(SETTINGS.share_for_first_bounds).enforced():
                 self._build()
-                if self._searches():
+                if self._uses_pattern_search():
                     self.search = self._pattern_search()
-                    self.search.presume()
+                    self.search.bound_without_plan()
         except TooLargeError as error:
             self.too_large = error
 
@@ -200,19 +204,19 @@ class _Run:
             self.build_s = self.clock.elapsed_s
         return self.master
 
-    def _searches(self) -> bool:
+    def _uses_pattern_search(self) -> bool:
         """Return whether the pattern search is used: pools have no table of sums, or amounts are rounded."""
         # With rounded amounts a server may not hold what its pattern says.
         return self.master is not None and (self.master.searches or not self.master.classes.exact)
 
     def _pattern_search(self) -> PatternSearch:
         assert self.master is not None
-        many = cp_sat.too_many(self.formulation)
+        many = cp_sat.is_too_large(self.formulation)
         share = SETTINGS.share_of_search if many else SETTINGS.share_of_time_left
         clock = self.clock.share(share)
         return PatternSearch(self.formulation, self.master, self.options, clock, self.progress)
 
-    def by_classes(self) -> None:
+    def settle_by_classes(self) -> None:
         """Settle the leading objectives, which depend on classes alone.
 
         Raises
@@ -229,22 +233,22 @@ class _Run:
             add_plan_columns(formulation, master, progress.plan)
         if not master.classes.exact:
             progress.notes.append("amounts differ so much that they are rounded for the bound")
-        if self._searches():
-            self.by_best_fit()
+        if self._uses_pattern_search():
+            self.use_best_fit()
             (self.search or self._pattern_search()).run()
             return
         if len(master.classes.servers) > SETTINGS.many_server_classes:
-            self.by_best_fit()
+            self.use_best_fit()
         if any(job.current for job in master.classes.jobs):
-            plan_now = stay_put(formulation, self._share())
-            if plan_now is not None and self.progress.offer(plan_now) is not None:
+            plan_now = plan_without_moves(formulation, self._share())
+            if plan_now is not None and self.progress.update_incumbent(plan_now) is not None:
                 add_plan_columns(formulation, master, plan_now)
         self._settle_in_order(master)
 
     def _settle_in_order(self, master: RestrictedMaster) -> None:
         """Settle one goal after the other, and offer the plan of the last solution as incumbent."""
         progress, formulation = self.progress, self.formulation
-        program = Program(master, self.options, self.clock)
+        program = PatternProgram(master, self.options, self.clock)
         # Jobs that must be placed, or an objective without prices, need a feasible solution first.
         must = any(job.must_place for job in formulation.classes.jobs)
         first: list[str] = [MUST_PLACE] if must or formulation.instance.objectives[0] not in PRICED else []
@@ -264,21 +268,23 @@ class _Run:
                 break
             solution = candidate
         if solution is not None and not progress.infeasible:
-            values = self.progress.offer(self._plan_of(program, solution))
-            progress.forget_beyond(program.master.classes, program.levels, values and progress.values)
+            values = self.progress.update_incumbent(self._plan_of(program, solution))
+            progress.drop_dependent_bounds(program.master.classes, program.levels, values and progress.values)
 
-    def _plan_of(self, program: Program, solution: Integers) -> list[JobPlacement]:
+    def _plan_of(self, program: PatternProgram, solution: Integers) -> list[JobPlacement]:
         """Return the plan of a solution of the pattern formulation, by disaggregation."""
         return Disaggregation(
             self.formulation, program.master.classes, program.master.columns, solution
         ).plan()
 
-    def _limit_traffic(self, program: Program, solution: Integers) -> tuple[Program, Integers | None]:
+    def _limit_traffic(
+        self, program: PatternProgram, solution: Integers
+    ) -> tuple[PatternProgram, Integers | None]:
         """Find the least traffic limit; return the pattern formulation under it, for later goals."""
         progress, names = self.progress, self.formulation.instance.objectives
-        values = self.progress.offer(self._plan_of(program, solution))
+        values = self.progress.update_incumbent(self._plan_of(program, solution))
         known = len(progress.bounds)
-        progress.forget_beyond(program.master.classes, program.levels, values and progress.values)
+        progress.drop_dependent_bounds(program.master.classes, program.levels, values and progress.values)
         if values is None or len(progress.bounds) < known:
             return program, None
         least = self.formulation.elementary_bounds()[names.index("traffic")]
@@ -288,7 +294,7 @@ class _Run:
         progress.bounds.append(search.bound)
         none = search.refuted
         if none is not None and none.prices is not None:
-            goal = certified(none.program.master, none.goal, none.prices)
+            goal = certificate_goal(none.program.master, none.goal, none.prices)
             progress.traffic = {"below": none.most, "goal": goal}
         if self.clock.expired:
             progress.limit = "time"
@@ -297,22 +303,22 @@ class _Run:
         search.best.program.clock = self.clock
         return search.best.program, search.best.solution
 
-    def place_by_best_fit(self) -> None:
+    def compute_best_fit(self) -> None:
         """Compute the plan of best fit, with a minimum time even beyond the time limit."""
         left = self.clock.remaining_s
         patience = Clock(None if left is None else max(SETTINGS.best_fit_patience_s, left))
         self.by_list = BestFit().solve(self.formulation, SolveOptions(), patience).plan
 
-    def by_best_fit(self) -> None:
+    def use_best_fit(self) -> None:
         """Update the incumbent by the plan of best fit, once."""
         progress, plan = self.progress, self.by_list
         if plan is None or progress.infeasible or self.offered:
             return
         self.offered = True
-        if progress.offer(plan) is not None and progress.plan is plan:
+        if progress.update_incumbent(plan) is not None and progress.plan is plan:
             progress.needs_columns = True
 
-    def _settle(self, program: Program, goal: str, start: Integers | None) -> Integers | None:
+    def _settle(self, program: PatternProgram, goal: str, start: Integers | None) -> Integers | None:
         """Bound a goal and search for a solution that attains the bound; None if none was found."""
         master, progress = program.master, self.progress
         program.clock = self._share()
@@ -320,14 +326,14 @@ class _Run:
         bound = program.bound(goal, relaxed)
         # At least one job that must be placed is missing in every plan.
         if goal == MUST_PLACE and bound > 0 and relaxed.prices is not None:
-            progress.goals = [certified(master, goal, relaxed.prices)]
+            progress.goals = [certificate_goal(master, goal, relaxed.prices)]
             progress.infeasible = True
             return None
         # Prices under a limit on traffic are of other classes, which the certificate does not refer to.
         if goal != MUST_PLACE and relaxed.prices is not None and master is self.master:
-            progress.goals.append(certified(master, goal, relaxed.prices))
+            progress.goals.append(certificate_goal(master, goal, relaxed.prices))
         try:
-            solution, limit = self._reach(program, goal, bound, relaxed, start)
+            solution, limit = self._attain_bound(program, goal, bound, relaxed, start)
         except BackendError as error:
             progress.notes.append(f"{goal}: {error}")
             return None
@@ -335,11 +341,11 @@ class _Run:
         if limit == "interrupt":
             self.clock = Clock(0.0)
         if solution is not None and relaxed.prices is not None and limit == "none":
-            solution, bound, limit = self._close(program, goal, relaxed, bound, solution)
+            solution, bound, limit = self._close_gap(program, goal, relaxed, bound, solution)
         progress.limit = limit if limit != "none" else progress.limit
         if goal != MUST_PLACE:
             progress.bounds.append(master.in_plan(goal, bound) if math.isfinite(bound) else None)
-            progress.tell()
+            progress.report()
         if solution is None:
             return None
         value = master.counted(goal, solution)
@@ -347,32 +353,37 @@ class _Run:
         program.levels[goal] = kept_level(master.classes, goal, master.exactly(goal, solution))
         return solution
 
-    def _reach(
-        self, program: Program, goal: str, bound: float, relaxed: Relaxed, start: Integers | None
+    def _attain_bound(
+        self,
+        program: PatternProgram,
+        goal: str,
+        bound: float,
+        relaxed: RelaxationResult,
+        start: Integers | None,
     ) -> tuple[Integers | None, Limit]:
         """Search for a solution that attains a bound: near the relaxation, then over all columns."""
         program.clock = self._share()
         start = program.near_relaxation(goal, bound, relaxed, start)
         if start is not None:
             value = program.master.counted(goal, start)
-            if is_reached(value, bound):
+            if attains_bound(value, bound):
                 return start, "none"
-        covering_solution = covering(program, goal, bound)
+        covering_solution = exact_cover_for_bound(program, goal, bound)
         if covering_solution is not None:
             return covering_solution, "none"
         program.clock = self._share()
         return program.solve_integers(goal, bound, start)
 
-    def _close(
-        self, program: Program, goal: str, relaxed: Relaxed, bound: float, solution: Integers
+    def _close_gap(
+        self, program: PatternProgram, goal: str, relaxed: RelaxationResult, bound: float, solution: Integers
     ) -> tuple[Integers, float, Limit]:
         """Close the gap between solution and bound by adding every column that may improve it."""
         master = program.master
         value = master.counted(goal, solution)
-        while not is_reached(value, bound) and not self.clock.expired:
+        while not attains_bound(value, bound) and not self.clock.expired:
             assert relaxed.prices is not None
             # Only solutions that are better by a step are of interest.
-            step = 1.0 if master.integral[goal] else CLOSE / 2 * max(1.0, abs(value))
+            step = 1.0 if master.integral[goal] else EQUALITY_TOLERANCE / 2 * max(1.0, abs(value))
             if not master.enumerate_columns(goal, relaxed.prices, value - step - relaxed.bound):
                 break
             better, limit = program.solve_integers(goal, bound, None, most=value - step)
@@ -388,10 +399,10 @@ class _Run:
         """Return the clock of one step, which leaves time for the later ones."""
         return self.clock.share(SETTINGS.share_of_time_left)
 
-    def by_names(self) -> None:
+    def settle_named_servers(self) -> None:
         """Solve the compact model with named servers from the first objective that is not proven."""
         progress, formulation = self.progress, self.formulation
-        progress.add_elementary()
+        progress.add_combinatorial_bounds()
         settled = progress.proven(self.options.gap)
         if len(settled) == len(formulation.objectives) or self.clock.expired:
             return
@@ -403,19 +414,19 @@ class _Run:
             progress.notes.append(f"{name} and what follows are not proven: {error}")
             return
         progress.notes.append(f"{name} and what follows by the model with named servers")
-        self._take(outcome)
+        self._merge_outcome(outcome)
         # Amounts many orders of magnitude apart leave gaps as small as a library's tolerances.
-        few = few_placements(formulation, SETTINGS.most_enumerated)
+        few = has_few_placements(formulation, SETTINGS.most_enumerated)
         if few and len(progress.proven(self.options.gap)) < len(formulation.objectives):
-            self._take(ConsolidationBruteForce().solve(formulation, self.options, self.clock))
+            self._merge_outcome(ConsolidationBruteForce().solve(formulation, self.options, self.clock))
 
-    def _take(self, outcome: Outcome) -> None:
+    def _merge_outcome(self, outcome: Outcome) -> None:
         """Update incumbent, bounds and limit by the outcome of another method."""
         progress, formulation = self.progress, self.formulation
         progress.limit = outcome.limit
         progress.infeasible = outcome.infeasible and progress.plan is None
         if outcome.plan is not None and not formulation.violations(outcome.plan):
-            self.progress.offer(outcome.plan)
+            self.progress.update_incumbent(outcome.plan)
             progress.needs_columns = True
             progress.tighten(outcome.bounds)
 
@@ -431,7 +442,7 @@ class _Run:
             )
 
 
-MOST_NAMED = 8
+MAX_NAMED_JOBS = 8
 """Largest number of jobs that a diagnosis names; the others are counted."""
 
 
@@ -454,8 +465,8 @@ def diagnose(
     reasons = [
         f"{len(must) - len(left_out)} of the {len(must)} jobs that must be placed were found to fit together"
     ]
-    reasons += [f"with these, job {entry.job!r} {entry.reason}" for entry in left_out[:MOST_NAMED]]
-    more = f" and {len(left_out) - MOST_NAMED} more" if len(left_out) > MOST_NAMED else ""
-    names = ", ".join(repr(entry.job) for entry in left_out[:MOST_NAMED])
+    reasons += [f"with these, job {entry.job!r} {entry.reason}" for entry in left_out[:MAX_NAMED_JOBS]]
+    more = f" and {len(left_out) - MAX_NAMED_JOBS} more" if len(left_out) > MAX_NAMED_JOBS else ""
+    names = ", ".join(repr(entry.job) for entry in left_out[:MAX_NAMED_JOBS])
     remedy = f"set must_place: false on {names}{more}, or free room for them"
     return Diagnosis(reasons=tuple(reasons), remedies=(remedy,))

@@ -8,9 +8,9 @@ from .devices.exact import (
     BruteForceOnDevices,
     ExactOnDevices,
     OnDevices,
-    certify_with,
-    diagnose_with,
-    search_with,
+    certify_with_devices,
+    diagnose_with_devices,
+    search_with_devices,
 )
 from .exact import ConsolidationExact, certify, diagnose
 from .heuristics.list_heuristics import (
@@ -25,15 +25,15 @@ from .heuristics.list_heuristics import (
 )
 from .presolve import (
     AroundFixedJobs,
-    WhereNothingMoves,
-    certify_around,
-    diagnose_around,
-    search_around,
-    stay_put,
+    NoMigrationFirst,
+    certify_with_fixed_jobs,
+    diagnose_with_fixed_jobs,
+    plan_without_moves,
+    search_with_fixed_jobs,
 )
 
 CONSOLIDATION = SolverKind(
-    exact=AroundFixedJobs(WhereNothingMoves(ExactOnDevices(ConsolidationExact()))),
+    exact=AroundFixedJobs(NoMigrationFirst(ExactOnDevices(ConsolidationExact()))),
     solvers=tuple(
         AroundFixedJobs(method)
         for method in (
@@ -49,8 +49,10 @@ CONSOLIDATION = SolverKind(
             BruteForceOnDevices(ConsolidationBruteForce()),
         )
     ),
-    certify=certify_around(certify_with(certify)),
-    diagnose=diagnose_around(diagnose_with(diagnose)),
+    certify=certify_with_fixed_jobs(certify_with_devices(certify)),
+    diagnose=diagnose_with_fixed_jobs(diagnose_with_devices(diagnose)),
     quick=(("first-fit-decreasing", {}), ("best-fit", {})),
-    more_quick={"leaving jobs where they run": search_around(search_with(stay_put))},
+    more_quick={
+        "leaving jobs where they run": search_with_fixed_jobs(search_with_devices(plan_without_moves))
+    },
 )

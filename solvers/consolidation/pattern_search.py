@@ -19,13 +19,13 @@ from ..common.base import Clock
 from ..common.result import SolveOptions
 from . import cp_sat
 from .heuristics.local_search import SearchSettings, improve
-from .patterns.column_generation import Program, Relaxed, certified
+from .patterns.column_generation import PatternProgram, RelaxationResult, certificate_goal
 from .patterns.disaggregation import Disaggregation, add_plan_columns
 from .patterns.diving import plan_of_relaxation
 from .patterns.master import RestrictedMaster
-from .presolve import stay_put
+from .presolve import plan_without_moves
 from .progress import SETTINGS, Progress, reached_level
-from .waste_budget import covering
+from .waste_budget import exact_cover_for_bound
 
 log = logging.getLogger("clusterplan")
 
@@ -49,17 +49,17 @@ class PatternSearch:
     ) -> None:
         self.formulation, self.master, self.options = formulation, master, options
         self.clock, self.progress = clock, progress
-        self.known: dict[str, tuple[dict[str, Fraction], Relaxed]] = {}
-        self.presumed: dict[str, tuple[dict[str, Fraction], Relaxed]] = {}
+        self.known: dict[str, tuple[dict[str, Fraction], RelaxationResult]] = {}
+        self.presumed: dict[str, tuple[dict[str, Fraction], RelaxationResult]] = {}
 
-    def presume(self) -> None:
+    def bound_without_plan(self) -> None:
         """Bound the objectives before a plan exists, assuming that the earlier ones attain their bounds.
 
         The assumption often holds if all jobs can be placed.
         """
         program = self._program(MUST_PLACE, self.clock)
         program.levels[MUST_PLACE] = Fraction(0)
-        for goal in self._priced():
+        for goal in self._priced_objectives():
             relaxed = program.by_shape(goal)
             if relaxed.prices is None:
                 break
@@ -74,27 +74,27 @@ class PatternSearch:
     def run(self) -> None:
         """Search for plans and bounds until the time limit, or until all gaps are closed."""
         if any(job.current for job in self.master.classes.jobs):
-            plan = stay_put(self.formulation, self.clock.share(SETTINGS.share_of_time_left))
+            plan = plan_without_moves(self.formulation, self.clock.share(SETTINGS.share_of_time_left))
             if plan is not None:
-                self.progress.offer(plan)
+                self.progress.update_incumbent(plan)
         self.bound()
-        while self._go_on() and self._cover():
+        while self._should_continue() and self._find_exact_cover():
             self.bound()
-        if not self._go_on():
+        if not self._should_continue():
             return
         self._add_columns()
         for _ in range(SETTINGS.most_dives):
             # Every round has more columns, and plans of its own.
             self._dive(self._open_goal())
-            if not self._go_on():
+            if not self._should_continue():
                 return
             self._improve()
             self._add_columns()
-            if not self._go_on():
+            if not self._should_continue():
                 return
         self._bound(relax=True)
 
-    def _go_on(self) -> bool:
+    def _should_continue(self) -> bool:
         """Return whether some objective is not proven and time is left."""
         if self.clock.expired:
             self.progress.limit = "time"
@@ -104,7 +104,7 @@ class PatternSearch:
         """Return whether every objective is proven within the requested gap."""
         return len(self.progress.proven(self.options.gap)) == len(self.formulation.objectives)
 
-    def _priced(self) -> list[str]:
+    def _priced_objectives(self) -> list[str]:
         """Return the names of the leading objectives that have dual prices."""
         names: list[str] = list(self.formulation.instance.objectives)
         count = next((i for i, name in enumerate(names) if name not in PRICED), len(names))
@@ -115,11 +115,11 @@ class PatternSearch:
         if self.progress.plan is None:
             return MUST_PLACE
         proven = len(self.progress.proven(self.options.gap))
-        return next(iter(self._priced()[proven:]), None)
+        return next(iter(self._priced_objectives()[proven:]), None)
 
-    def _program(self, goal: str, clock: Clock) -> Program:
+    def _program(self, goal: str, clock: Clock) -> PatternProgram:
         """Return the pattern formulation of a goal, with the incumbent's earlier objectives as limits."""
-        program = Program(self.master, self.options, clock)
+        program = PatternProgram(self.master, self.options, clock)
         if goal != MUST_PLACE:
             program.levels[MUST_PLACE] = Fraction(0)
             for name, value in zip(self.formulation.instance.objectives, self.progress.values, strict=False):
@@ -132,10 +132,10 @@ class PatternSearch:
         """Bound every priced objective, with the incumbent's earlier objectives as limits."""
         progress = self.progress
         first = self._program(MUST_PLACE, self.clock)
-        if progress.plan is None and self._refuted(first.by_shape(MUST_PLACE)):
+        if progress.plan is None and self._proves_infeasibility(first.by_shape(MUST_PLACE)):
             return
         goals, bounds = list[dict[str, object]](), list[float | None]()
-        for goal in self._priced()[: None if progress.plan is not None else 1]:
+        for goal in self._priced_objectives()[: None if progress.plan is not None else 1]:
             program = self._program(goal, self.clock.share(SETTINGS.share_of_time_left))
             try:
                 relaxed = self._relaxed(goal, program, relax)
@@ -143,19 +143,19 @@ class PatternSearch:
                 break
             if relaxed.prices is None:
                 break
-            goals.append(certified(self.master, goal, relaxed.prices))
+            goals.append(certificate_goal(self.master, goal, relaxed.prices))
             bound = self.master.in_plan(goal, program.bound(goal, relaxed))
             bounds.append(bound if math.isfinite(bound) else None)
         progress.goals, progress.bounds = goals, bounds
-        progress.tell()
+        progress.report()
         if progress.plan is not None:
-            progress.forget_beyond(self.master.classes, {}, progress.values)
+            progress.drop_dependent_bounds(self.master.classes, {}, progress.values)
 
-    def _relaxed(self, goal: str, program: Program, relax: bool) -> Relaxed:
+    def _relaxed(self, goal: str, program: PatternProgram, relax: bool) -> RelaxationResult:
         """Return the best known bound of a goal, improved by another relaxation if time is left."""
-        levels, known = self.known.get(goal, ({}, Relaxed(-math.inf, None)))
+        levels, known = self.known.get(goal, ({}, RelaxationResult(-math.inf, None)))
         if levels != program.levels:
-            presumed, candidate = self.presumed.get(goal, ({}, Relaxed(-math.inf, None)))
+            presumed, candidate = self.presumed.get(goal, ({}, RelaxationResult(-math.inf, None)))
             if presumed != program.levels:
                 candidate = program.by_shape(goal)
             # Plans have become better in the earlier goals, so that older bounds still hold.
@@ -165,7 +165,7 @@ class PatternSearch:
         self.known[goal] = dict(program.levels), known
         return known
 
-    def _closed(self, goal: str, program: Program, relaxed: Relaxed) -> bool:
+    def _closed(self, goal: str, program: PatternProgram, relaxed: RelaxationResult) -> bool:
         """Return whether the incumbent is within the gap of a bound."""
         if self.progress.plan is None:
             return False
@@ -174,11 +174,11 @@ class PatternSearch:
         gap = self.formulation.objectives[index].gap(self.progress.values[index], bound)
         return gap is not None and gap <= self.options.gap
 
-    def _refuted(self, relaxed: Relaxed) -> bool:
+    def _proves_infeasibility(self, relaxed: RelaxationResult) -> bool:
         """Return whether dual prices prove infeasibility: a required job is missing in every plan."""
         if relaxed.prices is None or self.master.rounded(MUST_PLACE, relaxed.bound) <= 0:
             return False
-        self.progress.goals = [certified(self.master, MUST_PLACE, relaxed.prices)]
+        self.progress.goals = [certificate_goal(self.master, MUST_PLACE, relaxed.prices)]
         self.progress.infeasible = True
         return True
 
@@ -188,7 +188,7 @@ class PatternSearch:
             return
         program = self._program(goal, self.clock.share(SETTINGS.share_for_columns))
         relaxed = program.relax(goal, self.known.get(goal, ({}, None))[1])
-        if goal == MUST_PLACE and self._refuted(relaxed):
+        if goal == MUST_PLACE and self._proves_infeasibility(relaxed):
             return
         if relaxed.prices is not None and goal != MUST_PLACE:
             self.known[goal] = dict(program.levels), relaxed
@@ -205,10 +205,10 @@ class PatternSearch:
         except OutOfTimeError:
             return
         if plan is not None:
-            values = self.progress.offer(plan)
+            values = self.progress.update_incumbent(plan)
             log.info("%s: the plan of the relaxation has %s", goal, values)
 
-    def _cover(self) -> bool:
+    def _find_exact_cover(self) -> bool:
         """Search for an exact cover that attains a bound with all jobs; return whether one was found."""
         goal = self._open_goal()
         if goal is None or (goal != MUST_PLACE and goal not in self.known):
@@ -217,13 +217,13 @@ class PatternSearch:
         bound = 0.0 if goal == MUST_PLACE else program.bound(goal, self.known[goal][1])
         try:
             with program.clock.enforced():
-                solution = covering(program, goal, bound)
+                solution = exact_cover_for_bound(program, goal, bound)
         except OutOfTimeError:
             return False
         if solution is None:
             return False
         disaggregation = Disaggregation(self.formulation, self.master.classes, self.master.columns, solution)
-        values = self.progress.offer(disaggregation.plan())
+        values = self.progress.update_incumbent(disaggregation.plan())
         log.info("%s: the exact cover has %s", goal, values)
         return values is not None and self._open_goal() != goal
 
@@ -233,13 +233,13 @@ class PatternSearch:
         if progress.plan is None:
             return
         clock, settings = self.clock.share(SETTINGS.share_for_local_search), SearchSettings()
-        if not cp_sat.too_many(self.formulation):
+        if not cp_sat.is_too_large(self.formulation):
             settings = SearchSettings(most_idle=SETTINGS.idle_sweeps)
-        plan = improve(self.formulation, progress.plan, self.options, clock, self._reached, settings)
-        progress.offer(plan)
+        plan = improve(self.formulation, progress.plan, self.options, clock, self._is_within_gap, settings)
+        progress.update_incumbent(plan)
         log.info("local search: %s", progress.values)
 
-    def _reached(self, values: tuple[float, ...]) -> bool:
+    def _is_within_gap(self, values: tuple[float, ...]) -> bool:
         """Return whether objective values are within the gap of the known bounds."""
         objectives, bounds = self.formulation.objectives, self.progress.bounds
         gaps = [o.gap(v, b) for o, v, b in zip(objectives, values, bounds, strict=False)]

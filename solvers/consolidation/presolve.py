@@ -16,22 +16,24 @@ from ...formulations.consolidation.plan import JobPlacement, Placement, entry_of
 from ...formulations.consolidation.presolve import LEADING, STAYING, WithFixedJobs, WithRunningJobs
 from ...instances.consolidation.instance import Server
 from ...instances.consolidation.job import PlacementJob
-from ..common.base import Clock, Delegating, Outcome
+from ..common.base import Clock, Outcome, PresolvingSolver
 from ..common.result import SolveOptions
-from ..common.search_control import keep, stoppable
-from .devices.exact import Certify, Diagnose, SearchMethod, search_with
+from ..common.search_control import set_checkpoint, solve_interruptibly
+from .devices.exact import Certify, Diagnose, SearchMethod, search_with_devices
 from .heuristics.list_heuristics import BestFit
 
 
-def stay_put(formulation: ConsolidationFormulation, patience: Clock) -> list[JobPlacement] | None:
+def plan_without_moves(formulation: ConsolidationFormulation, patience: Clock) -> list[JobPlacement] | None:
     """Return a plan in which all running jobs stay and best fit places the others; None if it has none."""
     jobs = formulation.instance.jobs
-    return completed(
-        formulation, {job.name: _now(job) for job in jobs if _may_stay(formulation, job)}, patience
+    return completed_plan(
+        formulation,
+        {job.name: _current_placement(job) for job in jobs if _may_stay(formulation, job)},
+        patience,
     )
 
 
-def completed(
+def completed_plan(
     formulation: ConsolidationFormulation, kept: Mapping[str, Placement], patience: Clock
 ) -> list[JobPlacement] | None:
     """Return a plan that keeps the given placements and places all other jobs by best fit.
@@ -55,7 +57,9 @@ def completed(
     others = tuple(job for job in instance.jobs if job.name not in kept)
     if not others:
         return entries_kept
-    servers = tuple(_less(server, used_by_server.get(server.name)) for server in instance.expanded_servers)
+    servers = tuple(
+        _reduced_server(server, used_by_server.get(server.name)) for server in instance.expanded_servers
+    )
     reduced = ConsolidationFormulation(instance.model_copy(update={"servers": servers, "jobs": others}))
     placed = BestFit().solve(reduced, SolveOptions(), patience).plan
     if placed is None:
@@ -64,7 +68,7 @@ def completed(
     return [entries.get(entry.job, entry) for entry in entries_kept]
 
 
-def _now(job: PlacementJob) -> Placement:
+def _current_placement(job: PlacementJob) -> Placement:
     return {group.name: dict(group.current) for group in job.task_groups}
 
 
@@ -80,18 +84,18 @@ def _may_stay(formulation: ConsolidationFormulation, job: PlacementJob) -> bool:
     return fewest is not None and not (required and len(now) > fewest)
 
 
-def _less(server: Server, taken: dict[str, float] | None) -> Server:
+def _reduced_server(server: Server, taken: dict[str, float] | None) -> Server:
     if taken is None:
         return server
     free = {name: max(0.0, amount - taken.get(name, 0.0)) for name, amount in server.available.items()}
     return server.model_copy(update={"free": free})
 
 
-_STAYING = search_with(stay_put)
+_PLAN_WITHOUT_MOVES = search_with_devices(plan_without_moves)
 """Returns a plan in which all running jobs stay, with or without single devices."""
 
 
-class AroundFixedJobs(Delegating[ConsolidationFormulation]):
+class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
     """Presolve wrapper: the wrapped method plans only the jobs that are not fixed."""
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
@@ -106,7 +110,7 @@ class AroundFixedJobs(Delegating[ConsolidationFormulation]):
             given = tuple(entry.model_dump() for entry in start)
             options = options.model_copy(update={"warm_start": given})
         rest = formulation.rest
-        outcome = stoppable(rest, lambda: self._with_few_moves(rest, options, clock))
+        outcome = solve_interruptibly(rest, lambda: self._with_few_moves(rest, options, clock))
         outcome.bounds = formulation.lifted(outcome.bounds)
         if outcome.plan is not None:
             outcome.plan = formulation.whole(outcome.plan)
@@ -123,7 +127,7 @@ class AroundFixedJobs(Delegating[ConsolidationFormulation]):
         violated = bool(formulation.violations(outcome.plan))
         if not violated and self.proves:
             return outcome
-        unmoved = _STAYING(formulation, clock)
+        unmoved = _PLAN_WITHOUT_MOVES(formulation, clock)
         if unmoved is None or formulation.violations(unmoved):
             if violated:
                 outcome.plan = None
@@ -135,7 +139,7 @@ class AroundFixedJobs(Delegating[ConsolidationFormulation]):
         return outcome
 
 
-def certify_around(certify: Certify) -> Certify:
+def certify_with_fixed_jobs(certify: Certify) -> Certify:
     """Return a certification function that works with and without fixed jobs."""
 
     def around(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
@@ -150,7 +154,7 @@ def certify_around(certify: Certify) -> Certify:
     return around
 
 
-def diagnose_around(diagnose: Diagnose) -> Diagnose:
+def diagnose_with_fixed_jobs(diagnose: Diagnose) -> Diagnose:
     """Return a diagnosis function that works with and without fixed jobs."""
 
     def around(
@@ -163,7 +167,7 @@ def diagnose_around(diagnose: Diagnose) -> Diagnose:
     return around
 
 
-def search_around(search: SearchMethod) -> SearchMethod:
+def search_with_fixed_jobs(search: SearchMethod) -> SearchMethod:
     """Return a quick search that works with and without fixed jobs."""
 
     def around(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:
@@ -175,11 +179,11 @@ def search_around(search: SearchMethod) -> SearchMethod:
     return around
 
 
-SHARE = 0.3
+SUBPROBLEM_SHARE = 0.3
 """Share of the remaining time for each of the two smaller problems."""
 
 
-class WhereNothingMoves(Delegating[ConsolidationFormulation]):
+class NoMigrationFirst(PresolvingSolver[ConsolidationFormulation]):
     """Presolve wrapper: solve with all running jobs fixed, and accept the plan if it attains the bound."""
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
@@ -188,18 +192,18 @@ class WhereNothingMoves(Delegating[ConsolidationFormulation]):
             return self.method.solve(formulation, options, clock)
         given, options = options, options.model_copy(update={"warm_start": None})
         around = AroundFixedJobs(self.method)
-        staying = around.solve(formulation.staying, options, clock.share(SHARE))
+        staying = around.solve(formulation.staying, options, clock.share(SUBPROBLEM_SHARE))
         if staying.plan is None or formulation.violations(staying.plan):
             return self.method.solve(formulation, given, clock)
         plan = staying.plan
         if staying.limit == "interrupt":
             return Outcome(plan, limit=staying.limit)
-        keep(formulation, lambda: Outcome(plan))
+        set_checkpoint(formulation, lambda: Outcome(plan))
         values = formulation.evaluate(staying.plan)
         bounds = tuple(formulation.elementary_bounds()[: formulation.before])
         leading = Outcome(bounds=bounds)
         if not formulation.nothing_moves(values, bounds) and values[formulation.before] == 0:
-            leading = self.method.solve(formulation.leading, options, clock.share(SHARE))
+            leading = self.method.solve(formulation.leading, options, clock.share(SUBPROBLEM_SHARE))
         if formulation.nothing_moves(values, leading.bounds):
             return Outcome(
                 staying.plan,

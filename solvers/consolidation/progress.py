@@ -18,17 +18,17 @@ from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement
 from ..common.base import Outcome
 from ..common.result import Limit
-from ..common.search_control import keep, tell
+from ..common.search_control import report_progress, set_checkpoint
 
-MOST_STEPS = 10**9
+MAX_STEPS = 10**9
 """Largest number of steps in a value for which rounding to the step helps."""
-MODERATE = 10**6
+MAX_SCALED_VALUE = 10**6
 """Largest scaled value of an objective whose values have no common step."""
-ROUNDING = Fraction(1, 10**12)
+ROUNDING_TOLERANCE = Fraction(1, 10**12)
 """Relative rounding tolerance of values that have no common step."""
 
 
-def _counts(classes: Classes, objective: str) -> list[Fraction] | None:
+def _job_contributions(classes: Classes, objective: str) -> list[Fraction] | None:
     """Return the contributions of single jobs to an objective; None if all are integers."""
     if objective == "value":
         return [amount for job in classes.jobs for amount in (job.value, job.restart)]
@@ -39,17 +39,17 @@ def _counts(classes: Classes, objective: str) -> list[Fraction] | None:
 
 def objective_step(classes: Classes, objective: str) -> Fraction | None:
     """Return a common divisor of all values of an objective; None if it is too small to help."""
-    counts = _counts(classes, objective)
+    counts = _job_contributions(classes, objective)
     step = None if counts is None else common_step(counts)
     if counts is None or step is None:
         return Fraction(1)
-    return step if max(map(abs, counts)) < step * MOST_STEPS else None
+    return step if max(map(abs, counts)) < step * MAX_STEPS else None
 
 
-def figure_step(classes: Classes, objective: str) -> Fraction:
+def scaling_step(classes: Classes, objective: str) -> Fraction:
     """Return a unit that scales an objective without a common divisor to moderate values."""
-    largest = max((abs(count) for count in _counts(classes, objective) or ()), default=Fraction(0))
-    return (largest or Fraction(1)) / MODERATE
+    largest = max((abs(count) for count in _job_contributions(classes, objective) or ()), default=Fraction(0))
+    return (largest or Fraction(1)) / MAX_SCALED_VALUE
 
 
 def reached_level(classes: Classes, objective: str, value: float) -> Fraction:
@@ -61,16 +61,16 @@ def reached_level(classes: Classes, objective: str, value: float) -> Fraction:
 def kept_level(classes: Classes, objective: str, reached: Fraction) -> Fraction:
     """Return a level with a tolerance, so that values equal up to rounding satisfy it."""
     step = objective_step(classes, objective)
-    return reached + abs(reached) * ROUNDING if step is None else round(reached / step) * step
+    return reached + abs(reached) * ROUNDING_TOLERANCE if step is None else round(reached / step) * step
 
 
-CLOSE = 1e-9
+EQUALITY_TOLERANCE = 1e-9
 """Relative difference up to which two values count as equal."""
 
 
-def is_reached(value: float, bound: float) -> bool:
+def attains_bound(value: float, bound: float) -> bool:
     """Return whether a value, to be minimised, attains its bound up to rounding."""
-    return value <= bound + CLOSE * max(1.0, abs(value))
+    return value <= bound + EQUALITY_TOLERANCE * max(1.0, abs(value))
 
 
 @dataclass
@@ -108,27 +108,29 @@ class Progress:
         self.values = self.formulation.evaluate(self.plan)
         self.needs_columns = True
 
-    def offer(self, plan: Sequence[JobPlacement]) -> tuple[float, ...] | None:
+    def update_incumbent(self, plan: Sequence[JobPlacement]) -> tuple[float, ...] | None:
         """Replace the incumbent if a plan is better; return the plan's values if it is feasible."""
         if self.formulation.violations(plan):
             return None
         values = self.formulation.evaluate(plan)
         if self.plan is None or self.formulation.precedes(values, self.values):
             self.plan, self.values = plan, values
-            self.tell()
-            keep(self.formulation, self.so_far)
+            self.report()
+            set_checkpoint(self.formulation, self.interrupted_outcome)
         return values
 
-    def so_far(self) -> Outcome:
+    def interrupted_outcome(self) -> Outcome:
         """Return the outcome of an interrupted solve: incumbent and certificate, without bounds."""
         return Outcome(self.plan, certificate=self.certificate())
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Report the first objective that is not proven, or the last one, to the progress callback."""
         if self.plan is not None:
             objectives = self.formulation.objectives
             at = min(len(self.proven(0.0)), len(objectives) - 1)
-            tell(objectives[at], self.values[at], self.bounds[at] if at < len(self.bounds) else None)
+            report_progress(
+                objectives[at], self.values[at], self.bounds[at] if at < len(self.bounds) else None
+            )
 
     def proven(self, most_gap: float) -> list[float]:
         """Return the incumbent's values of the leading objectives that are proven within a gap."""
@@ -143,7 +145,7 @@ class Progress:
             proven.append(value)
         return proven
 
-    def add_elementary(self) -> None:
+    def add_combinatorial_bounds(self) -> None:
         """Add combinatorial bounds of the next objectives, as long as the incumbent attains them."""
         if self.plan is None:
             return
@@ -161,7 +163,7 @@ class Progress:
             for objective, (known, more) in zip(self.formulation.objectives, both, strict=False)
         ]
 
-    def forget_beyond(
+    def drop_dependent_bounds(
         self, classes: Classes, levels: Mapping[str, Fraction], values: Sequence[float] | None
     ) -> None:
         """Drop the bounds that suppose better earlier objectives than the plan attains.
@@ -188,11 +190,11 @@ class Progress:
                 return
             if objective.name in levels:
                 reached, formulated = reached_level(classes, objective.name, value), levels[objective.name]
-                if reached > formulated + ROUNDING * abs(formulated):
+                if reached > formulated + ROUNDING_TOLERANCE * abs(formulated):
                     self.bounds = bounds[: index + 1]
                     return
             bound = bounds[index]
-            if bound is None or abs(value - bound) > CLOSE * abs(value):
+            if bound is None or abs(value - bound) > EQUALITY_TOLERANCE * abs(value):
                 self.bounds = bounds[: index + 2]
                 return
 

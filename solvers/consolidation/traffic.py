@@ -14,15 +14,15 @@ from ...instances.common.errors import TooLargeError
 from ..backends.base import BackendError
 from ..common.base import Clock
 from ..common.result import SolveOptions
-from .patterns.column_generation import Integers, Program, Relaxed
+from .patterns.column_generation import Integers, PatternProgram, RelaxationResult
 from .patterns.master import DualPrices, RestrictedMaster
 
-SHARE = 0.25
+STEP_SHARE = 0.25
 """Share of the remaining time for each step of the search."""
 
 
 @dataclass
-class Limited:
+class TrafficLimitResult:
     """Result of the pattern formulation under a limit on the traffic of each server.
 
     Attributes
@@ -36,7 +36,7 @@ class Limited:
     """
 
     most: float
-    program: Program
+    program: PatternProgram
     solution: Integers | None = None
     none: bool = False
     goal: str = ""
@@ -64,8 +64,8 @@ class TrafficSearch:
     options: SolveOptions
     clock: Clock
     bound: float
-    best: Limited | None = None
-    refuted: Limited | None = None
+    best: TrafficLimitResult | None = None
+    refuted: TrafficLimitResult | None = None
     notes: list[str] = field(default_factory=list)
 
     def run(self, reached: float) -> None:
@@ -77,7 +77,7 @@ class TrafficSearch:
         low, high = math.ceil(exact(self.bound) / step), round(exact(reached) / step)
         while low < high and not self.clock.expired:
             middle = (low + high) // 2
-            result = self.ask(float(middle * step))
+            result = self.solve_under_limit(float(middle * step))
             if result is not None and result.solution is not None:
                 self.best, high = result, middle
             elif result is not None and result.none:
@@ -87,9 +87,9 @@ class TrafficSearch:
                 break
         self.bound = max(self.bound, float(low * step))
         if self.best is None or self.best.most > float(high * step):
-            self.best = self.ask(float(high * step))
+            self.best = self.solve_under_limit(float(high * step))
 
-    def ask(self, most: float) -> Limited | None:
+    def solve_under_limit(self, most: float) -> TrafficLimitResult | None:
         """Search for a solution under a traffic limit; None if classes are not applicable."""
         derived = ConsolidationFormulation(limited(self.formulation.instance, most))
         try:
@@ -97,13 +97,13 @@ class TrafficSearch:
         except TooLargeError as error:
             self.notes.append(f"traffic without classes: {error}")
             return None
-        program = Program(master, self.options, self.clock.share(SHARE))
+        program = PatternProgram(master, self.options, self.clock.share(STEP_SHARE))
         levels = self.levels or {MUST_PLACE: Fraction(0)}
         # The last settled goal becomes the question: can it keep its level under the limit?
         *others, goal = levels
         program.levels = {name: levels[name] for name in others}
         level = program.most(goal, levels[goal])
-        result = Limited(most, program, goal=goal)
+        result = TrafficLimitResult(most, program, goal=goal)
         relaxed = program.relax(goal)
         # Prices prove that it cannot; the check derives the same bound again.
         if program.bound(goal, relaxed) > level + 1e-9 * abs(level):
@@ -112,20 +112,20 @@ class TrafficSearch:
         if not master.classes.exact:
             return result  # a solution might not be a plan
         try:
-            self._look(result, relaxed, level)
+            self._find_solution(result, relaxed, level)
         except BackendError as error:
             self.notes.append(f"traffic: {error}")
             return None
         program.levels[goal] = levels[goal]
         return result
 
-    def _look(self, result: Limited, relaxed: Relaxed, level: float) -> None:
+    def _find_solution(self, result: TrafficLimitResult, relaxed: RelaxationResult, level: float) -> None:
         """Search for a solution within a level, over the columns so far and then over all useful ones."""
         program, goal = result.program, result.goal
-        program.clock = self.clock.share(SHARE)
+        program.clock = self.clock.share(STEP_SHARE)
         result.solution, limit = program.solve_integers(goal, level, None, most=level)
         if result.solution is None and limit == "none" and relaxed.prices is not None:
-            program.clock = self.clock.share(SHARE)
+            program.clock = self.clock.share(STEP_SHARE)
             if program.master.enumerate_columns(goal, relaxed.prices, level - relaxed.bound):
                 result.solution, limit = program.solve_integers(goal, level, None, most=level)
                 result.none = result.solution is None and limit == "none"

@@ -22,17 +22,17 @@ import numpy as np
 from ...formulations.common.clock import check_time
 from ...formulations.consolidation.classes import ClassTable
 from ...instances.common.arrays import Ints
-from ..backends.base import within
-from ..backends.cp_sat import interleaved
+from ..backends.base import call_with_deadline
+from ..backends.cp_sat import needs_interleaving
 from ..common.base import Clock
 from ..common.result import SolveOptions
-from .patterns.column_generation import Integers, Program
+from .patterns.column_generation import Integers, PatternProgram
 from .patterns.master import RestrictedMaster
 from .progress import SETTINGS
 
 log = logging.getLogger("clusterplan")
 
-MOST_TASKS = 6
+MAX_TASKS_PER_SERVER = 6
 """Largest number of tasks on one server; halves of up to three tasks are few enough to be listed."""
 
 
@@ -41,7 +41,7 @@ Pattern = tuple[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class _Half:
+class _HalfPatterns:
     """Sets of equally many tasks, as halves of patterns; shapes (N, size) and (N, R).
 
     Attributes
@@ -77,7 +77,9 @@ class WasteBudget:
         each = np.sort(np.repeat(free, members, axis=0), axis=0)[::-1]
         self.budget: Ints = each[:most_servers].sum(axis=0) - self.counts @ self.demands
         self.largest: Ints = free.max(axis=0)
-        self.halves = [_Half(np.zeros((1, 0), dtype=np.int64), np.zeros((1, free.shape[1]), dtype=np.int64))]
+        self.halves = [
+            _HalfPatterns(np.zeros((1, 0), dtype=np.int64), np.zeros((1, free.shape[1]), dtype=np.int64))
+        ]
 
     def patterns(self, size: int) -> list[Pattern] | None:
         """Return every pattern with a given number of tasks whose waste is within the budget.
@@ -90,13 +92,13 @@ class WasteBudget:
         # The first half is the larger one.
         second = size // 2
         first = size - second
-        if not self._grow(first):
+        if not self._list_halves(first):
             return None
         patterns_found: list[Pattern] = []
         for number, server in enumerate(self.classes.servers):
             able = np.zeros(len(self.counts), dtype=bool)
             able[self.classes.shapes_of(server.pool)] = True
-            rows = self._matched(
+            rows = self._matched_patterns(
                 self._restricted_half(first, able), self._restricted_half(second, able), np.array(server.free)
             )
             if rows is None or len(patterns_found) + len(rows) > SETTINGS.most_covering_patterns:
@@ -104,7 +106,7 @@ class WasteBudget:
             patterns_found += [(number, tuple(row)) for row in rows.tolist()]
         return patterns_found
 
-    def _grow(self, size: int) -> bool:
+    def _list_halves(self, size: int) -> bool:
         """List the halves of up to `size` tasks; return False if there are too many."""
         shapes = len(self.counts)
         while len(self.halves) <= size:
@@ -115,14 +117,14 @@ class WasteBudget:
             more = shapes - lowest
             if more.sum() > SETTINGS.most_halves:
                 return False
-            parent, added = _ranges(lowest, more)
+            parent, added = _concatenated_ranges(lowest, more)
             tasks = np.column_stack([last.tasks[parent], added])
             sums = last.sums[parent] + self.demands[added]
-            keep = (sums <= self.largest).all(axis=1) & self._supplied(tasks)
-            self.halves.append(_Half(tasks[keep], sums[keep]))
+            keep = (sums <= self.largest).all(axis=1) & self._is_available(tasks)
+            self.halves.append(_HalfPatterns(tasks[keep], sums[keep]))
         return True
 
-    def _supplied(self, tasks: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _is_available(self, tasks: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Return whether the instance has the tasks of each set; shapes ascend in each row."""
         run = np.ones(len(tasks), dtype=np.int64)
         enough = np.ones(len(tasks), dtype=bool)
@@ -131,12 +133,12 @@ class WasteBudget:
             enough &= run <= self.counts[tasks[:, place]]
         return enough
 
-    def _restricted_half(self, size: int, able: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> _Half:
+    def _restricted_half(self, size: int, able: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> _HalfPatterns:
         half = self.halves[size]
         keep = able[half.tasks].all(axis=1)
-        return _Half(half.tasks[keep], half.sums[keep])
+        return _HalfPatterns(half.tasks[keep], half.sums[keep])
 
-    def _matched(self, first: _Half, second: _Half, free: Ints) -> Ints | None:
+    def _matched_patterns(self, first: _HalfPatterns, second: _HalfPatterns, free: Ints) -> Ints | None:
         """Return the shapes of a server's patterns within the budget; None if there may be too many."""
         keys, others, spare = self._keys(first, second, free)
         order = np.argsort(others)
@@ -144,7 +146,7 @@ class WasteBudget:
         high = np.searchsorted(others[order], keys, side="right")
         if (high - low).sum() > SETTINGS.most_matches:
             return None
-        parent, place = _ranges(low, high - low)
+        parent, place = _concatenated_ranges(low, high - low)
         check_time()
         partner = order[place]
         if first.tasks.shape[1] and second.tasks.shape[1]:
@@ -154,9 +156,9 @@ class WasteBudget:
         left = free - first.sums[parent] - second.sums[partner]
         keep = ((left >= 0) & (left <= self.budget)).all(axis=1)
         tasks: Ints = np.column_stack([first.tasks[parent[keep]], second.tasks[partner[keep]]])
-        return tasks[self._supplied(tasks)]
+        return tasks[self._is_available(tasks)]
 
-    def _keys(self, first: _Half, second: _Half, free: Ints) -> tuple[Ints, Ints, Ints]:
+    def _keys(self, first: _HalfPatterns, second: _HalfPatterns, free: Ints) -> tuple[Ints, Ints, Ints]:
         """Return the key that each second half needs, the key that it has, and the tolerance.
 
         Sums of resources without any budget must match exactly: a random linear combination of them is one
@@ -177,7 +179,9 @@ class WasteBudget:
         )
 
 
-def reaches_all(master: RestrictedMaster, goal: str, bound: float, levels: Mapping[str, Fraction]) -> bool:
+def requires_all_jobs(
+    master: RestrictedMaster, goal: str, bound: float, levels: Mapping[str, Fraction]
+) -> bool:
     """Return whether a bound, in steps of the goal, is attained only if every job of value is placed.
 
     Jobs without value may be left out; a solution with all jobs is as good.
@@ -194,22 +198,22 @@ def reaches_all(master: RestrictedMaster, goal: str, bound: float, levels: Mappi
     return "value" in levels and levels["value"] <= -(every + must)
 
 
-def covering(program: Program, goal: str, bound: float) -> Integers | None:
+def exact_cover_for_bound(program: PatternProgram, goal: str, bound: float) -> Integers | None:
     """Return a solution with every job if a bound, in steps, requires that; None if none is found."""
-    if not reaches_all(program.master, goal, bound, program.levels):
+    if not requires_all_jobs(program.master, goal, bound, program.levels):
         return None
     most_servers = round(bound) if goal == "servers" else None
-    return cover(program.master, most_servers, program.options, program.clock)
+    return exact_cover_solution(program.master, most_servers, program.options, program.clock)
 
 
-def _ranges(start: Ints, length: Ints) -> tuple[Ints, Ints]:
+def _concatenated_ranges(start: Ints, length: Ints) -> tuple[Ints, Ints]:
     """Return owner and element of several integer ranges, concatenated."""
     owner = np.repeat(np.arange(len(start)), length)
     before = np.cumsum(length) - length
     return owner, np.arange(len(owner)) - before[owner] + start[owner]
 
 
-def cover(
+def exact_cover_solution(
     master: RestrictedMaster, most_servers: int | None, options: SolveOptions, clock: Clock
 ) -> Integers | None:
     """Return a solution that places all jobs by patterns within the waste budget; None if none is found.
@@ -226,10 +230,10 @@ def cover(
     budget = WasteBudget(classes, most_servers)
     servers = sum(len(server.members) for server in classes.servers)
     mean = budget.counts.sum() / min(servers, most_servers or servers)
-    if mean > MOST_TASKS or (budget.budget < 0).any():
+    if mean > MAX_TASKS_PER_SERVER or (budget.budget < 0).any():
         return None
     patterns: list[Pattern] = []
-    for size in range(1, MOST_TASKS + 1):
+    for size in range(1, MAX_TASKS_PER_SERVER + 1):
         more = budget.patterns(size)
         if more is None:
             return None
@@ -273,11 +277,11 @@ def _exact_cover(
         model.add(sum(uses) <= most_servers)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = options.threads or 0
-    solver.parameters.interleave_search = interleaved(options.threads)
+    solver.parameters.interleave_search = needs_interleaving(options.threads)
     solver.parameters.random_seed = options.seed or 0
     if clock.remaining_s is not None:
         solver.parameters.max_time_in_seconds = max(0.0, clock.remaining_s)
-    status = within(clock, partial(solver.solve, model), solver.stop_search)
+    status = call_with_deadline(clock, partial(solver.solve, model), solver.stop_search)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
     return [(i, solver.value(use)) for i, use in enumerate(uses) if solver.value(use)]
@@ -287,7 +291,7 @@ def _solution(master: RestrictedMaster, chosen: list[tuple[Pattern, int]]) -> In
     """Return the solution of the pattern formulation; missing columns are added to the master problem."""
     for c in range(len(master.classes.jobs)):
         master.add_job_pattern(c, ())
-    servers = {(n, tuple(_slots(master.classes, tasks))): uses for (n, tasks), uses in chosen}
+    servers = {(n, tuple(_slot_rows(master.classes, tasks))): uses for (n, tasks), uses in chosen}
     for number, pattern in servers:
         master.add_server_pattern(number, pattern)
     jobs = {(c, (), ()): len(job.members) for c, job in enumerate(master.classes.jobs)}
@@ -296,7 +300,7 @@ def _solution(master: RestrictedMaster, chosen: list[tuple[Pattern, int]]) -> In
     return np.array(values, dtype=np.int64)
 
 
-def _slots(classes: ClassTable, tasks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+def _slot_rows(classes: ClassTable, tasks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
     """Yield each shape on a server, and the row of its number of tasks in the shape's slots."""
     for k in dict.fromkeys(tasks):
         yield k, int(np.flatnonzero(classes.slots[k][:, 0] == tasks.count(k))[0])

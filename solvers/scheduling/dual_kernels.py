@@ -14,7 +14,7 @@ from ...instances.common.arrays import Floats, Ints
 
 
 @compiled
-def _cell(edges: Floats, at: float) -> int:
+def _cell_at(edges: Floats, at: float) -> int:
     """Return the cell that contains a time; this binary search compiles faster than the library's."""
     low, high = 0, len(edges)
     while high - low > 1:
@@ -134,7 +134,7 @@ def rigid_preemptive(
     rate_of, rates, lengths = np.empty(cells), np.empty(2 * cells + 2), np.empty(2 * cells + 2)
     for j in range(begin, len(arrival), stride):
         w, a = weight[j], demand[j]
-        first = _cell(edges, arrival[j])
+        first = _cell_at(edges, arrival[j])
         g, at, rest, count, cost, moved = first, arrival[j], work[j], 0, 0.0, 0.0
         while True:
             rate = _rate(price[g], a)
@@ -202,7 +202,7 @@ def rigid_nonpreemptive(
     cells, resources = price.shape
     for j in range(begin, len(arrival), stride):
         w, a, length = weight[j], demand[j], work[j]
-        tail = _cell(edges, arrival[j])
+        tail = _cell_at(edges, arrival[j])
         head, rest, cost = tail, length, 0.0
         rate_tail = rate_head = _rate(price[tail], a)
         ahead = edges[tail + 1] - arrival[j] if tail + 1 < cells else np.inf
@@ -325,7 +325,7 @@ def _enlarged(piles: Floats, count: int, n: int) -> Floats:
 
 
 @compiled
-def _cross(
+def _advance_in_cell(
     left: float,
     dear: Floats,
     fast: Floats,
@@ -482,7 +482,7 @@ def malleable_preemptive(
                 if rest <= 0:
                     sweep[2], sweep[3], sweep[4] = weight[j] * sweep[0] + sweep[1], sweep[0], dearest
             if rest <= 0:
-                count = _cross(left, dear, fast, scheduled, n, piles, count, weight[j], sweep)
+                count = _advance_in_cell(left, dear, fast, scheduled, n, piles, count, weight[j], sweep)
                 if weight[j] * sweep[0] >= sweep[2]:
                     break
             if count + n > piles.shape[1]:

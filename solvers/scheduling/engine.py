@@ -18,9 +18,9 @@ from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import ClusterplanError
 from ...instances.scheduling.instance import SchedulingInstance
 from .kernels import add_to, changes, choice_fault, earliest, total
-from .placement import Places
+from .placement import ServerPlacement
 from .policy import Policy
-from .seen import Knowledge, Sight
+from .seen import Knowledge, PolicyViewWriter
 
 FAULTS = ("", "a job that has not arrived", "a job that has ended", "a job twice")
 """Texts for the codes of `choice_fault`."""
@@ -28,7 +28,7 @@ MOST_STOPS = 100_000
 """Preemptions, or events at which no time passes, after which the remaining work must have decreased."""
 LEAST_WORK = 1e-9
 """Least relative decrease of the remaining work by then."""
-SELDOM = 1_000
+EVENTS_PER_CLOCK_CHECK = 1_000
 """Events between two checks of the time limit."""
 
 
@@ -130,7 +130,7 @@ class Engine:
         self._instance, self._policy = instance, policy
         # Jobs are numbered by arrival, so that ties go to the one that came first.
         self._order: Ints = np.argsort(table.arrival_s, kind="stable")
-        self._sight = Sight(instance, self._order, policy.knows)
+        self._sight = PolicyViewWriter(instance, self._order, policy.knows)
         self._seen = self._sight.seen
         self._arrival_s = table.arrival_s[self._order]
         self._remaining_s = self._sight.duration_s.copy()
@@ -150,9 +150,9 @@ class Engine:
         self._changes, self._amounts = instance.capacity_over_time
         self._change = 0
         self._segments: list[tuple[int, float, float]] = []
-        self._places: Places | None = None
+        self._places: ServerPlacement | None = None
         if placement is not None and instance.servers:
-            self._places = Places(instance, self._order, placement, skewed_only)
+            self._places = ServerPlacement(instance, self._order, placement, skewed_only)
         self._speed = np.ones(len(table))
         self._interval_s = interval_s(instance)
         self._asks_again = False
@@ -173,7 +173,7 @@ class Engine:
         self._policy.begin(self._seen)
         step = 0
         while self._next < len(self._order) or len(self._running) or self._policy.waits():
-            if step % SELDOM == 0:
+            if step % EVENTS_PER_CLOCK_CHECK == 0:
                 check_time()
             step += 1
             before_s = self._now_s

@@ -29,11 +29,11 @@ from ..common.result import Limit, SolveOptions
 from .engine import Engine, EvictionError, StuckError
 from .lagrangian_dual import best_prices
 from .policy import ByKey
-from .policy_solvers import POLICIES, is_plain, loses_work, plan_of, slows_down
+from .policy_solvers import POLICIES, event_loop_supports, loses_work, plan_of, spreading_slows_jobs
 from .search.event_loop import advance
 from .search.local_search import Price
 
-MOMENT = 4e-15
+TIME_ROUNDING = 4e-15
 """Relative rounding error of a time in double precision."""
 UNPROVEN = "all orders were tried; where jobs may be stopped, or have places, that proves nothing"
 MOST_JOBS = 8
@@ -42,19 +42,19 @@ MOST_SCHEDULES = 100_000
 """Most job orders times choices of configurations."""
 
 
-def proving(instance: SchedulingInstance) -> bool:
+def enumeration_proves(instance: SchedulingInstance) -> bool:
     """Return whether enumeration proves the optimum of an instance."""
     return instance.preemption == "none" and not instance.events and not instance.servers
 
 
-def schedules_of(instance: SchedulingInstance) -> int:
+def schedule_count(instance: SchedulingInstance) -> int:
     """Return the number of job orders, times choices of configurations where these are enumerated."""
-    sizes = np.diff(instance.menus().first).tolist() if proving(instance) else ()
+    sizes = np.diff(instance.menus().first).tolist() if enumeration_proves(instance) else ()
     count = len(instance.table())
     return math.factorial(min(count, 20)) * math.prod(sizes)
 
 
-class Ranked(ByKey):
+class FixedRank(ByKey):
     """Serves jobs by a fixed rank, with preemption.
 
     Parameters
@@ -91,13 +91,13 @@ class SchedulingBruteForce(Solver[SchedulingFormulation]):
         del options
         instance = formulation.instance
         count = len(instance.table())
-        if count > MOST_JOBS or schedules_of(instance) > MOST_SCHEDULES:
+        if count > MOST_JOBS or schedule_count(instance) > MOST_SCHEDULES:
             few = f"at most {MOST_JOBS} with few configurations are allowed"
             raise TooLargeError(
                 f"brute-force is for tiny instances: there are {count:,} jobs, and {few}; use --solver exact"
             )
         search = Enumeration(formulation, clock)
-        proves, first = proving(instance), instance.menus().first.tolist()
+        proves, first = enumeration_proves(instance), instance.menus().first.tolist()
         rows = [range(a, b) for a, b in itertools.pairwise(first)] if proves else [range(1)] * count
         for order, chosen in itertools.product(
             itertools.permutations(range(count)), itertools.product(*rows)
@@ -118,13 +118,15 @@ class SchedulingBruteForce(Solver[SchedulingFormulation]):
 
 def _rounded_down(value: float, plan: Sequence[Segment]) -> float:
     """Return a value less the rounding error of its times, where that is not negligible."""
-    wrong = MOMENT * max(entry.end_s for entry in plan)
+    wrong = TIME_ROUNDING * max(entry.end_s for entry in plan)
     return value - wrong if wrong > 0.1 * TOLERANCE * value else value
 
 
 def _by_rank(instance: SchedulingInstance, order: tuple[int, ...]) -> list[Segment] | None:
     try:
-        return plan_of(instance, Engine(instance, Ranked(np.argsort(order).astype(float)), "best-fit").run())
+        return plan_of(
+            instance, Engine(instance, FixedRank(np.argsort(order).astype(float)), "best-fit").run()
+        )
     except (EvictionError, StuckError):
         return None
 
@@ -178,14 +180,14 @@ def certify(
     try:
         prices = best_prices(formulation.instance, segments, value, clock, threads)
     except OutOfTimeError as error:
-        outcome.message = joined(outcome.message, f"no prices of time: {error}")
+        outcome.message = join_messages(outcome.message, f"no prices of time: {error}")
         return None
     outcome.certificate = certificate_of(prices.grid, tuple(formulation.instance.pool))
     outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
     if clock.expired:
         outcome.limit = "time"
     outcome.trace += [(seconds, value, bound) for seconds, bound in prices.trace]
-    outcome.message = joined(
+    outcome.message = join_messages(
         outcome.message,
         f"{prices.evaluations} evaluations of the dual; no prices up to twice these, on their grid, would "
         f"prove more than {prices.estimate:,.6g} s",
@@ -193,7 +195,7 @@ def certify(
     return prices.bound
 
 
-def joined(*parts: str | None) -> str:
+def join_messages(*parts: str | None) -> str:
     """Return the non-empty messages, joined by semicolons."""
     return "; ".join(part for part in parts if part)
 
@@ -204,16 +206,16 @@ def diagnose(formulation: SchedulingFormulation, known: Diagnosis | None, clock:
     return known
 
 
-SHARE = 0.5
+FIRST_STEP_SHARE = 0.5
 """Share of the time for the first step: for rigid jobs the bound, which mostly needs less."""
-FIRST = "srsf"
+BOUND_POLICY = "srsf"
 """The policy whose schedule is the basis for the bound of rigid jobs."""
 CLAIRVOYANT = ("srsf", "srtf", "sjf", "fifo-backfill")
 """Policies that are tried too on servers, and where work may be lost."""
-TINY = MOST_JOBS - 2
+MOST_ENUMERATED_JOBS = MOST_JOBS - 2
 """Most jobs for which all orders are enumerated too."""
 
-ALLOCATING: tuple[dict[str, Any], ...] = (
+OPTIMUS_SETTINGS: tuple[dict[str, Any], ...] = (
     {"aim": "speeds", "reacts": True, "power": 0.5},
     {"aim": "speeds", "reacts": True, "power": 0.25},
     {"aim": "speeds", "reacts": True, "power": 1.0},
@@ -276,9 +278,9 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         if known is not None:
             certified, proven = known
             outcome = self._best_plan(formulation, options, clock, proven)
-            _take_over(outcome, certified)
+            _copy_certificate(outcome, certified)
         else:
-            outcome = self._best_plan(formulation, options, clock.share(SHARE), 0.0)
+            outcome = self._best_plan(formulation, options, clock.share(FIRST_STEP_SHARE), 0.0)
             certify(formulation, outcome, clock, options.threads)
         return outcome
 
@@ -293,9 +295,9 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         instance = formulation.instance
         if instance.menus().malleable:
             return None
-        share = clock.share(SHARE)
+        share = clock.share(FIRST_STEP_SHARE)
         try:
-            certified = Outcome(_policy(FIRST).solve(formulation, SolveOptions(), share).plan)
+            certified = Outcome(_policy(BOUND_POLICY).solve(formulation, SolveOptions(), share).plan)
         except OutOfTimeError:
             return None
         proven = certify(formulation, certified, share, options.threads)
@@ -332,31 +334,31 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             if best is None or formulation.precedes(values, best) or outcome.bounds:
                 best_outcome, best = outcome, values
                 if not (outcome.message or "").startswith("found by"):
-                    best_outcome.message = joined(f"found by {method.name}", outcome.message)
+                    best_outcome.message = join_messages(f"found by {method.name}", outcome.message)
         return best_outcome
 
     def _methods(self, formulation: SchedulingFormulation, proven: float) -> Iterator[Method]:
         """Yield the solvers to be tried, each with its settings."""
         instance = formulation.instance
         by_name = {policy.name: policy for policy in POLICIES}
-        if not is_plain(instance):
+        if not event_loop_supports(instance):
             yield from ((by_name[name], {}) for name in CLAIRVOYANT)
-        if not loses_work(instance) and not (instance.servers and slows_down(instance)):
+        if not loses_work(instance) and not (instance.servers and spreading_slows_jobs(instance)):
             yield Price(proven), {}
         if instance.menus().malleable and not loses_work(instance):
-            settings = [{"admission": "shortest", **more} for more in ALLOCATING]
+            settings = [{"admission": "shortest", **more} for more in OPTIMUS_SETTINGS]
             yield from ((by_name["optimus"], own) for own in settings)
             if self._allocating is not None:
                 yield self._allocating, settings[0]
-        if len(instance.table()) <= TINY and schedules_of(instance) <= MOST_SCHEDULES:
+        if len(instance.table()) <= MOST_ENUMERATED_JOBS and schedule_count(instance) <= MOST_SCHEDULES:
             yield SchedulingBruteForce(), {}
 
 
-def _take_over(outcome: Outcome, certified: Outcome) -> None:
+def _copy_certificate(outcome: Outcome, certified: Outcome) -> None:
     """Copy certificate, prices and messages of a certified outcome to the outcome with the best plan."""
     outcome.certificate, outcome.prices = certified.certificate, certified.prices
     outcome.trace = certified.trace + outcome.trace
-    outcome.message = joined(outcome.message, certified.message)
+    outcome.message = join_messages(outcome.message, certified.message)
     if certified.limit != "none":
         outcome.limit = certified.limit
 

@@ -19,14 +19,14 @@ from ..registry import find_solver
 from ..run import solve_with
 from .frontier_result import SchedulingFrontier, SizeBound, SizePoint, error_of
 
-SOLVES = 8
+SOLVES_PER_TIME_LIMIT = 8
 """One solve gets at most the time limit over this number, so that several sizes are solved."""
 MOST_SIZES = 60
-LITTLE = 0.25
+LEAST_GAIN_SHARE = 0.25
 """An interval of sizes is not divided if that can improve the error by less than this share of it."""
 
 
-def sized(instance: SchedulingInstance, resource: str, size: float) -> SchedulingInstance:
+def with_resource_amount(instance: SchedulingInstance, resource: str, size: float) -> SchedulingInstance:
     """Return the instance with another amount of one resource; servers become one pool.
 
     Raises
@@ -203,13 +203,17 @@ class _Search:
             if b - a > 1
         ]
         gain, middle = max(gains, default=(0.0, 0.0))
-        return middle if gain > error * LITTLE else None
+        return middle if gain > error * LEAST_GAIN_SHARE else None
 
     def _solve(self, size: float) -> bool:
         """Solve one size; return whether a plan was found in time."""
-        cluster, rest, limit = sized(self.instance, self.resource, size), self.clock.remaining_s, None
+        cluster, rest, limit = (
+            with_resource_amount(self.instance, self.resource, size),
+            self.clock.remaining_s,
+            None,
+        )
         if self.options.time_limit_s is not None and rest is not None:
-            limit = max(1.0, min(rest, self.options.time_limit_s / SOLVES))
+            limit = max(1.0, min(rest, self.options.time_limit_s / SOLVES_PER_TIME_LIMIT))
         asked = self.options.model_copy(update={"time_limit_s": limit})
         exact = find_solver("exact", cluster.kind)
         result = solve_with(cluster, exact, asked)
@@ -245,7 +249,7 @@ class _Search:
                     certificate=result.certificate,
                     mean_completion_s=record.value or 0.0,
                     rate_usd_per_hour=self.rate(size),
-                    solver=_finder(result),
+                    solver=_method_name(result),
                     plan=result.plan or (),
                 )
             )
@@ -265,6 +269,6 @@ class _Search:
         ]
 
 
-def _finder(result: Result) -> str:
+def _method_name(result: Result) -> str:
     """Return the name of the method that found a schedule, which begins the message of the result."""
     return (result.message or result.solver).removeprefix("found by ").partition(";")[0]

@@ -6,7 +6,7 @@ from ..common.base import Solver
 from ..common.kind import SolverKind
 from .exact import SchedulingBruteForce, SchedulingExact, certify, diagnose
 from .policies.dl2_solver import LearnedPolicy
-from .policies.optimus import allocation_by
+from .policies.optimus import allocation_function
 from .policy_solvers import POLICIES, optimus_exact
 from .search.local_search import Price
 
@@ -19,7 +19,7 @@ def scheduling(exact: Solver[Any], kind: str) -> SolverKind:
     exact, kind
         The exact solver of allocation and the name of that kind, which only the registry knows.
     """
-    proven = optimus_exact(allocation_by(exact, kind))
+    proven = optimus_exact(allocation_function(exact, kind))
     return SolverKind(
         exact=SchedulingExact(proven),
         solvers=(*POLICIES, LearnedPolicy(), Price(), SchedulingBruteForce(), proven),

@@ -164,19 +164,19 @@ class TimeDual:
 
 CELLS = 2_000
 """Grid cells for a trace of some thousand jobs; 5,000 raise its bound by hundredths of a percent."""
-CELLS_OF_FEW, CELLS_OF_A_JOB = 40, 20
+LEAST_CELLS, CELLS_PER_JOB = 40, 20
 """Grid cells for small traces: so many, and so many for each job."""
-MOST_CELLS, JOBS_OF_A_CELL = 4_000, 20
+MOST_CELLS, JOBS_PER_CELL = 4_000, 20
 """Most grid cells, and jobs for each cell of large traces."""
 BUSY_SHARE = 0.5
 """Share of the edges at quantiles of arrivals and ends; the others are evenly spaced."""
 SHARPNESS = 8.0
 """Power of the utilisation by which a price is divided among several resources."""
-URGENCY = (0.5, 0.3, 0.7)
+URGENCY_QUANTILES = (0.5, 0.3, 0.7)
 """Quantiles of ρ over the running jobs that are tried."""
-FACTORS = (0.8, 1.2, 1.5)
+PRICE_FACTORS = (0.8, 1.2, 1.5)
 """Multiples of the prices of the best quantile that are tried."""
-WAITING = (0.5, 1.0, 2.0)
+WAITING_MULTIPLES = (0.5, 1.0, 2.0)
 """Multiples of prices by the number of waiting jobs, over the amount of a resource, that are tried too."""
 
 
@@ -191,8 +191,8 @@ def time_grid(instance: SchedulingInstance, segments: SegmentTable, cells: int |
         Approximate number of cells; by default it depends on the number of jobs.
     """
     arrival, ends = instance.table().arrival_s, np.minimum(segments.completion_s, LATEST_S)
-    most = max(CELLS, min(MOST_CELLS, len(arrival) // JOBS_OF_A_CELL))
-    cells = cells or min(most, CELLS_OF_FEW + CELLS_OF_A_JOB * len(arrival))
+    most = max(CELLS, min(MOST_CELLS, len(arrival) // JOBS_PER_CELL))
+    cells = cells or min(most, LEAST_CELLS + CELLS_PER_JOB * len(arrival))
     cells = max(2, min(cells, MOST_FIGURES // len(instance.pool) // 2))
     first, last = float(arrival.min()), float(ends.max())
     count = int(BUSY_SHARE * cells)
@@ -205,7 +205,7 @@ def time_grid(instance: SchedulingInstance, segments: SegmentTable, cells: int |
     return np.asarray(edges)
 
 
-def first_prices(
+def initial_prices(
     instance: SchedulingInstance, segments: SegmentTable, edges: Floats, capacity: Floats
 ) -> tuple[list[Floats], list[Floats]]:
     """Return initial prices, shape (G − 1, R) each: by the delay of a lost second, and by waiting jobs.
@@ -216,26 +216,31 @@ def first_prices(
         Unit-seconds of each resource in each cell, shape (G − 1, R).
     """
     length = np.diff(edges)
-    present = _mean(edges, instance.table().arrival_s, segments.completion_s)
-    waiting = np.maximum(present - _mean(edges, segments.start_s, segments.end_s), 0.0)
+    present = _time_averages(edges, instance.table().arrival_s, segments.completion_s)
+    waiting = np.maximum(present - _time_averages(edges, segments.start_s, segments.end_s), 0.0)
     if not waiting.any():
         return [], []
     usage = instance.menus().usage[segments.row]
     used = np.column_stack(
-        [_mean(edges, segments.start_s, segments.end_s, usage[:, r]) for r in range(capacity.shape[1])]
+        [
+            _time_averages(edges, segments.start_s, segments.end_s, usage[:, r])
+            for r in range(capacity.shape[1])
+        ]
     )
     available = np.maximum(capacity / length[:, None], 1e-300)
     share = np.minimum(used / available, 1.0) ** SHARPNESS
     share /= np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
     units = np.maximum(instance.capacity_over_time[1].max(axis=0), 1e-300)
     price = share / units
-    urgent = _urgencies(instance, segments, edges, (usage / units).max(axis=1))
+    urgent = _urgency_quantiles(instance, segments, edges, (usage / units).max(axis=1))
     some_wait = waiting > TIE * len(present)
-    delays = [_passed_on(np.where(some_wait, ratio, 0.0), length) for ratio in urgent]
-    return [delay[:, None] * price for delay in delays], [k * waiting[:, None] * price for k in WAITING]
+    delays = [_delay_costs(np.where(some_wait, ratio, 0.0), length) for ratio in urgent]
+    return [delay[:, None] * price for delay in delays], [
+        k * waiting[:, None] * price for k in WAITING_MULTIPLES
+    ]
 
 
-def _urgencies(
+def _urgency_quantiles(
     instance: SchedulingInstance, segments: SegmentTable, edges: Floats, width: Floats
 ) -> list[Floats]:
     """Return quantiles of Smith's ratio of the jobs running at each cell's middle, shape (G − 1,) each.
@@ -259,7 +264,7 @@ def _urgencies(
     total = np.bincount(cell, width[segment], len(middle))
     until = np.cumsum(width[segment]) - (np.cumsum(total) - total)[cell]
     quantiles = []
-    for quantile in URGENCY:
+    for quantile in URGENCY_QUANTILES:
         reached = np.flatnonzero(until >= quantile * total[cell])
         cells, at = np.unique(cell[reached], return_index=True)
         of_cell = np.zeros(len(middle))
@@ -268,7 +273,7 @@ def _urgencies(
     return quantiles
 
 
-def _passed_on(ratio: Floats, length: Floats) -> Floats:
+def _delay_costs(ratio: Floats, length: Floats) -> Floats:
     """Return the cost of a lost second in each cell, shape (G − 1,), by the module docstring's formula."""
     cost = np.append(np.zeros_like(ratio), 0.0)
     rate = np.append(ratio, 0.0)
@@ -281,7 +286,7 @@ def _passed_on(ratio: Floats, length: Floats) -> Floats:
     return cost[:-1]
 
 
-def _mean(edges: Floats, starts: Floats, ends: Floats, amounts: Floats | None = None) -> Floats:
+def _time_averages(edges: Floats, starts: Floats, ends: Floats, amounts: Floats | None = None) -> Floats:
     """Return the time average in each cell of amounts that last from starts to ends."""
     amounts = np.ones(len(starts)) if amounts is None else amounts
 
@@ -302,7 +307,7 @@ FIRST_SHARE = 0.5
 """Share of the distance at the start: prices by a schedule need no larger steps."""
 LAST_SHARE = 2e-4
 """Share of the distance at which the ascent ends."""
-BETTER = 1e-5
+LEAST_IMPROVEMENT = 1e-5
 """Relative increase from which a bound counts as better."""
 SMOOTH_CELLS, SMOOTH_DECAY, LEAST_SMOOTH = 20.0, 0.5, 0.3
 """Smoothing width of a step in cells at first, its factor whenever the share shrinks, and its least value."""
@@ -369,7 +374,7 @@ def best_prices(
     """
     edges = time_grid(instance, segments, cells)
     ascent = _Ascent(TimeDual(instance, edges, threads), value)
-    _begin(ascent, first_prices(instance, segments, edges, ascent.dual.capacity), clock)
+    _begin_ascent(ascent, initial_prices(instance, segments, edges, ascent.dual.capacity), clock)
     while ascent.evaluations < most_steps and not ascent.is_over() and not clock.expired and ascent.step():
         if ascent.stalls == 0 and ascent.share < FIRST_SHARE:
             ascent.trace.append((clock.elapsed_s, ascent.best.value))
@@ -384,7 +389,7 @@ def best_prices(
     )
 
 
-def _begin(ascent: _Ascent, prices: tuple[list[Floats], list[Floats]], clock: Clock) -> None:
+def _begin_ascent(ascent: _Ascent, prices: tuple[list[Floats], list[Floats]], clock: Clock) -> None:
     """Start the ascent from the best of the initial prices."""
     by_delay, by_waiting = prices
     for price in itertools.chain(by_delay, by_waiting):
@@ -392,7 +397,7 @@ def _begin(ascent: _Ascent, prices: tuple[list[Floats], list[Floats]], clock: Cl
             return
         ascent.begin_at(price)
     best = ascent.price
-    for factor in FACTORS if best.any() else ():
+    for factor in PRICE_FACTORS if best.any() else ():
         if clock.expired or ascent.is_over():
             return
         ascent.begin_at(factor * best)
@@ -450,7 +455,7 @@ class _Ascent:
         self._at = self._evaluate(self._next)
         self.stalls += 1
         if self._at.value > self.best.value:
-            if self._at.value > self.best.value + BETTER * abs(self.best.value):
+            if self._at.value > self.best.value + LEAST_IMPROVEMENT * abs(self.best.value):
                 self.stalls = 0
             self.price, self.best = self._next, self._at
         if self.stalls >= STALLS:

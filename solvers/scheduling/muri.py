@@ -33,7 +33,7 @@ def arrival_events(arrival_s: Floats) -> Floats:
 
 
 @compiled
-def _placed(gpus: int, free: Ints, size: int, full: Ints) -> bool:
+def _place_gpus(gpus: int, free: Ints, size: int, full: Ints) -> bool:
     """Allocate GPUs by first fit, idle servers for jobs larger than one; return whether the job fits."""
     if gpus <= size:
         for s in range(len(free)):
@@ -116,7 +116,7 @@ def _first_end(
 
 
 @compiled
-def _noted(segments: Floats, count: int, j: int, start_s: float, end_s: float) -> Floats:
+def _append_segment(segments: Floats, count: int, j: int, start_s: float, end_s: float) -> Floats:
     """Return the segments, rows of job, start and end, with one appended."""
     if count == len(segments):
         larger = np.empty((2 * count, 3))
@@ -166,7 +166,7 @@ def shortest_first(
             for k in range(count):
                 j = jobs[k]
                 if running[j] and member[j] == group:
-                    segments = _noted(segments, noted, j, since_s[j], now_s)
+                    segments = _append_segment(segments, noted, j, since_s[j], now_s)
                     noted += 1
                     running[j] = False
                 else:
@@ -189,11 +189,11 @@ def shortest_first(
         free[:] = size
         for k in range(count):
             j = jobs[k]
-            runs = _placed(gpus[j], free, size, full)
+            runs = _place_gpus(gpus[j], free, size, full)
             if runs and not running[j]:
                 since_s[j] = now_s
             elif running[j] and not runs:
-                segments = _noted(segments, noted, j, since_s[j], now_s)
+                segments = _append_segment(segments, noted, j, since_s[j], now_s)
                 noted += 1
             running[j] = runs
         group = _first_end(jobs, count, running, left, step_s, now_s, times, member)
@@ -201,7 +201,7 @@ def shortest_first(
 
 
 @compiled
-def _without(jobs: Ints, count: int, j: int) -> int:
+def _remove_job(jobs: Ints, count: int, j: int) -> int:
     """Remove a job from a list; return the new length."""
     kept = 0
     for k in range(count):
@@ -212,7 +212,7 @@ def _without(jobs: Ints, count: int, j: int) -> int:
 
 
 @compiled
-def _demoted(
+def _demote_jobs(
     active: Ints,
     gpus: Ints,
     executed_s: Floats,
@@ -225,14 +225,14 @@ def _demoted(
     for j in active:
         q = level[j]
         if q < len(limits) and executed_s[j] * gpus[j] >= limits[q]:
-            lengths[q] = _without(queues[q], lengths[q], j)
+            lengths[q] = _remove_job(queues[q], lengths[q], j)
             queues[q + 1, lengths[q + 1]] = j
             lengths[q + 1] += 1
             level[j] = q + 1
 
 
 @compiled
-def _served(
+def _serve_queue(
     queue: Ints, gpus: Ints, free: int, least: int, pending: Ints, chosen: Ints, count: int
 ) -> tuple[int, int]:
     """Append the jobs of a queue that run to the chosen ones, and move them before its waiting jobs.
@@ -303,10 +303,10 @@ def least_attained(
         kept = 0
         for j in active:
             if event_s == now_s and before_s + left[j] * step_s[j] == now_s:
-                segments = _noted(segments, noted, j, since_s[j], now_s)
+                segments = _append_segment(segments, noted, j, since_s[j], now_s)
                 noted += 1
                 running[j] = False
-                lengths[level[j]] = _without(queues[level[j]], lengths[level[j]], j)
+                lengths[level[j]] = _remove_job(queues[level[j]], lengths[level[j]], j)
                 ended += 1
             else:
                 active[kept] = j
@@ -320,15 +320,15 @@ def least_attained(
             left[j] -= max(now_s - before_s - overhead_s[j], 0.0) / step_s[j]
             # In this order of rounding the limit is reached exactly at the time of the jump.
             executed_s[j] = executed_s[j] + now_s - before_s
-        _demoted(active, gpus, executed_s, limits, level, queues, lengths)
+        _demote_jobs(active, gpus, executed_s, limits, level, queues, lengths)
         free, count = pool, 0
         for q in range(levels):
-            free, count = _served(queues[q, : lengths[q]], gpus, free, least, pending, chosen, count)
+            free, count = _serve_queue(queues[q, : lengths[q]], gpus, free, least, pending, chosen, count)
         for j in chosen[:count]:
             runs[j] = True
         for j in active:
             if not runs[j]:
-                segments = _noted(segments, noted, j, since_s[j], now_s)
+                segments = _append_segment(segments, noted, j, since_s[j], now_s)
                 noted += 1
                 running[j] = False
         active = np.sort(chosen[:count])
@@ -368,7 +368,7 @@ def simulate(instance: SchedulingInstance, policy: str) -> Schedule:
     OptionError
         If the instance has features that the simulator does not support.
     """
-    _refuse(instance)
+    _check_supported(instance)
     table = instance.table()
     order = np.argsort(table.arrival_s, kind="stable")
     gpus = np.rint(table.total_demand[order, table.resources.index(GPU)]).astype(np.int64)
@@ -390,7 +390,7 @@ def simulate(instance: SchedulingInstance, policy: str) -> Schedule:
     return Schedule(order[job.astype(np.int64)][longer], start[longer], end[longer])
 
 
-def _refuse(instance: SchedulingInstance) -> None:
+def _check_supported(instance: SchedulingInstance) -> None:
     sizes = {server.capacity.get(GPU, 0.0) for server in instance.servers}
     table = instance.table()
     demand = table.total_demand

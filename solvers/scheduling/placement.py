@@ -28,13 +28,13 @@ from ..common.result import SolveOptions
 from .kernels import best_fit, most_tasks
 from .seen import Seen
 
-Place = tuple[Ints, Ints]
+TaskPlacement = tuple[Ints, Ints]
 """Servers, and the number of tasks of a job on each."""
 
 
-def placed_together(
+def place_jointly(
     free: Floats, demand: Floats, tasks: Sequence[int], limit_s: float | None
-) -> list[Place] | None:
+) -> list[TaskPlacement] | None:
     """Return placements of jobs with the fewest servers above their minimum in total; None if none is found.
 
     Parameters
@@ -88,7 +88,7 @@ def _amounts(resources: Sequence[str], amounts: Floats, all_of_them: bool = Fals
     return {name: amount for name, amount in pairs if amount or all_of_them}
 
 
-def _place(groups: Mapping[str, Mapping[str, int]]) -> Place:
+def _place(groups: Mapping[str, Mapping[str, int]]) -> TaskPlacement:
     """Return the placement of a job from its only task group in a consolidation plan."""
     (on,) = groups.values()
     servers = sorted((int(name[1:]), count) for name, count in on.items())
@@ -98,15 +98,15 @@ def _place(groups: Mapping[str, Mapping[str, int]]) -> Place:
 RULES = ("best-fit", "consolidate", "exact")
 SLACK = 5e-10
 """Relative tolerance of a server's capacity; the check allows twice as much."""
-SKEWED = 0.3
+SKEW_THRESHOLD = 0.3
 """Default skew threshold: jobs are skewed whose largest tensor has more than this share of the model."""
-STUBBORN = 2
+MOST_REFUSALS = 2
 """Refusals of a job after which the policy's choice of it is ignored."""
-LONGEST_S = 5.0
+JOINT_TIME_LIMIT_S = 5.0
 """Time limit in seconds for placing the jobs that start at one moment."""
 
 
-class Places:
+class ServerPlacement:
     """Placement of running jobs on the servers of an instance.
 
     Parameters
@@ -147,14 +147,14 @@ class Places:
         self._jointly = rule == "exact"
         self._together = np.full(len(order), rule == "consolidate")
         if skewed_only and rule == "best-fit" and table.spreading is not None:
-            limit = SKEWED if instance.skew_threshold is None else instance.skew_threshold
+            limit = SKEW_THRESHOLD if instance.skew_threshold is None else instance.skew_threshold
             self._together = table.spreading.skew[order] > limit
         keys = np.column_stack([self._demand, self._tasks, self._together])
         self._shape: Ints = np.unique(keys, axis=0, return_inverse=True)[1].ravel()
         self._fewest: dict[int, int] = {}
-        self._on: dict[int, Place] = {}
-        self._next: dict[int, Place] = {}
-        self.history: dict[tuple[int, float], Place] = {}
+        self._on: dict[int, TaskPlacement] = {}
+        self._next: dict[int, TaskPlacement] = {}
+        self.history: dict[tuple[int, float], TaskPlacement] = {}
 
     def move_to(self, now_s: float) -> set[int]:
         """Apply server failures and repairs up to a time; return the jobs on servers that lost capacity."""
@@ -207,7 +207,7 @@ class Places:
                 check_time()
                 chosen = choose()
                 # Jobs that the policy chooses against their demand are dropped.
-                chosen = chosen[refusals[chosen] <= STUBBORN]
+                chosen = chosen[refusals[chosen] <= MOST_REFUSALS]
                 unplaced = self.find(chosen.tolist(), set(running[protected].tolist()))
                 if not unplaced:
                     return chosen
@@ -227,7 +227,9 @@ class Places:
 
     def switch(self, stopped: Ints, started: Ints, now_s: float) -> Ints:
         """Release the servers of stopped jobs, occupy those of started ones; return the jobs that move."""
-        moved = [j for j, place in self._next.items() if j in self._on and not _same(self._on[j], place)]
+        moved = [
+            j for j, place in self._next.items() if j in self._on and not _same_placement(self._on[j], place)
+        ]
         for j in (*stopped.tolist(), *moved):
             self.leave(j)
         for j in (*started.tolist(), *moved):
@@ -247,7 +249,7 @@ class Places:
         """Return the servers of a running job, with the number of its tasks on each."""
         return self.named(self._on[j])
 
-    def named(self, place: Place) -> dict[str, int]:
+    def named(self, place: TaskPlacement) -> dict[str, int]:
         """Return a placement with the names of its servers."""
         servers, counts = place
         return {self.names[n]: k for n, k in zip(servers.tolist(), counts.tolist(), strict=True)}
@@ -260,7 +262,7 @@ class Places:
         return self._spreading.speed(self._order[jobs], servers)
 
     @property
-    def found(self) -> list[int]:
+    def placed_jobs(self) -> list[int]:
         """The jobs that the last call of `find` placed."""
         return list(self._next)
 
@@ -325,11 +327,11 @@ class Places:
             self._next[runs] = place
         return refused
 
-    def _take(self, free: Floats, j: int, place: Place, sign: int) -> None:
+    def _take(self, free: Floats, j: int, place: TaskPlacement, sign: int) -> None:
         servers, counts = place
         free[servers] -= sign * counts[:, None] * self._demand[j]
 
-    def _own_place(self, free: Floats, slack: Floats, j: int) -> Place | None:
+    def _own_place(self, free: Floats, slack: Floats, j: int) -> TaskPlacement | None:
         """Return the current placement of a job, if it still fits there."""
         if j not in self._on:
             return None
@@ -337,7 +339,7 @@ class Places:
         asked = counts[:, None] * self._demand[j]
         return self._on[j] if (asked <= free[servers] + slack[servers]).all() else None
 
-    def _place(self, free: Floats, slack: Floats, j: int) -> Place | None:
+    def _place(self, free: Floats, slack: Floats, j: int) -> TaskPlacement | None:
         tasks = int(self._tasks[j])
         most = self._least_servers(j) if self._together[j] else min(tasks, len(free))
         if most == 0:
@@ -347,7 +349,7 @@ class Places:
 
     def _in_place_of(
         self, free: Floats, slack: Floats, j: int, later: list[int], kept: set[int]
-    ) -> Place | None:
+    ) -> TaskPlacement | None:
         """Return a placement of a job that displaces the fewest later jobs; None without one."""
 
         def without(count: int) -> Floats:
@@ -369,7 +371,9 @@ class Places:
         kept.difference_update(later[len(later) - high :])
         return self._place(free, slack, j)
 
-    def _after_migrations(self, free: Floats, slack: Floats, j: int, others: list[int]) -> Place | None:
+    def _after_migrations(
+        self, free: Floats, slack: Floats, j: int, others: list[int]
+    ) -> TaskPlacement | None:
         """Return a placement of a job after small running jobs have moved elsewhere; None without one.
 
         Parameters
@@ -383,7 +387,7 @@ class Places:
         others = sorted(others, key=lambda k: float((self._tasks[k] * self._demand[k]).sum()))
         count = 1
         while count <= len(others):
-            left, moves = free.copy(), dict[int, Place]()
+            left, moves = free.copy(), dict[int, TaskPlacement]()
             for k in others[:count]:
                 self._take(left, k, self._next.get(k, self._on[k]), -1)
             place = self._place(left, slack, j)
@@ -420,26 +424,26 @@ class Places:
         if not jobs:
             return True
         left = time_left_s()
-        limit_s = LONGEST_S if left is None else min(LONGEST_S, max(left, 0.01))
-        places = placed_together(free, self._demand[jobs], self._tasks[jobs].tolist(), limit_s)
+        limit_s = JOINT_TIME_LIMIT_S if left is None else min(JOINT_TIME_LIMIT_S, max(left, 0.01))
+        places = place_jointly(free, self._demand[jobs], self._tasks[jobs].tolist(), limit_s)
         if places is None:
             return False
         self._next |= dict(zip(jobs, places, strict=True))
         return True
 
 
-def _same(a: Place, b: Place) -> bool:
+def _same_placement(a: TaskPlacement, b: TaskPlacement) -> bool:
     return a is b or (np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1]))
 
 
-MOST_ASKED = 3
+MOST_QUERIES = 3
 """Most queries of a policy at one event."""
-Ask = Callable[[Ints], tuple[Ints, Ints | None]]
+PolicyQuery = Callable[[Ints], tuple[Ints, Ints | None]]
 """Query of a policy: jobs → row of each, −1 for none, and the order of placement, None for that of the
 jobs."""
 
 
-def gangs_of(instance: SchedulingInstance) -> tuple[Floats, Ints]:
+def task_demands(instance: SchedulingInstance) -> tuple[Floats, Ints]:
     """Return the demand of a task and the number of tasks of each configuration, shapes (K, R) and (K,)."""
     table, menus = instance.table(), instance.menus()
     tasks = table.tasks[menus.owner]
@@ -449,7 +453,7 @@ def gangs_of(instance: SchedulingInstance) -> tuple[Floats, Ints]:
     return menus.usage / tasks[:, None], tasks
 
 
-def placeable(instance: SchedulingInstance, gangs: tuple[Floats, Ints]) -> Flags:
+def placeable_rows(instance: SchedulingInstance, gangs: tuple[Floats, Ints]) -> Flags:
     """Return which configurations fit on the idle servers, with the largest capacity that these ever have."""
     states = instance.server_states
     most = states.amounts.copy()
@@ -465,7 +469,7 @@ def placeable(instance: SchedulingInstance, gangs: tuple[Floats, Ints]) -> Flags
     return fits[of.ravel()]
 
 
-class RowPlaces:
+class ConfigurationPlacement:
     """Placement of configurations on the servers of an instance.
 
     Parameters
@@ -494,10 +498,10 @@ class RowPlaces:
         self._first, self._usage, self._speed = first, usage, speed
         of = instance.menus().owner[menu_row]
         own = (gangs[0][menu_row], gangs[1][menu_row])
-        self.places = Places(instance, of, rule, False, own, migrates)
+        self.places = ServerPlacement(instance, of, rule, False, own, migrates)
         self._of = of
 
-    def settle(self, ask: Ask, jobs: Ints, protected: Sequence[int], may_wait: bool) -> Ints:
+    def settle(self, ask: PolicyQuery, jobs: Ints, protected: Sequence[int], may_wait: bool) -> Ints:
         """Return the row of each of these jobs that can be placed on servers, −1 for none.
 
         Parameters
@@ -508,7 +512,7 @@ class RowPlaces:
             Whether later events follow if no job runs now.
         """
         remaining, refused = jobs, [-1]
-        for _ in range(MOST_ASKED):
+        for _ in range(MOST_QUERIES):
             rows, order = ask(remaining)
             if order is not None:
                 rows = rows[order]
@@ -520,10 +524,10 @@ class RowPlaces:
             if not len(left):
                 break
             remaining = left
-        if not self.places.found and not may_wait:
+        if not self.places.placed_jobs and not may_wait:
             self.places.find([int(self._first[jobs[0]])], set(), lambda _: self._any(jobs))
         row_of_job = np.full(len(self._first) - 1, -1)
-        chosen = np.array(self.places.found, dtype=np.int64)
+        chosen = np.array(self.places.placed_jobs, dtype=np.int64)
         row_of_job[self._owner[chosen]] = chosen
         return row_of_job[jobs]
 

@@ -130,7 +130,7 @@ class ByKey(Policy):
         self._waiting[: self._count] = waiting[np.argsort(self._keys[waiting], kind="stable")]
 
 
-class MenuSeen(Seen):
+class ConfigurationView(Seen):
     """A policy's view of the trace and of the jobs' configurations, which are rows of one table.
 
     Rows of jobs that have not arrived hold 0. A policy must not write to any array.
@@ -181,7 +181,7 @@ class MenuSeen(Seen):
         return np.arange(self.first[job], self.first[job + 1])
 
 
-class MenuSight:
+class ConfigurationViewWriter:
     """Updates a policy's view of jobs and configurations as jobs arrive.
 
     Parameters
@@ -219,7 +219,7 @@ class MenuSight:
         demand = table.total_demand[order]
         columns = (table.arrival_s[order], table.weight[order], table.tenant[order])
         self._others = (*columns, demand, widths(demand, instance.capacity_over_time[1][0]), self.requested)
-        self.seen = MenuSeen(len(order), len(instance.pool), len(self.usage), knows)
+        self.seen = ConfigurationView(len(order), len(instance.pool), len(self.usage), knows)
         self.seen.lease_s = instance.lease_s
         shares = [instance.tenant_shares.get(name, 1.0) for name in table.tenants]
         self.seen.tenant_shares = np.array(shares, dtype=float)
@@ -241,7 +241,7 @@ class MenuSight:
 
 SLACK = 1e-9
 """Relative tolerance of resource capacities."""
-NEAR = 1e-9
+TIME_TOLERANCE = 1e-9
 """Relative tolerance of the ends of rounds and leases."""
 
 
@@ -269,13 +269,13 @@ class RoundPolicy(ABC):
     knows: ClassVar[Knowledge] = Knowledge.NOTHING
     reacts: bool = False
     migrates: ClassVar[bool] = False
-    seen: MenuSeen
+    seen: ConfigurationView
     order: Ints | None = None
 
     def __init__(self, round_s: float) -> None:
         self.round_s = round_s
 
-    def begin(self, seen: MenuSeen) -> None:
+    def begin(self, seen: ConfigurationView) -> None:
         """Initialise the policy with its view of the trace."""
         self.seen = seen
 
@@ -321,7 +321,7 @@ def rounds_over(now_s: float, round_s: float, since_s: Floats | float = 0.0) -> 
     Times lose precision as they grow, so that the quotient may fall short of a round whose end is reached.
     The end of the next one, `since_s` + (rounds + 1) × `round_s`, is always later than now.
     """
-    over = np.floor((now_s - since_s) / round_s + NEAR)
+    over = np.floor((now_s - since_s) / round_s + TIME_TOLERANCE)
     return np.asarray(over + (since_s + (over + 1) * round_s <= now_s))
 
 

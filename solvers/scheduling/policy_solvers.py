@@ -19,9 +19,9 @@ from ..common.result import SolveOptions
 from . import muri
 from .engine import Engine, EvictionError, Schedule, StuckError
 from .placement import RULES
-from .policies.attained_service import Gittins, LeastAttained, Queues
+from .policies.attained_service import Gittins, LeastAttained, MultilevelQueues
 from .policies.fairness import MaxMin, TenantQueues, Themis
-from .policies.optimus import Allocate, Optimus, OptimusExact
+from .policies.optimus import AllocationFunction, Optimus, OptimusExact
 from .policies.service_disciplines import (
     Backfill,
     FirstCome,
@@ -35,7 +35,7 @@ from .policies.service_disciplines import (
 from .policy import Policy, RoundPolicy
 from .round_engine import RoundEngine
 from .search.event_loop import Rule
-from .search.simulator import Server, first_come, shortest, shortest_remaining, shortest_service
+from .search.simulator import PriorityScheduler, first_come, shortest, shortest_remaining, shortest_service
 from .seen import Knowledge
 
 POOLED = "the servers are taken as one pool"
@@ -59,7 +59,7 @@ def plan_of(instance: SchedulingInstance, schedule: Schedule) -> list[Segment]:
     names, menus, on = instance.table().names, instance.menus(), schedule.servers
     row = menus.requested[schedule.job] if schedule.row is None else schedule.row
     columns = (column.tolist() for column in (schedule.job, schedule.start_s, schedule.end_s, row))
-    with _uncollected():
+    with _gc_paused():
         # Validating what was computed here would take longer than computing it.
         return [
             Segment.model_construct(
@@ -74,7 +74,7 @@ def plan_of(instance: SchedulingInstance, schedule: Schedule) -> list[Segment]:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _gc_paused() -> Iterator[None]:
     """Disable the cyclic garbage collector while many long-lived objects are created."""
     collects = gc.isenabled()
     gc.disable()
@@ -85,7 +85,7 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def is_plain(instance: SchedulingInstance) -> bool:
+def event_loop_supports(instance: SchedulingInstance) -> bool:
     """Return whether the compiled event loop supports all features of an instance."""
     return not instance.servers and not loses_work(instance)
 
@@ -123,7 +123,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
         knows: Knowledge,
         make: Callable[[SchedulingInstance, dict[str, Any]], Policy | RoundPolicy],
         options: Mapping[str, MethodOption] | None = None,
-        rule: Callable[[Server], Rule] | None = None,
+        rule: Callable[[PriorityScheduler], Rule] | None = None,
         skewed_only: bool = False,
     ) -> None:
         self.name, self.what, self.knows = name, f"{what}; knows {knows.value}", knows
@@ -151,8 +151,12 @@ class PolicySolver(Solver[SchedulingFormulation]):
             try:
                 if settings.get("semantics") == "muri":
                     schedule = muri.simulate(instance, self.name)
-                elif self._rule is not None and settings.get("by") != "estimate" and is_plain(instance):
-                    scheduler = Server(instance)
+                elif (
+                    self._rule is not None
+                    and settings.get("by") != "estimate"
+                    and event_loop_supports(instance)
+                ):
+                    scheduler = PriorityScheduler(instance)
                     schedule = scheduler.schedule(self._rule(scheduler))
                 else:
                     policy = self.policy(instance, settings, options, clock)
@@ -167,7 +171,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
                 )
         if instance.servers and not schedule.servers:
             messages.append(POOLED)
-            if slows_down(instance):
+            if spreading_slows_jobs(instance):
                 return Outcome(message=f"{self.name}: {POOLED}, but jobs are slower on several of them")
         return Outcome(plan_of(instance, schedule), message="; ".join(filter(None, messages)) or None)
 
@@ -188,7 +192,7 @@ def policy_engine(
     return Engine(instance, policy, placement, skewed_only)
 
 
-def slows_down(instance: SchedulingInstance) -> bool:
+def spreading_slows_jobs(instance: SchedulingInstance) -> bool:
     """Return whether a job is slower when it is spread over several servers."""
     spreading = instance.table().spreading
     return spreading is not None and bool((spreading.profile >= 0).any())
@@ -215,7 +219,7 @@ def limits_of(text: str) -> tuple[float, ...]:
 
 def _las(instance: SchedulingInstance, settings: Mapping[str, Any]) -> Policy:
     limits, least_s = limits_of(settings["queues"]), twice_the_restart_s(instance)
-    return Queues(limits, settings["promote"], least_s) if limits else LeastAttained(least_s)
+    return MultilevelQueues(limits, settings["promote"], least_s) if limits else LeastAttained(least_s)
 
 
 def _time_slice(instance: SchedulingInstance, settings: Mapping[str, Any]) -> RoundPolicy:
@@ -250,11 +254,11 @@ OPTIMUS = {
 }
 
 
-def _of_optimus(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _optimus_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: settings[key] for key in OPTIMUS if key != "interval_s"}
 
 
-def optimus_exact(allocate: Allocate) -> PolicySolver:
+def optimus_exact(allocate: AllocationFunction) -> PolicySolver:
     """Return the solver for Optimus with proven allocations.
 
     Parameters
@@ -266,7 +270,7 @@ def optimus_exact(allocate: Allocate) -> PolicySolver:
         "optimus-exact",
         "as optimus, with the best configurations together, proven",
         OptimusExact.knows,
-        lambda _, settings: OptimusExact(allocate, settings["interval_s"], **_of_optimus(settings)),
+        lambda _, settings: OptimusExact(allocate, settings["interval_s"], **_optimus_settings(settings)),
         OPTIMUS,
     )
 
@@ -326,7 +330,7 @@ POLICIES: tuple[PolicySolver, ...] = (
     PolicySolver(
         "las",
         "least attained GPU-time first (Tiresias)",
-        Queues.knows,
+        MultilevelQueues.knows,
         _las,
         {
             "queues": MethodOption(
@@ -390,7 +394,7 @@ POLICIES: tuple[PolicySolver, ...] = (
         "optimus",
         "configurations by marginal gains, every interval (Optimus)",
         Optimus.knows,
-        lambda _, settings: Optimus(settings["interval_s"], **_of_optimus(settings)),
+        lambda _, settings: Optimus(settings["interval_s"], **_optimus_settings(settings)),
         OPTIMUS,
     ),
 )

@@ -17,11 +17,11 @@ from ...formulations.scheduling.evaluation import interval_s, kept_s, restarts_s
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from .engine import EvictionError, PolicyError, Schedule, StallWatch, StuckError, stall_text
-from .placement import RowPlaces, gangs_of, placeable
-from .policy import SLACK, MenuSight, RoundPolicy
+from .placement import ConfigurationPlacement, placeable_rows, task_demands
+from .policy import SLACK, ConfigurationViewWriter, RoundPolicy
 from .seen import Knowledge
 
-SELDOM = 100
+EVENTS_PER_CLOCK_CHECK = 100
 """Events between two checks of the time limit."""
 
 
@@ -50,13 +50,13 @@ class RoundEngine:
         self._instance, self._policy = instance, policy
         # Jobs are numbered by arrival, so that ties go to the one that came first.
         self._order: Ints = np.argsort(table.arrival_s, kind="stable")
-        gangs = gangs_of(instance) if placement and instance.servers else None
-        shown = None if gangs is None else placeable(instance, gangs)
-        self._sight = sight = MenuSight(instance, self._order, policy.knows, shown)
-        self._places: RowPlaces | None = None
+        gangs = task_demands(instance) if placement and instance.servers else None
+        shown = None if gangs is None else placeable_rows(instance, gangs)
+        self._sight = sight = ConfigurationViewWriter(instance, self._order, policy.knows, shown)
+        self._places: ConfigurationPlacement | None = None
         if gangs is not None and placement:
             menus = (sight.menu_row, sight.first, sight.usage, sight.speed)
-            self._places = RowPlaces(instance, gangs, *menus, placement, policy.migrates)
+            self._places = ConfigurationPlacement(instance, gangs, *menus, placement, policy.migrates)
         self._seen = self._sight.seen
         self._arrival_s = table.arrival_s[self._order]
         self._left = self._sight.work.copy()
@@ -93,7 +93,7 @@ class RoundEngine:
         self._policy.begin(self._seen)
         step = 0
         while self._next < len(self._order) or len(self._present):
-            if step % SELDOM == 0:
+            if step % EVENTS_PER_CLOCK_CHECK == 0:
                 check_time()
             step += 1
             before_s = self._seen.now_s

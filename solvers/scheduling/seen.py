@@ -110,7 +110,7 @@ class Seen:
             )
 
 
-class Sight:
+class PolicyViewWriter:
     """Updates a policy's view as jobs arrive and complete.
 
     Parameters

@@ -86,7 +86,7 @@ def _enumerate(formulation: GraphFormulation, search: Enumeration) -> None:
         if len(done) == len(classes.members):
             search.judge(plan)
             return
-        for added in _supersets(classes, done):
+        for added in _next_stages(classes, done):
             check_time()
             layers = sorted(layer for index in added for layer in classes.members[index])
             for one in instance.types:
@@ -104,7 +104,7 @@ def _enumerate(formulation: GraphFormulation, search: Enumeration) -> None:
     extend(frozenset())
 
 
-def _supersets(classes: Classes, done: frozenset[int]) -> Iterator[frozenset[int]]:
+def _next_stages(classes: Classes, done: frozenset[int]) -> Iterator[frozenset[int]]:
     """Yield the sets of classes that can form the next stage; classes are numbered in topological order."""
     needs: dict[int, set[int]] = {}
     for a, b in classes.arcs:

@@ -185,7 +185,7 @@ def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
 
 
 @compiled
-def _onward(ending: Floats, alternating: bool, result: Floats) -> None:
+def _least_of_neighbours(ending: Floats, alternating: bool, result: Floats) -> None:
     """Set, for each type and state, the least value over the types allowed next to it."""
     for state in range(ending.shape[1]):
         first, second, best = np.inf, np.inf, -1
@@ -240,7 +240,7 @@ def least_by_state(
                     value = before[state] + own
                     reached[state + place * units] = min(reached[state + place * units], value)
             i += 1
-        _onward(ending, alternating, least[layer])
+        _least_of_neighbours(ending, alternating, least[layer])
     return least
 
 
@@ -360,7 +360,7 @@ class StateSpaceSettings:
     again_below: float = 0.8
 
 
-STATES_SETTINGS = StateSpaceSettings()
+STATE_SPACE_SETTINGS = StateSpaceSettings()
 
 
 class Columns:
@@ -401,7 +401,7 @@ class Columns:
         A column may consume only one limit of a group.
         """
         states = most_entries // ((self.layers + 1) * self.types)
-        most = min(states, STATES_SETTINGS.most_steps // max(1, len(self.segment)))
+        most = min(states, STATE_SPACE_SETTINGS.most_steps // max(1, len(self.segment)))
         whole = (self.use == np.rint(self.use)).all(axis=0)
         left = [int(row) for row in np.argsort(-prices, kind="stable") if prices[row] > 0 and whole[row]]
         while left:
@@ -444,12 +444,14 @@ def state_tables(columns: Columns, prices: Floats, weight: float, most: int) -> 
     most
         Largest number of tables.
     """
-    entries = min(STATES_SETTINGS.most_entries[-1], STATES_SETTINGS.entries_of_labels * len(columns.segment))
+    entries = min(
+        STATE_SPACE_SETTINGS.most_entries[-1], STATE_SPACE_SETTINGS.entries_of_labels * len(columns.segment)
+    )
     groups = itertools.islice(columns.groups(prices, entries), most)
-    return [_tables(columns, prices, weight, rows)[0] for rows in groups]
+    return [_state_table(columns, prices, weight, rows)[0] for rows in groups]
 
 
-def narrowed(
+def narrow_core(
     segments: Segments,
     interval: Interval,
     core: Core,
@@ -471,22 +473,22 @@ def narrowed(
         The bound holds up to the cutoff; it is infinite if no column is left.
     """
     bound = -np.inf
-    for entries in STATES_SETTINGS.most_entries:
+    for entries in STATE_SPACE_SETTINGS.most_entries:
         before = math.inf
-        while 0 < len(core) <= STATES_SETTINGS.again_below * before:
+        while 0 < len(core) <= STATE_SPACE_SETTINGS.again_below * before:
             before, columns = len(core), Columns(segments, interval, core)
             for rows in columns.groups(prices, entries):
                 if clock.expired or not len(core):
                     break
                 columns = Columns(segments, interval, core)
-                table, through = _tables(columns, prices, weight, rows)
+                table, through = _state_table(columns, prices, weight, rows)
                 value = through - float(table.prices @ columns.capacity)
                 bound = max(bound, float(value.min()))
                 core = Core(columns.segment[value < cutoff], core.complete)
     return core, bound if len(core) else math.inf
 
 
-def _tables(
+def _state_table(
     columns: Columns, prices: Floats, weight: float, rows: Sequence[int]
 ) -> tuple[StateTable, Floats]:
     """Return the bound that counts some limits, and the least weight of a path through each column."""

@@ -140,7 +140,7 @@ class StageModel:
             self.model.add(product <= min(SETTINGS.most_rate * SETTINGS.time_steps, most))
         if budget is not None:
             rates = [self.instance.types[c.type].price_usd_per_hour * c.units for c in self.columns.all]
-            weights, most = cp_sat.whole_at_most(rates, budget)
+            weights, most = cp_sat.integer_row(rates, budget)
             self.model.add(self.weighted_sum(self.z, weights) <= most)
 
     def _objective(self, product: Any, usd: float) -> cp_sat.CpObjective:

@@ -19,11 +19,11 @@ from .graph_exact import ExactOnGraphs
 
 GAP = 1e-4
 """Relative optimality gap of the searches, whose values are printed with few digits."""
-ROUNDED_DOWN = 1 - 1e-5
+FEASIBLE_SIDE_FACTOR = 1 - 1e-5
 """Factor by which suggested values are rounded to the feasible side."""
-ANY = 0.5
+ANY_PLAN_GAP = 0.5
 """Relative optimality gap where any feasible plan will do."""
-CLOSE = 1.02
+MEMORY_RATIO = 1.02
 """Ratio of sufficient to insufficient memory at which the search for the least memory ends."""
 
 Cause = tuple[list[str], str]
@@ -38,13 +38,13 @@ def diagnose(formulation: StagingFormulation, known: Diagnosis | None, clock: Cl
     last among the remedies.
     """
     causes = [
-        *_floor(formulation, clock),
-        *_budget(formulation, "cost_limit_usd", "cost limit", clock),
-        *_budget(formulation, "hourly_budget_usd", "hourly budget", clock),
-        *_rule(formulation, clock),
-        *_memory(formulation, clock),
+        *_floor_cause(formulation, clock),
+        *_budget_cause(formulation, "cost_limit_usd", "cost limit", clock),
+        *_budget_cause(formulation, "hourly_budget_usd", "hourly budget", clock),
+        *_stage_rule_cause(formulation, clock),
+        *_memory_cause(formulation, clock),
     ]
-    causes = causes or [*_limits(formulation, clock)] or [*_without_floor_and_budgets(formulation, clock)]
+    causes = causes or [*_unit_limits_cause(formulation, clock)] or [*_remaining_causes(formulation, clock)]
     if not causes:
         return known
     reasons, remedies = [line for lines, _ in causes for line in lines], [remedy for _, remedy in causes]
@@ -53,7 +53,7 @@ def diagnose(formulation: StagingFormulation, known: Diagnosis | None, clock: Cl
     return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
 
 
-def _best(
+def _best_plan(
     formulation: StagingFormulation, clock: Clock, gap: float = GAP, **changes: Any
 ) -> tuple[tuple[Stage, ...], StagingFormulation] | None:
     """Return the best plan of a changed instance with its formulation; None if none is found in time."""
@@ -67,13 +67,13 @@ def _best(
     return None if outcome.plan is None else (tuple(outcome.plan), changed)
 
 
-def _any(formulation: StagingFormulation, clock: Clock, **changes: Any) -> tuple[Stage, ...] | None:
+def _any_plan(formulation: StagingFormulation, clock: Clock, **changes: Any) -> tuple[Stage, ...] | None:
     """Return any feasible plan of a changed instance; None if none is found in time."""
-    best = _best(formulation, clock, ANY, objective="cost", **changes)
+    best = _best_plan(formulation, clock, ANY_PLAN_GAP, objective="cost", **changes)
     return None if best is None else best[0]
 
 
-def _layers(instance: StagingInstance, stage: Stage) -> str:
+def _layers_text(instance: StagingInstance, stage: Stage) -> str:
     """Return a text that names the layers of a stage."""
     layers: list[Layer] = [instance.layers[index] for index in stage.members]
     if len(layers) == 1:
@@ -83,13 +83,13 @@ def _layers(instance: StagingInstance, stage: Stage) -> str:
     return f"layers {layers[0].name!r} to {layers[-1].name!r}"
 
 
-def _floor(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
+def _floor_cause(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
     """Yield the throughput floor as a cause, if the highest throughput within the limits is below it."""
     instance = formulation.instance
     floor = instance.throughput_floor_samples_per_s
     if floor is None:
         return
-    relaxed = _best(formulation, clock, objective="throughput", throughput_floor_samples_per_s=None)
+    relaxed = _best_plan(formulation, clock, objective="throughput", throughput_floor_samples_per_s=None)
     if relaxed is None:
         return
     # Without the floor itself: what the other demands allow at most.
@@ -103,13 +103,13 @@ def _floor(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
     within = "limits and budgets" if budgets else "the limits"
     reason = (
         f"the highest throughput within {within} is {best:g} samples/s, and the floor is {floor:g}; "
-        f"{_layers(instance, slowest)} on {slowest.units} {slowest.type} would be the slowest stage"
+        f"{_layers_text(instance, slowest)} on {slowest.units} {slowest.type} would be the slowest stage"
     )
-    remedy = f"lower the floor to {best * ROUNDED_DOWN:g} samples/s, or raise limits or budgets"
-    yield [reason, *too_slow(formulation)], remedy
+    remedy = f"lower the floor to {best * FEASIBLE_SIDE_FACTOR:g} samples/s, or raise limits or budgets"
+    yield [reason, *slow_layer_notes(formulation)], remedy
 
 
-def too_slow(formulation: StagingFormulation) -> list[str]:
+def slow_layer_notes(formulation: StagingFormulation) -> list[str]:
     """Return messages that name the layers too slow even alone on all units of a type, grouped by layers."""
     instance = formulation.instance
     types: dict[tuple[int, ...], list[str]] = {}
@@ -127,13 +127,13 @@ def too_slow(formulation: StagingFormulation) -> list[str]:
     ]
 
 
-def _budget(formulation: StagingFormulation, field: str, what: str, clock: Clock) -> Iterator[Cause]:
+def _budget_cause(formulation: StagingFormulation, field: str, what: str, clock: Clock) -> Iterator[Cause]:
     """Yield a limit on money as a cause, if the cheapest plan without it exceeds it."""
     limit = getattr(formulation.instance, field)
     if limit is None:
         return
     without: dict[str, Any] = {field: None}
-    relaxed = _best(formulation, clock, objective="cost", **without)
+    relaxed = _best_plan(formulation, clock, objective="cost", **without)
     if relaxed is None:
         return
     plan, changed = relaxed
@@ -142,14 +142,14 @@ def _budget(formulation: StagingFormulation, field: str, what: str, clock: Clock
     need = changed.evaluate(plan)[0] if field == "cost_limit_usd" else rate
     if need > limit:
         reason = f"without the {what} of {limit:g} {unit} the cheapest plan takes {need:g} {unit}"
-        yield [reason], f"raise the {what} to {need / ROUNDED_DOWN:g} {unit}"
+        yield [reason], f"raise the {what} to {need / FEASIBLE_SIDE_FACTOR:g} {unit}"
 
 
-def _rule(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
+def _stage_rule_cause(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
     """Yield the stage rule as a cause, if there is a plan with neighbouring stages of one type."""
     if formulation.instance.stage_rule == "free_cuts":
         return
-    plan = _any(formulation, clock, stage_rule="free_cuts")
+    plan = _any_plan(formulation, clock, stage_rule="free_cuts")
     if plan is not None and formulation.violations(plan):
         stages = f"{len(plan)} stages on {', '.join(dict.fromkeys(stage.type for stage in plan))}"
         reason = (
@@ -159,22 +159,22 @@ def _rule(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
         yield [reason], "set stage_rule to free_cuts (at import: --stage-rule free_cuts)"
 
 
-def _memory(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
+def _memory_cause(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
     """Yield memory as a cause, with about the least memory per unit that makes a plan feasible."""
     instance = formulation.instance
     checked = any(one.memory_gib is not None for one in instance.types)
-    plan = _any(formulation, clock, types=_with_memory(instance, math.inf)) if checked else None
+    plan = _any_plan(formulation, clock, types=_with_memory(instance, math.inf)) if checked else None
     if plan is None:
         return
-    too_little, enough = 1.0, max(_times_its_memory(instance, plan))
-    while enough > CLOSE * too_little and not clock.expired:
+    too_little, enough = 1.0, max(_memory_ratios(instance, plan))
+    while enough > MEMORY_RATIO * too_little and not clock.expired:
         between = math.sqrt(too_little * enough)
-        other = _any(formulation, clock, types=_with_memory(instance, between))
+        other = _any_plan(formulation, clock, types=_with_memory(instance, between))
         if other is None:
             too_little = between
         else:
-            plan, enough = other, max(_times_its_memory(instance, other))
-    over = list(zip(_times_its_memory(instance, plan), plan, strict=True))
+            plan, enough = other, max(_memory_ratios(instance, other))
+    over = list(zip(_memory_ratios(instance, plan), plan, strict=True))
     memory_gib = {one.name: one.memory_gib for one in instance.types if one.memory_gib is not None}
     needs: dict[str, float] = {}
     for times, stage in over:
@@ -184,10 +184,12 @@ def _memory(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
         return
     worst = max(over, key=lambda pair: pair[0])[1]
     reason = (
-        f"memory is too small: for {_layers(instance, worst)} a unit of {worst.type} needs "
+        f"memory is too small: for {_layers_text(instance, worst)} a unit of {worst.type} needs "
         f"{needs[worst.type]:g} GiB and has {memory_gib[worst.type]:g}, in a plan that breaks no other demand"
     )
-    enough_memory = " and ".join(f"{name} to {gib / ROUNDED_DOWN:g} GiB" for name, gib in needs.items())
+    enough_memory = " and ".join(
+        f"{name} to {gib / FEASIBLE_SIDE_FACTOR:g} GiB" for name, gib in needs.items()
+    )
     yield [reason], f"raise the memory of {enough_memory}"
 
 
@@ -201,7 +203,7 @@ def _with_memory(instance: StagingInstance, times: float) -> tuple[StageType, ..
     )
 
 
-def _times_its_memory(instance: StagingInstance, plan: Sequence[Stage]) -> list[float]:
+def _memory_ratios(instance: StagingInstance, plan: Sequence[Stage]) -> list[float]:
     """Return the memory that each stage needs, relative to a unit's memory; 0 where it is not checked."""
     gib = {one.name: one.memory_gib or math.inf for one in instance.types}
     return [
@@ -210,11 +212,11 @@ def _times_its_memory(instance: StagingInstance, plan: Sequence[Stage]) -> list[
     ]
 
 
-def _limits(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
+def _unit_limits_cause(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
     """Yield the limits on units as a cause, if there is a plan that exceeds only these."""
     limits = {one.name: one.limit for one in formulation.instance.types if one.limit is not None}
     free = tuple(one.model_copy(update={"limit": None}) for one in formulation.instance.types)
-    plan = _any(formulation, clock, types=free) if limits else None
+    plan = _any_plan(formulation, clock, types=free) if limits else None
     used = Counter[str]()
     for stage in plan or ():
         used[stage.type] += stage.units
@@ -225,7 +227,7 @@ def _limits(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
         yield [reason], "raise the limit of " + " and ".join(f"{name} to {n}" for name, n in over.items())
 
 
-def _without_floor_and_budgets(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
+def _remaining_causes(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
     """Yield the causes that remain without floor and budgets, if the instance stays infeasible."""
     fields = {
         "throughput_floor_samples_per_s": "the floor",
@@ -236,7 +238,7 @@ def _without_floor_and_budgets(formulation: StagingFormulation, clock: Clock) ->
         field: what for field, what in fields.items() if getattr(formulation.instance, field) is not None
     }
     free = dict.fromkeys(left_out)
-    if not left_out or _any(formulation, clock, **free) is not None:
+    if not left_out or _any_plan(formulation, clock, **free) is not None:
         return
     diagnosis = diagnose(formulation_of(formulation.instance.model_copy(update=free)), None, clock)
     if diagnosis is not None:

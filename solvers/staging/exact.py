@@ -30,7 +30,7 @@ from .search import Search, SearchResult
 Solve = Callable[[StagingFormulation], Sequence[Stage] | None]
 
 
-def what_if(formulation: StagingFormulation, plan: Sequence[Stage], solve: Solve) -> str:
+def what_if_text(formulation: StagingFormulation, plan: Sequence[Stage], solve: Solve) -> str:
     """Return a text on the gain from more units of each type that is used up, one type at a time.
 
     Parameters
@@ -43,7 +43,7 @@ def what_if(formulation: StagingFormulation, plan: Sequence[Stage], solve: Solve
     instance, objective = formulation.instance, formulation.objectives[0]
     value, notes = formulation.evaluate(plan)[0], []
     for index, hardware in enumerate(instance.types):
-        if hardware.limit is None or _units(plan, hardware.name) < hardware.limit:
+        if hardware.limit is None or _units_of_type(plan, hardware.name) < hardware.limit:
             continue
         free = hardware.model_copy(update={"limit": None})
         types = (*instance.types[:index], free, *instance.types[index + 1 :])
@@ -52,7 +52,10 @@ def what_if(formulation: StagingFormulation, plan: Sequence[Stage], solve: Solve
         if best is None:
             notes.append(f"{hardware.name}: no time to tell")
             continue
-        more, gain = _units(best, hardware.name) - hardware.limit, abs(other.evaluate(best)[0] - value)
+        more, gain = (
+            _units_of_type(best, hardware.name) - hardware.limit,
+            abs(other.evaluate(best)[0] - value),
+        )
         useful = more > 0 and objective.better(other.evaluate(best)[0], value)
         unit = f" {objective.unit} {'less' if objective.sense == 'min' else 'more'}"
         notes.append(
@@ -63,7 +66,7 @@ def what_if(formulation: StagingFormulation, plan: Sequence[Stage], solve: Solve
     return "what more units would bring, one type at a time: " + "; ".join(notes)
 
 
-def _units(plan: Sequence[Stage], name: str) -> int:
+def _units_of_type(plan: Sequence[Stage], name: str) -> int:
     return sum(stage.units for stage in plan if stage.type == name)
 
 
@@ -71,7 +74,7 @@ FIRST_PLAN_S = 1.0
 """Most seconds for a heuristic's plan."""
 FIRST_PLAN_SHARE = 0.25
 """Share of a short time limit for a heuristic's plan."""
-SHORT_S = 10.0
+SHORT_LIMIT_S = 10.0
 """Time limit up to which compiling the loops may leave no time for a heuristic after the search."""
 
 Heuristic = Callable[[Clock], Sequence[Stage] | None]
@@ -100,8 +103,8 @@ class StagingExact(Solver[StagingFormulation]):
             ready=is_ready(fewest_units),
         )
         if outcome.plan is not None and self.setting(options, "what_if"):
-            outcome.message = what_if(
-                formulation, outcome.plan, lambda other: self.best_of_changed(other, options, clock)
+            outcome.message = what_if_text(
+                formulation, outcome.plan, lambda other: self.solve_changed(other, options, clock)
             )
         return outcome
 
@@ -126,7 +129,7 @@ class StagingExact(Solver[StagingFormulation]):
             outcome.prices = formulation.prices(outcome.certificate, outcome.plan)
         return outcome
 
-    def best_of_changed(
+    def solve_changed(
         self, formulation: StagingFormulation, options: SolveOptions, clock: Clock
     ) -> Sequence[Stage] | None:
         """Return the best plan of a changed instance, None if it is not found in time."""
@@ -156,24 +159,24 @@ def with_first_plan(
     ready
         Whether the loops of the search are compiled, so that it finds a plan soon.
     """
-    short = clock.limit_s is not None and clock.limit_s <= SHORT_S
-    known = _in_time(heuristic, clock.share(FIRST_PLAN_SHARE)) if short and not ready else None
+    short = clock.limit_s is not None and clock.limit_s <= SHORT_LIMIT_S
+    known = _run_heuristic(heuristic, clock.share(FIRST_PLAN_SHARE)) if short and not ready else None
     try:
         outcome = search()
     except OutOfTimeError as error:
-        known = known or _in_time(heuristic, Clock(time_left_s()))
+        known = known or _run_heuristic(heuristic, Clock(time_left_s()))
         if known is None:
             raise
         message = f"there was no time to search ({error}); the plan is a heuristic's"
         outcome = Outcome(bounds=formulation.elementary_bounds(), limit="time", message=message)
     if outcome.limit == "time" and outcome.plan is None and known is None:
-        known = _in_time(heuristic, Clock(time_left_s()))
+        known = _run_heuristic(heuristic, Clock(time_left_s()))
     if outcome.limit != "none" and known is not None:
         keep_better(formulation, outcome, known)
     return outcome
 
 
-def _in_time(heuristic: Heuristic, clock: Clock) -> Sequence[Stage] | None:
+def _run_heuristic(heuristic: Heuristic, clock: Clock) -> Sequence[Stage] | None:
     clock = clock.at_most(FIRST_PLAN_S)
     try:
         with clock.enforced():
@@ -262,19 +265,20 @@ def intervals_of(
     return [one.model_dump(exclude_defaults=True) for one in certified]
 
 
-CONTRADICTION = 1e-6
+CONTRADICTION_TOLERANCE = 1e-6
 """Relative amount by which a bound may be beyond a plan's value: a solver's tolerance."""
-PATIENCE_S = 5.0
+CERTIFICATE_LIMIT_S = 5.0
 """Seconds that the search for a certificate may take."""
 
 
-def _refuted(formulation: StagingFormulation, plan: Sequence[Stage], bound: float | None) -> bool:
+def _refutes(formulation: StagingFormulation, plan: Sequence[Stage], bound: float | None) -> bool:
     """Return whether a feasible plan refutes a bound, or the claim of infeasibility where it is None."""
     if formulation.violations(plan):
         return False
     value = formulation.evaluate(plan)[0]
     return bound is None or (
-        formulation.objectives[0].better(value, bound) and abs(value - bound) > CONTRADICTION * abs(value)
+        formulation.objectives[0].better(value, bound)
+        and abs(value - bound) > CONTRADICTION_TOLERANCE * abs(value)
     )
 
 
@@ -287,7 +291,7 @@ def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> 
         If there are too many possible stages, or there is no time for a search.
     """
     bound = None if outcome.infeasible else outcome.bounds[0]
-    if outcome.plan is not None and _refuted(formulation, outcome.plan, bound):
+    if outcome.plan is not None and _refutes(formulation, outcome.plan, bound):
         return  # the answer contradicts itself, and the conclusion says so
     options = SolveOptions()
     incumbent = incumbent_of(formulation, options)
@@ -296,11 +300,11 @@ def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> 
         if known is not None:
             incumbent.update(known)
     # The search has a clock of its own: what it does not settle in time keeps a weaker bound.
-    patience = clock.at_most(PATIENCE_S)
+    patience = clock.at_most(CERTIFICATE_LIMIT_S)
     search = Search(formulation, incumbent, options, patience)
     with patience.enforced():
         result = search.run()
-    if incumbent.best is not None and _refuted(formulation, plan_of(formulation, incumbent.best), bound):
+    if incumbent.best is not None and _refutes(formulation, plan_of(formulation, incumbent.best), bound):
         outcome.infeasible, outcome.bounds = False, ()
         outcome.message = "its bound, which a better plan refutes, is left out"
         return

@@ -11,7 +11,7 @@ from ...formulations.staging.stages import Corner, Stage
 from ...instances.common.errors import OutOfTimeError
 from ...instances.staging.instance import StagingInstance
 from ..common.base import Clock
-from ..common.conclude import diagnose_with, library_versions, time_to_check
+from ..common.conclude import check_deadline, diagnose_with, library_versions
 from ..common.result import SolveOptions
 from .diagnose import diagnose
 from .exact import intervals_of
@@ -82,11 +82,11 @@ def _find(
         status=status,
         limit=stopped,
         error=error,
-        certified_error=_certified(
-            formulation, incumbent.points, error, most, certificate, time_to_check(options, clock.elapsed_s)
+        certified_error=_certified_error(
+            formulation, incumbent.points, error, most, certificate, check_deadline(options, clock.elapsed_s)
         ),
         most_usd=most,
-        points=tuple(describe(formulation, plan_of(formulation, point)) for point in incumbent.points),
+        points=tuple(frontier_point(formulation, plan_of(formulation, point)) for point in incumbent.points),
         certificate=certificate,
         runtime_s=clock.elapsed_s,
         options=options,
@@ -102,7 +102,7 @@ def _unbounded(instance: StagingInstance) -> bool:
     return instance.hourly_budget_usd is None and any(hardware.limit is None for hardware in instance.types)
 
 
-def _certified(
+def _certified_error(
     formulation: StagingFormulation,
     points: list[Candidate],
     error: float,
@@ -123,7 +123,7 @@ def _certified(
         return None
 
 
-def describe(formulation: StagingFormulation, plan: tuple[Stage, ...]) -> FrontierPoint:
+def frontier_point(formulation: StagingFormulation, plan: tuple[Stage, ...]) -> FrontierPoint:
     """Return a feasible plan as a point of the frontier, with figures computed from the plan alone."""
     instance = formulation.instance
     time, rate = formulation.stage_time_s(plan), formulation.rate_usd_per_hour(plan)

@@ -9,7 +9,7 @@ from pydantic import Field
 from ...formulations.staging.certificate import MOST_INTERVALS
 from ...formulations.staging.stages import Stage
 from ...instances.common.base import figure
-from ...instances.common.fields import Many, Model, in_slices
+from ...instances.common.fields import Many, Model, validated_in_batches
 from ..common.result import AnyFrontier
 
 if TYPE_CHECKING:
@@ -61,22 +61,20 @@ class Frontier(AnyFrontier):
     kind: Literal["staging"] = "staging"
     most_usd: Annotated[float, Field(ge=0)] | None = None
     points: Many[FrontierPoint] = ()
-    certificate: Annotated[list[dict[str, Any]], in_slices(MOST_INTERVALS)] = []
+    certificate: Annotated[list[dict[str, Any]], validated_in_batches(MOST_INTERVALS)] = []
 
     @staticmethod
     def _card_row(point: FrontierPoint) -> tuple[str, ...]:
         """Return the table row of a point: its plan, throughput and cost."""
-        return _in_short_plan(point), figure(point.throughput_samples_per_s), figure(point.cost_usd)
+        return _plan_text(point), figure(point.throughput_samples_per_s), figure(point.cost_usd)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row per point; the plan as text, `first-last:type*units` per stage."""
         import pandas as pd
 
-        rows = [
-            {**point.model_dump(exclude={"plan"}), "plan": _in_short_plan(point)} for point in self.points
-        ]
+        rows = [{**point.model_dump(exclude={"plan"}), "plan": _plan_text(point)} for point in self.points]
         return pd.DataFrame(rows, columns=[*FrontierPoint.model_fields])
 
 
-def _in_short_plan(point: FrontierPoint) -> str:
+def _plan_text(point: FrontierPoint) -> str:
     return " ".join(f"{s.first_layer}-{s.last_layer}:{s.type}*{s.units}" for s in point.plan)

@@ -27,14 +27,14 @@ from ...formulations.staging.graph_stages import Problem, Rows, problem_of, rows
 from ...formulations.staging.stages import Stage
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
-from ..common.base import Clock, Delegating, Outcome
+from ..common.base import Clock, Outcome, PresolvingSolver
 from ..common.result import Limit, SolveOptions
-from .exact import StagingExact, certificate, keep_better, what_if, with_first_plan
+from .exact import StagingExact, certificate, keep_better, what_if_text, with_first_plan
 from .graph_heuristic import first_plan
 
-LONGEST_S = 1e200
+FINITE_CUTOFF_S = 1e200
 """Finite substitute for an infinite cutoff, whose product with no units left is undefined."""
-ROUNDING = 1 + 1e-9
+ROUNDING_FACTOR = 1 + 1e-9
 """Tolerance, as a factor, when what is left to do is compared with the units left."""
 
 
@@ -80,20 +80,20 @@ class FastestPath:
     stages: tuple[tuple[int, int, int, int], ...]
 
 
-def states_of(limits: list[int]) -> int:
+def count_states(limits: list[int]) -> int:
     """Return the number of states: combinations of units used within the limits."""
     return math.prod(limit + 1 for limit in limits)
 
 
 def devices_of(problem: Problem, limits: list[int]) -> Devices:
     """Return the states of the dynamic program of a problem."""
-    strides = [states_of(limits[:t]) for t in range(len(limits))]
-    states = np.arange(states_of(limits))
+    strides = [count_states(limits[:t]) for t in range(len(limits))]
+    states = np.arange(count_states(limits))
     left = np.array([limit - states // s % (limit + 1) for s, limit in zip(strides, limits, strict=True)])
     words = problem.bits.view(np.uint8).reshape(len(problem.bits), -1)
     inside = np.unpackbits(words, axis=1, bitorder="little")[:, : len(problem.memory)].astype(bool)
     work = problem.parts[:, :, 0] + problem.parts[:, :, 1]
-    weights = [y for y in (_weights(work, t) for t in range(len(limits))) if np.isfinite(y).all()]
+    weights = [y for y in (_relative_speeds(work, t) for t in range(len(limits))) if np.isfinite(y).all()]
     with np.errstate(invalid="ignore"):
         # A type without weight beside one that cannot run a block is 0·∞, which fmin passes over; no stage
         # has a block that no type can run.
@@ -110,7 +110,7 @@ def devices_of(problem: Problem, limits: list[int]) -> Devices:
     )
 
 
-def _weights(work: Floats, own: int) -> Floats:
+def _relative_speeds(work: Floats, own: int) -> Floats:
     """Return the least speed of a unit of each type over all blocks, relative to one of the types."""
     weights = np.full(work.shape[1], np.inf)
     for t in range(work.shape[1]):
@@ -181,9 +181,9 @@ def fastest_path(
         time = values.time[source]
         if not (time < best).any():
             continue
-        fits = devices.memory[source] <= devices.room * ROUNDING
+        fits = devices.memory[source] <= devices.room * ROUNDING_FACTOR
         for capacity, work in zip(devices.capacity, devices.work[:, source], strict=True):
-            fits &= work <= min(best, LONGEST_S) * capacity * ROUNDING
+            fits &= work <= min(best, FINITE_CUTOFF_S) * capacity * ROUNDING_FACTOR
         time[~fits | (time >= best)] = np.inf
         if np.isfinite(time).any():
             count = stages_from(problem, source, best, rows)
@@ -234,7 +234,7 @@ class DeviceSearch:
         try:
             with self.clock.enforced():
                 one = formulation.of_one_order()
-                self._pass(one, self._prepared(one), latest)
+                self._run_dynamic_program(one, self._prepared(one), latest)
                 if formulation.ideals.complete:
                     self._close(latest)
         except (KeyboardInterrupt, OutOfTimeError) as stop:
@@ -252,7 +252,7 @@ class DeviceSearch:
             # Near the best plan the proof of all the rest is hardly dearer.
             cutoff = known if cutoff * (1 + step) > known else cutoff
             before = self.best
-            self._pass(self.formulation, prepared, cutoff)
+            self._run_dynamic_program(self.formulation, prepared, cutoff)
             self.bound_s = cutoff if self.best is before else self.best.time_s  # type: ignore[union-attr]
             self.trace.append(
                 (self.clock.elapsed_s, self._value(), self.formulation.of_stage_time(self.bound_s))
@@ -270,7 +270,9 @@ class DeviceSearch:
         limits = [one.limit for one in formulation.instance.types if one.limit is not None]
         return problem, devices_of(problem, limits)
 
-    def _pass(self, formulation: GraphFormulation, prepared: tuple[Problem, Devices], cutoff: float) -> None:
+    def _run_dynamic_program(
+        self, formulation: GraphFormulation, prepared: tuple[Problem, Devices], cutoff: float
+    ) -> None:
         """Run the dynamic program with a cutoff, and keep its plan if that is the fastest so far."""
         path, complete = fastest_path(*prepared, cutoff, self.clock)
         self._keep(formulation, path)
@@ -299,11 +301,11 @@ class DeviceSearch:
         if not formulation.ideals.complete:
             # The bound is the elementary one, which needs no certificate.
             outcome.certificate = None
-            outcome.message = one_order_only(formulation)
+            outcome.message = one_order_note(formulation)
         return outcome
 
 
-def one_order_only(formulation: GraphFormulation) -> str:
+def one_order_note(formulation: GraphFormulation) -> str:
     """Return the note that only plans of one order of the layers were searched."""
     ideals = formulation.ideals
     many = f"{len(ideals):,} ideals, too many stages" if ideals.complete else f"over {MOST_IDEALS:,} ideals"
@@ -327,8 +329,8 @@ def solve_graph(
     plain = options.model_copy(update={"method_options": {}})
 
     def search() -> Outcome:
-        outcome = _answer(method, formulation, plain, clock)
-        outcome.message = "; ".join(filter(None, (merged(formulation), outcome.message)))
+        outcome = _choose_and_solve(method, formulation, plain, clock)
+        outcome.message = "; ".join(filter(None, (graph_size_text(formulation), outcome.message)))
         return outcome
 
     outcome = with_first_plan(
@@ -341,12 +343,14 @@ def solve_graph(
     if options.warm_start is not None:
         keep_better(formulation, outcome, formulation.parse_plan(options.warm_start))
     if what_if_wanted and outcome.plan is not None:
-        more = what_if(formulation, outcome.plan, lambda other: method.best_of_changed(other, options, clock))
+        more = what_if_text(
+            formulation, outcome.plan, lambda other: method.solve_changed(other, options, clock)
+        )
         outcome.message = f"{outcome.message}; {more}"
     return outcome
 
 
-def merged(formulation: GraphFormulation) -> str:
+def graph_size_text(formulation: GraphFormulation) -> str:
     """Return a text on the numbers of layers, classes, blocks and ideals of a graph."""
     layers, classes = len(formulation.instance.layers), len(formulation.classes.members)
     blocks = len(formulation.blocks)
@@ -364,12 +368,12 @@ def _heuristic_plan(formulation: GraphFormulation, clock: Clock) -> Sequence[Sta
     return None if known is None else known.plan
 
 
-def _answer(
+def _choose_and_solve(
     method: StagingExact, formulation: GraphFormulation, options: SolveOptions, clock: Clock
 ) -> Outcome:
     with clock.enforced():
-        few = devices_decide(formulation)
-    if few and steps_of(formulation) <= FEW_STEPS:
+        few = dynamic_program_applies(formulation)
+    if few and steps_per_stage(formulation) <= FEW_STEPS:
         return DeviceSearch(formulation, options, clock).run()
     if formulation.ideals.complete:
         try:
@@ -384,15 +388,15 @@ def _answer(
     except OutOfTimeError:
         raise
     except TooLargeError as error:
-        return _of_heuristic(formulation, clock, error)
+        return _heuristic_outcome(formulation, clock, error)
     # What was searched is a part of all plans: its bound and its certificate say nothing of the others.
     outcome.infeasible, outcome.certificate, outcome.prices = False, None, None
     outcome.bounds = formulation.elementary_bounds()
-    outcome.message = one_order_only(formulation)
+    outcome.message = one_order_note(formulation)
     return outcome
 
 
-def _of_heuristic(formulation: GraphFormulation, clock: Clock, error: TooLargeError) -> Outcome:
+def _heuristic_outcome(formulation: GraphFormulation, clock: Clock, error: TooLargeError) -> Outcome:
     """Return the outcome of a heuristic, where even one order has too many stages to be searched."""
     plan = _heuristic_plan(formulation, clock)
     if plan is None:
@@ -405,15 +409,15 @@ def _of_heuristic(formulation: GraphFormulation, clock: Clock, error: TooLargeEr
     return Outcome(plan, formulation.elementary_bounds(), limit=limit, message=message)
 
 
-def steps_of(formulation: GraphFormulation) -> int:
+def steps_per_stage(formulation: GraphFormulation) -> int:
     """Return the number of steps of the dynamic program for one stage: numbers of units times states."""
     instance = formulation.instance
     limits = [one.limit for one in instance.types if one.limit is not None]
     most = instance.most_units_per_stage
-    return max(limits if most is None else [min(limit, most) for limit in limits]) * states_of(limits)
+    return max(limits if most is None else [min(limit, most) for limit in limits]) * count_states(limits)
 
 
-def devices_decide(formulation: GraphFormulation) -> bool:
+def dynamic_program_applies(formulation: GraphFormulation) -> bool:
     """Return whether the dynamic program applies: fastest plan, all units limited, no limits on money."""
     instance = formulation.instance
     limits = [one.limit for one in instance.types if one.limit is not None]
@@ -422,7 +426,7 @@ def devices_decide(formulation: GraphFormulation) -> bool:
         and instance.cost_limit_usd is None
         and instance.hourly_budget_usd is None
         and len(limits) == len(instance.types)
-        and len(formulation.ideals) * states_of(limits) <= MOST_STATES
+        and len(formulation.ideals) * count_states(limits) <= MOST_STATES
     )
 
 
@@ -436,7 +440,7 @@ class ExactOnGraphs(StagingExact):
         return super().solve(formulation, options, clock)
 
 
-class OnChains(Delegating[StagingFormulation]):
+class OnChains(PresolvingSolver[StagingFormulation]):
     """A method that plans chains and refuses graphs."""
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:

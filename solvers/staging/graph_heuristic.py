@@ -25,11 +25,11 @@ from ..common.base import Clock
 MEASURES = ("units", "money", "reach")
 HALVINGS = 6
 """Number of times that the scale of stage times is halved."""
-MOST_TRIED = 4096
+MOST_UNITS_TRIED = 4096
 """Most units of a stage that are tried."""
-NEAR = 1.005
+SEARCH_END_RATIO = 1.005
 """Ratio of the best stage time to one not attained at which the search for faster plans ends."""
-ROUNDING = 1 + 1e-9
+ROUNDING_FACTOR = 1 + 1e-9
 """Tolerance, as a factor, when sums are compared with a stage time."""
 LEAST_SHARE = 1e-6
 """Stage times below this share of the slowest are not tried where no bound is known."""
@@ -52,7 +52,7 @@ class FirstPlan:
 
 
 @dataclass(frozen=True)
-class _Reach:
+class _StageOption:
     """A candidate stage: the block after its last one, type, units, and its value by the measure."""
 
     end: int
@@ -68,21 +68,21 @@ def first_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None:
         return None
     known = max(formulation.fastest_s, formulation.budgeted_s, formulation.shared_work_s)
     least = max(known, slowest * LEAST_SHARE)
-    search = _FirstPlans(formulation, clock)
+    search = _PlanConstruction(formulation, clock)
     search.attempt(slowest)
     if formulation.instance.objective == "cost":
-        for time in _halvings(least, slowest):
+        for time in _bisection_points(least, slowest):
             if not clock.expired:
                 search.attempt(time)
         return search.best
     # What no measure reaches is given up, though there may be such plans.
-    while search.best is not None and search.best.time_s > least * NEAR and not clock.expired:
+    while search.best is not None and search.best.time_s > least * SEARCH_END_RATIO and not clock.expired:
         time = math.sqrt(least * search.best.time_s)
         least = least if search.attempt(time) else time
     return search.best
 
 
-def _halvings(least: float, slowest: float) -> Iterator[float]:
+def _bisection_points(least: float, slowest: float) -> Iterator[float]:
     """Yield the least stage time, then the midpoints of ever smaller parts of a logarithmic scale."""
     yield least * (1 + 1e-9)
     for halving in range(1, HALVINGS + 1):
@@ -90,12 +90,12 @@ def _halvings(least: float, slowest: float) -> Iterator[float]:
             yield slowest * (least / slowest) ** (odd / 2**halving)
 
 
-class _FirstPlans:
+class _PlanConstruction:
     """Constructs plans for given stage times, and keeps the best."""
 
     def __init__(self, formulation: GraphFormulation, clock: Clock) -> None:
         self.formulation, self.clock = formulation, clock
-        self.row = _Row(formulation)
+        self.row = _BlockSequence(formulation)
         self.one = formulation.of_one_order()
         self.best: FirstPlan | None = None
 
@@ -128,7 +128,7 @@ class _FirstPlans:
         return FirstPlan(max(self.formulation.times_of_stages_s(plan)), plan)
 
 
-class _Row:
+class _BlockSequence:
     """The blocks in one order, with prefix sums of their figures."""
 
     def __init__(self, formulation: GraphFormulation) -> None:
@@ -136,17 +136,17 @@ class _Row:
         self.adds_up, self.relays = instance.stage_cost == "sum", relays(instance)
         impossible = np.isinf(blocks.parts[:, :, 0])
         parts = np.where(impossible[:, :, None], 0.0, blocks.parts)
-        self.parts = _summed(parts)
-        self.impossible = _summed(impossible.astype(float))
-        self.memory = _summed(blocks.memory_gib)
-        self.work = _summed(np.where(impossible, np.inf, parts[:, :, 0] + parts[:, :, 1]).min(axis=1))
+        self.parts = _prefix_sums(parts)
+        self.impossible = _prefix_sums(impossible.astype(float))
+        self.memory = _prefix_sums(blocks.memory_gib)
+        self.work = _prefix_sums(np.where(impossible, np.inf, parts[:, :, 0] + parts[:, :, 1]).min(axis=1))
         self.room = [math.inf if t.memory_gib is None else loosened(t.memory_gib) for t in instance.types]
         self.price = [one.price_usd_per_hour for one in instance.types]
         budget = instance.hourly_budget_usd
         self.budget = math.inf if budget is None else loosened(budget)
-        most = instance.most_units_per_stage or MOST_TRIED
-        self.limits = [MOST_TRIED * len(blocks) if t.limit is None else t.limit for t in instance.types]
-        self.counts = [_counts(min(most, limit, MOST_TRIED)) for limit in self.limits]
+        most = instance.most_units_per_stage or MOST_UNITS_TRIED
+        self.limits = [MOST_UNITS_TRIED * len(blocks) if t.limit is None else t.limit for t in instance.types]
+        self.counts = [_unit_counts(min(most, limit, MOST_UNITS_TRIED)) for limit in self.limits]
         self.transfer = blocks.transfer_s
         self.pins = [np.array(own) for own in blocks.tensors]
         self.tensor = np.repeat(np.arange(len(self.pins)), list(map(len, self.pins)))
@@ -182,7 +182,7 @@ class _Row:
 
     def _longest_stages(
         self, first: int, t: int, most: int, cut: Floats, slowest_s: float, measure: str
-    ) -> Iterator[_Reach]:
+    ) -> Iterator[_StageOption]:
         """Yield the longest stage from a block on one type, with each number of units."""
         counts = self.counts[t][self.counts[t] <= most]
         if not len(counts):
@@ -192,7 +192,9 @@ class _Row:
         possible &= self.memory[first + 1 :] - self.memory[first] <= self.room[t]
         size = int(possible.sum())
         # With more blocks computing takes no less.
-        size = int(np.searchsorted((serial + parallel / counts[-1])[:size], slowest_s * ROUNDING, "right"))
+        size = int(
+            np.searchsorted((serial + parallel / counts[-1])[:size], slowest_s * ROUNDING_FACTOR, "right")
+        )
         if not size:
             return
         units = counts[:, None]
@@ -203,7 +205,9 @@ class _Row:
             if row.any():
                 end = first + size - int(row[::-1].argmax())
                 work = float(self.work[end] - self.work[first])
-                yield _Reach(end, t, number, _worth(work, end - first, number, self.price[t], measure))
+                yield _StageOption(
+                    end, t, number, _stage_value(work, end - first, number, self.price[t], measure)
+                )
 
     def _transfer_times_from(self, first: int) -> Floats:
         """Return the transfer times of stages that begin with a block, by end and type."""
@@ -228,21 +232,21 @@ class _Row:
         return np.maximum(np.cumsum(total, axis=0)[: len(self) + 1], 0.0)
 
 
-def _summed(rows: Floats) -> Floats:
+def _prefix_sums(rows: Floats) -> Floats:
     return np.concatenate([np.zeros((1, *rows.shape[1:])), np.cumsum(rows, axis=0)])
 
 
-def _counts(most: int) -> Ints:
+def _unit_counts(most: int) -> Ints:
     """Return numbers of units to try: two for each doubling, and the largest."""
     powers = [[2**power, 3 * 2**power] for power in range(most.bit_length())]
     return np.array(sorted({one for one in (*itertools.chain(*powers), most) if one <= most}), dtype=np.int64)
 
 
 def _affordable(money: float, price: float) -> int:
-    return int(min(money / price, MOST_TRIED)) if price else MOST_TRIED
+    return int(min(money / price, MOST_UNITS_TRIED)) if price else MOST_UNITS_TRIED
 
 
-def _worth(work: float, blocks: int, units: int, price: float, measure: str) -> float:
+def _stage_value(work: float, blocks: int, units: int, price: float, measure: str) -> float:
     """Return the value of a stage by a measure; blocks without work count a little."""
     done = work + 1e-12 * blocks
     if measure == "units":

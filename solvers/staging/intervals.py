@@ -26,7 +26,7 @@ from ...formulations.common.objective import loosened
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.stages import Stage
 from ...instances.common.arrays import Floats, Ints
-from .kernels import SegmentGraph, SegmentTimes, cost_from
+from .kernels import SegmentGraph, SegmentTimes, least_cost_from
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Segments:
 
     def later(self, interval: Interval, low: float) -> Interval:
         """Return the part of an interval from a later stage time on."""
-        cost = cost_from(self.rate, interval.units, interval.cost, low)
+        cost = least_cost_from(self.rate, interval.units, interval.cost, low)
         return Interval(low, interval.high, interval.units, cost, interval.prices)
 
     def weight(self, interval: Interval, prices: Floats) -> Floats:
@@ -189,7 +189,7 @@ class Segments:
         return result
 
 
-SLACK = 2e-10
+EQUALITY_TOLERANCE = 2e-10
 """Relative difference up to which plans count as equally good: the order of float additions varies."""
 
 
@@ -230,7 +230,7 @@ class Incumbent(ABC):
         # A plan at exactly the limit counts, so the cutoff is the next float.
         self.most_usd = math.nextafter(self.cost_limit_usd, math.inf)
         # Half of the gap is kept back for the rounding of bounds and plans.
-        self.close_enough = 1 - max(gap / 2, SLACK)
+        self.close_enough = 1 - max(gap / 2, EQUALITY_TOLERANCE)
 
     @abstractmethod
     def update(self, candidate: Candidate) -> bool:
@@ -242,7 +242,7 @@ class Incumbent(ABC):
 
     @property
     @abstractmethod
-    def found(self) -> bool:
+    def has_plan(self) -> bool:
         """Whether a plan is known."""
 
     @property
@@ -259,7 +259,7 @@ class BestPlan(Incumbent):
         self.best: Candidate | None = None
 
     @property
-    def found(self) -> bool:
+    def has_plan(self) -> bool:
         """Whether a plan is known."""
         return self.best is not None
 
@@ -350,7 +350,7 @@ class NonDominated(Incumbent):
         return self.points[at - 1].cost_usd * self.close_enough
 
     @property
-    def found(self) -> bool:
+    def has_plan(self) -> bool:
         """Whether a plan is known."""
         return bool(self.points)
 

@@ -40,7 +40,7 @@ def _time_s(serial: float, parallel: float, comm_serial: float, comm_parallel: f
 
 
 @compiled
-def _search(
+def _corrected_units(
     serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, guess: float
 ) -> float:
     """Return the fewest units of one segment: a few steps from the guess, else by bisection."""
@@ -62,14 +62,14 @@ def _search(
 
 
 @compiled
-def _share(parallel: float, left: float) -> float:
+def _fractional_units(parallel: float, left: float) -> float:
     """Return the fractional number of units that suffice, A/(τ − S); 0/0 counts as 0."""
     share = parallel / left
     return share if share > 0 else 0.0
 
 
 @compiled
-def _doubtful(share: float, units: float, least_left: float, tau: float, limit: float) -> bool:
+def _rounding_may_decide(share: float, units: float, least_left: float, tau: float, limit: float) -> bool:
     """Return whether rounding errors may decide the fewest units."""
     near = (abs(share - np.rint(share)) <= NEAR_INTEGER * share) & (share > 0.5)
     near |= least_left < SMALL_REMAINDER * tau
@@ -88,11 +88,15 @@ def _fewest(
     # Even infinitely many units are too slow.
     if least_left < 0:
         return math.inf
-    share = max(_share(parallel, tau - serial), _share(comm_parallel, tau - comm_serial))
+    share = max(
+        _fractional_units(parallel, tau - serial), _fractional_units(comm_parallel, tau - comm_serial)
+    )
     units = max(np.ceil(share), 1.0)
     # The exact, slow search is run only where rounding may decide.
-    if _doubtful(share, units, least_left, tau, limit):
-        units = _search(serial, parallel, comm_serial, comm_parallel, tau, min(units, float(MOST_UNITS)))
+    if _rounding_may_decide(share, units, least_left, tau, limit):
+        units = _corrected_units(
+            serial, parallel, comm_serial, comm_parallel, tau, min(units, float(MOST_UNITS))
+        )
     return units if units <= limit else math.inf
 
 
@@ -140,12 +144,14 @@ def least_cost(
         # Divisions take longest: one tells the larger quotient, one the time of both parts, but for its last
         # digit. Where either may decide, the slow search is run.
         computes = parallel[i] * comm_left >= comm_parallel[i] * left
-        share = _share(parallel[i] if computes else comm_parallel[i], left if computes else comm_left)
+        share = _fractional_units(
+            parallel[i] if computes else comm_parallel[i], left if computes else comm_left
+        )
         need = max(np.ceil(share), 1.0)
         part = 1.0 / need
         units[i] = need
         cost[i] = max(serial[i] + parallel[i] * part, comm_serial[i] + comm_parallel[i] * part)
-        doubtful[i] = _doubtful(share, need, min(left, comm_left), high, limit[i])
+        doubtful[i] = _rounding_may_decide(share, need, min(left, comm_left), high, limit[i])
         any_doubt |= doubtful[i]
     if any_doubt:
         for i in range(count):
@@ -161,7 +167,7 @@ def least_cost(
 
 
 @compiled
-def cost_from(rate: Floats, units: Floats, cost: Floats, low: float) -> Floats:
+def least_cost_from(rate: Floats, units: Floats, cost: Floats, low: float) -> Floats:
     """Return the least cost of segments in the part of an interval from `low` on, shape (n,)."""
     result = np.empty(len(cost))
     for i in range(len(cost)):
@@ -170,7 +176,7 @@ def cost_from(rate: Floats, units: Floats, cost: Floats, low: float) -> Floats:
 
 
 @compiled
-def _onward(least: Floats, alternating: bool, result: Floats) -> None:
+def _least_of_neighbours(least: Floats, alternating: bool, result: Floats) -> None:
     """Set, for each type, the least value over the types allowed next to it."""
     first, second, best = np.inf, np.inf, -1
     for t in range(len(least)):
@@ -222,7 +228,7 @@ def forward(
             for k in range(hardware):
                 least[k] = min(least[k], other[k])
                 shortest[row] = min(shortest[row], least[k])
-            _onward(least, alternating, to[:, layer + 1])
+            _least_of_neighbours(least, alternating, to[:, layer + 1])
     return shortest, arrival
 
 
@@ -248,12 +254,12 @@ def backward(
                 onward = own[i] + beyond[t]
                 least[t, f] = min(least[t, f], onward)
                 paths[i] = to[t, f] + onward
-            _onward(least[:, after - 1], alternating, rest[row, after - 1])
+            _least_of_neighbours(least[:, after - 1], alternating, rest[row, after - 1])
     return rest, through
 
 
 @compiled
-def cheapest(
+def cheapest_path(
     edges: Ints, first: Ints, unit_type: Ints, weight: Floats, arrival: Floats, alternating: bool
 ) -> Ints:
     """Return the segments, in order, of a path of least weight, traced back from the end."""
@@ -356,7 +362,7 @@ class SegmentGraph:
         weight, arrival
             Of one weighting, shapes (n,) and (T, L + 1); there has to be a path.
         """
-        path: Ints = cheapest(*self._arcs, weight, arrival, self.alternating)
+        path: Ints = cheapest_path(*self._arcs, weight, arrival, self.alternating)
         return path
 
 

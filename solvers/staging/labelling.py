@@ -180,11 +180,11 @@ class _Search:
         queued: list[list[_Labels]] = [[] for _ in range(layers + 1)]
         queued[0].append(_origin(len(self.capacity)))
         for layer in range(layers):
-            labels = _joined(queued[layer])
+            labels = _concatenated(queued[layer])
             queued[layer] = []
             if labels is None:
                 continue
-            labels = _cheapest(labels)
+            labels = _cheapest_labels(labels)
             if beam is not None and len(labels.cost) > beam:
                 labels, complete = (
                     labels.only(np.argpartition(self._value(labels, layer), beam)[:beam]),
@@ -196,7 +196,7 @@ class _Search:
                 if (beam is None and self.work > SETTINGS.most_work) or self.clock.expired:
                     return None
                 self._extend_labels(labels, columns[start : start + size], records, queued)
-        best = _joined(queued[layers])
+        best = _concatenated(queued[layers])
         if best is None:
             return CoreAnswer(None, cutoff) if complete else None
         winner = int(best.cost.argmin())
@@ -283,13 +283,13 @@ def _origin(limits: int) -> _Labels:
     return _Labels(np.array([-1]), np.zeros((1, limits)), np.zeros(1), np.array([0]))
 
 
-def _joined(parts: list[_Labels]) -> _Labels | None:
+def _concatenated(parts: list[_Labels]) -> _Labels | None:
     if not parts:
         return None
     return _Labels(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _cheapest(labels: _Labels) -> _Labels:
+def _cheapest_labels(labels: _Labels) -> _Labels:
     """Return the cheapest label of each type and consumption."""
     if len(labels.cost) < 2:
         return labels

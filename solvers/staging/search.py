@@ -26,12 +26,12 @@ from ...formulations.staging.formulation import StagingFormulation
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError
 from ..backends.base import BackendError
-from ..backends.highs import Envelope
+from ..backends.highs import CuttingPlaneModel
 from ..common.base import Clock
 from ..common.result import Limit, SolveOptions
-from ..common.search_control import tell
+from ..common.search_control import report_progress
 from .core import SETTINGS as CORE_SETTINGS
-from .core import Core, core_of, narrowed, solve_core
+from .core import Core, core_of, narrow_core, solve_core
 from .intervals import SETTINGS, Candidate, Incumbent, Interval, Limits, NonDominated, Segments
 from .labelling import search_labels
 
@@ -62,7 +62,7 @@ class DualSettings:
     of_width: float = 0.05
 
 
-LAGRANGIAN_SETTINGS = DualSettings()
+DUAL_SETTINGS = DualSettings()
 
 
 @dataclass(frozen=True)
@@ -101,19 +101,19 @@ def solve_dual(segments: Segments, interval: Interval, target: float, clock: Clo
     # The box of prices: at its edge all units of a limit are worth four times the target.
     high = np.maximum(4 * reference / np.maximum(segments.limits.capacity, 1.0), 2 * best[0])
     width = (interval.high - interval.low) / max(interval.high, 1e-300)
-    rough = max(LAGRANGIAN_SETTINGS.tolerance, LAGRANGIAN_SETTINGS.of_width * width)
-    for _ in range(LAGRANGIAN_SETTINGS.most_rounds):
+    rough = max(DUAL_SETTINGS.tolerance, DUAL_SETTINGS.of_width * width)
+    for _ in range(DUAL_SETTINGS.most_rounds):
         if best[1] >= target or clock.expired or math.isinf(best[1]):
             break
-        prices, above = oracle.envelope.highest(*best, np.zeros_like(high), high)
+        prices, above = oracle.envelope.maximize(*best, np.zeros_like(high), high)
         # `above`: by how much D can still rise within the box.
-        enough = rough if best[1] + above < target else LAGRANGIAN_SETTINGS.tolerance
+        enough = rough if best[1] + above < target else DUAL_SETTINGS.tolerance
         if above <= enough * max(abs(best[1]), reference):
             edge = best[0] >= high * (1 - 1e-6)
             if not edge.any() or high.max() > 1e12 * reference:
                 break
             # The best prices may lie beyond the box.
-            high = np.where(edge, LAGRANGIAN_SETTINGS.box_growth * high, high)
+            high = np.where(edge, DUAL_SETTINGS.box_growth * high, high)
             continue
         best = max(best, oracle.at(prices), key=lambda answer: answer[1])
     return DualSolution(best[0], best[1], oracle.paths)
@@ -124,7 +124,7 @@ class _Oracle:
 
     def __init__(self, segments: Segments, interval: Interval) -> None:
         self.segments, self.interval = segments, interval
-        self.envelope = Envelope()
+        self.envelope = CuttingPlaneModel()
         self.paths: list[Ints] = []
 
     def at(self, prices: Floats) -> tuple[Floats, float]:
@@ -140,7 +140,7 @@ class _Oracle:
         consumption = segments.consumption(path, interval.units[path])
         self.envelope.slopes.append(consumption - segments.limits.capacity)
         spare = float(prices @ segments.limits.capacity)
-        return prices, float(shortest[0]) - spare - LAGRANGIAN_SETTINGS.rounding_margin * (
+        return prices, float(shortest[0]) - spare - DUAL_SETTINGS.rounding_margin * (
             abs(float(shortest[0])) + spare
         )
 
@@ -190,7 +190,7 @@ class Search:
         self, formulation: StagingFormulation, incumbent: Incumbent, options: SolveOptions, clock: Clock
     ) -> None:
         self.formulation, self.incumbent, self.options, self.clock = formulation, incumbent, options, clock
-        self.slowest_s = _slowest(formulation)
+        self.slowest_s = _slowest_stage_time(formulation)
         self.fastest_s = formulation.fastest_s
         self.groups: list[Group] = []
         self.closed: list[Interval] = []
@@ -211,7 +211,7 @@ class Search:
             with self.clock.enforced():
                 segments = Segments.of(self.formulation, self.slowest_s)
         except OutOfTimeError:
-            if not self.incumbent.found:
+            if not self.incumbent.has_plan:
                 raise
             return SearchResult([self._unexamined()], "time")
         self.build_s = self.clock.elapsed_s
@@ -276,7 +276,7 @@ class Search:
     def _first_intervals(self, segments: Segments) -> list[Interval]:
         """Return intervals of equal ratio that together cover all stage times."""
         # Stage times that hardly differ make one interval.
-        count = _at_once(segments) if self.slowest_s > 1.001 * self.fastest_s else 1
+        count = _batch_size(segments) if self.slowest_s > 1.001 * self.fastest_s else 1
         low = max(self.fastest_s, self.slowest_s * 1e-12)
         ends = np.geomspace(low, self.slowest_s, count + 1)
         ends[0], ends[-1] = self.fastest_s, self.slowest_s
@@ -327,7 +327,7 @@ class Search:
         if self.trace:
             value = self.trace[-1][1]
             known = None if self.least_open is None or value is None else min(self.least_open, value)
-            tell(self.formulation.objectives[0], value, known)
+            report_progress(self.formulation.objectives[0], value, known)
 
     def _split_point(self, interval: Interval) -> float:
         """Return where to split an interval; the stage time belongs to the slower part."""
@@ -345,7 +345,7 @@ class Search:
 
     def _examine(self, segments: Segments, intervals: Sequence[Interval]) -> None:
         """Bound the intervals of a group; those that stay open make new groups."""
-        size = _at_once(segments)
+        size = _batch_size(segments)
         for start in range(0, len(intervals), size):
             batch = intervals[start : start + size]
             if self.clock.expired:  # what is not examined keeps the bound of the interval that was split
@@ -412,7 +412,7 @@ class Search:
         """Set the bound of an interval by its core; return whether a path within the limits was found."""
         any_plan = math.isinf(cutoff)
         short = SETTINGS.shortage if any_plan else cutoff
-        core, bound = narrowed(segments, interval, core, prices, short, clock, float(not any_plan))
+        core, bound = narrow_core(segments, interval, core, prices, short, clock, float(not any_plan))
         if core.complete and (not any_plan or not len(core)):
             # What the core leaves out reaches the cutoff.
             interval.bound = max(interval.bound, min(bound, cutoff))
@@ -457,7 +457,7 @@ class Search:
         shortest, arrival = segments.graph.forward(weight[None])
         if math.isfinite(shortest[0]):
             self._try(segments, interval, segments.graph.cheapest(weight, arrival[0]))
-        if self.incumbent.found:
+        if self.incumbent.has_plan:
             return None
         priced = interval.without_costs()
         short = solve_dual(segments, priced, SETTINGS.shortage, self.clock)
@@ -470,7 +470,7 @@ class Search:
         for path in (*short.paths, *dual.paths):
             self._try(segments, interval, path)
         for most in SETTINGS.first_columns:
-            if self.incumbent.found or self.clock.expired:
+            if self.incumbent.has_plan or self.clock.expired:
                 break
             core = core_of(segments, interval, interval.prices, math.inf, most)
             if len(core) > CORE_SETTINGS.most_columns:
@@ -523,12 +523,12 @@ def _limit_of(stop: BaseException) -> Limit:
     return "time" if isinstance(stop, OutOfTimeError) else "interrupt"
 
 
-def _at_once(segments: Segments) -> int:
+def _batch_size(segments: Segments) -> int:
     """Return the number of intervals that are examined together."""
     return max(1, min(SETTINGS.most_at_once, SETTINGS.segments_at_once // len(segments)))
 
 
-def _slowest(formulation: StagingFormulation) -> float:
+def _slowest_stage_time(formulation: StagingFormulation) -> float:
     """Return the slowest stage time to search: that of the floor, or of the slowest segment on one unit."""
     latest, table, longest = formulation.latest_s, formulation.table, 0.0
     # The longest segments come last: mostly the first part decides.

@@ -17,11 +17,11 @@ from clusterplan.planner.changes import (
     amount,
     changed,
     changed_instance,
+    count_and_name,
     fresh_names,
-    leading,
+    leading_resource,
     matching,
     named_amount,
-    times,
 )
 from clusterplan.planner.registry import KINDS
 
@@ -48,10 +48,10 @@ def test_the_answer_is_the_headline_with_the_first_total() -> None:
 
 
 def test_gpus_lead_by_any_of_their_names() -> None:
-    assert leading(["cpu", "memory", "nvidia.com/gpu"]) == "nvidia.com/gpu"
-    assert leading(["cpu", "nvidia.com/mig-1g.5gb"]) == "nvidia.com/mig-1g.5gb"
-    assert leading(["gres/gpu", "gres/gpu:a100", "cpu"]) == "gres/gpu"
-    assert leading(["cpu", "memory"]) == "cpu"
+    assert leading_resource(["cpu", "memory", "nvidia.com/gpu"]) == "nvidia.com/gpu"
+    assert leading_resource(["cpu", "nvidia.com/mig-1g.5gb"]) == "nvidia.com/mig-1g.5gb"
+    assert leading_resource(["gres/gpu", "gres/gpu:a100", "cpu"]) == "gres/gpu"
+    assert leading_resource(["cpu", "memory"]) == "cpu"
 
 
 def test_an_amount_that_stays_is_said_once() -> None:
@@ -99,9 +99,9 @@ def test_what_is_no_amount_is_refused(text: str, now: float | None, wanted: str)
 
 
 def test_times_and_names_are_read() -> None:
-    assert times("2xh100") == times("2×h100") == (2, "h100")
-    assert times("h100") == (1, "h100")
-    assert times("x1-node") == (1, "x1-node")
+    assert count_and_name("2xh100") == count_and_name("2×h100") == (2, "h100")
+    assert count_and_name("h100") == (1, "h100")
+    assert count_and_name("x1-node") == (1, "x1-node")
     assert named_amount("a:b:+3") == ("a:b", "+3")
     with pytest.raises(OptionError, match="write NAME:AMOUNT"):
         named_amount("a")

@@ -9,7 +9,14 @@ from sample_documents import STAGING
 
 import clusterplan
 from clusterplan.formulations.common.objective import Diagnosis
-from clusterplan.planner.findings import Findings, altered, frontier_faults, note_extent, order_faults, stated
+from clusterplan.planner.findings import (
+    Findings,
+    figure_faults,
+    frontier_faults,
+    note_extent,
+    order_faults,
+    stated,
+)
 
 INSTANCE = clusterplan.parse_instance(STAGING)
 FRONTIER = clusterplan.pareto(INSTANCE)
@@ -66,8 +73,8 @@ def test_what_is_no_claim_is_stated() -> None:
 
 
 def test_figures_that_do_not_agree_are_named() -> None:
-    assert list(altered("weight", 2.0, 2.0)) == []
-    assert list(altered("rate", 2.0, 2.5, "it costs")) == ["rate is stored as 2; it costs 2.5"]
+    assert list(figure_faults("weight", 2.0, 2.0)) == []
+    assert list(figure_faults("rate", 2.0, 2.5, "it costs")) == ["rate is stored as 2; it costs 2.5"]
 
 
 def test_points_that_are_not_in_order_are_named() -> None:

@@ -264,7 +264,7 @@ def test_the_log_of_a_worker_is_shown_too(capfdbinary: pytest.CaptureFixture[byt
     before = sys.stderr
     stdout, stderr = os.dup(1), os.dup(2)
     try:
-        guard._hide_chatter(logging.WARNING)
+        guard._redirect_output(logging.WARNING)
         sys.stderr.write(EVIL + "\n")
         sys.stderr.flush()
         sys.stderr.close()

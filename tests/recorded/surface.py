@@ -24,7 +24,7 @@ from clusterplan.formulations.registry import KINDS
 from clusterplan.planner import exit_codes
 from clusterplan.planner.cli import schema
 from clusterplan.planner.cli.main import app
-from clusterplan.solvers.registry import own_solvers
+from clusterplan.solvers.registry import builtin_solvers
 
 from .store import Case, Outcome
 
@@ -244,7 +244,7 @@ def _solvers() -> Outcome:
                 for key, option in solver.method_options.items()
             },
         }
-        for solver in own_solvers()
+        for solver in builtin_solvers()
     }
 
 

@@ -14,7 +14,7 @@ from clusterplan.solvers.backends.base import Answer, Request
 from clusterplan.solvers.backends.highs import Highs
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.milp import SETTINGS, Milp, _scale, _unseen
+from clusterplan.solvers.milp import SETTINGS, Milp, _ignored_cost, _scale
 
 
 @pytest.mark.parametrize("largest", [1e-9, 0.3, 999.0, SETTINGS.least_cost, 5e4, SETTINGS.most_cost, 1e13])
@@ -32,9 +32,9 @@ def test_an_objective_of_nothing_is_not_scaled() -> None:
 def test_terms_too_small_to_be_seen_widen_the_bound_by_what_they_may_add_up_to() -> None:
     problem = pulp.LpProblem("p")
     x, y = problem.add_variable("x", 0, 5), problem.add_variable("y", 0, None)
-    assert _unseen(pulp.LpAffineExpression([(x, 1e-9), (y, 1.0)]), 1.0) == pytest.approx(5e-9)
-    assert _unseen(pulp.LpAffineExpression([(y, 1e-9)]), 1.0) == float("inf")
-    assert _unseen(pulp.LpAffineExpression([(x, 1e-9)]), 1e9) == 0.0
+    assert _ignored_cost(pulp.LpAffineExpression([(x, 1e-9), (y, 1.0)]), 1.0) == pytest.approx(5e-9)
+    assert _ignored_cost(pulp.LpAffineExpression([(y, 1e-9)]), 1.0) == float("inf")
+    assert _ignored_cost(pulp.LpAffineExpression([(x, 1e-9)]), 1e9) == 0.0
 
 
 @pytest.mark.parametrize("document", [ALLOCATION, STAGING, CONSOLIDATION])

@@ -46,11 +46,11 @@ from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.cp_sat import ConsolidationCpSat
 from clusterplan.solvers.consolidation.patterns import master as consolidation_master
-from clusterplan.solvers.consolidation.patterns.column_generation import Program
+from clusterplan.solvers.consolidation.patterns.column_generation import PatternProgram
 from clusterplan.solvers.consolidation.patterns.pricing import _PatternLister
 from clusterplan.solvers.run import diagnose, solve_with
 from clusterplan.solvers.staging.cp_sat import StagingCpSat
-from clusterplan.solvers.staging.heterps.type_search import NEVER, TypeSearch
+from clusterplan.solvers.staging.heterps.type_search import NOT_EVALUATED, TypeSearch
 from clusterplan.solvers.staging.intervals import Segments
 
 
@@ -156,7 +156,7 @@ def covered_check() -> None:
 def master() -> None:
     """Build the class model, and price its columns."""
     built = consolidation_master.RestrictedMaster(ConsolidationFormulation(diverse(6, 6)).classes)
-    Program(built, SolveOptions(), Clock()).relax("value")
+    PatternProgram(built, SolveOptions(), Clock()).relax("value")
 
 
 BUILDERS: dict[str, Callable[[], object]] = {
@@ -326,7 +326,7 @@ def test_a_certificate_that_takes_too_long_to_check_is_said(monkeypatch: pytest.
     monkeypatch.setattr(conclude_module, "GRACE_S", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(IntervalBounds, "unproven", slow)
-        patch.setattr(conclude_module, "time_to_check", lambda *_: Clock(0.0))
+        patch.setattr(conclude_module, "check_deadline", lambda *_: Clock(0.0))
         cut = clusterplan.solve(STAGING, "exact", SolveOptions(time_limit_s=60))
     assert (cut.status, cut.limit, cut.objective) == ("optimal", "none", full.objective)
     assert cut.certified_bound == formulate(STAGING).elementary_bounds()[0]
@@ -378,14 +378,14 @@ def test_a_search_over_stage_times_keeps_what_it_has_when_a_step_is_given_up(
 
 def test_an_objective_that_is_given_up_leaves_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was settled is written back to named servers, and the message names what was not."""
-    original = Program.relax
+    original = PatternProgram.relax
 
-    def relax(self: Program, goal: str) -> Any:
+    def relax(self: PatternProgram, goal: str) -> Any:
         if goal == "spread":
             raise OutOfTimeError("no time")
         return original(self, goal)
 
-    monkeypatch.setattr(Program, "relax", relax)
+    monkeypatch.setattr(PatternProgram, "relax", relax)
     instance = generate_consolidation(8, 14, load=1.3, seed=1)
     instance = instance.model_copy(update={"objectives": ("value", "spread", "servers")})
     result = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=60))
@@ -405,7 +405,7 @@ def test_a_choice_of_types_that_cannot_be_judged_in_time_is_the_worst() -> None:
     search = TypeSearch(staging(), "exact", clock)
     with clock.enforced():
         clock.asks = clock.asked + 1
-        assert search.fitness(types) == NEVER
+        assert search.fitness(types) == NOT_EVALUATED
         assert search.over
         clock.asks = math.inf
         assert search.fitness(types).feasible

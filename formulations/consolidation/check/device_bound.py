@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ....instances.common.hardware import Geometry
-from ....instances.consolidation.devices import WHOLE, Ask, Device
+from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand
 from ....instances.consolidation.instance import ConsolidationInstance, Server
 from ....instances.consolidation.job import Group, PlacementJob, allows
 from ...common.clock import check_time
@@ -111,7 +111,7 @@ class _ShapeBound:
         return paid
 
 
-def _held(ask: Ask, states: Sequence[Device], geometry: Geometry | None) -> bool:
+def _held(ask: DeviceDemand, states: Sequence[Device], geometry: Geometry | None) -> bool:
     """Return whether devices in these states hold what one task asks for."""
     free = sum(state.mode == "free" for state in states)
     if ask.whole:
@@ -125,7 +125,7 @@ def _held(ask: Ask, states: Sequence[Device], geometry: Geometry | None) -> bool
     return any(not mask & profile.mask(start) for mask in masks for start in profile.starts)
 
 
-def _of_ask(ask: Ask, prices: DevicePrices) -> int:
+def _of_ask(ask: DeviceDemand, prices: DevicePrices) -> int:
     if ask.whole:
         return ask.whole * price(prices.whole)
     if ask.share:

@@ -10,14 +10,23 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from ...common.errors import TooLargeError, one_line, shortened, some
 from ...common.hardware import GEOMETRIES, MOST_SLOTS
-from ...consolidation.devices import MOST_DEVICES, WHOLE, Ask, Device, DeviceSlot, Held, occupied, pack
+from ...consolidation.devices import (
+    MOST_DEVICES,
+    WHOLE,
+    Device,
+    DeviceDemand,
+    DeviceSlot,
+    HeldDevices,
+    pack,
+    states_after,
+)
 from ..importer import Option
 
 GPU = "gpu"
 """The name of the devices."""
 MOST_STEPS = 200_000
 """Limit of the steps of the knapsack that decides whether thousandths are rounded down."""
-MOST_HELD = MOST_DEVICES * MOST_SLOTS + 1
+MORE_THAN_DEVICES_HOLD = MOST_DEVICES * MOST_SLOTS + 1
 """A number of tasks beyond what the devices of any node can hold."""
 NAMED = 3
 """Number of omitted objects that a note names, with the reason."""
@@ -31,7 +40,7 @@ Mig = Annotated[
 ]
 
 
-class Unclear(Exception):
+class UnclearDemandError(Exception):
     """A demand or a node that is not specified well enough to be planned; the message says why."""
 
 
@@ -44,7 +53,7 @@ class Holding(NamedTuple):
         Their indices, if these are known.
     """
 
-    ask: Ask
+    ask: DeviceDemand
     devices: tuple[int, ...] = ()
 
 
@@ -102,18 +111,18 @@ def taken(gpus: Gpus, others: Sequence[Holding], planned: Sequence[Holding]) -> 
     return entries
 
 
-def are_known(gpus: Gpus, holdings: Sequence[Holding]) -> bool:
+def known_devices_fit(gpus: Gpus, holdings: Sequence[Holding]) -> bool:
     """Return whether tasks with known devices leave enough room for the tasks with unknown devices."""
     return _places(gpus, holdings, as_said=True) is not None
 
 
-def _places(gpus: Gpus, holdings: Sequence[Holding], as_said: bool = False) -> list[Held] | None:
+def _places(gpus: Gpus, holdings: Sequence[Holding], as_said: bool = False) -> list[HeldDevices] | None:
     """Return the devices of each task, known ones kept; None if they do not fit."""
     geometry = GEOMETRIES[gpus.geometry] if gpus.geometry else None
     left: list[Device] | None = [Device()] * gpus.count
     for ask, devices in holdings:
         if devices and left is not None:
-            left = occupied(left, geometry, ask, devices)
+            left = states_after(left, geometry, ask, devices)
     try:
         rest = None if left is None else pack(left, geometry, [ask for ask, known in holdings if not known])
     except (TooLargeError, RecursionError):
@@ -135,10 +144,10 @@ def check_count(count: int) -> None:
         If it has.
     """
     if count > MOST_DEVICES:
-        raise Unclear(f"has {count} GPUs; of a node at most {MOST_DEVICES} are planned one by one")
+        raise UnclearDemandError(f"has {count} GPUs; of a node at most {MOST_DEVICES} are planned one by one")
 
 
-def fields_of(ask: Ask | None, placed: Mapping[str, Sequence[tuple[int, ...]]]) -> dict[str, Any]:
+def fields_of(ask: DeviceDemand | None, placed: Mapping[str, Sequence[tuple[int, ...]]]) -> dict[str, Any]:
     """Return the fields of a group of tasks with the demand for devices and the current devices.
 
     Parameters
@@ -155,7 +164,7 @@ def fields_of(ask: Ask | None, placed: Mapping[str, Sequence[tuple[int, ...]]]) 
     return ({"share": {GPU: ask.share}} if ask.share else {"devices": {GPU: ask.whole}}) | current
 
 
-def worth(ask: Ask, geometries: Iterable[str]) -> float:
+def worth(ask: DeviceDemand, geometries: Iterable[str]) -> float:
     """Return the number of GPUs that a demand is worth; of a partition, its largest fraction of the slots."""
     if not ask.profile:
         return ask.thousandths / WHOLE
@@ -217,12 +226,12 @@ def geometry_of(model: str, profiles: Collection[str]) -> str | None:
     return candidates[0] if candidates and alike else None
 
 
-def about_unknown(unknown: Mapping[str, str]) -> Iterable[str]:
+def unknown_geometry_note(unknown: Mapping[str, str]) -> Iterable[str]:
     """Yield the note that partitions are kept as resources, because some geometries are unknown."""
     if unknown:
         yield (
             "Partitions are not planned anew but are resources, as nodes have them, for the geometry of some "
-            f"is not known: {because(unknown)}."
+            f"is not known: {list_with_reasons(unknown)}."
         )
 
 
@@ -239,13 +248,17 @@ def fewest_devices(geometry: str, partitions: Mapping[str, int]) -> int:
     asks: list[Holding] = []
     for count in range(-(-slots // known.slots), MOST_DEVICES + 1):
         # Not earlier, because a file may list more than fits into memory.
-        asks = asks or [Holding(Ask(profile=profile)) for profile, n in partitions.items() for _ in range(n)]
+        asks = asks or [
+            Holding(DeviceDemand(profile=profile)) for profile, n in partitions.items() for _ in range(n)
+        ]
         if taken(Gpus(count, geometry), asks, []) is not None:
             return count
-    raise Unclear(f"has more partitions than {MOST_DEVICES} devices, which is the most that are planned")
+    raise UnclearDemandError(
+        f"has more partitions than {MOST_DEVICES} devices, which is the most that are planned"
+    )
 
 
-def check_there(gpus: Iterable[Gpus], profile: str) -> None:
+def check_available(gpus: Iterable[Gpus], profile: str) -> None:
     """Raise if no node has GPUs, or none has devices with a profile.
 
     Parameters
@@ -262,12 +275,12 @@ def check_there(gpus: Iterable[Gpus], profile: str) -> None:
     """
     geometries = [devices.geometry for devices in gpus if devices.count]
     if not geometries:
-        raise Unclear("asks for a GPU, of which no node has any")
+        raise UnclearDemandError("asks for a GPU, of which no node has any")
     if profile and not any(name and profile in GEOMETRIES[name].profiles for name in set(geometries)):
-        raise Unclear(f"asks for a partition {profile}, which the devices of no node have")
+        raise UnclearDemandError(f"asks for a partition {profile}, which the devices of no node have")
 
 
-def the_same(asks: Iterable[Ask]) -> Ask:
+def common_demand(asks: Iterable[DeviceDemand]) -> DeviceDemand:
     """Return the demand of a task if it is the same on all nodes that it may use.
 
     Raises
@@ -277,18 +290,18 @@ def the_same(asks: Iterable[Ask]) -> Ask:
     """
     requests = set(asks)
     if not requests:
-        raise Unclear("may use no node that says how large its devices are")
+        raise UnclearDemandError("may use no node that says how large its devices are")
     if len(requests) > 1:
-        raise Unclear("asks for another part of a device on other nodes")
+        raise UnclearDemandError("asks for another part of a device on other nodes")
     return requests.pop()
 
 
-def because(reasons: Mapping[str, str]) -> str:
+def list_with_reasons(reasons: Mapping[str, str]) -> str:
     """Return the first few names as text, each with its reason."""
     return some((shortened(one_line(f"{name} ({why})"), 200) for name, why in reasons.items()), NAMED)
 
 
-def about_devices(task: str, rounded: bool, parted: bool) -> Iterable[str]:
+def device_assumptions(task: str, rounded: bool, parted: bool) -> Iterable[str]:
     """Yield the assumptions on how devices are planned.
 
     Parameters

@@ -31,7 +31,7 @@ def move_cost(moving: bool) -> dict[str, Any]:
     return {"restart_cost_h": RESTART_COST_H} if moving else {}
 
 
-def about_moves() -> str:
+def move_cost_note() -> str:
     """Return the assumption on the cost of a move."""
     return (
         f"A job that is moved or stopped loses {RESTART_COST_H:g} hours of its value, so that a move has to "
@@ -54,7 +54,7 @@ NAMED = 3
 """Number of jobs without a priority that a note names."""
 
 
-def weights(priorities: Sequence[float | None]) -> list[float]:
+def priority_weights(priorities: Sequence[float | None]) -> list[float]:
     """Return priorities scaled to 1 to 1,000; 1 for a missing one, and if all are equal."""
     known = [priority for priority in priorities if priority is not None]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
@@ -77,11 +77,11 @@ def worths(rule: Rule, gpus: Sequence[float], priorities: Sequence[float | None]
     if rule == "gpus":
         return counted
     if rule == "priority":
-        return weights(priorities)
-    return [weight * amount for weight, amount in zip(weights(priorities), counted, strict=True)]
+        return priority_weights(priorities)
+    return [weight * amount for weight, amount in zip(priority_weights(priorities), counted, strict=True)]
 
 
-def about_worth(rule: Rule, jobs: Sequence[str], priorities: Sequence[float | None]) -> str:
+def job_value_note(rule: Rule, jobs: Sequence[str], priorities: Sequence[float | None]) -> str:
     """Return the assumption on the values of jobs, with the names of jobs without a priority.
 
     Parameters

@@ -17,10 +17,10 @@ from ...common.fields import Model, repeated
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, parse_document, read_text
 from ..importer import Importer
-from ..node_restrictions import about_models, counted
-from ..rejected_entries import LeftOut, valid_entries
-from .device_sharing import about_unknown
-from .job_values import about_moves, about_worth, move_cost
+from ..node_restrictions import counted, gpu_model_note
+from ..rejected_entries import RejectedEntries, valid_entries
+from .device_sharing import unknown_geometry_note
+from .job_values import job_value_note, move_cost, move_cost_note
 from .kubernetes_affinity import HARD, claims_of, is_preferred, read_volumes
 from .kubernetes_cluster import Cluster, ClusterDocument
 from .kubernetes_devices import is_time_sliced, parts_as_amounts
@@ -45,7 +45,7 @@ def assumptions(document: ClusterDocument) -> Iterator[str]:
     if options.running == "move":
         yield "A job that runs as a whole must stay placed, but its pods may be moved."
         if cluster.moving:
-            yield about_moves()
+            yield move_cost_note()
         parts = [job.name for job in cluster.jobs if job.part == "runs"]
         if parts:
             run = counted(len(parts), "job runs", "jobs run")
@@ -63,7 +63,7 @@ def assumptions(document: ClusterDocument) -> Iterator[str]:
         "or not at all; the pods of a ReplicaSet and pods without an owner are jobs of their own."
     )
     listed, priorities = [job.name for job in cluster.jobs], [job.priority for job in cluster.jobs]
-    yield about_worth(options.value, listed, priorities)
+    yield job_value_note(options.value, listed, priorities)
     yield f"Spread is not in the source: {options.spread} for every job of several pods."
     if cluster.out:
         out = counted(len(cluster.out), "node is", "nodes are")
@@ -88,13 +88,13 @@ def assumptions(document: ClusterDocument) -> Iterator[str]:
         over = counted(len(overcommitted), "node")
         yield f"More is requested than there is on {over}: {some(overcommitted)}."
     yield from document.restrictions.sentences("node selector, affinity, taints", "pod", "node")
-    yield from _about_running_models(cluster)
+    yield from _gpu_model_notes(cluster)
     chosen = (job for job in cluster.jobs if isinstance(job.gpu_model, list))
-    yield from about_models([job.name for job in chosen if not any(group.models for group in job.groups)])
-    yield from about_gpus(cluster)
+    yield from gpu_model_note([job.name for job in chosen if not any(group.models for group in job.groups)])
+    yield from gpu_assumptions(cluster)
 
 
-def _about_running_models(cluster: Cluster) -> Iterator[str]:
+def _gpu_model_notes(cluster: Cluster) -> Iterator[str]:
     """Yield notes on the labels that give GPU models, and the running jobs that keep their model."""
     by_type = cluster.models.by_type & cluster.names
     if by_type:
@@ -118,9 +118,9 @@ def _about_running_models(cluster: Cluster) -> Iterator[str]:
         yield f"{may} no GPU model and may be split over several: {some(mixed, NAMED)}."
 
 
-def about_gpus(cluster: Cluster) -> Iterator[str]:
+def gpu_assumptions(cluster: Cluster) -> Iterator[str]:
     """Yield the assumptions on GPUs that pods share or demand in parts."""
-    yield from about_unknown(cluster.unknown_partitions)
+    yield from unknown_geometry_note(cluster.unknown_partitions)
     if cluster.devices is not None:
         groups = [group for job in cluster.jobs for group in job.groups]
         asks = [group.ask for group in groups if group.ask is not None]
@@ -146,7 +146,7 @@ def about_gpus(cluster: Cluster) -> Iterator[str]:
         )
 
 
-def what_is_ignored(cluster: Cluster) -> Iterator[str]:
+def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
     """Yield notes on the Kubernetes features that the plan ignores, with the affected jobs."""
     gates = sorted(
         {_text(gate.get("name")) for pod in cluster.gated for gate in pod.spec.schedulingGates or ()}
@@ -155,7 +155,7 @@ def what_is_ignored(cluster: Cluster) -> Iterator[str]:
         wait = counted(len(cluster.gated), "pod is", "pods are")
         names = some((f"{pod.metadata.namespace}/{pod.name}" for pod in cluster.gated), NAMED)
         yield f"{wait} not planned, for scheduling gates are closed ({some(gates, NAMED)}): {names}."
-    yield from _about_volumes(cluster)
+    yield from _volume_note(cluster)
     if cluster.claiming:
         pods = counted(len(cluster.claiming), "pod that is not planned has", "pods that are not planned have")
         names = some((f"{pod.metadata.namespace}/{pod.name}" for pod in cluster.claiming), NAMED)
@@ -165,14 +165,14 @@ def what_is_ignored(cluster: Cluster) -> Iterator[str]:
         if jobs:
             have = counted(len(jobs), "planned job has", "planned jobs have")
             yield f"{have} {what}, which the plan does not look at: {some(jobs, NAMED)}."
-    yield from _about_priorities(cluster)
+    yield from _priority_notes(cluster)
     soft = sum(taint.effect not in HARD for node in cluster.nodes for taint in node.spec.taints or ())
     if soft:
         are = counted(soft, "taint is only a preference", "taints are only preferences")
         yield f"{are}, which the plan does not look at."
 
 
-def _about_volumes(cluster: Cluster) -> Iterator[str]:
+def _volume_note(cluster: Cluster) -> Iterator[str]:
     """Yield a note on the jobs with volumes that may be bound to an unknown zone."""
     volumes = cluster.volumes
     jobs = [
@@ -189,7 +189,7 @@ def _about_volumes(cluster: Cluster) -> Iterator[str]:
         )
 
 
-def _about_priorities(cluster: Cluster) -> Iterator[str]:
+def _priority_notes(cluster: Cluster) -> Iterator[str]:
     """Yield notes on effects of pod priorities that the plan ignores."""
     lowest = min((job.priority or 0 for job in cluster.jobs), default=0)
     above = [job for job in cluster.jobs if (job.priority or 0) > lowest]
@@ -259,13 +259,13 @@ def import_kubernetes(options: KubernetesOptions) -> ConsolidationInstance:
             what += f"; {len(cluster.short)} have less than their pods hold"
         raise fail(str(nodes), "; ".join([what, *left_out]))
     if not cluster.jobs:
-        what = "has no pod to plan: no " + _what_was_asked(options)
-        raise fail(str(pods), "; ".join([what, *_what_there_is(cluster), *left_out]))
+        what = "has no pod to plan: no " + _requested_pods(options)
+        raise fail(str(pods), "; ".join([what, *_unplanned_counts(cluster), *left_out]))
     written = ClusterDocument(cluster)
     document = {
         "name": f"kubernetes-{pods.stem}",
         "source": f"{nodes.name} and {pods.name}, as kubectl prints them",
-        "assumptions": [*assumptions(written), *what_is_ignored(cluster), *left_out],
+        "assumptions": [*assumptions(written), *ignored_feature_notes(cluster), *left_out],
         "objectives": ["value", *(["migrations"] if cluster.moving else []), "spread", "servers"],
         **move_cost(bool(cluster.moving)),
         "servers": [written.server(node) for node in cluster.nodes],
@@ -287,12 +287,12 @@ def _read(path: Path, model: type[ListT], swapped: str, other: str) -> ListT:
     return validated(model, data, source)
 
 
-def _read_pods(path: Path) -> tuple[tuple[Pod, ...], LeftOut]:
+def _read_pods(path: Path) -> tuple[tuple[Pod, ...], RejectedEntries]:
     """Return the valid pods, without duplicates, and the rejected entries."""
     items = _read(path, PodList, "the second file lists {}; pods are wanted", "Node").items
     places = (f"items[{index}]" for index in range(len(items)))
     entries = ((place, _name_of(item) or place, item) for place, item in zip(places, items, strict=True))
-    left_out = LeftOut("pod")
+    left_out = RejectedEntries("pod")
     pods = valid_entries(Pod, entries, str(path), left_out, lambda pod: (pod.metadata.namespace, pod.name))
     return tuple(pods), left_out
 
@@ -319,7 +319,7 @@ def _text_at(data: Any, *path: str) -> str:
     return data if isinstance(data, str) else ""
 
 
-def _what_was_asked(options: KubernetesOptions) -> str:
+def _requested_pods(options: KubernetesOptions) -> str:
     which = "pod that waits" if options.running == "stay" else "pod that waits or runs"
     gpu = " and whose job asks for a GPU" if options.choice == "gpu" else ""
     where = f" in {', '.join(options.namespaces)}" if options.namespaces else " outside kube-*"
@@ -327,7 +327,7 @@ def _what_was_asked(options: KubernetesOptions) -> str:
     return which + gpu + where + hint
 
 
-def _what_there_is(cluster: Cluster) -> Iterator[str]:
+def _unplanned_counts(cluster: Cluster) -> Iterator[str]:
     """Yield the number of pods by the first reason why they are not planned."""
     reasons = Counter(map(cluster.why_unplanned, cluster.present))
     if reasons:

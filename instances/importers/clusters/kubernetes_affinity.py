@@ -74,7 +74,7 @@ def describe(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> str
     ]
     terms = _terms(pod)
     if terms is not None and not all(any(matches(term, node) for term in terms) for node in nodes):
-        wanted.append(" or ".join(_said(term) for term in terms) or "no terms")
+        wanted.append(" or ".join(_term_text(term) for term in terms) or "no terms")
     taints = dict.fromkeys(f"{t.key}:{t.effect}" for node in nodes for t in _untolerated(pod, node))
     parts = [
         f"node with {', '.join(wanted)}" if wanted else "",
@@ -83,7 +83,7 @@ def describe(pod: Pod, nodes: Sequence[Node], without: str | None = None) -> str
     return " and ".join(filter(None, parts)) or "node"
 
 
-def _said(term: NodeSelectorTerm) -> str:
+def _term_text(term: NodeSelectorTerm) -> str:
     conditions = []
     for requirement in (*(term.matchExpressions or ()), *(term.matchFields or ())):
         key, values = requirement.key, "|".join(requirement.values or ())

@@ -10,13 +10,13 @@ from functools import cached_property
 from typing import Any
 
 from ...common.hardware import GIB
-from ...consolidation.devices import Ask
+from ...consolidation.devices import DeviceDemand
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions
-from .device_sharing import Unclear, fields_of
+from .device_sharing import UnclearDemandError, fields_of
 from .job_values import worths
 from .kubernetes_affinity import GpuModels, Volumes, allowed_nodes, constraint_of, describe
-from .kubernetes_devices import ClusterDevices, reserves, unknown_partitions
+from .kubernetes_devices import ClusterDevices, is_reservation, unknown_partitions
 from .kubernetes_jobs import (
     PodGroup,
     PodJob,
@@ -146,19 +146,19 @@ class Cluster:
     def _found(self) -> list[Pod]:
         """The selected pods that may be planned: not gated, and not reservations of shared devices."""
         candidates = [pod for pod in self._meant if not pod.is_gated]
-        return candidates if self.devices is None else [pod for pod in candidates if not reserves(pod)]
+        return candidates if self.devices is None else [pod for pod in candidates if not is_reservation(pod)]
 
     @cached_property
-    def _asks(self) -> tuple[dict[int, Ask | None], dict[int, str]]:
+    def _asks(self) -> tuple[dict[int, DeviceDemand | None], dict[int, str]]:
         """Identity of a candidate pod → its demand for single devices; and → why this is not clear."""
-        asks: dict[int, Ask | None] = {}
+        asks: dict[int, DeviceDemand | None] = {}
         unclear: dict[int, str] = {}
         for pod in self._found:
             if self.devices is None:
                 break
             try:
                 asks[id(pod)] = self.devices.ask_of(pod, self._allowed(pod, None), self.names)
-            except Unclear as error:
+            except UnclearDemandError as error:
                 unclear[id(pod)] = self.devices.unclear.get(id(pod), str(error))
         return asks, unclear
 

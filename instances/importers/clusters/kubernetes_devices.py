@@ -20,21 +20,21 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ...consolidation.devices import WHOLE, Ask
+from ...consolidation.devices import WHOLE, DeviceDemand
 from ..node_restrictions import counted
 from .device_sharing import (
     Gpus,
     Holding,
-    Unclear,
-    about_devices,
-    are_known,
-    because,
+    UnclearDemandError,
+    check_available,
     check_count,
-    check_there,
+    common_demand,
+    device_assumptions,
     fewest_devices,
     geometry_of,
+    known_devices_fit,
+    list_with_reasons,
     taken,
-    the_same,
     thousandths,
     worth,
 )
@@ -99,7 +99,7 @@ _CONSUMED = {
 }
 
 
-class Wish(NamedTuple):
+class GpuRequest(NamedTuple):
     """The GPU request of a pod, before memory is converted to a share of a device.
 
     Attributes
@@ -113,7 +113,7 @@ class Wish(NamedTuple):
     """
 
     through: str
-    ask: Ask = Ask()
+    ask: DeviceDemand = DeviceDemand()
     memory: int = 0
     cores: int = 0
 
@@ -133,12 +133,12 @@ def asks_for_part(pod: Pod, keep_partitions: bool) -> bool:
     )
 
 
-def reserves(pod: Pod) -> bool:
+def is_reservation(pod: Pod) -> bool:
     """Return whether a pod only reserves a device for the pods that share it."""
     return pod.metadata.namespace in RESERVATIONS
 
 
-def wish_of(pod: Pod, keep_partitions: bool) -> Wish | None:
+def gpu_request_of(pod: Pod, keep_partitions: bool) -> GpuRequest | None:
     """Return the GPU request of a pod; None if it has none.
 
     Raises
@@ -155,70 +155,74 @@ def wish_of(pod: Pod, keep_partitions: bool) -> Wish | None:
     ]
     requested = [wish for wish in wishes if wish is not None]
     if len(requested) > 1:
-        raise Unclear("asks for GPUs in several ways at once")
+        raise UnclearDemandError("asks for GPUs in several ways at once")
     return requested[0] if requested else None
 
 
 def _whole(amount: Fraction, what: str) -> int:
     if amount.denominator != 1:
-        raise Unclear(f"asks for {float(amount):g} {what}, which is not a whole number")
+        raise UnclearDemandError(f"asks for {float(amount):g} {what}, which is not a whole number")
     return int(amount)
 
 
-def _of_fraction(annotations: Mapping[str, str]) -> Wish | None:
+def _of_fraction(annotations: Mapping[str, str]) -> GpuRequest | None:
     if FRACTION_MEMORY in annotations:
-        raise Unclear(f"asks by {FRACTION_MEMORY}, which its scheduler rounds to a part of each device")
+        raise UnclearDemandError(
+            f"asks by {FRACTION_MEMORY}, which its scheduler rounds to a part of each device"
+        )
     if FRACTION not in annotations:
         return None
     if annotations.get(FRACTION_DEVICES, "1") != "1":
-        raise Unclear(f"asks for parts of {annotations[FRACTION_DEVICES]} devices")
+        raise UnclearDemandError(f"asks for parts of {annotations[FRACTION_DEVICES]} devices")
     text = annotations[FRACTION].strip()
     if not re.fullmatch(r"[01]|[01]?\.[0-9]{1,20}|1\.0*", text) or not 0 < Fraction(text) <= 1:
-        raise Unclear(f"has the {FRACTION} {text!r}, which is not a number above 0 and up to 1")
-    return Wish(GPU, _part(-(-Fraction(text) * WHOLE // 1)))
+        raise UnclearDemandError(f"has the {FRACTION} {text!r}, which is not a number above 0 and up to 1")
+    return GpuRequest(GPU, _part(-(-Fraction(text) * WHOLE // 1)))
 
 
-def _part(share: int) -> Ask:
-    return Ask(share=int(share)) if share < WHOLE else Ask(whole=1)
+def _part(share: int) -> DeviceDemand:
+    return DeviceDemand(share=int(share)) if share < WHOLE else DeviceDemand(whole=1)
 
 
-def _of_virtual(pod: Pod, requests: Requests, scheme: _Virtual) -> Wish | None:
+def _of_virtual(pod: Pod, requests: Requests, scheme: _Virtual) -> GpuRequest | None:
     """Return a pod's request for virtual GPUs; the larger part of memory and cores counts."""
     asked = scheme.asked(requests)
     if not asked:
         return None
     if asked.keys() == {scheme.number}:
-        return Wish(scheme.number, Ask(whole=_whole(asked[scheme.number], "GPUs")))
+        return GpuRequest(scheme.number, DeviceDemand(whole=_whole(asked[scheme.number], "GPUs")))
     containers = [*pod.spec.containers, *(pod.spec.initContainers or ())]
     if sum(bool(scheme.asked(container.amounts())) for container in containers) > 1:
-        raise Unclear("asks for parts of GPUs in several containers")
+        raise UnclearDemandError("asks for parts of GPUs in several containers")
     devices = _whole(asked.get(scheme.number, Fraction(1)), "GPUs")
     memory, percent, cores = (asked.get(name, Fraction()) for name in scheme[1:4])
     if memory and percent:
-        raise Unclear("asks for memory in two ways")
+        raise UnclearDemandError("asks for memory in two ways")
     if max(percent, cores) > PERCENT:
-        raise Unclear(f"asks for more than {PERCENT} % of a device")
+        raise UnclearDemandError(f"asks for more than {PERCENT} % of a device")
     if cores == PERCENT or not (memory or percent) or percent == PERCENT:
-        return Wish(scheme.number, Ask(whole=devices))
+        return GpuRequest(scheme.number, DeviceDemand(whole=devices))
     if devices != 1:
-        raise Unclear(f"asks for parts of {devices} devices")
+        raise UnclearDemandError(f"asks for parts of {devices} devices")
     if memory:
-        return Wish(scheme.memory, memory=_whole(memory, "MiB of a GPU"), cores=int(-(-cores * 10 // 1)))
-    return Wish(scheme.percent, _part(-(-max(percent, cores) * 10 // 1)))
+        return GpuRequest(
+            scheme.memory, memory=_whole(memory, "MiB of a GPU"), cores=int(-(-cores * 10 // 1))
+        )
+    return GpuRequest(scheme.percent, _part(-(-max(percent, cores) * 10 // 1)))
 
 
-def _of_memory(requests: Requests, memory: str) -> Wish | None:
+def _of_memory(requests: Requests, memory: str) -> GpuRequest | None:
     amount = _whole(requests.get(memory, Fraction()), memory)
-    return Wish(memory, memory=amount) if amount else None
+    return GpuRequest(memory, memory=amount) if amount else None
 
 
-def _of_partitions(requests: Requests) -> Iterable[Wish]:
+def _of_partitions(requests: Requests) -> Iterable[GpuRequest]:
     for name, amount in requests.items():
         match = MIG.fullmatch(name)
         if match and amount:
             if amount != 1:
-                raise Unclear(f"asks for {float(amount):g} partitions {match[1]}; a task has one")
-            yield Wish(name, Ask(profile=match[1]))
+                raise UnclearDemandError(f"asks for {float(amount):g} partitions {match[1]}; a task has one")
+            yield GpuRequest(name, DeviceDemand(profile=match[1]))
 
 
 def gpus_of(node: Node, keep_partitions: bool) -> Gpus:
@@ -235,7 +239,7 @@ def gpus_of(node: Node, keep_partitions: bool) -> Gpus:
     parted = partitions or (not keep_partitions and node.labels.get("nvidia.com/mig.strategy") == "mixed")
     geometry = geometry_of(node.labels.get(PRODUCT, ""), partitions.keys()) if parted else None
     if partitions and geometry is None:
-        raise Unclear(unknown_partitions(node))
+        raise UnclearDemandError(unknown_partitions(node))
     listed, whole = _label(node, "nvidia.com/gpu.count"), allocatable.get(GPU, 0)
     if geometry is not None:
         count = count or max(listed, whole + fewest_devices(geometry, partitions))
@@ -273,7 +277,9 @@ def _by_schemes(node: Node, allocatable: Mapping[str, int]) -> tuple[int, dict[s
             names += [name for name, _ in listed]
             sizes |= {scheme.memory: memory.pop()} if len(memory) == 1 else {}
         elif scheme is not HAMI and allocatable.get(scheme.number):
-            raise Unclear(f"has {scheme.number}, but no annotation {scheme.register} that lists its devices")
+            raise UnclearDemandError(
+                f"has {scheme.number}, but no annotation {scheme.register} that lists its devices"
+            )
     for unit, (counts, _) in MEMORY_OF_ONE.items():
         devices = allocatable.get(counts, 0)
         count += devices
@@ -309,11 +315,11 @@ def _registered(text: str, annotation: str) -> list[tuple[str, int]]:
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         devices = []
     if not devices or min(memory for _, memory in devices) < 1:
-        raise Unclear(f"has an annotation {annotation} that lists no devices")
+        raise UnclearDemandError(f"has an annotation {annotation} that lists no devices")
     return devices
 
 
-def offers(node: Node, gpus: Gpus, wish: Wish) -> bool:
+def may_satisfy(node: Node, gpus: Gpus, wish: GpuRequest) -> bool:
     """Return whether a node may satisfy a GPU request; true for a node without GPUs."""
     if not gpus.count:
         return True
@@ -325,7 +331,7 @@ def offers(node: Node, gpus: Gpus, wish: Wish) -> bool:
     return bool(node.status.allocatable.get(through)) or (through == GPU and gpus.geometry is not None)
 
 
-def devices_of(pod: Pod, wish: Wish, gpus: Gpus) -> tuple[int, ...]:
+def devices_of(pod: Pod, wish: GpuRequest, gpus: Gpus) -> tuple[int, ...]:
     """Return the devices that a pod's annotations name; empty if they name none or unknown ones."""
     annotations = pod.metadata.annotations or {}
     if wish.through in MEMORY_OF_ONE:
@@ -375,8 +381,8 @@ class ClusterDevices:
     def __init__(self, nodes: Sequence[Node], pods: Sequence[Pod], keep_partitions: bool) -> None:
         self.keep_partitions = keep_partitions
         self._nodes = {node.name: node for node in nodes}
-        self._wishes: dict[int, Wish] = {}
-        self._asked: dict[tuple[Wish, frozenset[str]], frozenset[Ask]] = {}
+        self._wishes: dict[int, GpuRequest] = {}
+        self._asked: dict[tuple[GpuRequest, frozenset[str]], frozenset[DeviceDemand]] = {}
         self.unclear: dict[int, str] = {}
         self.gpus: dict[str, Gpus] = {}
         self.out: dict[str, str] = {}
@@ -384,8 +390,8 @@ class ClusterDevices:
         self._there: set[str] = set()
         for pod in pods:
             try:
-                wish = None if reserves(pod) else wish_of(pod, keep_partitions)
-            except Unclear as error:
+                wish = None if is_reservation(pod) else gpu_request_of(pod, keep_partitions)
+            except UnclearDemandError as error:
                 self.unclear[id(pod)] = str(error)
                 continue
             if wish is not None:
@@ -393,7 +399,7 @@ class ClusterDevices:
         for node in nodes:
             try:
                 self.gpus[node.name] = gpus_of(node, keep_partitions)
-            except Unclear as error:
+            except UnclearDemandError as error:
                 self.out[node.name] = str(error)
         self._leave_out(pods)
 
@@ -412,10 +418,10 @@ class ClusterDevices:
             try:
                 holdings = self.held_on(name, pods_here)
                 if taken(self.gpus[name], holdings, []) is None:
-                    raise Unclear("has devices that do not hold what its pods ask for")
-                if are_known(self.gpus[name], holdings):
+                    raise UnclearDemandError("has devices that do not hold what its pods ask for")
+                if known_devices_fit(self.gpus[name], holdings):
                     self._known.add(name)
-            except Unclear as error:
+            except UnclearDemandError as error:
                 self.out[name] = str(error)
         for name in self.out:
             self.gpus.pop(name, None)
@@ -448,7 +454,7 @@ class ClusterDevices:
             return ()
         return self.held_on(pod.node, [pod])[0].devices
 
-    def ask_of(self, pod: Pod, nodes: frozenset[str], planned: frozenset[str]) -> Ask | None:
+    def ask_of(self, pod: Pod, nodes: frozenset[str], planned: frozenset[str]) -> DeviceDemand | None:
         """Return a pod's demand for devices, which is the same on all nodes; None if it demands no GPU.
 
         Parameters
@@ -467,51 +473,53 @@ class ClusterDevices:
         if wish is None:
             return None
         if wish.ask.profile not in self._there:
-            check_there([self.gpus[name] for name in planned], wish.ask.profile)
+            check_available([self.gpus[name] for name in planned], wish.ask.profile)
             self._there.add(wish.ask.profile)
         if not wish.memory:
             return wish.ask
         # Thousands of pods have the same demand on the same nodes.
         if (wish, nodes) not in self._asked:
             self._asked[wish, nodes] = self._asks_on(wish, nodes)
-        return the_same(self._asked[wish, nodes] | self._asks_on(wish, [pod.node] if pod.node else []))
+        return common_demand(self._asked[wish, nodes] | self._asks_on(wish, [pod.node] if pod.node else []))
 
-    def _asks_on(self, wish: Wish, nodes: Iterable[str]) -> frozenset[Ask]:
+    def _asks_on(self, wish: GpuRequest, nodes: Iterable[str]) -> frozenset[DeviceDemand]:
         # In sorted order, because the first unclear node is the one that the error names.
         available = (self.gpus[name] for name in sorted(nodes) if name in self.gpus)
         return frozenset(self._ask(wish, gpus) for gpus in available if gpus.count)
 
-    def wish(self, pod: Pod) -> Wish | None:
+    def wish(self, pod: Pod) -> GpuRequest | None:
         """Return the GPU request of a pod; None if it has none or it is not clear."""
         return self._wishes.get(id(pod))
 
-    def offering(self, wish: Wish, nodes: frozenset[str]) -> frozenset[str]:
+    def offering(self, wish: GpuRequest, nodes: frozenset[str]) -> frozenset[str]:
         """Return those of the nodes that may satisfy a GPU request."""
         listing = wish.through in OF_HAMI and any(gpus.names for gpus in self.gpus.values())
         return frozenset(
             name
             for name in nodes
             if name in self.gpus
-            and offers(self._nodes[name], self.gpus[name], wish)
+            and may_satisfy(self._nodes[name], self.gpus[name], wish)
             and (self.gpus[name].names or not (listing and self.gpus[name].count))
         )
 
-    def _wish(self, pod: Pod) -> Wish | None:
+    def _wish(self, pod: Pod) -> GpuRequest | None:
         if id(pod) in self.unclear:
-            raise Unclear(f"holds a pod of which it is not clear what it has: {pod.metadata.name}")
+            raise UnclearDemandError(f"holds a pod of which it is not clear what it has: {pod.metadata.name}")
         return self._wishes.get(id(pod))
 
-    def _ask(self, wish: Wish, gpus: Gpus) -> Ask:
+    def _ask(self, wish: GpuRequest, gpus: Gpus) -> DeviceDemand:
         if not wish.memory:
             return wish.ask
         size = gpus.sizes.get(wish.through)
         if size is None:
-            raise Unclear(f"asks by {wish.through}, of which a node does not say what each device has")
+            raise UnclearDemandError(
+                f"asks by {wish.through}, of which a node does not say what each device has"
+            )
         if wish.memory > size:
-            raise Unclear(f"asks for {wish.memory} of {wish.through}; a device has {size}")
+            raise UnclearDemandError(f"asks for {wish.memory} of {wish.through}; a device has {size}")
         share = WHOLE if wish.memory == size else self._shares[wish.through, size][wish.memory]
         share = max(share, wish.cores)
-        return Ask(share=share) if share < WHOLE else Ask(whole=1)
+        return DeviceDemand(share=share) if share < WHOLE else DeviceDemand(whole=1)
 
     @cached_property
     def _shares(self) -> dict[tuple[str, int], dict[int, int]]:
@@ -531,7 +539,7 @@ class ClusterDevices:
         """The names of the geometries of all devices."""
         return {gpus.geometry for gpus in self.gpus.values() if gpus.geometry}
 
-    def worth(self, ask: Ask) -> Fraction:
+    def worth(self, ask: DeviceDemand) -> Fraction:
         """Return the number of GPUs that a demand is worth."""
         return Fraction(worth(ask, self.geometries))
 
@@ -540,14 +548,14 @@ class ClusterDevices:
         devices = self.gpus[node].document(self.held_on(node, others), self.held_on(node, planned))
         return {} if devices is None else {"devices": devices}
 
-    def sentences(self, asks: Iterable[Ask]) -> Iterator[str]:
+    def sentences(self, asks: Iterable[DeviceDemand]) -> Iterator[str]:
         """Yield the assumptions on devices for the demands of the planned pods."""
         exact = all(
             WHOLE * part == share * size
             for (_, size), shares in self._shares.items()
             for part, share in shares.items()
         )
-        yield from about_devices("pod", not exact, any(ask.profile for ask in asks))
+        yield from device_assumptions("pod", not exact, any(ask.profile for ask in asks))
         if any(wish.cores or (wish.ask.share and not wish.memory) for wish in self._wishes.values()):
             yield "A share is the part of the memory, or of the cores where a pod asks for more of these."
 
@@ -557,8 +565,8 @@ class ClusterDevices:
             are = counted(len(unclear), "pod is", "pods are")
             yield (
                 f"{are} left out with the others of their jobs for what they ask for of GPUs, and stay where "
-                f"they run: {because(unclear)}."
+                f"they run: {list_with_reasons(unclear)}."
             )
         if self.out:
             nodes = counted(len(self.out), "node counts", "nodes count")
-            yield f"{nodes} as cordoned for the GPUs: {because(self.out)}."
+            yield f"{nodes} as cordoned for the GPUs: {list_with_reasons(self.out)}."

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
-from ...consolidation.devices import Ask
+from ...consolidation.devices import DeviceDemand
 from ...consolidation.job import ONLY_GROUP, Workload
 from ..node_restrictions import numbered
 from .kubernetes_objects import Pod, Requests
@@ -67,7 +67,7 @@ class PodGroup:
     role: str
     requests: Requests
     nodes: frozenset[str]
-    ask: Ask | None = None
+    ask: DeviceDemand | None = None
     pods: list[Pod] = field(default_factory=list)
     models: tuple[str, ...] = ()
 
@@ -125,7 +125,7 @@ def jobs_of(
     gpu_label: str,
     gpu_models: Mapping[str, str],
     allowed: Callable[[Pod, str | None], frozenset[str]],
-    asks: Mapping[int, Ask | None],
+    asks: Mapping[int, DeviceDemand | None],
 ) -> list[PodJob]:
     """Return the jobs that pods belong to.
 
@@ -199,7 +199,7 @@ def _shortened(name: str) -> str:
 
 
 def _groups(
-    pods: Sequence[Pod], nodes: Sequence[frozenset[str]], asks: Sequence[Ask | None]
+    pods: Sequence[Pod], nodes: Sequence[frozenset[str]], asks: Sequence[DeviceDemand | None]
 ) -> list[PodGroup]:
     """Return the pods in groups of equal demand, with unique names."""
     by_demand: dict[tuple[object, ...], PodGroup] = {}

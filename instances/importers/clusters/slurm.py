@@ -18,11 +18,11 @@ from ...common.hostlist import expand_hostlist
 from ...consolidation.instance import ConsolidationInstance
 from ...files.reading import fail, read_mapping
 from ..importer import Importer
-from ..node_restrictions import about_models, counted
-from ..rejected_entries import LeftOut, valid_entries
-from .device_sharing import about_unknown
-from .job_values import about_moves, about_worth, move_cost
-from .slurm_cluster import MOST_APART, Cluster, SlurmOptions
+from ..node_restrictions import counted, gpu_model_note
+from ..rejected_entries import RejectedEntries, valid_entries
+from .device_sharing import unknown_geometry_note
+from .job_values import job_value_note, move_cost, move_cost_note
+from .slurm_cluster import MOST_SEPARATED, Cluster, SlurmOptions
 from .slurm_jobs import (
     MOST_ARRAY_TASKS,
     SHARES,
@@ -31,10 +31,10 @@ from .slurm_jobs import (
     SlurmJob,
     array_tasks,
     is_running,
+    is_waiting,
     jobs_of,
     named_nodes,
     needed_nodes,
-    waits,
     waits_for_resources,
     why_it_stays,
 )
@@ -44,7 +44,7 @@ NAMED = 5
 """Number of jobs that a note names."""
 
 
-def where(partitions: Sequence[str]) -> str:
+def partitions_phrase(partitions: Sequence[str]) -> str:
     """Return a phrase with the selected partitions; empty if all are."""
     return f" in partition {', '.join(partitions)}" if partitions else ""
 
@@ -58,28 +58,28 @@ def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
     running = sum(bool(job.current) for job in cluster.jobs)
     which = "jobs that ask for a GPU" if options.choice == "gpu" else "all jobs"
     yield (
-        f"Planned are {which}{where(options.partitions)}: {counted(len(cluster.jobs), 'job')}, of which "
-        + (f"{counted(running, 'runs', 'run')}.")
+        f"Planned are {which}{partitions_phrase(options.partitions)}: {counted(len(cluster.jobs), 'job')}, "
+        f"of which {counted(running, 'runs', 'run')}."
     )
     if running:
         yield (
             "A job that runs must stay placed, but may be moved to nodes of its GPU model, which in Slurm "
             "means to requeue it."
         )
-        yield about_moves()
-    yield from _staying(cluster)
+        yield move_cost_note()
+    yield from _unmovable_note(cluster)
     yield "What jobs hold that are not planned is not free."
     yield (
         f"{SHARES}: one for each task or node where it asks for GPUs by task or node, "
         "else one for each GPU, and one for each task where it asks for none. A job that asks for GPUs by "
         "node has each share on a node of its own; of others several may be on one."
     )
-    beyond = cluster.need_apart[MOST_APART:]
+    beyond = cluster.need_apart[MOST_SEPARATED:]
     if beyond:
         may = counted(len(beyond), "job asks for GPUs by node and may", "jobs ask for GPUs by node and may")
         yield f"{may} yet have several shares on one node: {_names(beyond)}."
     names = [job.name for job in cluster.jobs]
-    yield about_worth(options.value, names, [job.record.priority for job in cluster.jobs])
+    yield job_value_note(options.value, names, [job.record.priority for job in cluster.jobs])
     yield f"Spread is not in the source: {options.spread} for every job of several shares."
     grouped = [node for node in cluster.nodes if node.used_cpus is None or node.used_memory_mib is None]
     if grouped:
@@ -89,13 +89,13 @@ def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
             "the least CPUs and memory of any. scontrol show nodes --json says it node by node."
         )
     yield from cluster.restrictions.sentences("partition, nodes asked for or excluded", "share", "node")
-    yield from about_models(cluster.by_models)
-    yield from about_unknown(cluster.unknown_partitions)
+    yield from gpu_model_note(cluster.by_models)
+    yield from unknown_geometry_note(cluster.unknown_partitions)
     if cluster.devices is not None:
         yield from cluster.devices.sentences(cluster.asks)
 
 
-def _staying(cluster: Cluster) -> Iterator[str]:
+def _unmovable_note(cluster: Cluster) -> Iterator[str]:
     """Yield a note on the running jobs that cannot be moved."""
     stay = {job.name: why for job in cluster.jobs if job.current and (why := why_it_stays(job.record))}
     if stay:
@@ -103,7 +103,7 @@ def _staying(cluster: Cluster) -> Iterator[str]:
         yield f"{jobs}: {some((f'{name} ({why})' for name, why in stay.items()), NAMED)}."
 
 
-def left_out(cluster: Cluster) -> Iterator[str]:
+def left_out_notes(cluster: Cluster) -> Iterator[str]:
     """Yield notes on the nodes and jobs that are not in the instance."""
     if cluster.out:
         out = counted(len(cluster.out), "node takes", "nodes take")
@@ -131,7 +131,7 @@ def left_out(cluster: Cluster) -> Iterator[str]:
         yield f"Of {counted(cut, 'job array')} Slurm lists only some tasks; the others are left out."
 
 
-def why_nothing(cluster: Cluster) -> str:
+def reasons_for_no_jobs(cluster: Cluster) -> str:
     """Return the reasons why no job of the queue is planned, with the number of jobs for each."""
     if not cluster.records:
         return "the queue is empty"
@@ -141,11 +141,11 @@ def why_nothing(cluster: Cluster) -> str:
 
 
 def _why_not(cluster: Cluster, record: JobRecord) -> str:
-    if not (waits(record) or is_running(record)):
+    if not (is_waiting(record) or is_running(record)):
         return f"{'+'.join(record.job_state) or 'without a state'}"
     if not cluster.in_partition(record.partition):
         return "in another partition"
-    if waits(record) and not waits_for_resources(record):
+    if is_waiting(record) and not waits_for_resources(record):
         return f"waiting for {(record.state_reason or '').split(',')[0]}"
     if is_running(record) and cluster.options.running == "stay":
         return "running and to stay"
@@ -156,7 +156,7 @@ def _why_not(cluster: Cluster, record: JobRecord) -> str:
     return "asking for no GPU"
 
 
-def ignored(cluster: Cluster) -> Iterator[str]:
+def ignored_feature_notes(cluster: Cluster) -> Iterator[str]:
     """Yield notes on the Slurm features that the plan ignores, with the names of the affected jobs."""
     jobs = list({id(job.record): job for job in cluster.jobs}.values())
     by_features = {id(job.record) for job in jobs if cluster.is_by_features(job)}
@@ -176,7 +176,7 @@ def ignored(cluster: Cluster) -> Iterator[str]:
         ("asks", "for features of nodes"): lambda r: r.features and id(r) not in by_features,
         ("asks", "for licences"): lambda r: r.licenses,
         ("asks", "for a reservation"): lambda r: r.resv_name,
-        ("asks", "to start after others"): lambda r: r.dependency and waits(r),
+        ("asks", "to start after others"): lambda r: r.dependency and is_waiting(r),
         ("is", "part of a heterogeneous job"): lambda r: r.het_job_id,
     }
     for (verb, what), has in wishes.items():
@@ -184,7 +184,7 @@ def ignored(cluster: Cluster) -> Iterator[str]:
         if affected:
             which = counted(len(affected), f"job {verb}", "jobs ask" if verb == "asks" else "jobs are")
             yield f"{which} {what}, which the plan does not look at: {_names(affected)}."
-    yield from _about_rules(jobs)
+    yield from _qos_notes(jobs)
     mixed = [
         node.name
         for node in cluster.nodes
@@ -195,7 +195,7 @@ def ignored(cluster: Cluster) -> Iterator[str]:
         yield f"Types of GPU are not told apart on {have} several: {some(mixed)}."
 
 
-def _about_rules(jobs: Sequence[SlurmJob]) -> Iterator[str]:
+def _qos_notes(jobs: Sequence[SlurmJob]) -> Iterator[str]:
     """Yield notes on jobs with limits or preemption by QOS or partition, which the files do not contain."""
     qos: dict[str, list[SlurmJob]] = {}
     for job in jobs:
@@ -233,20 +233,25 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
         without += cluster.devices.left_out(cluster.unclear)
     if not cluster.nodes:
         out = f"{counted(len(cluster.out), 'is', 'are')} left out for their state"
-        what = f"has no node that takes jobs{where(options.partitions)}; {out}"
+        what = f"has no node that takes jobs{partitions_phrase(options.partitions)}; {out}"
         raise fail(str(nodes), "; ".join([what, *without]))
     if not cluster.jobs:
         gpu = " and asks for a GPU" if options.choice == "gpu" else ""
         state = "waits for resources" + (" or runs" if options.running == "move" else "")
-        what = f"has no job that {state}{gpu}{where(options.partitions)}"
+        what = f"has no job that {state}{gpu}{partitions_phrase(options.partitions)}"
         if options.choice == "gpu" and cluster.asking_for_none:
             what += " (--jobs all plans the others)"
-        raise fail(str(queue), "; ".join([what, why_nothing(cluster), *without]))
+        raise fail(str(queue), "; ".join([what, reasons_for_no_jobs(cluster), *without]))
     moving = any(job.current for job in cluster.jobs)
     document = {
         "name": f"slurm-{queue.stem}",
         "source": f"{nodes.name} and {queue.name}, as Slurm's commands print them",
-        "assumptions": [*assumptions(cluster, options), *left_out(cluster), *ignored(cluster), *without],
+        "assumptions": [
+            *assumptions(cluster, options),
+            *left_out_notes(cluster),
+            *ignored_feature_notes(cluster),
+            *without,
+        ],
         "objectives": ["value", *(["migrations"] if moving else []), "spread", "servers"],
         **move_cost(moving),
         "servers": [cluster.server(node) for node in cluster.nodes],
@@ -255,7 +260,7 @@ def import_slurm(options: SlurmOptions) -> ConsolidationInstance:
     return validated(ConsolidationInstance, document, str(queue))
 
 
-def _read_queue(path: Path) -> tuple[tuple[JobRecord, ...], LeftOut]:
+def _read_queue(path: Path) -> tuple[tuple[JobRecord, ...], RejectedEntries]:
     """Return the valid jobs, and the rejected entries."""
     source = str(path)
     what = "has no 'jobs'; give what squeue --json prints"
@@ -266,7 +271,7 @@ def _read_queue(path: Path) -> tuple[tuple[JobRecord, ...], LeftOut]:
     items = validated(JobRecords, {"jobs": data["jobs"]}, source).jobs
     places = (f"jobs[{index}]" for index in range(len(items)))
     entries = ((place, _name_of(item) or place, item) for place, item in zip(places, items, strict=True))
-    without = LeftOut("job")
+    without = RejectedEntries("job")
     return tuple(valid_entries(JobRecord, entries, source, without)), without
 
 

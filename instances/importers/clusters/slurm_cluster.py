@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 
 from ...common.fields import Name
 from ...common.hostlist import compress_hostlist
-from ...consolidation.devices import Ask
+from ...consolidation.devices import DeviceDemand
 from ..importer import ImportOptions, Option
 from ..node_restrictions import Choice as NodeChoice
 from ..node_restrictions import Restrictions, models_of_choice, numbered
-from .device_sharing import Mig, Unclear, fields_of
+from .device_sharing import Mig, UnclearDemandError, fields_of
 from .job_values import Running, Spread, Value, worths
 from .slurm_jobs import (
     JobRecord,
@@ -23,17 +23,17 @@ from .slurm_jobs import (
     has_features,
     is_by_node,
     is_running,
+    is_waiting,
     jobs_of,
     needed_nodes,
     nodes_of,
-    waits,
     waits_for_resources,
     why_it_stays,
 )
 from .slurm_nodes import SlurmDevices, SlurmNode, unknown_partitions
 
 MIB_PER_GIB = 1024
-MOST_APART = 50
+MOST_SEPARATED = 50
 """Limit of the jobs for which a resource is added that keeps their shares on separate nodes."""
 
 
@@ -113,7 +113,7 @@ class Cluster:
         return [
             record
             for record in self.records
-            if (waits(record) or is_running(record)) and self.in_partition(record.partition)
+            if (is_waiting(record) or is_running(record)) and self.in_partition(record.partition)
         ]
 
     @cached_property
@@ -124,7 +124,7 @@ class Cluster:
     @cached_property
     def unready(self) -> list[JobRecord]:
         """The jobs that wait for other reasons than resources."""
-        return [r for r in self.chosen if waits(r) and not waits_for_resources(r)]
+        return [r for r in self.chosen if is_waiting(r) and not waits_for_resources(r)]
 
     def _jobs_of(self, record: JobRecord) -> Sequence[SlurmJob]:
         return list(jobs_of(record)) if self.devices is None else self.devices.jobs(record)
@@ -136,7 +136,7 @@ class Cluster:
         return [
             job
             for record in self.chosen
-            if id(record) not in out and (waits(record) or self.options.running == "move")
+            if id(record) not in out and (is_waiting(record) or self.options.running == "move")
             for job in self._jobs_of(record)
             if self.options.choice == "all" or (devices.is_asked(job) if devices is not None else job.gpus)
         ]
@@ -148,16 +148,16 @@ class Cluster:
         return bool(every.jobs)
 
     @cached_property
-    def _asks(self) -> tuple[dict[int, Ask | None], dict[str, str]]:
+    def _asks(self) -> tuple[dict[int, DeviceDemand | None], dict[str, str]]:
         """Identity of a job → demand of its tasks for devices; and name of a job → why this is not clear."""
-        asks: dict[int, Ask | None] = {}
+        asks: dict[int, DeviceDemand | None] = {}
         unclear: dict[str, str] = {}
         for job in self._ready:
             if self.devices is None:
                 break
             try:
                 asks[id(job)] = self.devices.ask_of(job, self._allowed(job), self.names)
-            except Unclear as error:
+            except UnclearDemandError as error:
                 unclear[job.name] = str(error)
         return asks, unclear
 
@@ -173,7 +173,7 @@ class Cluster:
         return self._ready if self.devices is None else [job for job in self._ready if id(job) in asks]
 
     @property
-    def asks(self) -> list[Ask]:
+    def asks(self) -> list[DeviceDemand]:
         """The demands of the planned jobs for single devices."""
         return [ask for ask in self._asks[0].values() if ask is not None]
 
@@ -276,7 +276,7 @@ class Cluster:
     @cached_property
     def _apart(self) -> dict[int, dict[str, float]]:
         """Identity of a job → a resource that each node has once, so that its shares use separate nodes."""
-        jobs = self.need_apart[:MOST_APART]
+        jobs = self.need_apart[:MOST_SEPARATED]
         return {id(job): {f"node of its own: {self._choices[id(job)].job}": 1.0} for job in jobs}
 
     @cached_property

@@ -329,7 +329,7 @@ def is_running(record: JobRecord) -> bool:
     return "RUNNING" in record.job_state and "COMPLETING" not in record.job_state and bool(record.nodes)
 
 
-def waits(record: JobRecord) -> bool:
+def is_waiting(record: JobRecord) -> bool:
     """Return whether a job is pending."""
     return "PENDING" in record.job_state and "REVOKED" not in record.job_state
 
@@ -400,7 +400,7 @@ def array_tasks(record: JobRecord) -> Sequence[int]:
     Of a list that Slurm has cut with an ellipsis, only the listed ones.
     """
     text = record.array_task_string or ""
-    if record.array_task_id is not None or not waits(record):
+    if record.array_task_id is not None or not is_waiting(record):
         return []
     indices: list[int] = []
     for part in text.partition("%")[0].strip("[] ").split(","):

@@ -19,23 +19,23 @@ from typing import Any
 from ...common.errors import refuse_faults
 from ...common.faults import validated
 from ...common.fields import repeated
-from ...consolidation.devices import WHOLE, Ask
+from ...consolidation.devices import WHOLE, DeviceDemand
 from ...files.reading import fail, read_mapping
 from ..node_restrictions import counted
 from .device_sharing import (
-    MOST_HELD,
+    MORE_THAN_DEVICES_HOLD,
     Gpus,
     Holding,
-    Unclear,
-    about_devices,
-    are_known,
-    because,
+    UnclearDemandError,
+    check_available,
     check_count,
-    check_there,
+    common_demand,
+    device_assumptions,
     fewest_devices,
     geometry_of,
+    known_devices_fit,
+    list_with_reasons,
     taken,
-    the_same,
     thousandths,
     worth,
 )
@@ -47,13 +47,13 @@ from .slurm_jobs import (
     SinfoRows,
     SlurmJob,
     is_running,
+    is_waiting,
     jobs_of,
     nodes_of,
     places_of,
     shards_of,
     spread_over,
     types_of,
-    waits,
 )
 
 UNUSABLE = frozenset(
@@ -243,18 +243,20 @@ def on_devices(job: SlurmJob, keep_partitions: bool) -> SlurmJob:
     parted = [part for part in kinds.values() if part is not None]
     if shards:
         if gpus:
-            raise Unclear("asks for GPUs and shards at once")
+            raise UnclearDemandError("asks for GPUs and shards at once")
         nodes = nodes_of(record)
         if shards % nodes:
-            raise Unclear(f"asks for {shards:g} shards, which are not the same on each of {nodes} nodes")
+            raise UnclearDemandError(
+                f"asks for {shards:g} shards, which are not the same on each of {nodes} nodes"
+            )
         return _in_tasks(job, nodes, gpus=0.0, shards=int(shards / nodes))
     if parted:
         if len(kinds) > 1:
-            raise Unclear(f"asks for several types of GPU at once: {', '.join(kinds)}")
+            raise UnclearDemandError(f"asks for several types of GPU at once: {', '.join(kinds)}")
         (model, profile), count = parted[0], max(1, round(gpus))
         return _in_tasks(job, count, gpus=0.0, profile=profile, gpu_model=model or None)
     if job.gpus != int(job.gpus):
-        raise Unclear(f"asks for {gpus:g} GPUs in {job.tasks} equal shares")
+        raise UnclearDemandError(f"asks for {gpus:g} GPUs in {job.tasks} equal shares")
     return job
 
 
@@ -278,11 +280,13 @@ def gpus_of(node: SlurmNode, keep_partitions: bool) -> Gpus:
     whole, partitions = _by_partition(node.gpus, keep_partitions)
     geometry = _geometry(node, partitions) if partitions else None
     if partitions and geometry is None:
-        raise Unclear(unknown_partitions(node))
+        raise UnclearDemandError(unknown_partitions(node))
     count = whole + (fewest_devices(geometry, partitions) if geometry else 0)
     check_count(count)
     if node.shards and (not whole or node.shards % whole):
-        raise Unclear(f"has {node.shards:g} shards, which are not the same on each of {whole} GPUs")
+        raise UnclearDemandError(
+            f"has {node.shards:g} shards, which are not the same on each of {whole} GPUs"
+        )
     return Gpus(count, geometry, {SHARD: int(node.shards / whole)} if node.shards else {})
 
 
@@ -339,21 +343,21 @@ class SlurmDevices:
         self._jobs: dict[int, list[SlurmJob]] = {}
         self._running: dict[str, list[SlurmJob]] = defaultdict(list)
         for record in records:
-            if waits(record) or is_running(record):
+            if is_waiting(record) or is_running(record):
                 self._jobs[id(record)] = self._read(record)
                 for job in self._jobs[id(record)]:
                     for name in job.current:
                         self._running[name].append(job)
         self.gpus: dict[str, Gpus] = {}
         self.out: dict[str, str] = {}
-        self._asked: dict[tuple[int, frozenset[str]], frozenset[Ask]] = {}
+        self._asked: dict[tuple[int, frozenset[str]], frozenset[DeviceDemand]] = {}
         self._beside: dict[str, list[Holding]] = {}
         self._known: set[str] = set()
         self._there: set[str] = set()
         for node in nodes:
             try:
                 self.gpus[node.name] = gpus_of(node, keep_partitions)
-            except Unclear as error:
+            except UnclearDemandError as error:
                 self.out[node.name] = str(error)
         for node in nodes:
             try:
@@ -364,10 +368,10 @@ class SlurmDevices:
                 self._beside[node.name] = list(map(Holding, beside))
                 holdings = [*listed, *self._beside[node.name]]
                 if taken(self.gpus[node.name], holdings, []) is None:
-                    raise Unclear("has devices that do not hold what jobs have there")
-                if are_known(self.gpus[node.name], holdings):
+                    raise UnclearDemandError("has devices that do not hold what jobs have there")
+                if known_devices_fit(self.gpus[node.name], holdings):
                     self._known.add(node.name)
-            except Unclear as error:
+            except UnclearDemandError as error:
                 self.out[node.name] = str(error)
         for name in self.out:
             self.gpus.pop(name, None)
@@ -375,26 +379,26 @@ class SlurmDevices:
     @staticmethod
     def needed(records: Iterable[JobRecord], keep_partitions: bool) -> bool:
         """Return whether any waiting or running job requests a part of a GPU."""
-        present = (record for record in records if waits(record) or is_running(record))
+        present = (record for record in records if is_waiting(record) or is_running(record))
         return any(asks_for_part(record, keep_partitions) for record in present)
 
     def _read(self, record: JobRecord) -> list[SlurmJob]:
         jobs = list(jobs_of(record))
         try:
             return [on_devices(job, self.keep_partitions) for job in jobs]
-        except Unclear as error:
+        except UnclearDemandError as error:
             self.unclear[id(record)] = str(error)
             return jobs
 
-    def _not_in_queue(self, node: SlurmNode, listed: Sequence[Ask]) -> Iterator[Ask]:
+    def _not_in_queue(self, node: SlurmNode, listed: Sequence[DeviceDemand]) -> Iterator[DeviceDemand]:
         """Yield the devices that a node lists as in use but no job of the queue holds."""
         whole, partitions = _by_partition(node.used_by_type, self.keep_partitions)
         whole -= sum(ask.whole for ask in listed)
         if whole > 0:
-            yield Ask(whole=whole)
+            yield DeviceDemand(whole=whole)
         partitions.subtract(ask.profile for ask in listed if ask.profile)
         for profile, count in partitions.items():
-            yield from [Ask(profile=profile)] * min(count, MOST_HELD)
+            yield from [DeviceDemand(profile=profile)] * min(count, MORE_THAN_DEVICES_HOLD)
         gpus = self.gpus[node.name]
         size = gpus.sizes.get(SHARD)
         shares = self._shares.get(size or 0, {})
@@ -422,7 +426,7 @@ class SlurmDevices:
             models |= {part[0] if part else kind} if count else set()
         return (models.pop() or None) if len(models) == 1 else None
 
-    def ask_of(self, job: SlurmJob, nodes: frozenset[str], planned: frozenset[str]) -> Ask | None:
+    def ask_of(self, job: SlurmJob, nodes: frozenset[str], planned: frozenset[str]) -> DeviceDemand | None:
         """Return the demand of each task of a job for devices, the same on all nodes; None if it has none.
 
         Parameters
@@ -438,20 +442,20 @@ class SlurmDevices:
             If it is not clear, or no node has such devices.
         """
         if id(job.record) in self.unclear:
-            raise Unclear(self.unclear[id(job.record)])
+            raise UnclearDemandError(self.unclear[id(job.record)])
         if not (job.gpus or job.shards or job.profile):
             return None
         if job.profile not in self._there:
-            check_there([self.gpus[name] for name in planned], job.profile)
+            check_available([self.gpus[name] for name in planned], job.profile)
             self._there.add(job.profile)
         if not job.shards:
             return self._ask(job, Gpus())
         # Thousands of jobs have the same demand on the same nodes.
         if (job.shards, nodes) not in self._asked:
             self._asked[job.shards, nodes] = self._asks_on(job, nodes)
-        return the_same(self._asked[job.shards, nodes] | self._asks_on(job, job.current))
+        return common_demand(self._asked[job.shards, nodes] | self._asks_on(job, job.current))
 
-    def _asks_on(self, job: SlurmJob, nodes: Iterable[str]) -> frozenset[Ask]:
+    def _asks_on(self, job: SlurmJob, nodes: Iterable[str]) -> frozenset[DeviceDemand]:
         # In sorted order, because the first unclear node is the one that the error names.
         available = (self.gpus[name] for name in sorted(nodes) if name in self.gpus)
         asks = (self._ask(job, gpus) for gpus in available if gpus.count)
@@ -479,30 +483,30 @@ class SlurmDevices:
         result: list[Holding] = []
         for job in jobs:
             if id(job.record) in self.unclear:
-                raise Unclear(f"holds a job of which it is not clear what it has: {job.name}")
+                raise UnclearDemandError(f"holds a job of which it is not clear what it has: {job.name}")
             ask = self._ask(job, self.gpus[node])
             if ask is not None:
-                tasks = min(job.current[node], MOST_HELD)
+                tasks = min(job.current[node], MORE_THAN_DEVICES_HOLD)
                 # The indices of partitions are not those of devices.
                 listed = places_of(job.record, node) if ask.whole and not self.gpus[node].geometry else ()
                 each = [listed[task * ask.whole : (task + 1) * ask.whole] for task in range(tasks)]
                 result += [Holding(ask, own if len(listed) == tasks * ask.whole else ()) for own in each]
         return result
 
-    def _ask(self, job: SlurmJob, gpus: Gpus) -> Ask | None:
+    def _ask(self, job: SlurmJob, gpus: Gpus) -> DeviceDemand | None:
         if job.profile:
-            return Ask(profile=job.profile)
+            return DeviceDemand(profile=job.profile)
         if not job.shards:
-            return Ask(whole=int(job.gpus)) if job.gpus else None
+            return DeviceDemand(whole=int(job.gpus)) if job.gpus else None
         size = gpus.sizes.get(SHARD)
         if size is None or job.shards > size:
             has = "no GPU has any" if size is None else f"a GPU has {size}"
-            raise Unclear(f"asks for {job.shards} shards of one GPU, where {has}")
+            raise UnclearDemandError(f"asks for {job.shards} shards of one GPU, where {has}")
         return self._of_shards(job.shards, size)
 
-    def _of_shards(self, shards: int, size: int) -> Ask:
+    def _of_shards(self, shards: int, size: int) -> DeviceDemand:
         share = WHOLE if shards == size else self._shares[size].get(shards, -(-WHOLE * shards // size))
-        return Ask(share=share) if share < WHOLE else Ask(whole=1)
+        return DeviceDemand(share=share) if share < WHOLE else DeviceDemand(whole=1)
 
     @cached_property
     def _shares(self) -> dict[int, dict[int, int]]:
@@ -516,7 +520,7 @@ class SlurmDevices:
         """The names of the geometries of all devices."""
         return {gpus.geometry for gpus in self.gpus.values() if gpus.geometry}
 
-    def worth(self, ask: Ask) -> float:
+    def worth(self, ask: DeviceDemand) -> float:
         """Return the number of GPUs that a demand is worth."""
         return worth(ask, self.geometries)
 
@@ -528,7 +532,7 @@ class SlurmDevices:
         devices = self.gpus[node].document([*others, *self._beside[node]], own)
         return {} if devices is None else {"devices": devices}
 
-    def sentences(self, asks: Iterable[Ask]) -> Iterator[str]:
+    def sentences(self, asks: Iterable[DeviceDemand]) -> Iterator[str]:
         """Yield the assumptions on devices for the demands of the planned jobs."""
         exact = all(
             WHOLE * part == share * size
@@ -536,7 +540,7 @@ class SlurmDevices:
             for part, share in shares.items()
         )
         asks = list(asks)
-        yield from about_devices("job", not exact, any(ask.profile for ask in asks))
+        yield from device_assumptions("job", not exact, any(ask.profile for ask in asks))
         if any(ask.profile for ask in asks):
             yield "Slurm does not partition devices: what it is to give out has to be there when it starts."
         if any(ask.share for ask in asks):
@@ -550,8 +554,9 @@ class SlurmDevices:
         if unclear:
             are = counted(len(unclear), "job is", "jobs are")
             yield (
-                f"{are} left out for what they ask for of GPUs, and stay where they run: {because(unclear)}."
+                f"{are} left out for what they ask for of GPUs, and stay where they run: "
+                f"{list_with_reasons(unclear)}."
             )
         if self.out:
             are = counted(len(self.out), "node is", "nodes are")
-            yield f"{are} left out for the GPUs, and what runs there stays: {because(self.out)}."
+            yield f"{are} left out for the GPUs, and what runs there stays: {list_with_reasons(self.out)}."

@@ -180,7 +180,7 @@ def chain_of(graph: LayerGraph) -> Chain:
             f"{len(without)} layers take 0 s and joined the layer before them (at the start, after them): "
             f"{graph.named(without)}; {len(merged)} layers are left."
         )
-    _hand_over(graph, merged)
+    _set_output_bytes(graph, merged)
     return Chain(graph, merged, notes)
 
 
@@ -231,7 +231,7 @@ def _without_zero_times(
     return merged, without
 
 
-def _hand_over(graph: LayerGraph, layers: Sequence[ChainLayer]) -> None:
+def _set_output_bytes(graph: LayerGraph, layers: Sequence[ChainLayer]) -> None:
     """Set the output bytes of each layer: all tensors made up to it that a later layer uses, once each."""
     place = {key: index for index, layer in enumerate(layers) for key in layer.nodes}
     last: dict[Hashable, int] = {}

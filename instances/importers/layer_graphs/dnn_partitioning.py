@@ -27,8 +27,8 @@ from ...common.fields import (
     Part,
     Positive,
     PositiveCount,
-    in_slices,
     repeated,
+    validated_in_batches,
 )
 from ...common.hardware import GIB
 from ...files.reading import fail, read_mapping
@@ -87,7 +87,7 @@ class _File(Part):
     maxSizePerFPGA: Positive
     maxFPGAs: Count
     maxCPUs: Count
-    nodes: Annotated[tuple[_Node, ...], Field(min_length=1), in_slices()]
+    nodes: Annotated[tuple[_Node, ...], Field(min_length=1), validated_in_batches()]
     edges: Many[_Edge]
 
 

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from ...common.errors import Fault, Faults, InstanceError
 from ...common.faults import validated
-from ...common.fields import Cell, Model, Name, NonNegative, Positive, PositiveCount, in_slices
+from ...common.fields import Cell, Model, Name, NonNegative, Positive, PositiveCount, validated_in_batches
 from ...files.reading import fail, read_text
 from ...staging.instance import StagingInstance
 from ..importer import Importer, Option
@@ -68,7 +68,7 @@ class _Figures(Model):
 
     forward_compute_time: NonNegative
     backward_compute_time: NonNegative
-    activation_size: Annotated[tuple[NonNegative, ...], Field(max_length=1000), in_slices(1000)]
+    activation_size: Annotated[tuple[NonNegative, ...], Field(max_length=1000), validated_in_batches(1000)]
     parameter_size: NonNegative
 
 

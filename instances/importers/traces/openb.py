@@ -29,7 +29,7 @@ from ...files.reading import fail
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
 from ..node_restrictions import counted, numbered
-from ..rejected_entries import LeftOut, valid_entries
+from ..rejected_entries import RejectedEntries, valid_entries
 from .gpu_trace import FREE, Origin, gpu_trace, numbered_rows_of, rows_of
 
 SOURCE = "hkust-adsl/kubernetes-scheduler-simulator (commit 8f3d641, Apache-2.0)"
@@ -99,7 +99,7 @@ class _PodOfDevices(_Pod):
 @Importer
 def import_openb(options: OpenbOptions) -> ConsolidationInstance:
     """Return the consolidation instance of servers and pods of the openb trace."""
-    without_nodes, without_pods = LeftOut("server"), LeftOut("pod")
+    without_nodes, without_pods = RejectedEntries("server"), RejectedEntries("pod")
     nodes = _rows(options.nodes, _Node, without_nodes)
     listed = _rows(options.pods, _PodOfDevices if options.devices else _Pod, without_pods)
     gpus = MILLI * sum(node.gpu for node in nodes)
@@ -113,7 +113,7 @@ def import_openb(options: OpenbOptions) -> ConsolidationInstance:
         "source": f"{options.nodes.name} and {options.pods.name}, in the layout of {SOURCE}",
         "assumptions": [
             *_assumptions(pods, listed, gpus, options),
-            *_about_never_placed(never),
+            *_never_placed_note(never),
             *without_nodes.sentences(),
             *without_pods.sentences(),
         ],
@@ -152,7 +152,7 @@ def _never_placed(pods: Sequence[_Pod], nodes: Sequence[_Node]) -> list[str]:
     ]
 
 
-def _about_never_placed(names: Sequence[str]) -> Iterator[str]:
+def _never_placed_note(names: Sequence[str]) -> Iterator[str]:
     if names:
         are = counted(len(names), "pod fits on no server and is", "pods fit on no server and are")
         yield f"{are} left out, for the others could not all be placed with them: {some(names)}."
@@ -177,7 +177,7 @@ def _demand(pod: _Pod, devices: bool) -> dict[str, Any]:
     return {"task_demand": amounts, **kind}
 
 
-def _rows(path: Path, model: type[RowT], left_out: LeftOut) -> list[RowT]:
+def _rows(path: Path, model: type[RowT], left_out: RejectedEntries) -> list[RowT]:
     """Return the valid rows of a CSV file, without duplicates of the first field, the name.
 
     Raises

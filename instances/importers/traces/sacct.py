@@ -21,7 +21,7 @@ from ...scheduling.instance import SchedulingInstance
 from ..clusters.slurm_jobs import Number, States, Tres
 from ..importer import Importer, ImportOptions, Option
 from ..node_restrictions import counted, numbered
-from ..rejected_entries import Entry, LeftOut, valid_entries
+from ..rejected_entries import Entry, RejectedEntries, valid_entries
 from .gpu_trace import FREE, Origin, gpu_trace
 
 MINUTE_S = 60.0
@@ -357,7 +357,7 @@ class SacctOptions(ImportOptions):
 @Importer
 def import_sacct(options: SacctOptions) -> SchedulingInstance:
     """Return the scheduling instance of the jobs of Slurm's accounting."""
-    source, invalid = str(options.jobs), LeftOut("job")
+    source, invalid = str(options.jobs), RejectedEntries("job")
     text = read_text(options.jobs, errors="replace")  # names of jobs may be in any encoding
     entries = (
         entries_of_document(_document(text, source), source)
@@ -373,7 +373,7 @@ def import_sacct(options: SacctOptions) -> SchedulingInstance:
         "no GPUs asked for": 0,
         "more asked for than there is": 0,
     }
-    ran = _sorted_out(listed, options, why)
+    ran = _usable_jobs(listed, options, why)
     if not ran:
         raise fail(source, _nothing_ran(why, invalid))
     ran = sorted(ran, key=lambda job: _arrival_s(job, options))[: options.first]
@@ -409,14 +409,14 @@ def _arrival_s(job: JobOfAccounting, options: SacctOptions) -> float:
     return job.submit_s
 
 
-def _nothing_ran(why: dict[str, int], invalid: LeftOut) -> str:
+def _nothing_ran(why: dict[str, int], invalid: RejectedEntries) -> str:
     out = [*_left_out(why), *invalid.sentences()]
     if why["no GPUs asked for"]:
         out.append("Slurm lists GPUs where AccountingStorageTRES names gres/gpu.")
     return " ".join([f"has no job that ran on GPUs{':' if out else ''}", *out])
 
 
-def _sorted_out(
+def _usable_jobs(
     listed: Sequence[JobOfAccounting], options: SacctOptions, why: dict[str, int]
 ) -> list[JobOfAccounting]:
     """Return the jobs that ran and fit on the cluster; count the others by reason in `why`."""

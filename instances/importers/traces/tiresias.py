@@ -29,8 +29,8 @@ from ...common.fields import (
     PositiveCount,
     PositiveTaskCount,
     ServerCount,
-    in_slices,
     repeated,
+    validated_in_batches,
 )
 from ...consolidation.instance import ConsolidationInstance
 from ...files.csv_tables import parse_table
@@ -72,7 +72,7 @@ class ClusterRow(Model):
 
 
 class _Tensors(Model):
-    tensors_mb: ManyNamed[Name, Annotated[tuple[Positive, ...], Field(min_length=1), in_slices()]]
+    tensors_mb: ManyNamed[Name, Annotated[tuple[Positive, ...], Field(min_length=1), validated_in_batches()]]
 
 
 RowT = TypeVar("RowT", bound=Model)

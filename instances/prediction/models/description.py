@@ -177,7 +177,7 @@ def merged(operators: Sequence[Operator]) -> tuple[Operator, ...]:
     return tuple(operator.times(count) for operator, count in counts.items())
 
 
-GROWS: Mapping[str, str] = {
+BATCH_SIZE_OF: Mapping[str, str] = {
     **dict.fromkeys(SHAPES, "rows"),
     **dict.fromkeys(("bmm", "conv", "pool"), "batch"),
 }
@@ -223,7 +223,7 @@ class LayerModel(ModelDescription):
 
 
 def _for_batch(operator: Operator, setting: Setting) -> Operator:
-    index = SHAPES[operator.kind].index(GROWS[operator.kind])
+    index = SHAPES[operator.kind].index(BATCH_SIZE_OF[operator.kind])
     shape = list(operator.shape)
     shape[index] *= setting.batch
     saved = None if operator.saved is None else operator.saved * setting.batch

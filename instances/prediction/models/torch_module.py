@@ -287,7 +287,12 @@ def module_model(module: Any, *example: Any, name: str | None = None, depth: int
     record.weights.update((id(value), (index,)) for index, value in enumerate(module.parameters()))
     record.sizes = [value.numel() for value in module.parameters()]
     try:
-        with torch.no_grad(), _as_it_was(torch, module), _watched(module, record), _recording(torch, record):
+        with (
+            torch.no_grad(),
+            _inference_mode(torch, module),
+            _tracking_path(module, record),
+            _recording(torch, record),
+        ):
             module(*example)
     except OptionError:
         raise
@@ -430,7 +435,7 @@ class _Record:
 
 
 @contextmanager
-def _as_it_was(torch: Any, module: Any) -> Iterator[None]:
+def _inference_mode(torch: Any, module: Any) -> Iterator[None]:
     """Run a module in inference mode without fused attention, and restore its state afterwards."""
     modes = [(part, part.training) for part in module.modules()]
     fast = torch.backends.mha.get_fastpath_enabled()
@@ -447,7 +452,7 @@ def _as_it_was(torch: Any, module: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _watched(module: Any, record: _Record) -> Iterator[None]:
+def _tracking_path(module: Any, record: _Record) -> Iterator[None]:
     """Record the path of the running submodules."""
     with ExitStack() as stack:
         for name, part in module.named_modules():
@@ -469,7 +474,7 @@ def _recording(torch: Any, record: _Record) -> Iterator[None]:
     fake = import_module("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True)
     base: Any = import_module("torch.utils._python_dispatch").TorchDispatchMode
     leaves = import_module("torch.utils._pytree").tree_leaves
-    values = _Values(torch, record)
+    values = _KnownValues(torch, record)
 
     class Recorder(base):  # type: ignore[misc]  # its base is known only where PyTorch is installed
         def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -488,7 +493,7 @@ def _recording(torch: Any, record: _Record) -> Iterator[None]:
         yield
 
 
-class _Values:
+class _KnownValues:
     """Values of the example and of small tensors that do not depend on parameters, such as masks.
 
     A module may branch on them, which shapes alone do not allow.

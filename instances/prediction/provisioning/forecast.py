@@ -70,7 +70,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Rented:
+class RentableHardware:
     """A type of hardware that can be rented, counted in GPUs.
 
     Parameters
@@ -113,13 +113,13 @@ class Rented:
         return self.gpu.memory_gb * 1e9 - FRAMEWORK_BYTES
 
 
-def rented(
+def rentable_hardware(
     names: Sequence[str],
     catalogue: HardwareCatalogue,
     prices: Mapping[str, float] | None = None,
     limits: Mapping[str, int] | None = None,
     network_gbit_per_s: float | None = None,
-) -> list[Rented]:
+) -> list[RentableHardware]:
     """Return the rentable hardware that names denote.
 
     Parameters
@@ -151,7 +151,9 @@ def rented(
             allowed = ", ".join(cleaned)
             raise OptionError(f"{option} {unknown[0]!r:.60}: is not in the hardware; there are {allowed}")
     _checked(prices, limits, network_gbit_per_s)
-    return [_one(name, catalogue, prices.get(name), limits.get(name), network_gbit_per_s) for name in cleaned]
+    return [
+        _rentable(name, catalogue, prices.get(name), limits.get(name), network_gbit_per_s) for name in cleaned
+    ]
 
 
 def _by_name(given: Mapping[str, ValueT] | None) -> dict[str, ValueT]:
@@ -173,9 +175,9 @@ def _checked(prices: Mapping[str, float], limits: Mapping[str, int], network: fl
         )
 
 
-def _one(
+def _rentable(
     name: str, catalogue: HardwareCatalogue, price: float | None, limit: int | None, network: float | None
-) -> Rented:
+) -> RentableHardware:
     machine = next((one for one in catalogue.types if one.name.lower() == name), None)
     having = [machine] if machine is not None else []
     if machine is not None and machine.gpus and machine.gpu_model:
@@ -203,7 +205,7 @@ def _one(
     if not servers:
         servers = [Server(f"a server of {SERVER}", SERVER, price, network, 1)]
         notes.append(f"{SERVER} {name} are taken to stand in a server, rented one by one.")
-    return Rented(name, gpu, price, network, limit, tuple(notes), tuple(servers))
+    return RentableHardware(name, gpu, price, network, limit, tuple(notes), tuple(servers))
 
 
 def _server(machine: HardwareType, price: float | None, network: float | None) -> Server:
@@ -231,8 +233,8 @@ SLOWER, FASTER = 100.0, 20.0
 """Limits of the median of measured over data-sheet time; beyond, units or machine must be wrong."""
 
 
-def measured_on(
-    hardware: Sequence[Rented], given: Mapping[str, str | Path]
+def measurements_of(
+    hardware: Sequence[RentableHardware], given: Mapping[str, str | Path]
 ) -> dict[str, Sequence[Measurement]]:
     """Return the measurements of each named hardware, read from files.
 
@@ -307,7 +309,7 @@ class Forecast:
         The model, and the predictor of operator times.
     """
 
-    rented: Rented
+    rented: RentableHardware
     setting: Setting
     step: Estimate
     layers: tuple[LayerForecast, ...]
@@ -367,7 +369,7 @@ class Forecast:
 
 def forecast(
     model: ModelDescription,
-    hardware: Sequence[Rented],
+    hardware: Sequence[RentableHardware],
     setting: Setting,
     measurements: Mapping[str, Sequence[Measurement]] | None = None,
     optimiser: str = "adam",

@@ -20,7 +20,7 @@ from ...common.errors import OptionError
 from ..calibration import Estimate
 from ..epochs import Work
 from ..hardware import Gpu
-from .forecast import HOUR_S, Forecast, Rented, Server
+from .forecast import HOUR_S, Forecast, RentableHardware, Server
 from .parallel_step import Parallelism, Setup, Stage, StepForecast, stages_of
 
 MOST_GPUS = 4096
@@ -31,13 +31,13 @@ DENSE = 16
 PATIENCE = 1.5
 """Replicas are added until the training takes this many times as long as with the best number."""
 ZERO_STAGES = (0, 1, 2, 3)
-ALIKE = 1.05
+EQUAL_COST_RATIO = 1.05
 """Ratio of costs below which they count as equal, given the uncertainty of predictions."""
 InTime = Literal["surely", "probably", "late"]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequestedParallelism:
     """The requested number of GPUs and parallelism; None: to be chosen.
 
     Raises
@@ -105,7 +105,7 @@ class Offer:
         )
 
     @property
-    def rented(self) -> Rented:
+    def rented(self) -> RentableHardware:
         """The hardware of the offer."""
         return self.one.rented
 
@@ -146,7 +146,7 @@ class Offer:
 
 
 def best_offer(
-    forecasts: Sequence[Forecast], work: Work, wanted: Wanted, optimiser: str = "adam"
+    forecasts: Sequence[Forecast], work: Work, wanted: RequestedParallelism, optimiser: str = "adam"
 ) -> Offer | None:
     """Return the best offer of one type of hardware; None if nothing that was requested fits its memory.
 
@@ -159,7 +159,9 @@ def best_offer(
     return min(offers, key=Offer.order, default=None)
 
 
-def _offers(forecasts: Sequence[Forecast], work: Work, wanted: Wanted, optimiser: str) -> Iterator[Offer]:
+def _offers(
+    forecasts: Sequence[Forecast], work: Work, wanted: RequestedParallelism, optimiser: str
+) -> Iterator[Offer]:
     for one in forecasts:
         tensor = one.setting.tensor_parallel
         pipelines = [wanted.pipeline] if wanted.pipeline else powers(len(one.layers))
@@ -182,7 +184,7 @@ def _replicated(
     stages: dict[bool, list[Stage]],
     group: Parallelism,
     work: Work,
-    wanted: Wanted,
+    wanted: RequestedParallelism,
     optimiser: str,
 ) -> Iterator[Offer]:
     """Yield offers with increasing numbers of replicas, until more replicas do not help."""
@@ -204,7 +206,7 @@ def _replicated(
             enough = offer.gpus
 
 
-def _replicas(group: Parallelism, wanted: Wanted, sold: int, most: int) -> Iterator[int]:
+def _replicas(group: Parallelism, wanted: RequestedParallelism, sold: int, most: int) -> Iterator[int]:
     """Yield the numbers of replicas to try, on machines that are rented `sold` GPUs at a time."""
     if wanted.gpus is not None:
         if wanted.gpus % group.gpus == 0:
@@ -223,7 +225,7 @@ def _fitting(
     stages: dict[bool, list[Stage]],
     parallelism: Parallelism,
     work: Work,
-    wanted: Wanted,
+    wanted: RequestedParallelism,
     optimiser: str,
 ) -> Offer | None:
     """Return the fastest offer that fits into memory, if possible without recomputation; else None."""
@@ -252,7 +254,7 @@ def best_of(offers: Sequence[Offer | None]) -> Offer | None:
     if first is None or first.in_time == "late":
         return first
     rank, paid = first.order()[:2]
-    alike = [one for one in priced if one.order()[0] == rank and one.order()[1] <= ALIKE * paid]
+    alike = [one for one in priced if one.order()[0] == rank and one.order()[1] <= EQUAL_COST_RATIO * paid]
     return min(alike, key=lambda one: one.hours.seconds)
 
 
@@ -292,12 +294,12 @@ def no_precision(gpu: Gpu, precision: str) -> Refusal:
     return Refusal(-1, f"no {precision}", f"it has {', '.join(gpu.peak_tflops)}")
 
 
-def why_not(forecasts: Sequence[Forecast], work: Work, wanted: Wanted) -> Refusal:
+def why_not(forecasts: Sequence[Forecast], work: Work, wanted: RequestedParallelism) -> Refusal:
     """Return the refusal if `best_offer` finds nothing for the same forecasts."""
     return max(_refusals(forecasts, work, wanted), key=lambda one: one.rank, default=OF_MEMORY)
 
 
-def _refusals(forecasts: Sequence[Forecast], work: Work, wanted: Wanted) -> Iterator[Refusal]:
+def _refusals(forecasts: Sequence[Forecast], work: Work, wanted: RequestedParallelism) -> Iterator[Refusal]:
     for one in forecasts:
         tensor, limit = one.setting.tensor_parallel, one.rented.limit
         for server in one.rented.servers:

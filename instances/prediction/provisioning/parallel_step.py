@@ -106,7 +106,7 @@ class Stage:
     working_bytes: float
 
 
-def evenly(times: Sequence[float], parts: int) -> list[slice]:
+def even_partition(times: Sequence[float], parts: int) -> list[slice]:
     """Return a partition into contiguous non-empty parts with the least maximum sum.
 
     Raises
@@ -150,7 +150,7 @@ def stages_of(one: Forecast, pipeline: int, recompute: bool) -> list[Stage]:
         If the model has fewer layers.
     """
     times = [_compute_s(row, recompute) for row in one.layers]
-    return [_stage(one.layers[part], recompute) for part in evenly(times, pipeline)]
+    return [_stage(one.layers[part], recompute) for part in even_partition(times, pipeline)]
 
 
 def _compute_s(row: LayerForecast, recompute: bool) -> float:

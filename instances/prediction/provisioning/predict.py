@@ -26,21 +26,21 @@ from ..models.description import ModelDescription, Setting
 from ..models.load import load_model
 from ..models.transformer import Transformer
 from ..operator_times import Measurement
-from .forecast import Forecast, Rented, forecast, measured_on, rented, width
-from .offers import Offer, Refusal, Wanted, best_of, best_offer, no_precision, why_not
+from .forecast import Forecast, RentableHardware, forecast, measurements_of, rentable_hardware, width
+from .offers import Offer, Refusal, RequestedParallelism, best_of, best_offer, no_precision, why_not
 from .report import (
     answer_of,
-    of_choice,
-    of_forecasts,
-    of_offer,
-    of_precision,
-    of_prediction,
-    of_server,
-    of_work,
+    forecast_notes,
+    half_precision_note,
+    offer_notes,
     pointer,
+    precision_choice_notes,
     precisions,
+    prediction_notes,
     row_left_out,
     row_of,
+    server_note,
+    work_assumptions,
 )
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ def allocation_of(
         "assumptions": [
             *model.assumptions,
             *notes,
-            *of_forecasts(usable),
-            *of_work(work),
+            *forecast_notes(usable),
+            *work_assumptions(work),
             f"A step is one global batch of {batch} samples, which GPUs go through in batches of "
             f"{usable[0].batch}; so at most {work.microbatches} GPUs help.",
             "Gradients are added up in a ring over the network, and do not hide behind computation.",
@@ -167,8 +167,8 @@ def staging_of(
             *model.assumptions,
             *notes,
             *_of_widths(forecasts),
-            *of_forecasts(forecasts),
-            *of_work(work),
+            *forecast_notes(forecasts),
+            *work_assumptions(work),
             f"Further GPUs of a stage divide {work.parallel_share:g} of its compute time.",
             f"Once in {work.microbatches} batches each layer adds its gradients up in a ring over the "
             "network of its GPUs, 2·X·β seconds however many they are; a stage of one GPU is charged too.",
@@ -281,7 +281,7 @@ class Prediction:
     forecasts: tuple[Forecast, ...]
     offers: tuple[Offer | None, ...]
     refusals: tuple[Refusal | None, ...]
-    left_out: tuple[tuple[Rented, Refusal], ...] = ()
+    left_out: tuple[tuple[RentableHardware, Refusal], ...] = ()
 
     @property
     def best(self) -> Offer | None:
@@ -298,13 +298,13 @@ class Prediction:
         """Return notes on the training, the assumptions, and the basis of the figures."""
         rests = dict.fromkeys(f"{row['hardware']}: {row['basis']}" for row in self.rows() if row["basis"])
         available = [offer for offer in self.offers if offer is not None]
-        machines = [of_server(offer.server) for offer in available]
-        own = [line for offer in available for line in of_offer(offer)]
-        head = of_prediction(self.model, self.forecasts, self.work)
-        return [*head, *self._chosen(), *of_precision(self.forecasts), *rests, *machines, *own]
+        machines = [server_note(offer.server) for offer in available]
+        own = [line for offer in available for line in offer_notes(offer)]
+        head = prediction_notes(self.model, self.forecasts, self.work)
+        return [*head, *self._chosen(), *half_precision_note(self.forecasts), *rests, *machines, *own]
 
     def _chosen(self) -> list[str]:
-        return list(of_choice(self.precision, self.left_out))
+        return list(precision_choice_notes(self.precision, self.left_out))
 
     def instance(self, kind: str) -> Instance:
         """Return an instance of a kind whose figures have intervals (field `uncertainty`).
@@ -424,7 +424,7 @@ def predict(
         If no GPU has the precision; a GPU that lacks it is left out if others have it.
     """
     names = hardware.split(",") if isinstance(hardware, str) else hardware
-    given = rented(names, load_catalogue(catalogue), prices, limits, network_gbit_per_s)
+    given = rentable_hardware(names, load_catalogue(catalogue), prices, limits, network_gbit_per_s)
     if isinstance(measurements, str | Path):
         if len(given) != 1:
             raise OptionError(f"measurements: say of which hardware they are, such as {given[0].name}=FILE")
@@ -436,12 +436,12 @@ def predict(
     setting = Setting(batch, sequence, "fp32" if asked is None else asked, fused_attention=fused_attention)
     if global_batch is not None and 0 < global_batch < batch:
         raise OptionError(f"global_batch {global_batch}: is smaller than the batch of one GPU, {batch}")
-    wanted = Wanted(gpus, tensor, pipeline, zero_stage, recompute)
+    wanted = RequestedParallelism(gpus, tensor, pipeline, zero_stage, recompute)
     known = read_records(records) if records is not None else ()
     work = Work(samples, epochs, within_h, microbatches, global_batch=global_batch, records=known)
     if known:
         work = replace(work, epochs=work.epochs_at(global_batch or batch * microbatches).seconds)
-    timed = measured_on(given, measurements or {})
+    timed = measurements_of(given, measurements or {})
     left_out = [
         (one, no_precision(one.gpu, asked))
         for one in given
@@ -467,7 +467,7 @@ def predict(
 
 def _forecasts(
     model: ModelDescription,
-    hardware: Sequence[tuple[Rented, Setting]],
+    hardware: Sequence[tuple[RentableHardware, Setting]],
     measurements: Mapping[str, Sequence[Measurement]],
     optimiser: str,
 ) -> list[Forecast]:
@@ -482,10 +482,10 @@ def _forecasts(
 
 def _groups(
     model: ModelDescription,
-    hardware: Sequence[tuple[Rented, Setting]],
+    hardware: Sequence[tuple[RentableHardware, Setting]],
     measurements: Mapping[str, Sequence[Measurement]],
     optimiser: str,
-    wanted: Wanted,
+    wanted: RequestedParallelism,
     alone: Sequence[Forecast],
 ) -> list[list[Forecast]]:
     """Return for each type of hardware the forecasts of tensor-parallel groups of increasing size."""

@@ -13,15 +13,15 @@ from ...common.errors import one_line
 from ..calibration import Estimate
 from ..epochs import Work
 from ..models.description import DeviceMemory, ModelDescription
-from .forecast import FRAMEWORK_BYTES, Forecast, Rented, Server
+from .forecast import FRAMEWORK_BYTES, Forecast, RentableHardware, Server
 from .offers import OF_MEMORY, Offer, Refusal
 
 FULL, HALF = ("fp64", "fp32"), ("bf16", "fp16")
-WORTH_SAYING = 2.0
+LEAST_PEAK_RATIO = 2.0
 """Least ratio of peaks that is mentioned."""
 
 
-def of_forecasts(forecasts: Sequence[Forecast]) -> Iterator[str]:
+def forecast_notes(forecasts: Sequence[Forecast]) -> Iterator[str]:
     """Yield notes on the basis and interval of each GPU's times."""
     for one in forecasts:
         low, high = one.factors
@@ -32,10 +32,10 @@ def of_forecasts(forecasts: Sequence[Forecast]) -> Iterator[str]:
             f"confidence {one.step.low:.4g} to {one.step.high:.4g} s ({low - 1:+.0%} to {high - 1:+.0%})."
         )
         yield from one.rented.said
-        yield from of_launches(one)
+        yield from launch_notes(one)
 
 
-def of_launches(one: Forecast, memory: DeviceMemory | None = None) -> Iterator[str]:
+def launch_notes(one: Forecast, memory: DeviceMemory | None = None) -> Iterator[str]:
     """Yield a note on launch-bound batches of a GPU, with the least batch that is not.
 
     Parameters
@@ -62,7 +62,9 @@ def _busy(one: Forecast, memory: DeviceMemory | None) -> str:
     return f"it is busy from {one.busy_batch:,} on"
 
 
-def of_choice(precision: str | None, left_out: Sequence[tuple[Rented, Refusal]]) -> Iterator[str]:
+def precision_choice_notes(
+    precision: str | None, left_out: Sequence[tuple[RentableHardware, Refusal]]
+) -> Iterator[str]:
     """Yield notes on the default precision, and on GPUs that lack the requested one."""
     if precision is None:
         yield (
@@ -73,7 +75,7 @@ def of_choice(precision: str | None, left_out: Sequence[tuple[Rented, Refusal]])
         yield f"{one.name} is left out: {why.short} ({why.advice})."
 
 
-def of_work(work: Work) -> Iterator[str]:
+def work_assumptions(work: Work) -> Iterator[str]:
     """Yield the assumptions on the amount of training and on memory."""
     yield f"Training {work.samples:,.10g} samples {_times(work.epochs)} is a choice."
     yield (
@@ -86,7 +88,7 @@ def _times(epochs: float) -> str:
     return "once" if epochs == 1 else f"{epochs:.4g} times over"
 
 
-def of_prediction(model: ModelDescription, forecasts: Sequence[Forecast], work: Work) -> Iterator[str]:
+def prediction_notes(model: ModelDescription, forecasts: Sequence[Forecast], work: Work) -> Iterator[str]:
     """Yield notes on the training and its setting, and the assumptions."""
     setting = forecasts[0].setting
     sequence = setting.sequence or model.positions
@@ -123,19 +125,19 @@ def precisions(forecasts: Sequence[Forecast]) -> str:
     return ", ".join(f"{precision} ({', '.join(own)})" for precision, own in names.items())
 
 
-def of_precision(forecasts: Sequence[Forecast]) -> Iterator[str]:
+def half_precision_note(forecasts: Sequence[Forecast]) -> Iterator[str]:
     """Yield a note on the speedup of half precision, for GPUs that compute in full precision."""
     full = [(one.rented.gpu, one.setting.precision) for one in forecasts if one.setting.precision in FULL]
     half = next((name for name in HALF if all(name in gpu.peak_tflops for gpu, _ in full)), None)
     if not full or half is None:
         return
     most, name, used = max((gpu.peak(half) / gpu.peak(used), gpu.name, used) for gpu, used in full)
-    if most >= WORTH_SAYING:
+    if most >= LEAST_PEAK_RATIO:
         ratio = f"In {half} the peak of {name} is {most:.3g} times that in {used}"
         yield f"{ratio}: --precision {half} says what that saves, if the training stands it."
 
 
-def of_server(server: Server) -> str:
+def server_note(server: Server) -> str:
     """Return a note on the GPUs, price and network of a machine."""
     price = server.price_usd_per_hour
     paid = "no price is known" if price is None else f"{price:.6g} USD an hour for each"
@@ -179,7 +181,7 @@ def answer_of(model: str, best: Offer | None, refusals: Mapping[str, Refusal | N
     where = "inside" if best.hours.inside else "outside"
     what = "The soonest is" if best.in_time == "late" else "Rent"
     return (
-        f"{what} {rented(best)}: {model} is trained in {_between(best.hours, '{} h')} {paid}{late}. "
+        f"{what} {rented_text(best)}: {model} is trained in {_between(best.hours, '{} h')} {paid}{late}. "
         f"The intervals are those of 90 % confidence, {where} what was measured."
     )
 
@@ -194,7 +196,7 @@ def _nothing(model: str, refusals: Mapping[str, Refusal]) -> str:
     return f"{model} cannot be trained in the way that was asked for. {reasons}."
 
 
-def rented(offer: Offer) -> str:
+def rented_text(offer: Offer) -> str:
     """Return the rented hardware as text, such as ``16 × h100 (2 × p5.48xlarge)``."""
     server, single = offer.server, offer.server.sold == 1 and offer.server.gpus > 1
     machines, gpus = f"{offer.machines:,} × {server.name}", f"{offer.gpus:,} × {offer.rented.gpu.name}"
@@ -204,9 +206,9 @@ def rented(offer: Offer) -> str:
     return gpus if single else f"{gpus} ({machines})"
 
 
-def of_offer(offer: Offer) -> Iterator[str]:
+def offer_notes(offer: Offer) -> Iterator[str]:
     """Yield notes on an offer: launch-bound steps, epochs, and GPUs that are paid for but not used."""
-    yield from of_launches(offer.one, offer.step.memory)
+    yield from launch_notes(offer.one, offer.step.memory)
     if offer.work.records:
         epochs = offer.epochs
         yield (
@@ -292,7 +294,7 @@ def row_of(one: Forecast, offer: Offer | None, refusal: Refusal | None = None) -
     return head | {name: None if offer is None else value(offer) for name, value in OF_OFFERS.items()}
 
 
-def row_left_out(one: Rented, refusal: Refusal, fields: Iterable[str]) -> dict[str, Any]:
+def row_left_out(one: RentableHardware, refusal: Refusal, fields: Iterable[str]) -> dict[str, Any]:
     """Return the row of hardware without a forecast, with None in all other fields."""
     return dict.fromkeys(fields) | {
         "hardware": one.name,

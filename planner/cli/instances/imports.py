@@ -91,7 +91,7 @@ def _command(importer: Importer[Any, Any]) -> Callable[..., None]:
 
     last = [
         inspect.Parameter(name, _BY_NAME, default=default, annotation=annotation)
-        for name, (default, annotation) in AFTERWARDS.items()
+        for name, (default, annotation) in COMMON_OPTIONS.items()
     ]
     signature = inspect.Signature([*(parameter for _, parameter, _ in made), *last])
     run.__signature__ = signature  # type: ignore[attr-defined]
@@ -100,7 +100,7 @@ def _command(importer: Importer[Any, Any]) -> Callable[..., None]:
     return run
 
 
-AFTERWARDS: dict[str, tuple[Any, Any]] = {
+COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
     "output": (None, Output),
     "solve": (
         None,

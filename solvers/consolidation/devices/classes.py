@@ -16,7 +16,7 @@ from ....formulations.consolidation.classes import common_step, exact
 from ....formulations.consolidation.fewest_servers import instances_of
 from ....formulations.consolidation.formulation import DeviceFormulation
 from ....instances.common.arrays import Ints
-from ....instances.consolidation.devices import Ask
+from ....instances.consolidation.devices import DeviceDemand
 from ....instances.consolidation.instance import Server
 from ....instances.consolidation.job import GpuModels, PlacementJob, allows
 
@@ -37,12 +37,12 @@ class TaskKind:
     """
 
     need: tuple[int, ...]
-    asks: tuple[tuple[int, Ask], ...]
+    asks: tuple[tuple[int, DeviceDemand], ...]
     gpu_model: GpuModels
 
 
 @dataclass(frozen=True)
-class Shape:
+class ServerShape:
     """Servers that are equal but for name and rack, and their free resources in units."""
 
     server: Server
@@ -51,7 +51,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class JobsAlike:
+class DeviceJobClass:
     """Jobs with equal demands and equal value: kind and number of the tasks of each group."""
 
     job: PlacementJob
@@ -95,7 +95,7 @@ class Cluster:
         )
         return max(common_step(map(exact, demands)) or Fraction(1), largest / LARGEST)
 
-    def _shapes(self) -> list[Shape]:
+    def _shapes(self) -> list[ServerShape]:
         members: dict[object, list[int]] = defaultdict(list)
         for n, server in enumerate(self.servers):
             devices = tuple(
@@ -104,7 +104,7 @@ class Cluster:
             )
             members[server.gpu_model, tuple(sorted(server.available.items())), devices].append(n)
         return [
-            Shape(server, tuple(listed), self._free(server))
+            ServerShape(server, tuple(listed), self._free(server))
             for listed in members.values()
             for server in [self.servers[listed[0]]]
         ]
@@ -131,14 +131,14 @@ class Cluster:
             self.groups_of.append(by_groups[key])
         self.kinds = list(kind_numbers)
 
-    def _classes(self) -> list[JobsAlike]:
+    def _classes(self) -> list[DeviceJobClass]:
         by_key: dict[object, tuple[PlacementJob, list[int]]] = {}
         for position, job in enumerate(self.formulation.instance.jobs):
             key = self.groups_of[position], job.worth, job.must_place
             by_key.setdefault(key, (job, []))[1].append(position)
-        return [JobsAlike(job, tuple(ps), self.groups_of[ps[0]]) for job, ps in by_key.values()]
+        return [DeviceJobClass(job, tuple(ps), self.groups_of[ps[0]]) for job, ps in by_key.values()]
 
-    def _hosts(self, kind: TaskKind, shape: Shape) -> bool:
+    def _hosts(self, kind: TaskKind, shape: ServerShape) -> bool:
         if not allows(kind.gpu_model, shape.server.gpu_model):
             return False
         if any(need > free for need, free in zip(kind.need, shape.free, strict=True)):

@@ -20,34 +20,34 @@ from ....formulations.consolidation.formulation import ConsolidationFormulation,
 from ....formulations.consolidation.plan import JobPlacement, kept_in_place, with_devices, without_devices
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...backends.base import BackendError
-from ...common.base import Clock, Delegating, Outcome, Solver
+from ...common.base import Clock, Outcome, PresolvingSolver, Solver
 from ...common.brute_force import Enumeration
 from ...common.result import SolveOptions
-from ...common.search_control import keep, tell
+from ...common.search_control import report_progress, set_checkpoint
 from .. import cp_sat
 from .classes import Cluster
-from .partial_placement import Board
-from .ruin_and_recreate import Placing, Ruin, greedily_placed, repaired
-from .shape_relaxation import Relaxed, ShapeProgram
+from .partial_placement import PartialPlacement
+from .ruin_and_recreate import DevicePlacement, RuinAndRecreate, best_greedy_placement, repaired_plan
+from .shape_relaxation import ShapeProgram, ShapeRelaxation
 
 log = logging.getLogger("clusterplan")
 
-MOST_POOLED = 100_000
+MAX_POOLED_SIZE = 100_000
 """Largest number of jobs times servers for which the pooled relaxation is solved as well."""
 POOLED_SHARE = 0.4
-LEFT_FOR_PROOF, CHECKS = 0.05, 3
+PROOF_SHARE, CHECK_MULTIPLE = 0.05, 3
 """Time kept for later prices and the final check: share of the rest, and multiple of the first check."""
-ROUNDS_AT_ONCE = 200
+ROUNDS_PER_CHECK = 200
 """Rounds of ruin and recreate between two comparisons of plan and bound."""
-FEW_SECONDS = 1.0
+MIN_FIRST_PLAN_S = 1.0
 """Seconds for a first plan even after the time limit."""
-MOST_ROUNDS = 4_000
+MAX_ROUNDS = 4_000
 """Rounds of ruin and recreate without a time limit."""
-MOST_NAMED, ROUNDS_BEFORE_NAMED = 20_000, 400
+MAX_COMPACT_SIZE, ROUNDS_BEFORE_COMPACT = 20_000, 400
 """Largest size of a small compact model (task groups times servers and devices); rounds before it."""
 
 
-class Search:
+class DevicePlacementSearch:
     """One solve on devices: the incumbent, its bounds, and the certificate."""
 
     def __init__(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> None:
@@ -61,9 +61,9 @@ class Search:
         self.notes: list[str] = []
         self.check_s = 0.0
         if options.warm_start is not None:
-            self.offer(formulation.parse_plan(options.warm_start))
+            self.update_incumbent(formulation.parse_plan(options.warm_start))
 
-    def offer(self, plan: Sequence[JobPlacement] | None) -> None:
+    def update_incumbent(self, plan: Sequence[JobPlacement] | None) -> None:
         """Replace the incumbent if a feasible plan is better."""
         if plan is None or self.formulation.violations(plan):
             return
@@ -72,21 +72,21 @@ class Search:
         values = self.formulation.evaluate(plan)
         if self.plan is None or self.formulation.precedes(values, self.values):
             self.plan, self.values = plan, values
-            keep(self.formulation, lambda: Outcome(plan))
+            set_checkpoint(self.formulation, lambda: Outcome(plan))
 
     def run(self, pooled: Solver[Any]) -> Outcome:
         """Return the best plan found, its bounds and its certificate."""
         clock, formulation = self.clock, self.formulation
         cluster = Cluster(formulation)
         left = clock.remaining_s
-        patience = Clock(None if left is None else max(FEW_SECONDS, 0.75 * left))
-        first = greedily_placed(cluster, self.options.seed, patience)
+        patience = Clock(None if left is None else max(MIN_FIRST_PLAN_S, 0.75 * left))
+        first = best_greedy_placement(cluster, self.options.seed, patience)
         began_s = clock.elapsed_s
-        self.offer(first.board.plan())
+        self.update_incumbent(first.placement.plan())
         self.check_s = clock.elapsed_s - began_s
         if self._short_of_time():
             return self._first_plan()
-        if len(cluster.servers) * len(cluster.groups_of) <= MOST_POOLED:
+        if len(cluster.servers) * len(cluster.groups_of) <= MAX_POOLED_SIZE:
             self._pooled(pooled)
         if not self.infeasible:
             program = ShapeProgram(cluster)
@@ -142,7 +142,9 @@ class Search:
         """Return whether the compact model with named servers and devices is small."""
         servers = self.formulation.servers.values()
         places = sum(1 + sum(map(len, server.device_states.values())) for server in servers)
-        return places * sum(len(job.task_groups) for job in self.formulation.instance.jobs) <= MOST_NAMED
+        return (
+            places * sum(len(job.task_groups) for job in self.formulation.instance.jobs) <= MAX_COMPACT_SIZE
+        )
 
     def _name_servers(self) -> None:
         """Optimise the unproven objectives in the compact model, with the proven ones fixed."""
@@ -154,7 +156,7 @@ class Search:
             self.notes.append(f"without the model with named servers: {error}")
             return
         self.infeasible = outcome.infeasible and self.plan is None
-        self.offer(outcome.plan)
+        self.update_incumbent(outcome.plan)
         if outcome.plan is None or formulation.violations(outcome.plan):
             return
         # A bound on a later objective holds for the values that the model kept in the earlier ones.
@@ -165,7 +167,7 @@ class Search:
     def _short_of_time(self) -> bool:
         """Return whether the remaining time is needed for the check of the result."""
         left = self.clock.remaining_s
-        return left is not None and left <= CHECKS * self.check_s
+        return left is not None and left <= CHECK_MULTIPLE * self.check_s
 
     def _first_plan(self) -> Outcome:
         message = "the plan of best-fit; there was no time for more"
@@ -185,14 +187,14 @@ class Search:
         if outcome.certificate is not None:
             self.certificate["pooled"] = outcome.certificate
         if outcome.plan is not None:
-            self.offer(repaired(self.formulation, outcome.plan))
+            self.update_incumbent(repaired_plan(self.formulation, outcome.plan))
         if outcome.infeasible:
             self.infeasible = True
             self.bounds = self.formulation.certified_bounds(self.certificate or None)
 
-    def _price(self, program: ShapeProgram, index: int, clock: Clock) -> Relaxed | None:
+    def _price(self, program: ShapeProgram, index: int, clock: Clock) -> ShapeRelaxation | None:
         """Add dual prices for one objective, with the incumbent's earlier objectives as limits."""
-        relaxed, self.certificate = priced(
+        relaxed, self.certificate = price_objective(
             self.formulation, program, index, self.values if self.plan else None, self.certificate, clock
         )
         return relaxed
@@ -201,52 +203,52 @@ class Search:
         """Return the deadline that leaves time for later prices and the check of the result."""
         left = self.clock.remaining_s
         # What is to come takes as long again as the first check.
-        return Clock(None if left is None else left - max(LEFT_FOR_PROOF * left, CHECKS * self.check_s))
+        return Clock(None if left is None else left - max(PROOF_SHARE * left, CHECK_MULTIPLE * self.check_s))
 
-    def _improve(self, cluster: Cluster, relaxed: Relaxed | None) -> None:
+    def _improve(self, cluster: Cluster, relaxed: ShapeRelaxation | None) -> None:
         """Improve the incumbent until shortly before the time limit, or until it attains its bounds."""
         formulation, clock = self.formulation, self.clock
         began_s = clock.elapsed_s
         bounds = self.bounds = formulation.certified_bounds(self.certificate, self.values or None)
         self.check_s += clock.elapsed_s - began_s
-        most = MOST_ROUNDS if clock.remaining_s is None else math.inf
+        most = MAX_ROUNDS if clock.remaining_s is None else math.inf
         if self._is_small():
-            most = ROUNDS_BEFORE_NAMED
+            most = ROUNDS_BEFORE_COMPACT
         patience = self._patience()
-        placing = Placing(Board(cluster), relaxed, self.options.seed)
+        placing = DevicePlacement(PartialPlacement(cluster), relaxed, self.options.seed)
         if self.plan is None:
             placing.greedy(patience)
         else:
             placing.load(self.plan)
-        ruin = Ruin(placing)
+        ruin = RuinAndRecreate(placing)
 
         def reached() -> bool:
             values = list(self.values)
             if self.plan is not None and formulation.objectives[0].name == "value":
-                values[0] = sum(placing.jobs[p].worth for p in placing.board.jobs)
-                tell(formulation.objectives[0], values[0], bounds[0])
+                values[0] = sum(placing.jobs[p].worth for p in placing.placement.jobs)
+                report_progress(formulation.objectives[0], values[0], bounds[0])
             pairs = zip(formulation.objectives, values, bounds, strict=False)
             gaps = [objective.gap(value, bound) for objective, value, bound in pairs]
             return bool(gaps) and all(gap is not None and gap <= self.options.gap for gap in gaps)
 
         while not reached() and not patience.expired and ruin.rounds < most:
-            ruin.run(patience, lambda: False, ROUNDS_AT_ONCE)
-        before_filling = placing.board.plan() if len(formulation.objectives) > 1 else None
+            ruin.run(patience, lambda: False, ROUNDS_PER_CHECK)
+        before_filling = placing.placement.plan() if len(formulation.objectives) > 1 else None
         placing.finish(self.clock)
-        self.offer(placing.board.plan())
+        self.update_incumbent(placing.placement.plan())
         # Jobs that are worth nothing may cost something in later objectives.
-        self.offer(before_filling)
+        self.update_incumbent(before_filling)
         log.info("%d rounds of ruin and recreate", ruin.rounds)
 
 
-def priced(
+def price_objective(
     formulation: DeviceFormulation,
     program: ShapeProgram,
     index: int,
     values: Sequence[float] | None,
     certificate: dict[str, Any],
     clock: Clock,
-) -> tuple[Relaxed | None, dict[str, Any]]:
+) -> tuple[ShapeRelaxation | None, dict[str, Any]]:
     """Return the relaxation of one objective, if any, and the certificate with its dual prices added."""
     names = [objective.name for objective in formulation.objectives]
     if names[index] not in PRICED_BY_SHAPE or clock.expired:
@@ -279,7 +281,7 @@ def certify_on_devices(
         with suppress(TooLargeError, OutOfTimeError), clock.enforced():
             program = ShapeProgram(Cluster(formulation))
             for index in range(len(formulation.objectives)):
-                _, certificate = priced(formulation, program, index, values, certificate, clock)
+                _, certificate = price_objective(formulation, program, index, values, certificate, clock)
     outcome.certificate = certificate or None
 
 
@@ -288,7 +290,7 @@ Diagnose = Callable[[Any, Diagnosis | None, Clock], Diagnosis | None]
 SearchMethod = Callable[[Any, Clock], Sequence[JobPlacement] | None]
 
 
-class OnDevices(Delegating[ConsolidationFormulation]):
+class OnDevices(PresolvingSolver[ConsolidationFormulation]):
     """Wraps a method: it solves the pooled relaxation, whose plan is then repaired on devices."""
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
@@ -310,7 +312,7 @@ class OnDevices(Delegating[ConsolidationFormulation]):
         outcome.certificate = outcome.prices = None
         if outcome.plan is None:
             return outcome
-        plan = repaired(formulation, outcome.plan)
+        plan = repaired_plan(formulation, outcome.plan)
         unplaced_required = next(
             (e.job for e in plan if not e.placed and formulation.jobs[e.job].must_place), None
         )
@@ -333,7 +335,7 @@ class ExactOnDevices(OnDevices):
 
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Bound the objectives, and improve a plan until it attains the bounds or the time limit."""
-        return Search(formulation, options, clock).run(self.method)
+        return DevicePlacementSearch(formulation, options, clock).run(self.method)
 
 
 class BestFitOnDevices(OnDevices):
@@ -341,12 +343,12 @@ class BestFitOnDevices(OnDevices):
 
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Place one job after the other by the greedy method."""
-        placing = greedily_placed(Cluster(formulation), options.seed, clock)
-        must = [p for p, job in enumerate(placing.jobs) if job.must_place and p not in placing.board.jobs]
+        placing = best_greedy_placement(Cluster(formulation), options.seed, clock)
+        must = [p for p, job in enumerate(placing.jobs) if job.must_place and p not in placing.placement.jobs]
         if must:
             name = placing.jobs[must[0]].name
             return Outcome(message=f"{self.name}: no devices are left for job {name!r}, which must be placed")
-        return Outcome(placing.board.plan(), limit="time" if clock.expired else "none")
+        return Outcome(placing.placement.plan(), limit="time" if clock.expired else "none")
 
 
 class BruteForceOnDevices(OnDevices):
@@ -355,7 +357,7 @@ class BruteForceOnDevices(OnDevices):
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best plan; its values are bounds if the enumeration was complete."""
         del options
-        search = _NamingDevices(formulation, clock)
+        search = _DeviceEnumeration(formulation, clock)
         self.method.enumerate(formulation, search)  # type: ignore[attr-defined]
         if search.best is None:
             return Outcome(limit="time") if search.out_of_time else Outcome(infeasible=True)
@@ -363,7 +365,7 @@ class BruteForceOnDevices(OnDevices):
         return Outcome(plan, limit="time") if search.out_of_time else Outcome(plan, values)
 
 
-class _NamingDevices(Enumeration):
+class _DeviceEnumeration(Enumeration):
     """An enumeration that assigns devices to each complete plan."""
 
     def __init__(self, formulation: DeviceFormulation, clock: Clock) -> None:
@@ -377,7 +379,7 @@ class _NamingDevices(Enumeration):
             super().judge(named)
 
 
-def certify_with(certify: Certify) -> Certify:
+def certify_with_devices(certify: Certify) -> Certify:
     """Return a certification function that works with and without single devices."""
 
     def on_both(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
@@ -392,7 +394,7 @@ def certify_with(certify: Certify) -> Certify:
     return on_both
 
 
-def diagnose_with(diagnose: Diagnose) -> Diagnose:
+def diagnose_with_devices(diagnose: Diagnose) -> Diagnose:
     """Return a diagnosis function; with single devices it diagnoses the pooled relaxation."""
 
     def on_both(
@@ -404,13 +406,13 @@ def diagnose_with(diagnose: Diagnose) -> Diagnose:
     return on_both
 
 
-def search_with(search: SearchMethod) -> SearchMethod:
+def search_with_devices(search: SearchMethod) -> SearchMethod:
     """Return a quick search that works with and without single devices."""
 
     def on_both(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:
         if not isinstance(formulation, DeviceFormulation):
             return search(formulation, clock)
         plan = search(formulation.pooled, clock)
-        return None if plan is None else repaired(formulation, plan)
+        return None if plan is None else repaired_plan(formulation, plan)
 
     return on_both

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ....formulations.consolidation.plan import JobPlacement, entry_of
 from ....instances.common.hardware import Geometry
-from ....instances.consolidation.devices import WHOLE, Ask, Device, DeviceSlot, Held
+from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand, DeviceSlot, HeldDevices
 from ....instances.consolidation.job import ONLY_GROUP
 from .classes import Cluster, TaskKind
 
@@ -21,7 +21,7 @@ FREE, TAKEN, SHARED, PARTED = range(4)
 MODES = {"free": FREE, "whole": TAKEN, "shared": SHARED, "parted": PARTED}
 
 
-class Bank:
+class DevicePool:
     """The devices of one name on one server, with their residual capacities.
 
     Attributes
@@ -52,7 +52,7 @@ class Bank:
         pairs = zip(self.mode, self.used, strict=True)
         self.room = max((WHOLE - used for mode, used in pairs if mode == SHARED), default=0)
 
-    def gap(self, ask: Ask) -> float | None:
+    def gap(self, ask: DeviceDemand) -> float | None:
         """Return the residual capacity after a demand, 1 for a free device; None if it does not fit."""
         if ask.whole:
             return (self.free - ask.whole) / 8 if ask.whole <= self.free else None
@@ -87,7 +87,7 @@ class Bank:
                     return place, start
         return None
 
-    def choose(self, ask: Ask) -> Held:
+    def choose(self, ask: DeviceDemand) -> HeldDevices:
         """Return the devices for a demand that fits."""
         if ask.whole:
             free = (place for place, mode in enumerate(self.mode) if mode == FREE)
@@ -101,7 +101,7 @@ class Bank:
         start = max(self.geometry.profiles[ask.profile].starts)
         return DeviceSlot(device=self.mode.index(FREE), slot=start)
 
-    def take(self, ask: Ask, devices: Held) -> None:
+    def allocate(self, ask: DeviceDemand, devices: HeldDevices) -> None:
         """Allocate devices to a task."""
         for place in [devices.device] if isinstance(devices, DeviceSlot) else devices:
             if self.mode[place] == FREE:
@@ -113,7 +113,7 @@ class Bank:
         if ask.share:
             self._measure()
 
-    def give(self, ask: Ask, devices: Held) -> None:
+    def release(self, ask: DeviceDemand, devices: HeldDevices) -> None:
         """Release the devices of a task."""
         self.spare += ask.share
         for place in [devices.device] if isinstance(devices, DeviceSlot) else devices:
@@ -125,7 +125,7 @@ class Bank:
         if ask.share:
             self._measure()
 
-    def _size(self, ask: Ask, devices: Held) -> int:
+    def _size(self, ask: DeviceDemand, devices: HeldDevices) -> int:
         """Return the increase of a device's `used` by a task; slots do not overlap, so bits add up."""
         if isinstance(devices, DeviceSlot):
             assert self.geometry is not None
@@ -138,11 +138,11 @@ class Task(NamedTuple):
 
     group: int
     server: int
-    held: tuple[Held, ...]
+    held: tuple[HeldDevices, ...]
 
 
 @dataclass(frozen=True)
-class Taste:
+class ScoreWeights:
     """Weights of the score by which servers for a task are compared; less is better.
 
     Attributes
@@ -166,7 +166,7 @@ class Taste:
     fresh: float = 0.0
 
 
-class Board:
+class PartialPlacement:
     """A partial placement: jobs on servers, and the residual capacities of servers and devices.
 
     Attributes
@@ -194,12 +194,12 @@ class Board:
                 self.shape_of[n] = s
         self.left = [list(cluster.shapes[s].free) for s in self.shape_of]
         self.capacity = [[max(1.0, float(amount)) for amount in shape.free] for shape in cluster.shapes]
-        self.banks: list[dict[int, Bank]] = []
+        self.device_pools: list[dict[int, DevicePool]] = []
         for server in cluster.servers:
             states = server.device_states
-            self.banks.append(
+            self.device_pools.append(
                 {
-                    d: Bank(states[name], server.devices[name].partitions)
+                    d: DevicePool(states[name], server.devices[name].partitions)
                     for d, name in enumerate(cluster.names)
                     if server.devices is not None and name in states
                 }
@@ -221,14 +221,18 @@ class Board:
                 return None
         total = 0.0
         for d, ask in self.cluster.kinds[k].asks:
-            gap = self.banks[server][d].gap(ask)
+            gap = self.device_pools[server][d].gap(ask)
             if gap is None:
                 return None
             total += gap
         return total
 
     def best(
-        self, k: int, servers: Iterable[int], taste: Taste, prices: Sequence[Sequence[float]] | None = None
+        self,
+        k: int,
+        servers: Iterable[int],
+        taste: ScoreWeights,
+        prices: Sequence[Sequence[float]] | None = None,
     ) -> int | None:
         """Return the server with the least score for one more task of a kind; None if it fits nowhere."""
         best_server, least = None, math.inf
@@ -239,7 +243,7 @@ class Board:
         return best_server
 
     def score(
-        self, k: int, server: int, taste: Taste, prices: Sequence[Sequence[float]] | None = None
+        self, k: int, server: int, taste: ScoreWeights, prices: Sequence[Sequence[float]] | None = None
     ) -> float | None:
         """Return the score of a server for one more task of a kind, less is better; None if it does not fit.
 
@@ -256,7 +260,7 @@ class Board:
         part = taste.uneven / max(1, len(kind.need))
         score = taste.gap * gap
         capacity = self.capacity[shape]
-        for d, bank in self.banks[server].items():
+        for d, bank in self.device_pools[server].items():
             demand = demands[d].thousandths if d in demands else 0
             spare = (bank.spare - demand) / bank.most
             score += taste.room * spare
@@ -267,18 +271,18 @@ class Board:
         if prices is not None:
             score += taste.price * prices[k][shape]
         if taste.fresh and not self.holds[server]:
-            most = max((bank.most for bank in self.banks[server].values()), default=1)
+            most = max((bank.most for bank in self.device_pools[server].values()), default=1)
             score += taste.fresh * (1.0 + WHOLE / (WHOLE + most))
         return score
 
-    def put(self, k: int, server: int) -> tuple[Held, ...]:
+    def place_task(self, k: int, server: int) -> tuple[HeldDevices, ...]:
         """Place a task on a server where it fits; return its devices."""
-        kind, banks = self.cluster.kinds[k], self.banks[server]
+        kind, banks = self.cluster.kinds[k], self.device_pools[server]
         devices = tuple(banks[d].choose(ask) for d, ask in kind.asks)
-        self._take(kind, server, devices)
+        self._allocate(kind, server, devices)
         return devices
 
-    def _take(self, kind: TaskKind, server: int, devices: Sequence[Held]) -> None:
+    def _allocate(self, kind: TaskKind, server: int, devices: Sequence[HeldDevices]) -> None:
         """Allocate resources and devices of a server to a task."""
         left = self.left[server]
         for r, need in enumerate(kind.need):
@@ -287,9 +291,9 @@ class Board:
         if self.log is not None:
             self.log.append(server)
         for (d, ask), allocated in zip(kind.asks, devices, strict=True):
-            self.banks[server][d].take(ask, allocated)
+            self.device_pools[server][d].allocate(ask, allocated)
 
-    def _give(self, kind: TaskKind, server: int, devices: Sequence[Held]) -> None:
+    def _release(self, kind: TaskKind, server: int, devices: Sequence[HeldDevices]) -> None:
         """Release resources and devices of a task on a server."""
         left = self.left[server]
         for r, need in enumerate(kind.need):
@@ -298,13 +302,13 @@ class Board:
         if self.log is not None:
             self.log.append(server)
         for (d, ask), allocated in zip(kind.asks, devices, strict=True):
-            self.banks[server][d].give(ask, allocated)
+            self.device_pools[server][d].release(ask, allocated)
 
     def place(
         self,
         position: int,
         anywhere: Callable[[int], int | None],
-        taste: Taste,
+        taste: ScoreWeights,
         prices: Sequence[Sequence[float]] | None = None,
         most: int | None = None,
     ) -> bool:
@@ -326,15 +330,17 @@ class Board:
                 if server is None and (most is None or len(own_servers) < most):
                     server = anywhere(k)
                 if server is None:
-                    self._drop(position, tasks)
+                    self._release_tasks(position, tasks)
                     return False
                 if server not in own_servers:
                     own_servers.append(server)
-                tasks.append(Task(g, server, self.put(k, server)))
-        self._note(position, tasks)
+                tasks.append(Task(g, server, self.place_task(k, server)))
+        self._record(position, tasks)
         return True
 
-    def stand(self, position: int, wanted: Sequence[tuple[int, int, tuple[Held, ...] | None]]) -> bool:
+    def place_at(
+        self, position: int, wanted: Sequence[tuple[int, int, tuple[HeldDevices, ...] | None]]
+    ) -> bool:
         """Place a job on given servers and devices, if they are free; return whether they are.
 
         Parameters
@@ -346,24 +352,24 @@ class Board:
         for g, server, devices in wanted:
             k = self.cluster.groups_of[position][g][0]
             if self.gap(k, server) is None:
-                self._drop(position, tasks)
+                self._release_tasks(position, tasks)
                 return False
             if devices is None:
-                devices = self.put(k, server)  # noqa: PLW2901
+                devices = self.place_task(k, server)  # noqa: PLW2901
             else:
-                self._take(self.cluster.kinds[k], server, devices)
+                self._allocate(self.cluster.kinds[k], server, devices)
             tasks.append(Task(g, server, devices))
-        self._note(position, tasks)
+        self._record(position, tasks)
         return True
 
     def restore(self, position: int, tasks: list[Task]) -> None:
         """Place a job again on its former servers and devices."""
         for task in tasks:
             kind = self.cluster.kinds[self.cluster.groups_of[position][task.group][0]]
-            self._take(kind, task.server, task.held)
-        self._note(position, tasks)
+            self._allocate(kind, task.server, task.held)
+        self._record(position, tasks)
 
-    def _note(self, position: int, tasks: list[Task]) -> None:
+    def _record(self, position: int, tasks: list[Task]) -> None:
         self.jobs[position] = tasks
         for task in tasks:
             self.on[task.server].add(position)
@@ -373,13 +379,13 @@ class Board:
         tasks = self.jobs.pop(position)
         for task in tasks:
             self.on[task.server].discard(position)
-        self._drop(position, tasks)
+        self._release_tasks(position, tasks)
         return tasks
 
-    def _drop(self, position: int, tasks: Iterable[Task]) -> None:
+    def _release_tasks(self, position: int, tasks: Iterable[Task]) -> None:
         for task in tasks:
             kind = self.cluster.kinds[self.cluster.groups_of[position][task.group][0]]
-            self._give(kind, task.server, task.held)
+            self._release(kind, task.server, task.held)
 
     def plan(self) -> list[JobPlacement]:
         """Return the plan of this placement."""
@@ -393,7 +399,7 @@ class Board:
         """Return the plan entry of a placed job."""
         job = self.cluster.formulation.instance.jobs[position]
         counts: dict[str, dict[str, int]] = {}
-        devices: dict[str, dict[str, list[dict[str, Held]]]] = {}
+        devices: dict[str, dict[str, list[dict[str, HeldDevices]]]] = {}
         for task in self.jobs[position]:
             group = job.task_groups[task.group].name
             server = self.cluster.servers[task.server].name
@@ -414,14 +420,16 @@ class Board:
         return JobPlacement(job=job.name, servers=counts[ONLY_GROUP], devices=named)
 
 
-MOST_HEAPS = 16
+MAX_HEAPS = 16
 """Largest number of task kinds with a stored ranking of servers; equal jobs mostly follow each other."""
 
 
-class Ranking:
+class ServerRanking:
     """Heaps of all servers by score for each kind of task, updated while tasks are placed."""
 
-    def __init__(self, placement: Board, taste: Taste, prices: Sequence[Sequence[float]] | None) -> None:
+    def __init__(
+        self, placement: PartialPlacement, taste: ScoreWeights, prices: Sequence[Sequence[float]] | None
+    ) -> None:
         self.board, self.taste, self.prices = placement, taste, prices
         self.log: list[int] = []
         placement.log = self.log
@@ -447,7 +455,7 @@ class Ranking:
 
     def _build(self, k: int) -> None:
         """Build the heap of all servers for a kind; empty servers of one shape have equal scores."""
-        if len(self.heaps) == MOST_HEAPS:
+        if len(self.heaps) == MAX_HEAPS:
             oldest = min(self.seen, key=self.seen.__getitem__)
             del self.heaps[oldest], self.scores[oldest], self.seen[oldest]
         scores = self.scores[k] = [math.inf] * len(self.board.shape_of)

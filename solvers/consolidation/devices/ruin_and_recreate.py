@@ -21,35 +21,38 @@ from ....formulations.consolidation.formulation import DeviceFormulation
 from ....formulations.consolidation.plan import JobPlacement, staying, with_devices
 from ....instances.common.arrays import Floats
 from ....instances.common.errors import TooLargeError
-from ....instances.consolidation.devices import WHOLE, Held
+from ....instances.consolidation.devices import WHOLE, HeldDevices
 from ....instances.consolidation.job import PlacementJob
 from ...common.base import Clock
-from .classes import Cluster, JobsAlike
-from .partial_placement import Board, Ranking, Taste
-from .shape_relaxation import Relaxed
+from .classes import Cluster, DeviceJobClass
+from .partial_placement import PartialPlacement, ScoreWeights, ServerRanking
+from .shape_relaxation import ShapeRelaxation
 
 FEWEST_FREED, MORE_FREED, MOST_FREED = 2, 1.0, 14
 """Servers whose jobs are removed in one round: fewest, how many more on average, and most."""
-MOST_WAITING = 3
+MAX_UNPLACED_TRIED = 3
 """Largest number of unplaced jobs of one class that are tried in one round."""
-FIRST_TASTE = Taste()
-OTHER_TASTES = Taste(uneven=0.35, room=0.12), Taste(uneven=0.2)
+FIRST_WEIGHTS = ScoreWeights()
+OTHER_WEIGHTS = ScoreWeights(uneven=0.35, room=0.12), ScoreWeights(uneven=0.2)
 """Further score weights of the greedy method, as the best trade-off of balance and devices varies."""
-SHORT = 0.1
+SHORT_SHARE = 0.1
 """Share of the remaining time up to which further score weights are tried."""
-SAME_WEIGHTS = 50
+WEIGHT_UPDATE_ROUNDS = 50
 """Rounds after which the sampling weights of servers are computed again."""
-WORTHLESS = 3
+WORTHLESS_RANK = 3
 """Rank of jobs without value, which are placed last."""
-FRESH = 3.0
+OPENING_SCORE = 3.0
 """Score of opening a server if used servers are an objective, in units of a device's gap."""
-SURE = 1e-6
+COST_TOLERANCE = 1e-6
 
 
-def sizes(cluster: Cluster) -> Floats:
+def task_sizes(cluster: Cluster) -> Floats:
     """Return the size of a task of each kind: its share of all devices plus its shares of all resources."""
     total = np.array(
-        [max(1, sum(s.free[r] * len(s.members) for s in cluster.shapes)) for r in range(_r(cluster))]
+        [
+            max(1, sum(s.free[r] * len(s.members) for s in cluster.shapes))
+            for r in range(_resource_count(cluster))
+        ]
     )
     devices = sum(len(states) for server in cluster.servers for states in server.device_states.values())
     return np.array(
@@ -61,11 +64,11 @@ def sizes(cluster: Cluster) -> Floats:
     )
 
 
-def _r(cluster: Cluster) -> int:
+def _resource_count(cluster: Cluster) -> int:
     return len(cluster.resources)
 
 
-def relative_prices(relaxed: Relaxed | None) -> Floats | None:
+def relative_prices(relaxed: ShapeRelaxation | None) -> Floats | None:
     """Return the extra cost of a task on each shape over its cheapest one, scaled to about 1 per device."""
     if relaxed is None:
         return None
@@ -79,7 +82,7 @@ def relative_prices(relaxed: Relaxed | None) -> Floats | None:
     return np.nan_to_num((finite - lowest[:, None]) / scale, nan=0.0)
 
 
-class Placing:
+class DevicePlacement:
     """Construction of a plan on devices: the partial placement, job order, and dual prices as guides.
 
     Parameters
@@ -88,20 +91,22 @@ class Placing:
         Solution of the relaxation by shape, whose dual prices guide the placement; None without prices.
     """
 
-    def __init__(self, placement: Board, relaxed: Relaxed | None, seed: int | None) -> None:
-        self.board, self.cluster = placement, placement.cluster
+    def __init__(
+        self, placement: PartialPlacement, relaxed: ShapeRelaxation | None, seed: int | None
+    ) -> None:
+        self.placement, self.cluster = placement, placement.cluster
         self.formulation = placement.cluster.formulation
         self.jobs = self.formulation.instance.jobs
         self.random = random.Random(0 if seed is None else seed)
         relative = relative_prices(relaxed)
         self.prices = None if relative is None else relative.tolist()
-        size = sizes(self.cluster)
+        size = task_sizes(self.cluster)
         self.size = [float(sum(size[k] * count for k, count in groups)) for groups in self.cluster.groups_of]
         self.number = {p: c for c, alike in enumerate(self.cluster.classes) for p in alike.members}
         self.most = [self._most(job) for job in self.jobs]
         self.rank = [self._rank(alike, relaxed) for alike in self.cluster.classes]
         self.everywhere = range(len(self.cluster.servers))
-        self.fresh = FRESH if "servers" in self.formulation.instance.objectives else 0.0
+        self.fresh = OPENING_SCORE if "servers" in self.formulation.instance.objectives else 0.0
 
     def _most(self, job: PlacementJob) -> int | None:
         """Return on how many servers a job may run: 0 if it never fits, None if any number is allowed."""
@@ -109,41 +114,41 @@ class Placing:
             return None
         return self.formulation.fewest(job) or 0
 
-    def _rank(self, alike: JobsAlike, relaxed: Relaxed | None) -> tuple[int, float]:
+    def _rank(self, alike: DeviceJobClass, relaxed: ShapeRelaxation | None) -> tuple[int, float]:
         """Return the rank in the job order: required jobs, jobs worth more than their cost, then others."""
         if alike.job.must_place:
             return 0, 0.0
         if relaxed is None or not alike.job.worth:
-            return 1 if alike.job.worth else WORTHLESS, 0.0
+            return 1 if alike.job.worth else WORTHLESS_RANK, 0.0
         cost = sum(count * float(relaxed.worth[k].min()) for k, count in alike.groups)
         part = cost / alike.job.worth if math.isfinite(cost) else math.inf
-        return (1, 0.0) if part < 1 - SURE else (2, part)
+        return (1, 0.0) if part < 1 - COST_TOLERANCE else (2, part)
 
-    def fill(self, servers: Sequence[int], order: Iterable[int], taste: Taste, clock: Clock) -> None:
+    def fill(self, servers: Sequence[int], order: Iterable[int], taste: ScoreWeights, clock: Clock) -> None:
         """Place unplaced jobs on these servers in order; after a failure, equal jobs are skipped."""
-        self._one_by_one(order, lambda k: self.board.best(k, servers, taste, self.prices), taste, clock)
+        self._one_by_one(order, lambda k: self.placement.best(k, servers, taste, self.prices), taste, clock)
 
     def _one_by_one(
-        self, order: Iterable[int], anywhere: Callable[[int], int | None], taste: Taste, clock: Clock
+        self, order: Iterable[int], anywhere: Callable[[int], int | None], taste: ScoreWeights, clock: Clock
     ) -> None:
         """Place unplaced jobs in order, on servers that a function selects for their tasks."""
         failed: set[int] = set()
         for position in order:
             kind = self.number[position]
-            if position in self.board.jobs or kind in failed:
+            if position in self.placement.jobs or kind in failed:
                 continue
             if clock.expired:
                 return
             most = self.most[position]
-            if most == 0 or not self.board.place(position, anywhere, taste, self.prices, most):
+            if most == 0 or not self.placement.place(position, anywhere, taste, self.prices, most):
                 failed.add(kind)
 
-    def greedy(self, clock: Clock, taste: Taste = FIRST_TASTE) -> None:
+    def greedy(self, clock: Clock, taste: ScoreWeights = FIRST_WEIGHTS) -> None:
         """Place all unplaced jobs by rank and value, each on the servers with the best score."""
         order = sorted(range(len(self.jobs)), key=self._first)
         taste = replace(taste, fresh=self.fresh)
-        self._one_by_one(order, Ranking(self.board, taste, self.prices).best, taste, clock)
-        self.board.log = None
+        self._one_by_one(order, ServerRanking(self.placement, taste, self.prices).best, taste, clock)
+        self.placement.log = None
 
     def _first(self, position: int) -> tuple[bool, float, float]:
         job = self.jobs[position]
@@ -151,7 +156,7 @@ class Placing:
 
     def finish(self, clock: Clock) -> None:
         """Place all jobs that still fit, such as jobs without value."""
-        self.fill(self.everywhere, sorted(range(len(self.jobs)), key=self._first), Taste(), clock)
+        self.fill(self.everywhere, sorted(range(len(self.jobs)), key=self._first), ScoreWeights(), clock)
 
     def load(self, plan: Sequence[JobPlacement]) -> None:
         """Place the jobs of a plan on its servers if their devices suffice; large jobs come first."""
@@ -164,7 +169,7 @@ class Placing:
             most = self.most[position]
             if most is not None and len(entry.used_servers) > most:
                 continue  # the pooled relaxation may not know the rule on the spread of a job
-            requests: list[tuple[int, int, tuple[Held, ...] | None]] = []
+            requests: list[tuple[int, int, tuple[HeldDevices, ...] | None]] = []
             for g, group in enumerate(self.jobs[position].task_groups):
                 kind = self.cluster.kinds[self.cluster.groups_of[position][g][0]]
                 for server, count in entry.tasks.get(group.name, {}).items():
@@ -174,18 +179,18 @@ class Placing:
                         if named is not None:
                             devices = tuple(named[task][self.cluster.names[d]] for d, _ in kind.asks)
                         requests.append((g, number[server], devices))
-            self.board.stand(position, requests)
+            self.placement.place_at(position, requests)
 
 
 @dataclass
-class Local:
+class LocalObjectives:
     """Objective values of a subset of jobs and servers, for comparisons of local changes."""
 
-    placing: Placing
+    placing: DevicePlacement
 
     def values(self, jobs: Iterable[int], servers: Iterable[int]) -> tuple[float, ...]:
         """Return the objectives' values for these jobs and servers, to be minimised; traffic is ignored."""
-        formulation, placement = self.placing.formulation, self.placing.board
+        formulation, placement = self.placing.formulation, self.placing.placement
         names = formulation.instance.objectives
         total = dict.fromkeys(names, 0.0)
         for position in jobs:
@@ -213,29 +218,29 @@ class Local:
     def _stay(self, position: int) -> int:
         """Return the number of a job's tasks that do not move."""
         groups = self.placing.jobs[position].task_groups
-        if position not in self.placing.board.jobs or not any(group.current for group in groups):
+        if position not in self.placing.placement.jobs or not any(group.current for group in groups):
             return 0
-        entry, moves = self.placing.board.entry(position), self.placing.formulation.instance.device_moves
+        entry, moves = self.placing.placement.entry(position), self.placing.formulation.instance.device_moves
         return sum(staying(group, entry, moves) for group in groups)
 
 
-def greedily_placed(cluster: Cluster, seed: int | None, clock: Clock) -> Placing:
+def best_greedy_placement(cluster: Cluster, seed: int | None, clock: Clock) -> DevicePlacement:
     """Return the best of several greedy placements; at least one is always made."""
-    candidates: list[tuple[int, tuple[float, ...], int, Placing]] = []
+    candidates: list[tuple[int, tuple[float, ...], int, DevicePlacement]] = []
     began_s = clock.elapsed_s
-    for taste in (FIRST_TASTE, *OTHER_TASTES):
-        placing = Placing(Board(cluster), None, seed)
+    for taste in (FIRST_WEIGHTS, *OTHER_WEIGHTS):
+        placing = DevicePlacement(PartialPlacement(cluster), None, seed)
         placing.greedy(clock, taste)
         positions = range(len(placing.jobs))
-        left_out = sum(placing.jobs[p].must_place and p not in placing.board.jobs for p in positions)
-        values = Local(placing).values(positions, placing.everywhere)
+        left_out = sum(placing.jobs[p].must_place and p not in placing.placement.jobs for p in positions)
+        values = LocalObjectives(placing).values(positions, placing.everywhere)
         candidates.append((left_out, values, len(candidates), placing))
-        if clock.remaining_s is not None and clock.elapsed_s - began_s > SHORT * clock.remaining_s:
+        if clock.remaining_s is not None and clock.elapsed_s - began_s > SHORT_SHARE * clock.remaining_s:
             break
     return min(candidates)[-1]
 
 
-class Ruin:
+class RuinAndRecreate:
     """Ruin and recreate: removes the jobs of a few servers and places them again.
 
     Attributes
@@ -244,10 +249,11 @@ class Ruin:
         Unplaced jobs of each class, in a dictionary to keep their order.
     """
 
-    def __init__(self, placing: Placing) -> None:
-        self.placing, self.board, self.local = placing, placing.board, Local(placing)
+    def __init__(self, placing: DevicePlacement) -> None:
+        self.placing, self.placement, self.local = placing, placing.placement, LocalObjectives(placing)
         self.waiting: list[dict[int, None]] = [
-            {p: None for p in alike.members if p not in self.board.jobs} for alike in placing.cluster.classes
+            {p: None for p in alike.members if p not in self.placement.jobs}
+            for alike in placing.cluster.classes
         ]
         self.weights: list[float] = []
         self.rounds = 0
@@ -261,7 +267,7 @@ class Ruin:
 
     def once(self) -> None:
         """Remove and re-insert the jobs of some servers; undo the change if it is worse."""
-        placing, placement = self.placing, self.board
+        placing, placement = self.placing, self.placement
         servers = self._chosen()
         server_set = set(servers)
         freed = {
@@ -274,7 +280,7 @@ class Ruin:
         touched = [*sorted(freed), *waiting]
         before = self.local.values(touched, servers)
         removed = {position: placement.remove(position) for position in sorted(freed)}
-        placing.fill(servers, _order(placing, touched), _taste(placing), Clock())
+        placing.fill(servers, _random_order(placing, touched), _random_weights(placing), Clock())
         placed_must = all(p in placement.jobs for p in freed if placing.jobs[p].must_place)
         if not placed_must or self.local.values(touched, servers) > before:
             for position in touched:
@@ -292,12 +298,12 @@ class Ruin:
 
     def _chosen(self) -> list[int]:
         """Return a random sample of servers, biased to unused devices and to servers with few tasks."""
-        placement, rng = self.board, self.placing.random
-        if self.rounds % SAME_WEIGHTS == 0:
+        placement, rng = self.placement, self.placing.random
+        if self.rounds % WEIGHT_UPDATE_ROUNDS == 0:
             fewer = "servers" in self.placing.formulation.instance.objectives
             spare = (
                 0.02 + sum(min(1.0, bank.spare / WHOLE) for bank in banks.values())
-                for banks in placement.banks
+                for banks in placement.device_pools
             )
             self.weights = [
                 weight + (1.0 / tasks if fewer and tasks else 0.0)
@@ -310,17 +316,17 @@ class Ruin:
 
     def _waiting(self, servers: Sequence[int]) -> list[int]:
         """Return some unplaced jobs of each class that fits on one of the servers' shapes."""
-        hosts, shapes = self.board.hosts, {self.board.shape_of[n] for n in servers}
+        hosts, shapes = self.placement.hosts, {self.placement.shape_of[n] for n in servers}
         selected: list[int] = []
         for c, alike in enumerate(self.placing.cluster.classes):
-            if not self.waiting[c] or self.placing.rank[c][0] == WORTHLESS:
+            if not self.waiting[c] or self.placing.rank[c][0] == WORTHLESS_RANK:
                 continue
             if all(any(hosts[k][s] for s in shapes) for k, _ in alike.groups):
-                selected += itertools.islice(self.waiting[c], MOST_WAITING)
+                selected += itertools.islice(self.waiting[c], MAX_UNPLACED_TRIED)
         return selected
 
 
-def _order(placing: Placing, positions: Sequence[int]) -> list[int]:
+def _random_order(placing: DevicePlacement, positions: Sequence[int]) -> list[int]:
     """Return the jobs in a randomised order, roughly by decreasing size."""
     rng, noise = placing.random, placing.random.choice((0.05, 0.2, 0.5))
     factor: dict[int, float] = {}
@@ -337,9 +343,9 @@ def _order(placing: Placing, positions: Sequence[int]) -> list[int]:
     return sorted(positions, key=rank)
 
 
-def _taste(placing: Placing) -> Taste:
+def _random_weights(placing: DevicePlacement) -> ScoreWeights:
     rng = placing.random
-    return Taste(
+    return ScoreWeights(
         gap=rng.choice((0.5, 1.0, 2.0)),
         uneven=rng.choice((0.0, 0.1, 0.3, 1.0)),
         room=rng.choice((-0.05, 0.05, 0.3)),
@@ -348,7 +354,7 @@ def _taste(placing: Placing) -> Taste:
     )
 
 
-def repaired(formulation: DeviceFormulation, plan: Sequence[JobPlacement]) -> list[JobPlacement]:
+def repaired_plan(formulation: DeviceFormulation, plan: Sequence[JobPlacement]) -> list[JobPlacement]:
     """Return the plan on devices; tasks that do not fit are placed elsewhere, required jobs first."""
     try:
         named = with_devices(formulation.jobs, formulation.servers, plan)
@@ -356,7 +362,7 @@ def repaired(formulation: DeviceFormulation, plan: Sequence[JobPlacement]) -> li
         named = None
     if named is not None and not formulation.violations(named):
         return named
-    placing = Placing(Board(Cluster(formulation)), None, None)
+    placing = DevicePlacement(PartialPlacement(Cluster(formulation)), None, None)
     placing.load(plan)
     placing.greedy(Clock())
-    return placing.board.plan()
+    return placing.placement.plan()

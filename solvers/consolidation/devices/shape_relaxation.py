@@ -25,23 +25,23 @@ import numpy as np
 from ....formulations.consolidation.certificate import LARGEST
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.hardware import Geometry
-from ....instances.consolidation.devices import WHOLE, Ask, Device
+from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand
 from ...backends.base import BackendError
-from ...backends.highs import linear_program, solver_with
+from ...backends.highs import highs_with_settings, linear_program
 from ...common.base import Clock
 from .classes import Cluster
 
 MOST_ROUNDS = 60
 MOST_COLUMNS = 400_000
-IMPROVES = 1e-7
+IMPROVEMENT_TOLERANCE = 1e-7
 """Least relative amount by which a new pattern's value must exceed its device's price."""
 
-Pattern = tuple[tuple[Ask, int], ...]
+Pattern = tuple[tuple[DeviceDemand, int], ...]
 """Contents of one device: demands of tasks, and the number of each."""
 
 
 @dataclass
-class Relaxed:
+class ShapeRelaxation:
     """Solution of the linear relaxation of one goal.
 
     Attributes
@@ -62,7 +62,7 @@ class Relaxed:
     goal: dict[str, Any]
 
 
-class _Layout:
+class _MatrixBuilder:
     """Builder of the relaxation's sparse matrix, with columns in the order z, x, n, y.
 
     Attributes
@@ -120,7 +120,7 @@ class _Layout:
                 row = self.first_resource + s * len(kind.need) + r
                 self.add(row, column, need / self.program.scale[r])
         for d, ask in kind.asks:
-            row = self.first_ask + self.program.asks[s, d, sort_of(ask)]
+            row = self.first_ask + self.program.asks[s, d, priced_demand(ask)]
             self.add(row, column, float(ask.whole or 1))
 
     def servers(self, column: int) -> int:
@@ -148,9 +148,9 @@ class _Layout:
         return [*contents, (self.first_device + state, 1.0)]
 
 
-def sort_of(ask: Ask) -> Ask:
+def priced_demand(ask: DeviceDemand) -> DeviceDemand:
     """Return the unit demand that has a price: one device for whole devices, else the demand itself."""
-    return Ask(whole=1) if ask.whole else ask
+    return DeviceDemand(whole=1) if ask.whole else ask
 
 
 class ShapeProgram:
@@ -171,11 +171,11 @@ class ShapeProgram:
                 for state, count in Counter(shape.server.device_states.get(name, ())).items():
                     if state.mode != "whole":
                         self.states.append((s, d, state, count))
-        self.asks: dict[tuple[int, int, Ask], int] = {}
+        self.asks: dict[tuple[int, int, DeviceDemand], int] = {}
         for k, kind in enumerate(cluster.kinds):
             for d, ask in kind.asks:
                 for s in np.flatnonzero(cluster.hosts[k]).tolist():
-                    self.asks.setdefault((s, d, sort_of(ask)), len(self.asks))
+                    self.asks.setdefault((s, d, priced_demand(ask)), len(self.asks))
         self.patterns: list[dict[Pattern, None]] = [
             dict.fromkeys(self._first(s, d, state)) for s, d, state, _ in self.states
         ]
@@ -203,7 +203,7 @@ class ShapeProgram:
                 patterns.append(((ask, most),))
         return patterns
 
-    def solve(self, goal: str, levels: Mapping[str, float], clock: Clock) -> Relaxed | None:
+    def solve(self, goal: str, levels: Mapping[str, float], clock: Clock) -> ShapeRelaxation | None:
         """Return the relaxation of a goal with limits on earlier ones; None if time was too short.
 
         Parameters
@@ -213,12 +213,12 @@ class ShapeProgram:
         """
         import highspy
 
-        best: Relaxed | None = None
-        layout = _Layout(self)
+        best: ShapeRelaxation | None = None
+        layout = _MatrixBuilder(self)
         model = self._model(layout, goal, levels)
         if model is None:
             return None
-        highs = solver_with({}, BackendError)
+        highs = highs_with_settings({}, BackendError)
         highs.passModel(model)
         for _ in range(MOST_ROUNDS):
             if clock.expired:
@@ -237,7 +237,7 @@ class ShapeProgram:
                 highs.addCol(0.0, 0.0, highs.inf, len(rows), np.array(rows, dtype=np.int32), np.array(values))
         return best
 
-    def _model(self, layout: _Layout, goal: str, levels: Mapping[str, float]) -> Any | None:
+    def _model(self, layout: _MatrixBuilder, goal: str, levels: Mapping[str, float]) -> Any | None:
         """Return the linear programme over the patterns so far; None if it is too large."""
         first_n = layout.tasks()
         first_y = layout.servers(first_n)
@@ -267,15 +267,15 @@ class ShapeProgram:
         return np.array([-alike.job.worth for alike in self.cluster.classes])
 
     def _read(
-        self, goal: str, levels: Mapping[str, float], highs: Any, layout: _Layout
-    ) -> tuple[Relaxed, list[tuple[float, dict[Ask, float]]]]:
+        self, goal: str, levels: Mapping[str, float], highs: Any, layout: _MatrixBuilder
+    ) -> tuple[ShapeRelaxation, list[tuple[float, dict[DeviceDemand, float]]]]:
         """Return the solution, and the dual prices of devices and of their contents."""
         cluster, shapes = self.cluster, len(self.cluster.shapes)
         solution = highs.getSolution()
         columns = np.array(solution.col_value)
         # Rows are upper limits, so that duals are never positive but for rounding.
         duals = np.minimum(LARGEST, np.maximum(0.0, -np.array(solution.row_dual)))
-        of_ask: dict[tuple[int, int], dict[Ask, float]] = defaultdict(dict)
+        of_ask: dict[tuple[int, int], dict[DeviceDemand, float]] = defaultdict(dict)
         for (s, d, ask), row in self.asks.items():
             of_ask[s, d][ask] = float(duals[layout.first_ask + row])
         per_shape = duals[layout.first_resource : layout.first_ask].reshape(shapes, len(cluster.resources))
@@ -287,7 +287,7 @@ class ShapeProgram:
             kind = cluster.kinds[k]
             price_of_task = float(unit[s] @ np.array(kind.need))
             for d, ask in kind.asks:
-                price_of_task += (ask.whole or 1) * of_ask[s, d][sort_of(ask)]
+                price_of_task += (ask.whole or 1) * of_ask[s, d][priced_demand(ask)]
             worth[k, s] = price_of_task
         prices = [
             {
@@ -309,9 +309,11 @@ class ShapeProgram:
             for row, (s, d, _, _) in enumerate(self.states)
         ]
         value = float(highs.getInfo().objective_function_value)
-        return Relaxed(value, tasks, worth, certificate_goal), device_prices
+        return ShapeRelaxation(value, tasks, worth, certificate_goal), device_prices
 
-    def _price(self, device_prices: Sequence[tuple[float, dict[Ask, float]]]) -> list[tuple[int, Pattern]]:
+    def _price(
+        self, device_prices: Sequence[tuple[float, dict[DeviceDemand, float]]]
+    ) -> list[tuple[int, Pattern]]:
         """Add the best pattern of each device if its reduced cost is negative; return the new ones."""
         added: list[tuple[int, Pattern]] = []
         known: dict[object, Pattern] = {}
@@ -322,22 +324,22 @@ class ShapeProgram:
                 known[key] = best_pattern(state, prices, geometry)
             pattern = known[key]
             worth = math.fsum(prices[ask] * times for ask, times in pattern)
-            if worth > price + IMPROVES * max(1e-3, price) and pattern not in self.patterns[i]:
+            if worth > price + IMPROVEMENT_TOLERANCE * max(1e-3, price) and pattern not in self.patterns[i]:
                 self.patterns[i][pattern] = None
                 added.append((i, pattern))
         return added
 
 
-def _device_prices(prices: Mapping[Ask, float]) -> dict[str, Any]:
+def _device_prices(prices: Mapping[DeviceDemand, float]) -> dict[str, Any]:
     return {
-        "whole": prices.get(Ask(whole=1), 0.0),
+        "whole": prices.get(DeviceDemand(whole=1), 0.0),
         # Keys are text, as in JSON, so that a stored certificate is the same.
         "shares": {str(ask.share): p for ask, p in prices.items() if ask.share and p > 0},
         "profiles": {ask.profile: p for ask, p in prices.items() if ask.profile and p > 0},
     }
 
 
-def best_pattern(state: Device, prices: Mapping[Ask, float], geometry: Geometry | None) -> Pattern:
+def best_pattern(state: Device, prices: Mapping[DeviceDemand, float], geometry: Geometry | None) -> Pattern:
     """Return the contents of a device with the largest total price, whole devices apart."""
     best: Pattern = ()
     if state.mode in ("free", "shared"):
@@ -345,12 +347,14 @@ def best_pattern(state: Device, prices: Mapping[Ask, float], geometry: Geometry 
     if state.mode in ("free", "parted") and geometry is not None:
         parts = {ask: p for ask, p in prices.items() if ask.profile and p > 0}
         best = max(
-            best, _best_slots(state.used, parts, geometry), key=lambda p: sum(prices[a] * n for a, n in p)
+            best,
+            _best_partitions(state.used, parts, geometry),
+            key=lambda p: sum(prices[a] * n for a, n in p),
         )
     return best
 
 
-def _best_shares(capacity: int, prices: Mapping[Ask, float]) -> Pattern:
+def _best_shares(capacity: int, prices: Mapping[DeviceDemand, float]) -> Pattern:
     """Return the most valuable shares of a device, by an unbounded knapsack."""
     if not prices:
         return ()
@@ -367,7 +371,7 @@ def _best_shares(capacity: int, prices: Mapping[Ask, float]) -> Pattern:
             which = int(totals.argmax())
             if totals[which] > best[cell]:
                 best[cell], last[cell] = totals[which], which
-    counts: Counter[Ask] = Counter()
+    counts: Counter[DeviceDemand] = Counter()
     cell = len(best) - 1
     while cell > 0:
         if last[cell] == -2:
@@ -378,9 +382,9 @@ def _best_shares(capacity: int, prices: Mapping[Ask, float]) -> Pattern:
     return tuple(sorted(counts.items()))
 
 
-def _best_slots(used_slots: int, prices: Mapping[Ask, float], geometry: Geometry) -> Pattern:
+def _best_partitions(used_slots: int, prices: Mapping[DeviceDemand, float], geometry: Geometry) -> Pattern:
     """Return the most valuable partitions of a device, by dynamic programming from the last slot."""
-    best: list[tuple[float, tuple[Ask, ...]]] = [(0.0, ())] * (geometry.slots + 1)
+    best: list[tuple[float, tuple[DeviceDemand, ...]]] = [(0.0, ())] * (geometry.slots + 1)
     for slot in range(geometry.slots - 1, -1, -1):
         best[slot] = best[slot + 1]
         for ask, price in prices.items():

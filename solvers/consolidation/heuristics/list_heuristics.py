@@ -37,28 +37,28 @@ from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.consolidation.job import GpuModels, PlacementJob, allows
 from .placer import (
-    LOOSE,
+    CAPACITY_TOLERANCE,
     Counts,
     Demand,
     FreeCapacity,
     ListHeuristic,
     Piece,
     Request,
-    request_of,
-    shares_of_free,
+    free_capacity_shares,
+    job_request,
 )
 
 Vector = tuple[float, ...]
 Key = tuple[Vector, Vector, str | None, float]
 """Residual capacity, capacity, GPU model, and opening cost of a server."""
-LARGEST_JOB = 10**18
+UNLIMITED_TASKS = 10**18
 """Number of tasks larger than that of any job."""
-ALL_ASKED = 0.95
+SCARCE_DEMAND_SHARE = 0.95
 """Ratio of demand to free capacity above which some jobs are unlikely to fit."""
 FIT_WHERE_SCARCE = 0.1
 FIT_WHERE_PLENTY = 0.5
 """Weight of the mean residual share relative to the imbalance; larger weights use fewer servers."""
-MOST_RANKED = 3_000_000
+MAX_RANKING_ENTRIES = 3_000_000
 """Largest number of entries of all rankings together; beyond it they are deleted and built again on use."""
 
 
@@ -87,10 +87,10 @@ class Buckets(FreeCapacity):
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
         super().__init__(formulation)
-        demand_shares = asked_shares(formulation)
+        demand_shares = demand_capacity_ratios(formulation)
         self._several = sum(share > 0 for share in demand_shares) > 1
         self._weights = [share / math.fsum(demand_shares) for share in demand_shares] if self._several else []
-        self._fit = FIT_WHERE_SCARCE if max(demand_shares) > ALL_ASKED else FIT_WHERE_PLENTY
+        self._fit = FIT_WHERE_SCARCE if max(demand_shares) > SCARCE_DEMAND_SHARE else FIT_WHERE_PLENTY
         self._keys: list[Key] = []
         self._members: list[list[int]] = []
         self._numbers: dict[Key, int] = {}
@@ -158,7 +158,7 @@ class Buckets(FreeCapacity):
                     heappush(ranking.heap, (-sum(counts), cost, residual, bucket, counts))
                     self._ranked += 1
         ranking.seen = len(self._filled)
-        if self._ranked > MOST_RANKED:
+        if self._ranked > MAX_RANKING_ENTRIES:
             self._rankings, self._ranked = {}, 0
         while ranking.heap and not self._members[ranking.heap[0][3]]:
             heappop(ranking.heap)
@@ -176,7 +176,7 @@ class Buckets(FreeCapacity):
     def _most_on_one(self, demand: Demand) -> int:
         """Return the largest number of tasks of one demand on any server, as an upper bound."""
         if demand not in self._most:
-            alone = Request((demand,), (LARGEST_JOB,), None)
+            alone = Request((demand,), (UNLIMITED_TASKS,), None)
             self._most[demand] = max(alone.load(alone.tasks, left)[0] for left, *_ in self._untouched)
         return self._most[demand]
 
@@ -202,7 +202,7 @@ class BestFit(ListHeuristic):
         sizes: list[tuple[float, ...]] = [
             (job.worth, sum(group.tasks for group in job.task_groups)) for job in jobs
         ]
-        if sum(share > 0 for share in asked_shares(formulation)) < 2:
+        if sum(share > 0 for share in demand_capacity_ratios(formulation)) < 2:
             return sizes
         rarities = dict.fromkeys(range(len(jobs)), 0.0)
         for job, members in formulation.distinct_jobs:
@@ -210,10 +210,10 @@ class BestFit(ListHeuristic):
         return [(rarities[j], *size) for j, size in enumerate(sizes)]
 
 
-def asked_shares(formulation: ConsolidationFormulation) -> list[float]:
+def demand_capacity_ratios(formulation: ConsolidationFormulation) -> list[float]:
     """Return the total demand of each resource as a share of its free capacity; 0 if none is free."""
     total = dict.fromkeys(formulation.instance.resource_names, 0.0)
-    for shares in shares_of_free(formulation):
+    for shares in free_capacity_shares(formulation):
         for name, share in shares.items():
             total[name] += share if math.isfinite(share) else 0.0
     return [*total.values()]
@@ -301,7 +301,7 @@ class FirstFit(ListHeuristic):
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
         """Return each job's largest share of the free capacity of a resource."""
-        return [(max(shares.values(), default=0.0),) for shares in shares_of_free(formulation)]
+        return [(max(shares.values(), default=0.0),) for shares in free_capacity_shares(formulation)]
 
 
 class FirstFitBySum(FirstFit):
@@ -312,7 +312,7 @@ class FirstFitBySum(FirstFit):
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
         """Return each job's sum of shares of the free capacity of all resources."""
-        return [(math.fsum(shares.values()),) for shares in shares_of_free(formulation)]
+        return [(math.fsum(shares.values()),) for shares in free_capacity_shares(formulation)]
 
 
 class ScoredCapacity(FreeCapacity):
@@ -382,7 +382,7 @@ class ScoredCapacity(FreeCapacity):
         for g, (demand, most) in enumerate(zip(request.demands, waiting, strict=True)):
             fit = np.full(len(left), float(most))
             for resource, amount in demand:
-                room = left[:, resource] * LOOSE
+                room = left[:, resource] * CAPACITY_TOLERANCE
                 fit = np.where(fit * amount > room, np.maximum(0.0, np.floor(room / amount)), fit)
             counts[:, g] = fit
             for resource, amount in demand:
@@ -420,7 +420,7 @@ class _ScoredFit(ListHeuristic):
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
         """Return each job's sum of shares of the free capacity of all resources."""
-        return [(math.fsum(shares.values()),) for shares in shares_of_free(formulation)]
+        return [(math.fsum(shares.values()),) for shares in free_capacity_shares(formulation)]
 
 
 class BestFitNorm(_ScoredFit):
@@ -456,7 +456,7 @@ class BestFitCosine(_ScoredFit):
         return LargestCosine(formulation)
 
 
-_Asked = tuple[Request, int | None]
+_SpreadRequest = tuple[Request, int | None]
 """Request of a job, and the largest number of its servers (None: any)."""
 
 
@@ -466,20 +466,20 @@ class BinCentricCapacity(LargestDotProduct):
     def __init__(self, formulation: ConsolidationFormulation) -> None:
         super().__init__(formulation)
         columns = {name: r for r, name in enumerate(formulation.instance.resource_names)}
-        self._kept: dict[_Asked, list[list[Piece]]] = defaultdict(list)
-        whole: dict[bool, Counter[_Asked]] = {True: Counter(), False: Counter()}
-        several: dict[bool, list[_Asked]] = {True: [], False: []}
+        self._kept: dict[_SpreadRequest, list[list[Piece]]] = defaultdict(list)
+        whole: dict[bool, Counter[_SpreadRequest]] = {True: Counter(), False: Counter()}
+        several: dict[bool, list[_SpreadRequest]] = {True: [], False: []}
         for job in formulation.instance.jobs:
             fewest = formulation.fewest(job)
             required = formulation.instance.spread_of(job) == "required"
-            spread_request = request_of(job, columns), fewest if required else None
+            spread_request = job_request(job, columns), fewest if required else None
             if fewest == 1:
                 whole[job.must_place][spread_request] += 1
             elif fewest is not None:
                 several[job.must_place].append(spread_request)
         demand = sum(
             (
-                _total(request, len(columns)) * n
+                _total_demand(request, len(columns)) * n
                 for kind in whole.values()
                 for (request, _), n in kind.items()
             ),
@@ -500,18 +500,18 @@ class BinCentricCapacity(LargestDotProduct):
         kept = self._kept[request, most_servers]
         return kept.pop(0) if kept else super().place(request, most_servers)
 
-    def _fill(self, waiting: Counter[_Asked], order: list[int]) -> None:
+    def _fill(self, waiting: Counter[_SpreadRequest], order: list[int]) -> None:
         """Fill one server after the other with jobs that fit on it completely."""
         kinds = list(waiting)
         if not kinds:
             return
         count = np.array([waiting[kind] for kind in kinds])
-        demand = np.array([_total(request, self.left.shape[1]) for request, _ in kinds])
+        demand = np.array([_total_demand(request, self.left.shape[1]) for request, _ in kinds])
         eligible: Flags = np.array([self.eligible(request.gpu_model) for request, _ in kinds])
         for server in order:
             while not time_is_up():
                 fits = eligible[:, server] & (count > 0)
-                fits &= ((demand <= self.left[server] * LOOSE) | (demand == 0)).all(axis=1)
+                fits &= ((demand <= self.left[server] * CAPACITY_TOLERANCE) | (demand == 0)).all(axis=1)
                 if not fits.any():
                     break
                 per_unit = self.per_unit[server]
@@ -534,7 +534,7 @@ class BinCentric(BestFitDotProduct):
         return BinCentricCapacity(formulation)
 
 
-def _total(request: Request, resources: int) -> Floats:
+def _total_demand(request: Request, resources: int) -> Floats:
     """Return the total demand of a request for each resource, shape (R,)."""
     total = np.zeros(resources)
     for demand, tasks in zip(request.demands, request.tasks, strict=True):

@@ -24,11 +24,11 @@ from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.common.errors import OutOfTimeError
 from ...common.result import SolveOptions
-from .placement_arrays import Losses, Pieces, PlacementArrays, sums
-from .placer import LOOSE
+from .placement_arrays import ObjectiveLosses, Pieces, PlacementArrays, row_sums
+from .placer import CAPACITY_TOLERANCE
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-LAST = 1e6
+LAST_PENALTY = 1e6
 """A penalty that is larger than any weighted residual capacity."""
 
 
@@ -90,7 +90,7 @@ class Insertion:
         self._job = queue(near.job, -1)
         self._unit = _by_resource(queue(unit, np.inf))
         # No unit of what is not there fits; what a job does not ask for always does.
-        self._least = _by_resource(queue(np.where(unit > 0, unit / LOOSE, -np.inf), np.inf))
+        self._least = _by_resource(queue(np.where(unit > 0, unit / CAPACITY_TOLERANCE, -np.inf), np.inf))
         self._weight = queue((unit / scale * near.weights[near.row]).sum(axis=1), 0.0)
         self._home = queue(near.home, -1)
         self._only_used = queue(near.only_used, False)
@@ -127,7 +127,7 @@ class Insertion:
         rank = np.where(fits, self._score + self._penalty, np.inf)
         if self._some_home[step]:
             homes = np.flatnonzero(self._home[step] >= 0)
-            rank[homes, self._home[step, homes]] -= 4 * LAST
+            rank[homes, self._home[step, homes]] -= 4 * LAST_PENALTY
         return rank
 
     def _insert_units(self, step: int) -> None:
@@ -146,7 +146,7 @@ class Insertion:
         """Insert the k-th jobs with any number of units, on the servers that hold most of them."""
         amounts, units = self._unit[step], self._units[step]
         room = np.full(self._left.shape, np.inf)
-        np.divide(self._left * LOOSE, amounts, out=room, where=amounts > 0)
+        np.divide(self._left * CAPACITY_TOLERANCE, amounts, out=room, where=amounts > 0)
         counts = np.clip(np.floor(room.min(axis=0)), 0, units[:, None]).astype(np.int64)
         rank = self._rank(step, counts > 0)
         counts[rank == np.inf] = 0
@@ -266,7 +266,7 @@ class _Search:
 
     def __init__(self, arrays: PlacementArrays, settings: SearchSettings, seed: int) -> None:
         self.arrays, self.settings = arrays, settings
-        self.losses = Losses(arrays)
+        self.losses = ObjectiveLosses(arrays)
         self.pieces = arrays.start
         self._rng = np.random.default_rng(seed)
         names = arrays.formulation.instance.objectives
@@ -303,7 +303,7 @@ class _Search:
         row_of_server = np.full(len(arrays.names), rows)
         row_of_server[servers] = np.arange(rows)[:, None]
         emptied = self._emptied(servers, left)
-        row_of_job = self._taken_off(row_of_server, rows, emptied)
+        row_of_job = self._removed_jobs(row_of_server, rows, emptied)
         removed = row_of_job[pieces.job] < rows
         stays = pieces.where(~removed)
         near = self._neighbourhood(servers, row_of_job, stays, emptied)
@@ -320,7 +320,7 @@ class _Search:
             key -= rng.random(count) * (used & (left > TIE * self._scale).any(axis=1))
         if rng.random() < settings.together_share:
             self._bring_together(key)
-        if self._counts_servers and used.any() and not self._gains_wait:
+        if self._counts_servers and used.any() and not self._useful_jobs_are_unplaced:
             # Of those that hold nothing a few will do.
             too_many = (~used).sum() * rng.random(count) * settings.most_empty > used.sum()
             key[~used & too_many] = np.inf
@@ -339,7 +339,7 @@ class _Search:
         for at in self._rng.permutation(several)[: len(key) // 4]:
             key[server[at + 1]] = key[server[at]]
 
-    def _taken_off(self, row_of_server: Ints, rows: int, emptied: Ints) -> Ints:
+    def _removed_jobs(self, row_of_server: Ints, rows: int, emptied: Ints) -> Ints:
         """Return the set into which each job is inserted again, shape (J,); `rows` for all others."""
         rng, pieces, count = self._rng, self.pieces, len(self.arrays.units)
         row_of_job = np.full(count, rows)
@@ -353,7 +353,7 @@ class _Search:
         stays = rng.random(count) < kept[row_of_job]
         stays[pieces.job[np.isin(pieces.server, emptied)]] = False
         row_of_job[stays] = rows
-        return self._with_waiting(row_of_job, rows)
+        return self._with_unplaced(row_of_job, rows)
 
     def _emptied(self, servers: Ints, left: Floats) -> Ints:
         """Return the server of each set that is to be emptied, one with little load; shape (G, 1)."""
@@ -369,20 +369,20 @@ class _Search:
         return np.asarray(((self.arrays.free - left) / self._scale) @ self._asked)
 
     @property
-    def _waiting(self) -> Flags:
+    def _unplaced(self) -> Flags:
         """Unplaced jobs that could be placed, shape (J,)."""
         waits = self.arrays.movable & (self.arrays.most > 0)
         waits[self.pieces.job] = False
         return waits
 
     @property
-    def _gains_wait(self) -> bool:
+    def _useful_jobs_are_unplaced(self) -> bool:
         """Whether any unplaced job would improve an objective."""
-        return bool((self._priority[self._waiting] > 0).any())
+        return bool((self._priority[self._unplaced] > 0).any())
 
-    def _with_waiting(self, row_of_job: Ints, rows: int) -> Ints:
+    def _with_unplaced(self, row_of_job: Ints, rows: int) -> Ints:
         """Assign some of the unplaced jobs to random sets."""
-        waiting = self._rng.permutation(np.flatnonzero(self._waiting))
+        waiting = self._rng.permutation(np.flatnonzero(self._unplaced))
         waiting = waiting[: max(10 * rows, int((row_of_job < rows).sum()))]
         row_of_job[waiting] = self._rng.integers(0, rows, len(waiting))
         return row_of_job
@@ -427,8 +427,8 @@ class _Search:
         used[stays.server] = True
         score = np.einsum("rgh,gr->gh", left / self._scale[:, None, None], weights)
         largest_first = self._rng.random((len(servers), 1)) < 0.5
-        opening = np.where(used[servers], 0.0, LAST - 2 * score * largest_first)
-        return np.where(servers == emptied, 2 * LAST, opening)
+        opening = np.where(used[servers], 0.0, LAST_PENALTY - 2 * score * largest_first)
+        return np.where(servers == emptied, 2 * LAST_PENALTY, opening)
 
     def _accept(
         self, stays: Pieces, old: Pieces, new: Pieces, row_of_job: Ints, row_of_server: Ints, rows: int
@@ -436,13 +436,15 @@ class _Search:
         """Accept the new pieces of each set that is no worse; return whether any set improved."""
         arrays, after = self.arrays, stays.and_more(new)
         before_losses = self.losses.of(self.pieces, row_of_job, row_of_server, rows)
-        better, worse = compared(self.losses.of(after, row_of_job, row_of_server, rows), before_losses)
+        better, worse = lexicographic_comparison(
+            self.losses.of(after, row_of_job, row_of_server, rows), before_losses
+        )
         missing = np.ones(len(self.arrays.units), dtype=bool)
         missing[after.job] = False
-        if self._counts_servers and not self._gains_wait:
+        if self._counts_servers and not self._useful_jobs_are_unplaced:
             # What changes nothing else should bring loads together, so that a server gets empty at last.
             loads = [self._load(arrays.left(pieces)) ** 2 for pieces in (self.pieces, after)]
-            before, now = (sums(row_of_server, of, rows + 1)[:rows] for of in loads)
+            before, now = (row_sums(row_of_server, of, rows + 1)[:rows] for of in loads)
             worse |= ~better & (now < before)
         worse[row_of_job[missing & self.arrays.must & (row_of_job < rows)]] = True
         takes = np.append(~worse, False)
@@ -451,7 +453,7 @@ class _Search:
         return bool((better & ~worse).any())
 
 
-def compared(new: Floats, old: Floats) -> tuple[Flags, Flags]:
+def lexicographic_comparison(new: Floats, old: Floats) -> tuple[Flags, Flags]:
     """Return which columns of losses are lexicographically better than others, and which are worse."""
     better = np.zeros(new.shape[1], dtype=bool)
     worse = np.zeros(new.shape[1], dtype=bool)

@@ -180,7 +180,7 @@ def _is_one_unit(job: PlacementJob) -> bool:
     return len(job.task_groups) > 1
 
 
-class Losses:
+class ObjectiveLosses:
     """Objective values, to be minimised, of parts of a placement.
 
     Parameters
@@ -235,26 +235,26 @@ class Losses:
             kept = self._kept(pieces)
             stay = np.bincount(pieces.job, kept, minlength=len(gained)) >= self._running
             gained = gained - np.where(stay, 0.0, self._restart)
-        return -sums(row_of_job, gained, count)
+        return -row_sums(row_of_job, gained, count)
 
     def _spread(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
         del row_of_server
         used = self._servers_of_jobs(pieces)
         extra = np.where(self._preferred & (used > 0), used - self._fewest, 0)
-        return sums(row_of_job, extra, count)
+        return row_sums(row_of_job, extra, count)
 
     def _servers(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
         del row_of_job
         used = self.arrays.taken.copy()
         used[pieces.server] = True
-        return sums(row_of_server, used, count)
+        return row_sums(row_of_server, used, count)
 
     def _racks(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
         del row_of_server
         most = len(self._rack) + 1
         both = np.unique(pieces.job * most + self._rack[pieces.server]) // most
         extra = np.maximum(np.bincount(both, minlength=len(row_of_job)) - 1, 0)
-        return sums(row_of_job, extra, count)
+        return row_sums(row_of_job, extra, count)
 
     def _read_current(self) -> None:
         """Read the current tasks of each job on each server, with a key for each pair."""
@@ -283,7 +283,7 @@ class Losses:
         del row_of_server
         if not len(self._now_key):
             return np.zeros(count)
-        return -sums(row_of_job[pieces.job], self._kept(pieces), count)
+        return -row_sums(row_of_job[pieces.job], self._kept(pieces), count)
 
     def _kept(self, pieces: Pieces) -> Ints:
         """Return how many tasks of each piece are on their current server."""
@@ -312,7 +312,7 @@ class Losses:
     def _slowdown(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, count: int) -> Floats:
         del row_of_server
         lost = self.arrays.worth * self._slower[self._speed_row, self._servers_of_jobs(pieces)]
-        return sums(row_of_job, lost, count)
+        return row_sums(row_of_job, lost, count)
 
     def _loads(self, pieces: Pieces) -> Floats:
         amounts = self.arrays.rate[pieces.job] * pieces.units
@@ -325,6 +325,6 @@ class Losses:
         return excess
 
 
-def sums(rows: Ints, figures: Floats | Ints | Flags, count: int) -> Floats:
+def row_sums(rows: Ints, figures: Floats | Ints | Flags, count: int) -> Floats:
     """Return the sum of the figures with the same row index, for each row."""
     return np.asarray(np.bincount(rows, figures, minlength=count), dtype=np.float64)

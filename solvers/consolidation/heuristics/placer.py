@@ -28,7 +28,7 @@ Demand = tuple[tuple[int, float], ...]
 Piece = tuple[int, Counts]
 """Index of a server, and the tasks of a job on it."""
 
-LOOSE = 1 + TOLERANCE / 2
+CAPACITY_TOLERANCE = 1 + TOLERANCE / 2
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Request:
         for demand, most in zip(self.demands, waiting, strict=True):
             fit = most
             for resource, amount in demand:
-                if fit * amount > left[resource] * LOOSE:
-                    fit = max(0, int(left[resource] * LOOSE / amount))
+                if fit * amount > left[resource] * CAPACITY_TOLERANCE:
+                    fit = max(0, int(left[resource] * CAPACITY_TOLERANCE / amount))
             counts.append(fit)
             if len(waiting) > 1 and fit:
                 left = self._less(left, demand, fit)
@@ -100,7 +100,7 @@ class FreeCapacity(ABC):
         """Place all tasks of a job on at most `most_servers` servers; None, unchanged, if impossible."""
 
 
-def shares_of_free(formulation: ConsolidationFormulation) -> list[dict[str, float]]:
+def free_capacity_shares(formulation: ConsolidationFormulation) -> list[dict[str, float]]:
     """Return each job's total demand of each resource as a share of the total free capacity."""
     free = {
         name: math.fsum(server.available.get(name, 0.0) for server in formulation.servers.values())
@@ -147,7 +147,7 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
         limit: Limit = "none"
         for position in self._order(formulation):
             job = jobs[position]
-            request = request_of(job, columns)
+            request = job_request(job, columns)
             try:
                 with clock.enforced():
                     check_time()
@@ -179,7 +179,7 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
         return f"{self.name}: no room is left{where} for job {job.name!r}, which must be placed"
 
 
-def request_of(job: PlacementJob, columns: dict[str, int]) -> Request:
+def job_request(job: PlacementJob, columns: dict[str, int]) -> Request:
     """Return the request of a job; `columns` maps resource names to indices."""
     groups = job.task_groups
     return Request(

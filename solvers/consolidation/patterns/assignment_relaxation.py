@@ -20,7 +20,7 @@ from ....formulations.consolidation.certificate import MUST_PLACE
 from ....formulations.consolidation.classes import BY_SERVERS, MOVES, JobClass
 from ....instances.common.arrays import Floats
 from ...backends.base import BackendError
-from ...backends.highs import linear_program, solver_with
+from ...backends.highs import highs_with_settings, linear_program
 from ..progress import SETTINGS
 from .master import DualPrices, RestrictedMaster, server_groups
 
@@ -49,7 +49,7 @@ class _Columns:
         self.starts.append(len(self.rows))
 
 
-class LpByShape:
+class AssignmentRelaxation:
     """The assignment relaxation of one goal.
 
     Rows: supply of tasks of each group of each shape; capacity of each group of servers; groups of servers;
@@ -112,7 +112,7 @@ class LpByShape:
         )
         model = linear_program(np.array(columns.costs), (np.zeros(len(most)), most), (low, high), matrix)
         settings = {} if time_limit_s is None else {"time_limit": time_limit_s}
-        highs = solver_with(settings, BackendError)
+        highs = highs_with_settings(settings, BackendError)
         highs.passModel(model)
         highs.run()
         if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:

@@ -31,16 +31,16 @@ from ....formulations.consolidation.classes import BY_SERVERS, ClassTable, JobCl
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...backends.base import BackendError
-from ...backends.highs import branch_and_bound, linear_program, solver_with, threads_and_seed
+from ...backends.highs import branch_and_bound, highs_with_settings, linear_program, threads_and_seed
 from ...common.base import Clock
 from ...common.result import Limit, SolveOptions
-from ..progress import CLOSE, SETTINGS
-from .assignment_relaxation import LpByShape
+from ..progress import EQUALITY_TOLERANCE, SETTINGS
+from .assignment_relaxation import AssignmentRelaxation
 from .knapsack_pricing import SearchPricing
 from .master import Column, DualPrices, RestrictedMaster
 from .pricing import JobPricing, ServerPricing
 
-MARGIN = 1e-12
+ROUNDING_MARGIN = 1e-12
 """Rounding margin of a sum, relative to the sum of absolute terms."""
 
 
@@ -75,7 +75,7 @@ def lagrangian_bound(
     prices = [np.array(listed, dtype=float) for listed in goal.prices]
     patterns = JobPricing(classes, prices, weights)
     for job in classes.jobs:
-        cost = _cheapest(job, classes, patterns, weights)
+        cost = _least_cost(job, classes, patterns, weights)
         if job.must_place and not missing:
             if cost is None:
                 return -math.inf
@@ -93,10 +93,10 @@ def lagrangian_bound(
         for number, most, _ in pool.best(paid):
             gain = min(0.0, weights.get("servers", 0.0) * classes.servers[number].opening - most)
             terms.append(gain * len(classes.servers[number].members))
-    return math.fsum(terms) - MARGIN * math.fsum(map(abs, terms))
+    return math.fsum(terms) - ROUNDING_MARGIN * math.fsum(map(abs, terms))
 
 
-def _cheapest(
+def _least_cost(
     job: JobClass, classes: ClassTable, patterns: JobPricing, weights: Mapping[str, float]
 ) -> float | None:
     """Return the least cost of placing one job of a class; None if it cannot be placed."""
@@ -104,14 +104,14 @@ def _cheapest(
     if job.loose:
         if any(not len(classes.pieces[part.shape]) for part in job.parts):
             return None
-        candidates = patterns.of_loose(job, math.inf)
+        candidates = patterns.best_loose(job, math.inf)
     else:
-        by_servers = np.array([_for_servers(job, n, weights) for n in range(1, job.most + 1)])
+        by_servers = np.array([_server_cost(job, n, weights) for n in range(1, job.most + 1)])
         candidates = patterns.best(job, by_servers, math.inf)
     return min((pattern.cost for pattern in candidates), default=math.inf) - value if candidates else None
 
 
-def _for_servers(job: JobClass, servers: int, weights: Mapping[str, float]) -> float:
+def _server_cost(job: JobClass, servers: int, weights: Mapping[str, float]) -> float:
     counts = (weights[name] * float(job.count(name, servers)) for name in BY_SERVERS if name in weights)
     return sum(counts, 0.0)
 
@@ -165,10 +165,10 @@ class Smoothing:
         if weight <= 0:
             # Where not even the relaxation's own prices helped, heuristics do not do any more.
             return prices, self.misses * (1 - self.share) >= 1
-        return mixed(self.center, prices, weight), False
+        return convex_combination(self.center, prices, weight), False
 
 
-def mixed(first: DualPrices, second: DualPrices, weight: float) -> DualPrices:
+def convex_combination(first: DualPrices, second: DualPrices, weight: float) -> DualPrices:
     """Return a convex combination of two sets of dual prices, with a weight for the first."""
     rest = 1 - weight
     names = {*first.earlier, *second.earlier}
@@ -186,13 +186,13 @@ def mixed(first: DualPrices, second: DualPrices, weight: float) -> DualPrices:
 log = logging.getLogger("clusterplan")
 
 Integers = NDArray[np.int64]
-OUT_OF_REACH = 1e9
+INFEASIBILITY_BOUND = 1e9
 """Bound on a goal, in steps, that a dual price proves if no plan keeps the earlier goals."""
 EXCHANGES = ("split", "host", "apart", "ask")
 
 
 @dataclass(frozen=True)
-class Relaxed:
+class RelaxationResult:
     """Result of the linear relaxation of one goal.
 
     Attributes
@@ -210,7 +210,7 @@ class Relaxed:
     values: Floats | None = None
 
 
-class Program:
+class PatternProgram:
     """The pattern formulation, solved for one goal after the other.
 
     Attributes
@@ -229,14 +229,14 @@ class Program:
         # Coefficients are rounded, so that a solution may seem to miss by a hair what it reaches.
         return most if self.master.integral[goal] else most + SETTINGS.level_slack * max(1.0, abs(most))
 
-    def bound(self, goal: str, relaxed: Relaxed) -> float:
+    def bound(self, goal: str, relaxed: RelaxationResult) -> float:
         """Return the bound, in steps, that the check will derive from a relaxation's dual prices."""
         master = self.master
         if relaxed.prices is None:
             return -math.inf
         if master.searches:  # pricing bounds what it does not search to the end
             return master.rounded(goal, relaxed.bound)
-        priced = CertifiedGoal.model_validate(certified(master, goal, relaxed.prices))
+        priced = CertifiedGoal.model_validate(certificate_goal(master, goal, relaxed.prices))
         levels = {name: reached for name, reached in self.levels.items() if name != MUST_PLACE}
         try:
             least = lagrangian_bound(master.classes, master.pricing, priced, levels) / float(
@@ -247,7 +247,7 @@ class Program:
         # A sum of floats: what it is off by must not lift it to the next step.
         return master.rounded(goal, least) if master.integral[goal] else least
 
-    def relax(self, goal: str, known: Relaxed | None = None) -> Relaxed:
+    def relax(self, goal: str, known: RelaxationResult | None = None) -> RelaxationResult:
         """Solve the linear relaxation by column generation.
 
         Parameters
@@ -263,7 +263,7 @@ class Program:
         settled = list(self.levels)
         highs = self._relaxation()
         given, last = 0, math.inf
-        best = known or (self.by_shape(goal) if master.searches else Relaxed(-math.inf, None))
+        best = known or (self.by_shape(goal) if master.searches else RelaxationResult(-math.inf, None))
         smoothing = None if best.prices is None or not master.searches else Smoothing(best.prices)
         for _ in range(SETTINGS.most_pricing_rounds):
             self._pass_columns(highs, master.columns[given:], goal, settled)
@@ -279,7 +279,9 @@ class Program:
             value = highs.getInfo().objective_function_value
             at, searched = prices, True
             if smoothing is not None:
-                at, searched = smoothing.next(prices, value < last - CLOSE * max(1.0, abs(value)))
+                at, searched = smoothing.next(
+                    prices, value < last - EQUALITY_TOLERANCE * max(1.0, abs(value))
+                )
             last = value
             try:
                 with self.clock.enforced():
@@ -290,7 +292,7 @@ class Program:
             bound = (value if at is prices else self._dual_value(at)) - beyond
             # Lagrangian bounds go up and down from round to round; the best one counts.
             if bound > best.bound:
-                best = Relaxed(bound, at)
+                best = RelaxationResult(bound, at)
                 if smoothing is not None:
                     smoothing.center = at
             best = replace(best, values=values)
@@ -302,23 +304,23 @@ class Program:
                 return best
         return best
 
-    def _without_columns(self) -> Relaxed:
+    def _without_columns(self) -> RelaxationResult:
         """Return the bound without any columns, where no task fits on any server.
 
         If an earlier goal requires more, there is no plan, and a price for that goal proves any bound.
         """
-        prices = _no_prices(self.master)
+        prices = _zero_prices(self.master)
         for name, reached in self.levels.items():
             most = self.most(name, reached)
             if most < 0:
-                prices.earlier[name] = OUT_OF_REACH / -most
+                prices.earlier[name] = INFEASIBILITY_BOUND / -most
                 break
-        return Relaxed(self._dual_value(prices), prices)
+        return RelaxationResult(self._dual_value(prices), prices)
 
     def _relaxation(self) -> Any:
         """Return a HiGHS model with the rows of the relaxation and no columns yet."""
         settings = {"solver": "simplex", **threads_and_seed(self.options.threads, None)}
-        highs = solver_with(settings, BackendError)
+        highs = highs_with_settings(settings, BackendError)
         low, high = self.master.limits([self.most(name, reached) for name, reached in self.levels.items()])
         nothing = np.zeros(0, dtype=np.int32)
         highs.addRows(len(low), low, high, 0, nothing, nothing, np.zeros(0))
@@ -329,14 +331,14 @@ class Program:
         if self.clock.remaining_s is not None:
             highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
 
-    def by_shape(self, goal: str) -> Relaxed:
+    def by_shape(self, goal: str) -> RelaxationResult:
         """Return bound and dual prices of the linear programme by shape, with at least one second for it."""
         levels = {name: self.most(name, reached) for name, reached in self.levels.items()}
         remaining_s = self.clock.remaining_s
-        solved = LpByShape(self.master, goal, levels).solve(
+        solved = AssignmentRelaxation(self.master, goal, levels).solve(
             None if remaining_s is None else max(1.0, remaining_s)
         )
-        return Relaxed(-math.inf, None) if solved is None else Relaxed(*solved)
+        return RelaxationResult(-math.inf, None) if solved is None else RelaxationResult(*solved)
 
     def _dual_value(self, prices: DualPrices) -> float:
         """Return the value of the relaxation's dual, in steps of the goal."""
@@ -387,7 +389,7 @@ class Program:
             {name: max(0.0, -float(duals[master.rows + i])) for i, name in enumerate(settled)},
         )
 
-    def dive(self, goal: str, relaxed: Relaxed) -> Integers:
+    def dive(self, goal: str, relaxed: RelaxationResult) -> Integers:
         """Return the number of servers with each pattern, by rounding the relaxation step by step (diving).
 
         Patterns are fixed at their rounded-down values; then those closest to the next integer are rounded
@@ -430,7 +432,7 @@ class Program:
         return fixed.astype(np.int64)
 
     def near_relaxation(
-        self, goal: str, target: float, relaxed: Relaxed, start: Integers | None
+        self, goal: str, target: float, relaxed: RelaxationResult, start: Integers | None
     ) -> Integers | None:
         """Return the best integer solution found near the relaxation, or the start solution.
 
@@ -509,7 +511,7 @@ class Program:
         return None if values is None else np.round(values).astype(np.int64), limit
 
 
-def _no_prices(master: RestrictedMaster) -> DualPrices:
+def _zero_prices(master: RestrictedMaster) -> DualPrices:
     classes = master.classes
     return DualPrices(
         tuple(np.zeros(len(pieces)) for pieces in classes.pieces),
@@ -519,7 +521,7 @@ def _no_prices(master: RestrictedMaster) -> DualPrices:
     )
 
 
-def certified(master: RestrictedMaster, goal: str, prices: DualPrices) -> dict[str, Any]:
+def certificate_goal(master: RestrictedMaster, goal: str, prices: DualPrices) -> dict[str, Any]:
     """Return the dual prices of a goal in the units of its objective, in the certificate's format."""
     step = float(master.steps[goal])
     return {

@@ -294,7 +294,7 @@ def add_plan_columns(
     formulation: ConsolidationFormulation, master: RestrictedMaster, plan: Sequence[JobPlacement]
 ) -> None:
     """Add the server and job patterns of a feasible plan to the master problem."""
-    reader = _Reader(master.classes)
+    reader = _PlanReader(master.classes)
     entries = {entry.job: entry for entry in plan}
     positions = {name: n for n, name in enumerate(formulation.servers)}
     for c, job in enumerate(master.classes.jobs):
@@ -312,7 +312,7 @@ def add_plan_columns(
             master.add_server_pattern(number, (*sorted(reader.stayed[n]), *others))
 
 
-class _Reader:
+class _PlanReader:
     """Reads the patterns of jobs from a plan, and records the contents of each server.
 
     Attributes

@@ -19,11 +19,11 @@ from ....formulations.consolidation.plan import JobPlacement, Placement
 from ....instances.common.arrays import Ints
 from ....instances.consolidation.job import PlacementJob
 from ...backends.base import BackendError
-from ...backends.highs import linear_program, solver_with
+from ...backends.highs import highs_with_settings, linear_program
 from ...common.base import Clock
-from ..presolve import completed
+from ..presolve import completed_plan
 from .column_generation import Integers
-from .master import Column, hosts
+from .master import Column, can_host
 
 
 def plan_of_relaxation(
@@ -68,7 +68,7 @@ def plan_of_relaxation(
                     break
                 if slots_of_job:
                     kept[instance_job.name] = _placement(instance_job, slots_of_job, names)
-    return completed(formulation, kept, patience)
+    return completed_plan(formulation, kept, patience)
 
 
 def _tasks(job: JobClass) -> int:
@@ -121,7 +121,7 @@ class _Slots:
         limits = np.array([*supply.values(), *demand.values()], dtype=float)
         matrix = np.arange(0, 2 * len(pairs) + 1, 2, dtype=np.int32), entries, np.ones(2 * len(pairs))
         free = np.zeros(len(pairs)), np.full(len(pairs), np.inf)
-        highs = solver_with({"solver": "simplex"}, BackendError)
+        highs = highs_with_settings({"solver": "simplex"}, BackendError)
         highs.passModel(linear_program(-gains, free, (np.full(len(limits), -np.inf), limits), matrix))
         highs.run()
         moved = np.round(np.array(highs.getSolution().col_value)).astype(int)
@@ -202,7 +202,7 @@ class _Slots:
             larger = [
                 other
                 for other, shape in enumerate(shapes)
-                if len(shape.demands) == 1 and shape.current is None and hosts(shape, shapes[k])
+                if len(shape.demands) == 1 and shape.current is None and can_host(shape, shapes[k])
             ]
             self.hosts[k] = sorted(larger, key=self.sizes.__getitem__)
         return self.hosts[k]

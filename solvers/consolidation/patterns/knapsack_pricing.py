@@ -25,9 +25,9 @@ from ....formulations.common.clock import check_time, time_is_up
 from ....formulations.consolidation.classes import ClassTable
 from ....instances.common.arrays import Floats, Ints
 from ...backends.base import BackendError
-from ...backends.highs import FIXED, how_it_ended, linear_program, solver_with
+from ...backends.highs import MIP_SETTINGS, highs_with_settings, linear_program, run_end
 from ..progress import SETTINGS
-from .pricing import ServerPattern, stays_of
+from .pricing import ServerPattern, resident_selections
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def relaxed_knapsack(items: Sequence[Item], free: Floats) -> RelaxedKnapsack:
     """Return the linear relaxation of the knapsack of a server with free capacity `free`; shape (R,)."""
     multipliers = np.zeros(len(free))
     if items:
-        highs = solver_with({"solver": "simplex"}, BackendError)
+        highs = highs_with_settings({"solver": "simplex"}, BackendError)
         highs.passModel(_model(items, free, whole=False))
         highs.run()
         duals = np.array(highs.getSolution().row_dual)
@@ -119,10 +119,10 @@ def solved_knapsack(items: Sequence[Item], free: Ints) -> SolvedKnapsack | None:
     The bound is above the pattern's value where the limit on nodes cut the search short.
     """
     limits = {"mip_max_nodes": SETTINGS.most_pricing_nodes, "time_limit": SETTINGS.pricing_patience_s}
-    highs = solver_with({**FIXED, **limits}, BackendError)
+    highs = highs_with_settings({**MIP_SETTINGS, **limits}, BackendError)
     highs.passModel(_model(items, free.astype(float), whole=True))
     highs.run()
-    if not how_it_ended(highs).found:
+    if not run_end(highs).found:
         return None
     values = np.round(np.array(highs.getSolution().col_value)).astype(int)
     slots, value, first = list[tuple[int, int]](), 0.0, 0
@@ -168,9 +168,9 @@ def _model(items: Sequence[Item], free: Floats, whole: bool) -> Any:
 
 
 Cells = NDArray[np.int32]
-CELL = 2**30
+MAX_CELL_VALUE = 2**30
 """Values are scaled integers below this: half as long as floating-point numbers, and twice as fast."""
-MOST_UNITS = 500
+MAX_UNITS_COMPARED = 500
 """Largest number of units of one axis that are compared."""
 
 
@@ -206,9 +206,9 @@ class CoarseTable:
         for place, axis in enumerate(self.axes.tolist()):
             most = SETTINGS.most_coarse_steps if place == 0 else cells // int(self._size(largest)[0])
             demands = np.array([item.weights[0, axis] for item in items], dtype=np.int64)
-            self.units[place] = _unit(demands[demands > 0], int(largest[axis]), max(1, most))
+            self.units[place] = _best_unit(demands[demands > 0], int(largest[axis]), max(1, most))
         self.weights = [self._coarse(item) for item in items]
-        self.scale = CELL / (self._most(multipliers, largest) or 1.0)
+        self.scale = MAX_CELL_VALUE / (self._most(multipliers, largest) or 1.0)
         self.values = np.zeros((*self._size(largest).tolist(), 1)[:2], dtype=np.int32)
         self.steps: list[list[_Step]] = []
         for number, item in enumerate(items):
@@ -288,14 +288,14 @@ class CoarseTable:
         return slot_of_item
 
 
-def _unit(demands: Ints, largest: int, most: int) -> int:
+def _best_unit(demands: Ints, largest: int, most: int) -> int:
     """Return the unit of an axis with at most `most` steps that minimises the rounding loss of demands."""
     least = max(1, -(-largest // most))
     if not len(demands):
         return least
     span = max(1, least // 4)
     # Where units are large, not each of them is tried.
-    units = np.arange(least, least + span + 1, max(1, span // MOST_UNITS))
+    units = np.arange(least, least + span + 1, max(1, span // MAX_UNITS_COMPARED))
     lost = ((demands[:, None] % units[None, :]) / demands[:, None]).sum(axis=0)
     return int(units[np.argmin(lost)])
 
@@ -367,7 +367,7 @@ class PatternRepair:
                 order = order[(self.first[order] <= left).all(axis=1)]
 
 
-CLOSE = 1e-7
+OPTIMALITY_TOLERANCE = 1e-7
 """Relative gap up to which a pattern counts as optimal."""
 
 
@@ -382,7 +382,7 @@ class _Priced:
     @property
     def closed(self) -> bool:
         """Whether the pattern attains the bound."""
-        return self.bound <= self.value + CLOSE * max(1.0, self.value)
+        return self.bound <= self.value + OPTIMALITY_TOLERANCE * max(1.0, self.value)
 
 
 class SearchPricing:
@@ -460,7 +460,7 @@ class SearchPricing:
         self, number: int, paid: Sequence[Floats], table: CoarseTable, most: int
     ) -> list[_Priced]:
         """Return patterns of a class from the coarse table, best first, with a bound on all."""
-        stays = stays_of(self.classes, number, paid)
+        stays = resident_selections(self.classes, number, paid)
         free = np.array(list(stays), dtype=np.int64).reshape(len(stays), len(self.classes.units))
         bounds = table.bounds(free) + np.array([gain for gain, _ in stays.values()])
         bound, patterns = float(bounds.max()), list[_Priced]()
@@ -495,7 +495,7 @@ class SearchPricing:
         if known.closed:
             return
         # Reduced-cost fixing: what costs more than bound and pattern differ by is in no better pattern.
-        slack = relaxed.bound - known.value + CLOSE * max(1.0, known.value)
+        slack = relaxed.bound - known.value + OPTIMALITY_TOLERANCE * max(1.0, known.value)
         candidates = [
             item
             for item in (item.promising(relaxed.multipliers, slack) for item in candidates)

@@ -41,11 +41,11 @@ from ....formulations.consolidation.classes import BY_SERVERS, MOVES, ClassTable
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ....instances.consolidation.job import GpuModels, allows, models_of
-from ..progress import SETTINGS, figure_step, objective_step
+from ..progress import SETTINGS, objective_step, scaling_step
 from .knapsack_pricing import SearchPricing
 from .pricing import JobPattern, JobPricing, ServerPattern, ServerPricing, Stay, initial_patterns
 
-OF_COUNT = 0.01
+COUNT_WEIGHT = 0.01
 """Weight of further tasks of a shape, relative to the first one."""
 
 
@@ -62,24 +62,24 @@ def server_groups(classes: ClassTable, held: Floats, sizes: Floats, most: int) -
         Largest number of groups, at least one for each pool.
     """
     numbers = range(len(classes.servers))
-    features = (np.minimum(held, 1.0) + OF_COUNT * held) * sizes
+    features = (np.minimum(held, 1.0) + COUNT_WEIGHT * held) * sizes
     count = np.array([len(server.members) for server in classes.servers])
     pools = [[n for n in numbers if classes.servers[n].pool == pool] for pool in classes.pools]
-    groups = [_ranked(members, features, count) for members in pools if members]
+    groups = [_queue_entry(members, features, count) for members in pools if members]
     heapq.heapify(groups)
     while len(groups) < most and groups[0][0] < 0:
         _, members = heapq.heappop(groups)
-        for part in _halves(members, features):
-            heapq.heappush(groups, _ranked(part, features, count))
+        for part in _split_group(members, features):
+            heapq.heappush(groups, _queue_entry(part, features, count))
     return sorted(members for _, members in groups)
 
 
-def _ranked(members: list[int], features: Floats, count: Ints) -> tuple[float, list[int]]:
+def _queue_entry(members: list[int], features: Floats, count: Ints) -> tuple[float, list[int]]:
     """Return the queue entry of a group: the negative total difference of its servers, and its members."""
     return -float(np.ptp(features[members], axis=0).sum() * count[members].sum()), members
 
 
-def _halves(members: list[int], features: Floats) -> tuple[list[int], list[int]]:
+def _split_group(members: list[int], features: Floats) -> tuple[list[int], list[int]]:
     """Split a group at the middle of the feature in which its servers differ most."""
     own = features[members]
     widest = own[:, int(np.ptp(own, axis=0).argmax())]
@@ -90,16 +90,18 @@ def _halves(members: list[int], features: Floats) -> tuple[list[int], list[int]]
     )
 
 
-def hosts(shape: TaskShape, other: TaskShape) -> bool:
+def can_host(shape: TaskShape, other: TaskShape) -> bool:
     """Return whether slots of one shape hold tasks of another, whose demand is no larger."""
     # Equal shapes would host each other in a circle.
     if len(shape.demands) != len(other.demands) or shape == other:
         return False
     amounts = zip(itertools.chain(*shape.demands), itertools.chain(*other.demands), strict=True)
-    return all(most >= need for most, need in amounts) and _serves(shape.gpu_model, other.gpu_model)
+    return all(most >= need for most, need in amounts) and _models_are_covered(
+        shape.gpu_model, other.gpu_model
+    )
 
 
-def hosting(shapes: Sequence[TaskShape]) -> Iterator[tuple[int, int]]:
+def hosting_pairs(shapes: Sequence[TaskShape]) -> Iterator[tuple[int, int]]:
     """Yield all pairs of shapes of which the first can hold tasks of the second."""
     shared = np.array([k for k, shape in enumerate(shapes) if shape.current is None], dtype=np.int64)
     groups = np.array([len(shapes[k].demands) for k in shared.tolist()])
@@ -107,7 +109,7 @@ def hosting(shapes: Sequence[TaskShape]) -> Iterator[tuple[int, int]]:
     demands = {g: np.array([np.ravel(shapes[k].demands) for k in ks.tolist()]) for g, ks in alike.items()}
     models = list(dict.fromkeys(shape.gpu_model for shape in shapes))
     number = np.array([models.index(shape.gpu_model) for shape in shapes])
-    served = np.array([[_serves(model, other) for other in models] for model in models])
+    served = np.array([[_models_are_covered(model, other) for other in models] for model in models])
     for k in shared.tolist():
         g = len(shapes[k].demands)
         # Pairs are many, so all shapes are compared with one at once.
@@ -116,7 +118,7 @@ def hosting(shapes: Sequence[TaskShape]) -> Iterator[tuple[int, int]]:
         yield from ((k, other) for other in alike[g][hosted].tolist())
 
 
-def _serves(model: GpuModels, other: GpuModels) -> bool:
+def _models_are_covered(model: GpuModels, other: GpuModels) -> bool:
     """Return whether all servers allowed by one request for GPU models are allowed by another."""
     return all(allows(other, one) for one in models_of(model) or (None,))
 
@@ -160,7 +162,7 @@ class RestrictedMaster:
     def __init__(self, classes: ClassTable) -> None:
         self.classes = classes
         steps = {goal: objective_step(classes, goal) for goal in (*GOALS, MOVES)}
-        self.steps = {goal: step or figure_step(classes, goal) for goal, step in steps.items()}
+        self.steps = {goal: step or scaling_step(classes, goal) for goal, step in steps.items()}
         self.integral = {goal: step is not None for goal, step in steps.items()}
         self._opening = np.array([server.opening for server in classes.servers])
         # Rows: supply of each piece; demand of preferred jobs; classes of servers; classes of jobs.
@@ -178,7 +180,7 @@ class RestrictedMaster:
         self.columns: list[Column] = []
         self.all_patterns = True
         self._known: set[tuple[Any, ...]] = set()
-        self.pricing = [pricing_of(classes, pool) for pool in classes.usages]
+        self.pricing = [pool_pricing(classes, pool) for pool in classes.usages]
         self._rests = [0] * len(self.pricing)
         self.searches = any(isinstance(pricing, SearchPricing) for pricing in self.pricing)
         # Of each shape, the row of each piece.
@@ -227,7 +229,7 @@ class RestrictedMaster:
         for k, place in enumerate(self._places):
             if self.classes.task_shapes[k].current is not None:
                 continue  # a resident has one piece, which is not to be parted
-            for i, a, b in _parted(place):
+            for i, a, b in _piece_splits(place):
                 splits += 1
                 if splits > SETTINGS.most_split_columns:
                     raise TooLargeError("there are too many different pieces for exact classes")
@@ -239,7 +241,7 @@ class RestrictedMaster:
                 for i in place.values():
                     entries = [(int(self.supply[k]) + i, -1.0), (self.asked[k] + i, 1.0)]
                     self.add("ask", (k, i), entries, {})
-        for k, other in hosting(self.classes.task_shapes):
+        for k, other in hosting_pairs(self.classes.task_shapes):
             self._host(k, other)
 
     def _exchange(
@@ -463,7 +465,7 @@ class RestrictedMaster:
         # The reduced cost of a pattern is its cost less this.
         below = float(prices.jobs[c]) + worth
         priced_patterns = (
-            patterns.of_loose(job, below) if job.loose else patterns.best(job, by_servers, below)
+            patterns.best_loose(job, below) if job.loose else patterns.best(job, by_servers, below)
         )
         added = sum(
             self.add_job_pattern(c, p.pattern, p.stay)
@@ -473,7 +475,7 @@ class RestrictedMaster:
         return added, max((below - priced.cost for priced in priced_patterns), default=0.0)
 
 
-def pricing_of(classes: ClassTable, pool: str | None) -> Pricing:
+def pool_pricing(classes: ClassTable, pool: str | None) -> Pricing:
     """Return the pricing problem of a pool: by a table of all demand sums, else by a search."""
     try:
         return ServerPricing(classes, pool)
@@ -483,7 +485,7 @@ def pricing_of(classes: ClassTable, pool: str | None) -> Pricing:
         return SearchPricing(classes, pool)
 
 
-def _parted(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int]]:
+def _piece_splits(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int]]:
     """Return all ways to split a piece into two."""
     splits = []
     for counts, i in place.items():

@@ -69,7 +69,7 @@ class JobPricing:
         restart = self.weights.get("value", 0.0) * float(job.restart) / self.value_step
         return restart + (self.weights.get(MOVES, 0.0) if job.can_stay else 0.0)
 
-    def of_loose(self, job: JobClass, below: float) -> list[PricedPattern]:
+    def best_loose(self, job: JobClass, below: float) -> list[PricedPattern]:
         """Return the best patterns of a loose job: its best staying tasks, and all of them if that pays.
 
         Tasks that do not stay are single pieces.
@@ -129,7 +129,7 @@ class JobPricing:
                         candidates.append((total, stay, others, rest))
         candidates.sort()
         return [
-            PricedPattern(_traced(chosen[:others], rest, pieces), stay, total)
+            PricedPattern(_backtracked_pattern(chosen[:others], rest, pieces), stay, total)
             for total, stay, others, rest in candidates[: SETTINGS.columns_per_class_and_round]
         ]
 
@@ -193,7 +193,9 @@ class JobPricing:
         return cheapest
 
 
-def _traced(chosen: Sequence[NDArray[np.int32]], tasks: tuple[int, ...], pieces: Ints) -> JobPattern:
+def _backtracked_pattern(
+    chosen: Sequence[NDArray[np.int32]], tasks: tuple[int, ...], pieces: Ints
+) -> JobPattern:
     pattern = []
     for layer in reversed(chosen):
         i = int(layer[tasks])
@@ -223,9 +225,11 @@ def initial_patterns(
         return [((), stay) for stay in [(), *stays]], every
     lister = _PatternLister(classes.pieces[job.parts[0].shape], mergeable)
     patterns: list[tuple[JobPattern, Stay]] = []
-    for stay, tasks in _stays(job, classes):
+    for stay, tasks in _stay_selections(job, classes):
         most = job.most - len(stay)
-        every_pattern = (pattern for servers in range(most + 1) for pattern in lister.of(tasks, servers))
+        every_pattern = (
+            pattern for servers in range(most + 1) for pattern in lister.partitions(tasks, servers)
+        )
         patterns += [
             (pattern, stay)
             for pattern in itertools.islice(
@@ -240,7 +244,7 @@ def initial_patterns(
     return patterns[: SETTINGS.first_patterns_per_class], complete
 
 
-def _stays(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay, tuple[int, ...]]]:
+def _stay_selections(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay, tuple[int, ...]]]:
     """Yield selections of staying pieces and the remaining tasks: all pieces, none, then single ones."""
     tasks = job.parts[0].tasks
     rows = [classes.pieces[current.shape].tolist() for current in job.current]
@@ -268,7 +272,7 @@ class _PatternLister:
         self.largest = max(map(sum, self.rows), default=0)
         self.steps = 0
 
-    def of(self, tasks: tuple[int, ...], servers: int) -> Iterator[JobPattern]:
+    def partitions(self, tasks: tuple[int, ...], servers: int) -> Iterator[JobPattern]:
         """Yield the patterns with a number of pieces, until the limit on steps is reached.
 
         The recursion is an explicit stack, since jobs of thousands of tasks exceed Python's recursion limit.
@@ -308,10 +312,10 @@ class _PatternLister:
             if len(tasks) == 1 and self.rows[i][0] * servers < tasks[0]:
                 return  # even if all were as large as this one
             fits = all(map(int.__le__, self.rows[i], tasks))
-            if fits and not any(self._meet(i, j) for j in set(chosen)):
+            if fits and not any(self._can_merge(i, j) for j in set(chosen)):
                 yield i
 
-    def _meet(self, i: int, j: int) -> bool:
+    def _can_merge(self, i: int, j: int) -> bool:
         """Return whether two pieces could be merged into one."""
         return (
             bool(self.mergeable)
@@ -386,7 +390,7 @@ class ServerPricing:
         patterns = []
         for number, holds in zip(self.numbers, self.holds, strict=True):
             ends: list[tuple[float, ServerPattern, int]] = []
-            for free, (gain, stay) in stays_of(self.classes, number, paid).items():
+            for free, (gain, stay) in resident_selections(self.classes, number, paid).items():
                 fits = np.asarray((self.usages <= np.array(free)).all(axis=1)) if stay else holds
                 place = self._best_place(values[-1], fits)
                 ends.append((gain + float(values[-1][place]), stay, place))
@@ -497,7 +501,7 @@ class ServerPricing:
         return tuple(reversed(pattern))
 
 
-def stays_of(
+def resident_selections(
     classes: ClassTable, number: int, paid: Sequence[Floats]
 ) -> dict[tuple[int, ...], tuple[float, ServerPattern]]:
     """Return the best value and selection of residents that stay on a server class, by residual capacity.

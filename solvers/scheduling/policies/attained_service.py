@@ -23,16 +23,16 @@ from ..seen import Knowledge, Seen
 
 QUANTUM_S = 60.0
 """Seconds between comparisons of jobs where there are neither queues nor a lease."""
-NEAR = 1e-9
+LIMIT_TOLERANCE = 1e-9
 """Relative tolerance of limits of attained service."""
-MOMENT = 4e-15
+TIME_ROUNDING = 4e-15
 """Relative rounding error of a time in double precision."""
 
 
-def reached(service: Floats, limit: Floats, width: Floats, now_s: float) -> Flags:
+def limit_reached(service: Floats, limit: Floats, width: Floats, now_s: float) -> Flags:
     """Return which attained services have reached their limits, up to the rounding of times."""
     finite = np.where(np.isfinite(limit), limit, 0.0)
-    return np.asarray(service >= limit - np.maximum(NEAR * finite, MOMENT * now_s * width))
+    return np.asarray(service >= limit - np.maximum(LIMIT_TOLERANCE * finite, TIME_ROUNDING * now_s * width))
 
 
 class LeastAttained(ByKey):
@@ -54,9 +54,9 @@ class LeastAttained(ByKey):
         """Return the attained service of jobs in GPU-seconds."""
         seen, executed_s = self.seen, self.seen.executed_s[jobs]
         run_s = np.minimum(seen.now_s - seen.since_s[jobs], executed_s)
-        counts = reached(run_s, np.array(self._least_s), np.array(1.0), seen.now_s)
+        counts = limit_reached(run_s, np.array(self._least_s), np.array(1.0), seen.now_s)
         # Rounding must not put a job that runs behind one that was its equal.
-        before_s = executed_s - run_s - np.maximum(NEAR * executed_s, MOMENT * seen.now_s)
+        before_s = executed_s - run_s - np.maximum(LIMIT_TOLERANCE * executed_s, TIME_ROUNDING * seen.now_s)
         return np.where(counts, executed_s, before_s) * seen.width[jobs]
 
     def again_s(self) -> float:
@@ -69,7 +69,7 @@ class LeastAttained(ByKey):
         return float((since + (over + 1) * quantum).min())
 
 
-class Queues(ByKey):
+class MultilevelQueues(ByKey):
     """Serves queues by priority, each in the order in which jobs joined it (discretised LAS).
 
     A job moves to the next queue when its attained service reaches the limit of its own.
@@ -135,7 +135,7 @@ class Queues(ByKey):
         left = (self._limits[self._level[jobs]] - self._service(jobs)) / self.seen.width[jobs]
         full_s = np.maximum(self.seen.now_s + left, self.seen.since_s[jobs] + self._least_s)
         soonest = float(full_s.min(initial=np.inf))
-        while self._promotions and not self._stands(self._promotions[0]):
+        while self._promotions and not self._is_valid(self._promotions[0]):
             heapq.heappop(self._promotions)
         return min(soonest, self._promotions[0][0]) if self._promotions else soonest
 
@@ -150,12 +150,12 @@ class Queues(ByKey):
     def _demote(self) -> None:
         jobs, seen = self.seen.running, self.seen
         limit = self._limits[self._level[jobs]]
-        jobs = jobs[reached(self._service(jobs), limit, seen.width[jobs], seen.now_s)]
+        jobs = jobs[limit_reached(self._service(jobs), limit, seen.width[jobs], seen.now_s)]
         full = jobs[seen.since_s[jobs] + self._least_s <= seen.now_s]
         self._level[full] += 1
         self._to_the_end(np.sort(full).tolist())
 
-    def _stands(self, promotion: tuple[float, int, float]) -> bool:
+    def _is_valid(self, promotion: tuple[float, int, float]) -> bool:
         """Return whether a recorded promotion is still valid: its job has not run since, and waits."""
         _, j, executed_s = promotion
         return self._keys[j] >= 0 and executed_s == self.seen.executed_s[j] and not self._runs(j)
@@ -166,7 +166,7 @@ class Queues(ByKey):
     def _promote_waiting(self) -> None:
         while self._promotions and self._promotions[0][0] <= self.seen.now_s:
             promotion = heapq.heappop(self._promotions)
-            if not self._stands(promotion):
+            if not self._is_valid(promotion):
                 continue
             j = promotion[1]
             self._unqueue(j)
@@ -178,9 +178,9 @@ class Queues(ByKey):
 
 LEVELS = 16
 """Levels of the index, geometrically from the shortest to the longest service of completed jobs."""
-GROWTH = 1.1
+RECOMPUTE_GROWTH = 1.1
 """Growth of the number of completed jobs after which the index is recomputed."""
-FEWEST = 10
+LEAST_COMPLETED_JOBS = 10
 """Fewest completed jobs for an index; before, all jobs have the same one."""
 
 
@@ -224,14 +224,14 @@ class Gittins(ByKey):
         """Recompute the index if enough jobs have completed since the last time."""
         super().ended(jobs)
         past = self.seen.past
-        if len(past) >= max(FEWEST, GROWTH * self._built):
+        if len(past) >= max(LEAST_COMPLETED_JOBS, RECOMPUTE_GROWTH * self._built):
             self._built = len(past)
             self._learn(np.sort([duration * width for duration, width in past]))
 
     def choose(self, held: Flags) -> Ints:
         """Update the levels of running jobs, and return the jobs with the highest index that fit."""
         seen = self.seen
-        jobs, tolerances = seen.running, (NEAR, MOMENT * seen.now_s)
+        jobs, tolerances = seen.running, (LIMIT_TOLERANCE, TIME_ROUNDING * seen.now_s)
         raise_levels(jobs, seen.executed_s, seen.width, self._level, self._limits, *tolerances)
         return super().choose(held)
 

@@ -21,7 +21,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
-from ..policy import SLACK, MenuSeen, admit
+from ..policy import SLACK, ConfigurationView, admit
 from ..seen import Knowledge
 from .optimus import Optimus
 
@@ -37,7 +37,7 @@ STOP = ACTIONS - 1
 TINY = 1e-9
 
 
-class Interval:
+class IntervalState:
     """State and actions of one interval for at most `SLOTS` jobs.
 
     Parameters
@@ -56,7 +56,7 @@ class Interval:
 
     def __init__(
         self,
-        seen: MenuSeen,
+        seen: ConfigurationView,
         jobs: Ints,
         free: Floats,
         least: Ints,
@@ -83,7 +83,7 @@ class Interval:
         own[:, 5] = now >= 0
         own[:, 6] = np.where(now >= 0, shares(seen.usage[now]), 0.0)
         for slot in range(len(jobs)):
-            self._look(slot)
+            self._update_steps(slot)
 
     @property
     def allowed(self) -> Flags:
@@ -109,7 +109,7 @@ class Interval:
         slot, step = divmod(action, STEPS)
         self._free -= self._added[slot, step]
         self.rows[slot] = self.targets[slot, step]
-        self._look(slot)
+        self._update_steps(slot)
 
     def towards(self, goal: Ints) -> Flags:
         """Return flags of the actions that lead to these rows, −1 for none; `STOP` if no other does."""
@@ -128,7 +128,7 @@ class Interval:
         """Resources that are still free, shape (R,)."""
         return self._free
 
-    def _look(self, slot: int) -> None:
+    def _update_steps(self, slot: int) -> None:
         """Update the steps and features of a job for its current configuration."""
         seen, row, least = self._seen, int(self.rows[slot]), int(self._least[slot])
         larger = np.array([least]) if row < 0 else self._larger(int(self.jobs[slot]), row)[:STEPS]
@@ -150,7 +150,7 @@ class Interval:
             figures[OWN + step * EACH + 2] = np.log(max(gain, TINY)) / 3
 
 
-class Chooser(Protocol):
+class ActionSelector(Protocol):
     """Selects one of the allowed actions, shape (ACTIONS,), for a state."""
 
     def __call__(self, state: Floats, allowed: Flags) -> int:
@@ -158,7 +158,7 @@ class Chooser(Protocol):
 
 
 @dataclass
-class Journal:
+class Trajectory:
     """States, actions and rewards of one run, for training.
 
     Attributes
@@ -206,8 +206,8 @@ class DL2(Optimus):
     def __init__(
         self,
         round_s: float,
-        chooser: Chooser,
-        journal: Journal | None = None,
+        chooser: ActionSelector,
+        journal: Trajectory | None = None,
         incumbent: Optimus | None = None,
         learned: str | None = None,
     ) -> None:
@@ -215,7 +215,7 @@ class DL2(Optimus):
         self._chooser, self._journal, self._incumbent = chooser, journal, incumbent
         self._learned = learned
 
-    def begin(self, seen: MenuSeen) -> None:
+    def begin(self, seen: ConfigurationView) -> None:
         """Initialise the policy without any interval."""
         super().begin(seen)
         self._before: tuple[Ints, Floats] = (np.zeros(0, dtype=np.int64), np.zeros(0))
@@ -236,10 +236,10 @@ class DL2(Optimus):
             self._before = (jobs.copy(), seen.left[jobs] / seen.work[jobs])
         for first in range(0, len(jobs), SLOTS):
             own = order[first : first + SLOTS]
-            interval = Interval(
+            interval = IntervalState(
                 seen, jobs[own], free, least[own], self._larger_than, self.shares, self.round_s
             )
-            self._give(interval, None if goal is None else goal[own], not (rows >= 0).any())
+            self._take_steps(interval, None if goal is None else goal[own], not (rows >= 0).any())
             rows[own] = interval.rows
             free = interval.left
             if not (free > 0).any():
@@ -264,7 +264,7 @@ class DL2(Optimus):
         self._journal.rewards.append(float((before - now).sum()))
         self._before = (jobs[:0], before[:0])
 
-    def _give(self, interval: Interval, goal: Ints | None, idle: bool) -> None:
+    def _take_steps(self, interval: IntervalState, goal: Ints | None, idle: bool) -> None:
         """Take steps until the chooser stops, which it must not while no job has a configuration."""
         while True:
             allowed = interval.allowed

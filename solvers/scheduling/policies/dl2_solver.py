@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....instances.scheduling.instance import SchedulingInstance
-from ...backends.base import installed, one_torch, refuse_late_loading
+from ...backends.base import check_time_to_load_torch, missing_package_text, seeded_torch
 from ...common.base import Clock, MethodOption
 from ...common.result import SolveOptions
 from ..policy import RoundPolicy
@@ -13,7 +13,7 @@ from ..policy_solvers import PolicySolver
 from .dl2_policy import DL2, INCUMBENTS
 from .optimus import Optimus
 
-SHARE = 0.5
+TRAINING_SHARE = 0.5
 """Share of a time limit that may be spent on training."""
 
 
@@ -44,7 +44,7 @@ class LearnedPolicy(PolicySolver):
 
     def unavailable(self) -> str | None:
         """Return how to install PyTorch, if it is missing."""
-        return installed("torch", "PyTorch", "'clusterplan[rl]'")
+        return missing_package_text("torch", "PyTorch", "'clusterplan[rl]'")
 
     def policy(
         self, instance: SchedulingInstance, settings: dict[str, Any], options: SolveOptions, clock: Clock
@@ -52,14 +52,16 @@ class LearnedPolicy(PolicySolver):
         """Return the policy after training, which does not use the instance."""
         del instance
         left_s = clock.remaining_s
-        refuse_late_loading(left_s)
+        check_time_to_load_torch(left_s)
         from .dl2_training import Trainer
 
-        most_s = settings["training_s"] if left_s is None else min(settings["training_s"], SHARE * left_s)
+        most_s = (
+            settings["training_s"] if left_s is None else min(settings["training_s"], TRAINING_SHARE * left_s)
+        )
         last_s = clock.elapsed_s + most_s
         seed, interval_s = options.seed or 0, settings["interval_s"]
         incumbent = INCUMBENTS[settings["incumbent"]]
-        with one_torch(seed, options.threads):
+        with seeded_torch(seed, options.threads):
             trainer = Trainer(
                 interval_s, seed, lambda: incumbent(interval_s), lambda: clock.elapsed_s > last_s
             )

@@ -25,7 +25,7 @@ import numpy as np
 from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.scheduling.instance import SchedulingInstance
 from ..round_engine import RoundEngine
-from .dl2_policy import ACTIONS, COMMON, DL2, FIGURES, SLOTS, STEPS, Chooser, Journal
+from .dl2_policy import ACTIONS, COMMON, DL2, FIGURES, SLOTS, STEPS, ActionSelector, Trajectory
 from .optimus import Optimus
 
 torch: Any = import_module("torch")
@@ -33,7 +33,7 @@ torch: Any = import_module("torch")
 HIDDEN = 48
 MOST_NORM = 1.0
 """Largest norm of a gradient, to which larger ones are scaled."""
-BARRED = -1e9
+MASKED_LOGIT = -1e9
 INPUTS = COMMON + 2 * FIGURES
 """Inputs for a slot: features of the cluster and of its job, and their means."""
 
@@ -67,7 +67,7 @@ class Network:
         means = _means(states)
         around = means[:, None, COMMON:].expand(-1, SLOTS, -1)
         steps = self.steps(torch.cat([states, around], dim=2)).reshape(len(states), SLOTS * STEPS)
-        return torch.cat([steps, self.stop(means)], dim=1).masked_fill(~allowed, BARRED)
+        return torch.cat([steps, self.stop(means)], dim=1).masked_fill(~allowed, MASKED_LOGIT)
 
     def values(self, states: Any) -> Any:
         """Return the critic's values of states, shape (n,)."""
@@ -76,7 +76,7 @@ class Network:
     def imitate(self, optimiser: Any, states: Floats, allowed: Flags, good: Flags) -> float:
         """Make good actions more probable by one step; return the mean −ln(probability) of them before."""
         logs = torch.log_softmax(self.logits(torch.tensor(states), torch.tensor(allowed)), dim=1)
-        right = torch.logsumexp(logs.masked_fill(~torch.tensor(good), BARRED), dim=1)
+        right = torch.logsumexp(logs.masked_fill(~torch.tensor(good), MASKED_LOGIT), dim=1)
         loss = -right.mean()
         self._step(optimiser, loss)
         return float(loss.detach())
@@ -146,11 +146,11 @@ class Actor:
         # Slots without an allowed step need no figure.
         open_slots = np.flatnonzero(allowed[:-1].reshape(SLOTS, STEPS).any(axis=1))
         around = np.broadcast_to(means[COMMON:], (len(open_slots), FIGURES))
-        figures = np.full(ACTIONS, BARRED)
+        figures = np.full(ACTIONS, MASKED_LOGIT)
         steps = figures[:-1].reshape(SLOTS, STEPS)
         steps[open_slots] = _forward(self._steps, np.hstack([state[open_slots], around]))
         figures[-1] = _forward(self._stop, means[None])[0, 0]
-        figures[~allowed] = BARRED
+        figures[~allowed] = MASKED_LOGIT
         if self._rng is None:
             return int(figures.argmax())
         heaped = np.cumsum(np.exp(figures - figures.max()))
@@ -175,14 +175,14 @@ BATCH = 256
 RATES = (3e-3, 1e-3)
 """Learning rates of Adam, in imitation and afterwards."""
 ENTROPY = 0.01
-EVERY = 5
+VALIDATION_EPISODES = 5
 """Episodes between two validations."""
 VALIDATION = (1_000_000_007, 1_000_000_009, 1_000_000_021, 1_000_000_033)
 """Seeds of the traces for validation; those of training are drawn below 10⁹."""
 
 
 @dataclass
-class Curve:
+class LearningCurve:
     """Learning curve: losses of imitation, and validation results by episode.
 
     Attributes
@@ -266,7 +266,7 @@ class Trainer:
     ) -> None:
         self._interval_s, self._incumbent, self._over = interval_s, incumbent, over
         self._rng = np.random.default_rng(seed)
-        self.network, self.curve = Network(), Curve()
+        self.network, self.curve = Network(), LearningCurve()
         self.best = self.network.weights()
         self._validation = [training_trace(k, interval_s) for k in VALIDATION]
 
@@ -282,7 +282,7 @@ class Trainer:
                 self.curve.cut = True
                 break
             self._learn(optimiser, ENTROPY * (1 - episode / (episodes + 1)))
-            if episode % EVERY == 0 or episode == episodes:
+            if episode % VALIDATION_EPISODES == 0 or episode == episodes:
                 self._validate(episode)
 
     def best_actor(self) -> Actor:
@@ -292,9 +292,9 @@ class Trainer:
     def _trace(self) -> SchedulingInstance:
         return training_trace(int(self._rng.integers(10**9)), self._interval_s)
 
-    def _run(self, chooser: Chooser, incumbent: Optimus | None = None) -> Journal:
+    def _run(self, chooser: ActionSelector, incumbent: Optimus | None = None) -> Trajectory:
         """Simulate the policy on a new trace, and return its record."""
-        journal = Journal()
+        journal = Trajectory()
         policy = DL2(self._interval_s, chooser, journal, incumbent)
         RoundEngine(self._trace(), policy).run()
         policy.reward()
@@ -305,7 +305,7 @@ class Trainer:
             del state
             return int(self._rng.choice(np.flatnonzero(allowed)))
 
-        journals: list[Journal] = []
+        journals: list[Trajectory] = []
         for _ in range(traces):
             if journals and self._over():
                 self.curve.cut = True

@@ -35,10 +35,10 @@ import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
 from ....instances.common.errors import ClusterplanError
-from ..policy import NEAR, SLACK, MenuSeen, Policy, RoundPolicy, admit
+from ..policy import SLACK, TIME_TOLERANCE, ConfigurationView, Policy, RoundPolicy, admit
 from ..seen import Knowledge, Seen
 
-KEPT = 1 - 1e-7
+KEPT_SHARE = 1 - 1e-7
 """Share of the largest minimum that the second linear program keeps."""
 LEAST_WEIGHT = 1e-3
 """Least weight that counts, relative to the largest, since throughputs are divided by weights."""
@@ -49,7 +49,7 @@ class MaxMin(RoundPolicy):
 
     knows: ClassVar[Knowledge] = Knowledge.SPEEDS
 
-    def begin(self, seen: MenuSeen) -> None:
+    def begin(self, seen: ConfigurationView) -> None:
         """Initialise the policy without any received time."""
         super().begin(seen)
         self._share: Floats = np.zeros(len(seen.usage))
@@ -123,7 +123,7 @@ class MaxMin(RoundPolicy):
         sizes = seen.first[jobs + 1] - seen.first[jobs]
         if (sizes == 1).all() and seen.usage.shape[1] == 1:
             room = float(free[0] / seen.capacity[0]) if seen.capacity[0] > 0 else 0.0
-            self._share[requested] = water(wide, weight, room) / wide
+            self._share[requested] = water_filling(wide, weight, room) / wide
             return
         menus = [seen.rows_of(j) for j in jobs.tolist()]
         scale = wide / (seen.speed[requested] * weight)
@@ -133,7 +133,7 @@ class MaxMin(RoundPolicy):
             self._share[own] = share
 
 
-def water(most: Floats, weight: Floats, room: float) -> Floats:
+def water_filling(most: Floats, weight: Floats, room: float) -> Floats:
     """Return the shares min(most_j, level × weight_j) that add up to `room`, or `most` if that fits.
 
     Water-filling: jobs are full in the order of most_j / weight_j.
@@ -186,17 +186,19 @@ def max_min_shares(gains: Sequence[Floats], usages: Sequence[Floats], free: Floa
     right = np.concatenate([np.zeros(jobs), np.ones(jobs), np.where(free > 0, 1.0, 0.0)])
     aim = np.zeros(count + 1)
     aim[-1] = -1
-    first = _solved(aim, matrix, right, [*top, (0.0, None)])
+    first = _solve_lp(aim, matrix, right, [*top, (0.0, None)])
     aim = np.append(-gain, 0.0)
     # Rounding must leave the second program feasible. Where gains lie so far apart that it does not, the
     # shares of the first one are fair.
     with suppress(ClusterplanError):
-        first = _solved(aim, matrix, right, [*top, (KEPT * float(first[-1]), None)])
+        first = _solve_lp(aim, matrix, right, [*top, (KEPT_SHARE * float(first[-1]), None)])
     solution: Floats = np.clip(first[:count], 0, 1)
     return np.split(solution, np.cumsum(sizes)[:-1].tolist())
 
 
-def _solved(aim: Floats, matrix: Any, right: Floats, bounds: Sequence[tuple[float, float | None]]) -> Floats:
+def _solve_lp(
+    aim: Floats, matrix: Any, right: Floats, bounds: Sequence[tuple[float, float | None]]
+) -> Floats:
     """Return the minimiser of aim·x subject to matrix·x ≤ right."""
     from scipy.optimize import linprog
 
@@ -224,7 +226,7 @@ class Themis(RoundPolicy):
         super().__init__(round_s)
         self._fairness = fairness
 
-    def begin(self, seen: MenuSeen) -> None:
+    def begin(self, seen: ConfigurationView) -> None:
         """Initialise the policy without leases."""
         super().begin(seen)
         self._leased_s: Floats = np.zeros(len(seen.row))
@@ -233,7 +235,7 @@ class Themis(RoundPolicy):
         """Return the requested rows of the jobs that run: leased ones, then the worst, then the others."""
         seen, rows = self.seen, self.seen.requested[jobs]
         runs = seen.row[jobs] >= 0
-        leased = runs & (self._leased_s[jobs] > seen.now_s * (1 + NEAR))
+        leased = runs & (self._leased_s[jobs] > seen.now_s * (1 + TIME_TOLERANCE))
         worst = self.worst(jobs, self.ratios(jobs))
         rank = np.where(leased, 0.0, np.where(worst >= 0, 1.0, np.where(runs, 2.0, 3.0)))
         self.order = order = np.lexsort((worst, rank))
@@ -247,7 +249,7 @@ class Themis(RoundPolicy):
         """Return the earliest end of a running job's lease; infinite without any."""
         seen = self.seen
         leased = self._leased_s[seen.running]
-        return float(leased[leased > seen.now_s * (1 + NEAR)].min(initial=np.inf))
+        return float(leased[leased > seen.now_s * (1 + TIME_TOLERANCE)].min(initial=np.inf))
 
     def ratios(self, jobs: Ints) -> Floats:
         """Return the finish-time fairness ρ of jobs."""
@@ -263,7 +265,7 @@ class Themis(RoundPolicy):
 
     def worst(self, jobs: Ints, ratio: Floats) -> Ints:
         """Return the rank of each of the worst jobs, counted from 0, and −1 for the others."""
-        count = max(1, int(np.ceil((1 - self._fairness) * len(jobs) - NEAR)))
+        count = max(1, int(np.ceil((1 - self._fairness) * len(jobs) - TIME_TOLERANCE)))
         place = np.full(len(jobs), -1)
         place[np.argsort(-ratio, kind="stable")[:count]] = np.arange(min(count, len(jobs)))
         return place

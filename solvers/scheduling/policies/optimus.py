@@ -31,12 +31,12 @@ from ....instances.common.arrays import Floats, Ints
 from ....instances.registry import KINDS
 from ...common.base import Clock, Solver
 from ...common.result import SolveOptions
-from ..policy import SLACK, MenuSeen, RoundPolicy, admit
+from ..policy import SLACK, ConfigurationView, RoundPolicy, admit
 from ..seen import Knowledge
 
 Admission = Literal["arrival", "shortest"]
 Aim = Literal["times", "speeds"]
-SOONEST_S = 1e-9
+LEAST_TIME_S = 1e-9
 """Least remaining time that counts."""
 
 
@@ -70,7 +70,7 @@ class Optimus(RoundPolicy):
         self._admission, self.reacts = admission, reacts
         self._aim, self._power = aim, power
 
-    def begin(self, seen: MenuSeen) -> None:
+    def begin(self, seen: ConfigurationView) -> None:
         """Initialise the policy without known configurations."""
         super().begin(seen)
         self._larger: dict[int, Ints] = {}
@@ -153,7 +153,7 @@ class Optimus(RoundPolicy):
         if self._aim == "times":
             return np.asarray(seen.left[j] / speed)
         least = seen.speed[self.least(np.array([j]))[0]]
-        left_s = max(float(seen.left[j] / least), SOONEST_S)
+        left_s = max(float(seen.left[j] / least), LEAST_TIME_S)
         best = seen.speed[seen.rows_of(j)].max()
         return np.asarray((best - speed) / least / left_s**self._power)
 
@@ -166,20 +166,20 @@ class Optimus(RoundPolicy):
             candidates = candidates[np.argsort(usage[candidates].sum(axis=1), kind="stable")]
             kept: list[int] = []
             for one in candidates.tolist():
-                if not any(_below(usage[other], usage[one]) for other in kept):
+                if not any(_strictly_below(usage[other], usage[one]) for other in kept):
                     kept.append(one)
             self._larger[row] = np.array(kept, dtype=np.int64)
         return self._larger[row]
 
 
-def _below(one: Floats, other: Floats) -> bool:
+def _strictly_below(one: Floats, other: Floats) -> bool:
     return bool((one <= other).all() and (one < other).any())
 
 
-PROVEN = 1e-6
+PROVEN_GAP = 1e-6
 """Relative gap up to which an allocation counts as proven optimal."""
 VARIANT = "row"
-Allocate = Callable[[Sequence[tuple[float, Floats, Floats]], Floats], tuple[list[int], bool]]
+AllocationFunction = Callable[[Sequence[tuple[float, Floats, Floats]], Floats], tuple[list[int], bool]]
 """Weight, costs and usages of each job, and capacity → index of its configuration, and whether proven
 optimal."""
 
@@ -195,7 +195,7 @@ class OptimusExact(Optimus):
         As of `Optimus`.
     """
 
-    def __init__(self, allocate: Allocate, round_s: float, **settings: Any) -> None:
+    def __init__(self, allocate: AllocationFunction, round_s: float, **settings: Any) -> None:
         super().__init__(round_s, **settings)
         self._allocate = allocate
         self._intervals = self._proven = 0
@@ -229,7 +229,7 @@ class OptimusExact(Optimus):
         """Return the rows that fit and are not dominated in usage and speed."""
         seen = self.seen
         own = seen.rows_of(j)
-        own = own[(seen.usage[own] <= available * (1 + PROVEN)).all(axis=1)]
+        own = own[(seen.usage[own] <= available * (1 + PROVEN_GAP)).all(axis=1)]
         own = own[np.lexsort((self.shares(seen.usage[own]), -seen.speed[own]))]
         kept: list[int] = []
         for row in own.tolist():
@@ -238,7 +238,7 @@ class OptimusExact(Optimus):
         return np.array(kept)
 
 
-def allocation_by(solver: Solver[Any], kind: str) -> Allocate:
+def allocation_function(solver: Solver[Any], kind: str) -> AllocationFunction:
     """Return the allocation function that calls an exact solver of allocation.
 
     Parameters
@@ -257,7 +257,7 @@ def allocation_by(solver: Solver[Any], kind: str) -> Allocate:
                     "name": f"{k}",
                     "weight": weight,
                     "remaining_steps": 1,
-                    "variants": _variants(np.maximum(times, SOONEST_S), usage, names),
+                    "variants": _variants(np.maximum(times, LEAST_TIME_S), usage, names),
                 }
                 for k, (weight, times, usage) in enumerate(menus)
             ],
@@ -268,7 +268,7 @@ def allocation_by(solver: Solver[Any], kind: str) -> Allocate:
         by_name = {entry.job: int(entry.variant.removeprefix(VARIANT)) for entry in plan}
         value = formulation.evaluate(plan)[0]
         bound = outcome.bounds[0] if outcome.bounds else None
-        proven = bound is not None and value - bound <= PROVEN * value
+        proven = bound is not None and value - bound <= PROVEN_GAP * value
         return [by_name[f"{k}"] for k in range(len(menus))], proven
 
     return allocate

@@ -18,7 +18,7 @@ import numpy as np
 
 from ....instances.common.arrays import Flags, Floats, Ints
 from ..kernels import backfill
-from ..policy import SLACK, ByKey, MenuSeen, RoundPolicy, admit, rounds_over
+from ..policy import SLACK, ByKey, ConfigurationView, RoundPolicy, admit, rounds_over
 from ..seen import Knowledge, Seen
 
 
@@ -127,7 +127,7 @@ class TimeSlice(RoundPolicy):
     reacts = True
     migrates: ClassVar[bool] = True
 
-    def begin(self, seen: MenuSeen) -> None:
+    def begin(self, seen: ConfigurationView) -> None:
         """Initialise the policy before the first turn."""
         super().begin(seen)
         self._turn: Floats = np.zeros(len(seen.row))
@@ -153,7 +153,7 @@ class TimeSlice(RoundPolicy):
             self._turn[jobs[runs]] = seen.now_s
         if seen.now_s == self._began_s:
             runs = np.zeros(len(jobs), dtype=bool)
-        elif self._nobody_fits(usage, runs, free):
+        elif self._no_waiting_job_fits(usage, runs, free):
             return np.where(runs, rows, -1)
         self.order = order = np.lexsort((self._places(jobs), ~runs))
         served = np.zeros(len(jobs), dtype=bool)
@@ -164,7 +164,7 @@ class TimeSlice(RoundPolicy):
         """Return the end of the turn, if jobs wait."""
         return super().again_s() if self._waiting else np.inf
 
-    def _nobody_fits(self, usage: Floats, runs: Flags, free: Floats) -> bool:
+    def _no_waiting_job_fits(self, usage: Floats, runs: Flags, free: Floats) -> bool:
         """Return whether running jobs leave too little for every waiting job, as mostly within a turn."""
         slack = SLACK * self.seen.capacity
         left = free - usage[runs].sum(axis=0)

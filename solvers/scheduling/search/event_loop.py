@@ -148,7 +148,7 @@ class Segments(NamedTuple):
     end_s: Floats
 
 
-class Work(NamedTuple):
+class WorkArrays(NamedTuple):
     """Work arrays of one event, whose content does not outlast it.
 
     Attributes
@@ -162,7 +162,7 @@ class Work(NamedTuple):
         Free amount of each resource, and its tolerance, shape (R,).
     """
 
-    held: Flags
+    protected: Flags
     goes_on: Flags
     order: Ints
     keys: Floats
@@ -268,7 +268,7 @@ def _note(state: State, segments: Segments, j: int, end_s: float) -> None:
 
 
 @compiled_in_place
-def _take(demand: Floats, j: int, sign: float, free: Floats) -> None:
+def _subtract_demand(demand: Floats, j: int, sign: float, free: Floats) -> None:
     for r in range(len(free)):
         free[r] -= sign * demand[j, r]
 
@@ -284,8 +284,8 @@ def _finish(trace: Trace, state: State, segments: Segments) -> None:
             state.done_s[j] = state.end_s[j]
             state.end_s[j] = np.inf
             state.left_s[j] = 0.0
-            _take(trace.demand, j, 1.0, state.used)
-            _take(trace.demand, j, -1.0, state.grown)
+            _subtract_demand(trace.demand, j, 1.0, state.used)
+            _subtract_demand(trace.demand, j, -1.0, state.grown)
         else:
             next_end_s = min(next_end_s, state.end_s[j])
             state.running[n] = j
@@ -313,7 +313,7 @@ def _hold(trace: Trace, rule: Rule, state: State, protected: Flags, free: Floats
         j = running[k]
         protected[k] = not trace.interruptible or not rule.preempts or state.lease_end_s[j] > state.now_s[0]
         if protected[k]:
-            _take(trace.demand, j, 1.0, free)
+            _subtract_demand(trace.demand, j, 1.0, free)
     while _is_over(free, slack):
         if not trace.interruptible:
             return False
@@ -329,7 +329,7 @@ def _hold(trace: Trace, rule: Rule, state: State, protected: Flags, free: Floats
             free[r] = trace.capacity[state.counts[CHANGE]][r]
         for k in range(count):
             if protected[k]:
-                _take(trace.demand, running[k], 1.0, free)
+                _subtract_demand(trace.demand, running[k], 1.0, free)
     return True
 
 
@@ -406,7 +406,7 @@ def _dequeue(trace: Trace, state: State, place: int) -> None:
 
 
 @compiled_in_place
-def _nobody_fits(free: Floats, slack: Floats, least: Floats, shortage: Floats) -> bool:
+def _none_fits(free: Floats, slack: Floats, least: Floats, shortage: Floats) -> bool:
     """Return whether even the least demand exceeds the free resources, and record the shortage."""
     for r in range(len(free)):
         if least[r] > free[r] + slack[r]:
@@ -426,13 +426,13 @@ def _note_shortage(demand: Floats, free: Floats, j: int, shortage: Floats) -> No
 
 
 @compiled_in_place
-def _choose(trace: Trace, rule: Rule, state: State, work: Work) -> int:
+def _choose(trace: Trace, rule: Rule, state: State, work: WorkArrays) -> int:
     """Fill in `work.chosen` and `work.goes_on`; return the number of jobs that run, −1 on forbidden eviction.
 
     Jobs that start are removed from their heaps.
     """
     capacity = trace.capacity[state.counts[CHANGE]]
-    free, slack, protected, goes_on, chosen = work.free, work.slack, work.held, work.goes_on, work.chosen
+    free, slack, protected, goes_on, chosen = work.free, work.slack, work.protected, work.goes_on, work.chosen
     for r in range(len(free)):
         free[r], slack[r] = capacity[r], 1e-9 * capacity[r]
         state.grown[r], state.shortage[r] = 0.0, np.inf
@@ -454,9 +454,7 @@ def _choose(trace: Trace, rule: Rule, state: State, work: Work) -> int:
         ranked = count
     _sort_line(trace, state)
     a = b = 0
-    while (a < state.counts[LINE] or b < ranked) and not _nobody_fits(
-        free, slack, trace.least, state.shortage
-    ):
+    while (a < state.counts[LINE] or b < ranked) and not _none_fits(free, slack, trace.least, state.shortage):
         if b < ranked and protected[work.order[b]]:
             b += 1
             continue
@@ -467,7 +465,7 @@ def _choose(trace: Trace, rule: Rule, state: State, work: Work) -> int:
             takes_running = key < state.key[j] or (key == state.key[j] and i <= j)
         j = state.running[work.order[b]] if takes_running else state.waiting[trace.first[state.line[a]]]
         if _fits(trace.demand, free, slack, j):
-            _take(trace.demand, j, 1.0, free)
+            _subtract_demand(trace.demand, j, 1.0, free)
             chosen[n] = j
             n += 1
             if takes_running:
@@ -510,7 +508,7 @@ def _nothing_stops(trace: Trace, rule: Rule, state: State, arrived: int, free: F
             return False
         free[r] = capacity[r] * (1 + 1e-9) - state.used[r]
     for j in range(state.counts[ARRIVED], arrived):
-        _take(trace.demand, j, 1.0, free)
+        _subtract_demand(trace.demand, j, 1.0, free)
     for r in range(len(free)):  # noqa: SIM110  the compiler knows no all()
         if free[r] < 0.0:
             return False
@@ -521,7 +519,7 @@ def _nothing_stops(trace: Trace, rule: Rule, state: State, arrived: int, free: F
 def _start_arrivals(trace: Trace, state: State, arrived: int) -> None:
     for j in range(state.counts[ARRIVED], arrived):
         _start(trace, state, j)
-        _take(trace.demand, j, -1.0, state.used)
+        _subtract_demand(trace.demand, j, -1.0, state.used)
         state.running[state.counts[RUNNING]] = j
         state.counts[RUNNING] += 1
         state.next_end_s[0] = min(state.next_end_s[0], state.end_s[j])
@@ -529,7 +527,7 @@ def _start_arrivals(trace: Trace, state: State, arrived: int) -> None:
 
 
 @compiled_in_place
-def _switch(trace: Trace, rule: Rule, state: State, segments: Segments, work: Work, n: int) -> None:
+def _switch(trace: Trace, rule: Rule, state: State, segments: Segments, work: WorkArrays, n: int) -> None:
     """Stop the jobs that do not continue, and start the chosen jobs that do not run."""
     now_s = state.now_s[0]
     for k in range(state.counts[RUNNING]):
@@ -550,14 +548,20 @@ def _switch(trace: Trace, rule: Rule, state: State, segments: Segments, work: Wo
         if state.end_s[j] == np.inf:
             _start(trace, state, j)
         next_end_s = min(next_end_s, state.end_s[j])
-        _take(trace.demand, j, -1.0, state.used)
+        _subtract_demand(trace.demand, j, -1.0, state.used)
     state.counts[RUNNING] = n
     state.next_end_s[0] = next_end_s
 
 
 @compiled_in_place
 def advance(
-    trace: Trace, rule: Rule, state: State, segments: Segments, work: Work, until_s: float, most_events: int
+    trace: Trace,
+    rule: Rule,
+    state: State,
+    segments: Segments,
+    work: WorkArrays,
+    until_s: float,
+    most_events: int,
 ) -> int:
     """Simulate events up to the last one before `until_s`; return why the loop ends (`DONE`, …).
 

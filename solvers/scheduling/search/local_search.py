@@ -26,20 +26,20 @@ from ..engine import Engine, EvictionError, Schedule
 from ..kernels import fill
 from ..policies.service_disciplines import Backfill
 from ..policy import ByKey
-from ..policy_solvers import loses_work, plan_of, slows_down
+from ..policy_solvers import loses_work, plan_of, spreading_slows_jobs
 from ..seen import Knowledge
 from .event_loop import Rule, State, Trace
-from .simulator import Server, Simulator, classes_of, copied
+from .simulator import PriorityScheduler, Simulator, classes_of, copy_of_state
 
-MARKS = 60
+MOST_STORED_STATES = 60
 """Most stored states, so that a trial need not begin at the first arrival."""
 STEPS = (0.1, 0.5, 1.5)
 """Standard deviations of small, middle and large steps, of the logarithm of a multiplier."""
-LATER = 0.25
+DELAY_POWER = 0.25
 """Power of a job's delay with which its chance to be picked grows."""
 
 
-class Climb:
+class SimulatedAnnealing:
     """Simulated annealing on the multipliers of one priority rule.
 
     Parameters
@@ -61,14 +61,16 @@ class Climb:
         self._random = np.random.default_rng(seed)
         self.rule = rule._replace(multiplier=rule.multiplier.copy())
         arrivals = np.unique(self._trace.arrival_s)
-        self._mark_s: Floats = arrivals[np.unique(np.linspace(0, len(arrivals) - 1, MARKS).astype(int))]
+        self._mark_s: Floats = arrivals[
+            np.unique(np.linspace(0, len(arrivals) - 1, MOST_STORED_STATES).astype(int))
+        ]
         self._marks: list[State] = [simulator.start()]
-        self.ends_s = simulator.ends_s(self.rule, copied(self._marks[0]))
+        self.ends_s = simulator.ends_s(self.rule, copy_of_state(self._marks[0]))
         self.cost = self.best_cost = cost(self.ends_s)
         self.best = self.rule.multiplier.copy()
         self._find_late()
 
-    def try_one(self, temperature: float) -> bool:
+    def try_change(self, temperature: float) -> bool:
         """Try one change of the multipliers; return whether it was accepted.
 
         Parameters
@@ -82,7 +84,7 @@ class Climb:
         mark = self._mark_before(float(self._trace.arrival_s[jobs].min()))
         multiplier[jobs] *= factors
         try:
-            ends_s = self._simulator.ends_s(self.rule, copied(self._marks[mark]))
+            ends_s = self._simulator.ends_s(self.rule, copy_of_state(self._marks[mark]))
             cost = self._cost_of(ends_s)
         except EvictionError:  # a job that must not be interrupted would be evicted
             cost = np.inf
@@ -99,19 +101,19 @@ class Climb:
     def _find_late(self) -> None:
         delay = self.ends_s - self._trace.arrival_s - self._trace.duration_s
         self._late: Ints = np.flatnonzero(delay > 1e-9 * self._trace.duration_s)
-        chances = delay[self._late] ** LATER
+        chances = delay[self._late] ** DELAY_POWER
         self._chances: Floats = np.cumsum(chances) / chances.sum() if len(chances) else chances
 
     def _pick(self) -> int:
         """Return a random job: mostly a delayed one, the longer its delay the more often."""
-        if not len(self._late) or self._random.random() < ANY:
+        if not len(self._late) or self._random.random() < ANY_JOB_CHANCE:
             return int(self._random.integers(len(self.ends_s)))
         return int(self._late[np.searchsorted(self._chances, self._random.random())])
 
     def _change(self) -> tuple[Ints, Floats]:
         """Return random jobs, and the factors by which their multipliers change."""
         j = self._pick()
-        if self._random.random() < SWAPS:
+        if self._random.random() < SWAP_CHANCE:
             k = self._pick()
             ratio = self.rule.multiplier[k] / self.rule.multiplier[j]
             if k != j and 0 < ratio < np.inf:
@@ -123,15 +125,15 @@ class Climb:
         """Return the index of the last stored state that a job with this arrival cannot have influenced."""
         mark = int(np.searchsorted(self._mark_s, arrival_s, side="right")) - 1
         while len(self._marks) <= mark:
-            state = copied(self._marks[-1])
+            state = copy_of_state(self._marks[-1])
             self._simulator.advance_to(self.rule, state, float(self._mark_s[len(self._marks)]))
             self._marks.append(state)
         return mark
 
 
-ANY = 0.1
+ANY_JOB_CHANCE = 0.1
 """Chance that any job is picked."""
-SWAPS = 0.2
+SWAP_CHANCE = 0.2
 """Chance that two jobs change places."""
 
 
@@ -181,7 +183,7 @@ def _rounded(capacity: Floats, most: Floats) -> Floats:
     return np.where(np.abs(capacity) <= 1e-9 * most, 0.0, capacity)
 
 
-def calm_jobs(trace: Trace, ends_s: Floats, service: Floats) -> Flags:
+def undelayed_jobs(trace: Trace, ends_s: Floats, service: Floats) -> Flags:
     """Return flags of the undelayed jobs in a schedule that are too small to block the delayed ones.
 
     Parameters
@@ -194,18 +196,18 @@ def calm_jobs(trace: Trace, ends_s: Floats, service: Floats) -> Flags:
     late = ends_s > trace.arrival_s + trace.duration_s
     if not late.any():
         return np.zeros(len(late), dtype=bool)
-    small = float(np.quantile(service[late], SMALL))
+    small = float(np.quantile(service[late], SMALL_QUANTILE))
     return np.asarray(~late & (service < small))
 
 
-SMALL = 0.25
+SMALL_QUANTILE = 0.25
 """Share of the delayed jobs that may be smaller than an undelayed job that is fixed."""
 
 
 PLACEMENT = "best-fit"
 
 
-class Keyed(ByKey):
+class RulePolicy(ByKey):
     """Serves jobs by a rule of the compiled event loop, without preemption.
 
     Parameters
@@ -225,7 +227,7 @@ class Keyed(ByKey):
         return keys
 
 
-class KeyedPreempting(Keyed):
+class PreemptiveRulePolicy(RulePolicy):
     """Serves jobs by a rule with preemption, where running jobs are favoured by its factor `keep`."""
 
     preempts = True
@@ -239,7 +241,7 @@ class KeyedPreempting(Keyed):
         )
 
 
-def placed(instance: SchedulingInstance, rule: Rule | None) -> Schedule:
+def schedule_on_servers(instance: SchedulingInstance, rule: Rule | None) -> Schedule:
     """Return the schedule of a rule on the servers, or that of EASY backfilling without a rule.
 
     A job waits where it cannot be placed on servers; so it can end later than on one pool.
@@ -251,7 +253,7 @@ def placed(instance: SchedulingInstance, rule: Rule | None) -> Schedule:
     """
     if rule is None:
         return Engine(instance, Backfill(), PLACEMENT).run()
-    policy = KeyedPreempting(rule) if rule.preempts else Keyed(rule)
+    policy = PreemptiveRulePolicy(rule) if rule.preempts else RulePolicy(rule)
     return Engine(instance, policy, PLACEMENT).run()
 
 
@@ -272,7 +274,7 @@ LEAST_WEIGHT = 1e-9
 """Least weight of a job, relative to the largest, so that its key is finite."""
 
 
-def static_rules(scheduler: Server, costs: bool) -> Iterator[Rule]:
+def static_rules(scheduler: PriorityScheduler, costs: bool) -> Iterator[Rule]:
     """Yield rules in which a job's key is width^a × duration^b × remaining^c / weight.
 
     Without weights, exponents 1, 0, 1 are SRSF (Tiresias) and 0, 0, 1 are SRTF; with weights these are the
@@ -303,15 +305,15 @@ TRIALS_OF_A_JOB = 1_000
 """Most trials for each job, whatever the time limit: few jobs gain nothing from more."""
 TEMPERATURE = 1e-4
 """At the start, relative to the sum of all delays; see `Climb.try_one`."""
-COLD = 0.85
+GREEDY_FROM = 0.85
 """From this share of the search on, only what is better is accepted."""
 BACKFILL_S = 2e-4
 """Approximate time of EASY backfilling for each job, in seconds."""
 RESERVE = 0.05
 """Share of the time limit that is left for writing the plan, beside the time of some simulations."""
-PLACINGS = 2
+RESERVED_PLACEMENTS = 2
 """Number of placements of a schedule on servers for which time is left."""
-SIMULATIONS = 4
+RESERVED_SIMULATIONS = 4
 """Number of simulations for which time is left: that of the last change, and those of the written
 schedule."""
 
@@ -349,7 +351,7 @@ class Price(Solver[SchedulingFormulation]):
             If there is no time for one schedule, or for its placement.
         """
         instance = formulation.instance
-        if loses_work(instance) or (instance.servers and slows_down(instance)):
+        if loses_work(instance) or (instance.servers and spreading_slows_jobs(instance)):
             return Outcome(message="price knows neither work that is lost nor jobs that servers slow down")
         trials = self.setting(options, "trials") or (TRIALS if clock.limit_s is None else None)
         limit: Limit = "none"
@@ -365,20 +367,20 @@ class Price(Solver[SchedulingFormulation]):
             except OutOfTimeError:
                 limit = "time"
             except KeyboardInterrupt:
-                if search.found is None:
+                if search.incumbent is None:
                     raise
                 limit = "interrupt"
-        if search.found is None:
+        if search.incumbent is None:
             if limit == "time":
                 raise OutOfTimeError("not even one rule can be simulated in time")
             return Outcome(message=f"price: {search.fault}")
-        if instance.servers and not search.found.schedule.servers:
+        if instance.servers and not search.incumbent.schedule.servers:
             raise OutOfTimeError("there is no time to give even one schedule places on the servers")
-        message = f"found by {search.found.how}"
-        return Outcome(plan_of(instance, search.found.schedule), message=message, limit=limit)
+        message = f"found by {search.incumbent.how}"
+        return Outcome(plan_of(instance, search.incumbent.schedule), message=message, limit=limit)
 
 
-class Found(NamedTuple):
+class Incumbent(NamedTuple):
     """A schedule, the method that found it, and its rule; None for that of EASY backfilling."""
 
     schedule: Schedule
@@ -400,9 +402,9 @@ class Search:
     """
 
     def __init__(self, instance: SchedulingInstance) -> None:
-        self._instance, self._scheduler = instance, Server(instance)
+        self._instance, self._scheduler = instance, PriorityScheduler(instance)
         self._rule: Rule | None = None
-        self.found: Found | None = None
+        self.incumbent: Incumbent | None = None
         self.cost = np.inf
         self.fault = ""
         self._placing_s = 0.0
@@ -413,7 +415,10 @@ class Search:
             try:
                 cost = self._cost_of(self._scheduler.simulator.ends_s(rule))
                 if cost < self.cost:
-                    self.found, self.cost = Found(self._scheduler.schedule(rule), "a static rule", rule), cost
+                    self.incumbent, self.cost = (
+                        Incumbent(self._scheduler.schedule(rule), "a static rule", rule),
+                        cost,
+                    )
                     self._rule = rule
             except EvictionError as error:
                 self.fault = str(error)
@@ -432,20 +437,20 @@ class Search:
             return
         cost = self._objective_of(schedule)
         if cost < self.cost:
-            self.found, self.cost = Found(schedule, "EASY backfilling", None), cost
+            self.incumbent, self.cost = Incumbent(schedule, "EASY backfilling", None), cost
 
     def place(self) -> None:
         """Place the best schedule on the servers, if there are any, which may make it worse."""
-        if self.found is None or not self._instance.servers:
+        if self.incumbent is None or not self._instance.servers:
             return
         one = Clock()
         try:
-            schedule = placed(self._instance, self.found.rule)
+            schedule = schedule_on_servers(self._instance, self.incumbent.rule)
         except EvictionError as error:
-            self.found, self.fault = None, str(error)
+            self.incumbent, self.fault = None, str(error)
             return
         self._placing_s = one.elapsed_s
-        self.found = self.found._replace(schedule=schedule)
+        self.incumbent = self.incumbent._replace(schedule=schedule)
 
     def improve(self, clock: Clock, trials: int | None, seed: int, enough: float) -> None:
         """Improve the schedule by local search from the best static rule.
@@ -472,13 +477,13 @@ class Search:
                 max(
                     0.0,
                     clock.remaining_s * (1 - RESERVE)
-                    - SIMULATIONS * one.elapsed_s
-                    - PLACINGS * self._placing_s,
+                    - RESERVED_SIMULATIONS * one.elapsed_s
+                    - RESERVED_PLACEMENTS * self._placing_s,
                 )
             )
         reserved = np.zeros(len(ends_s), dtype=bool)
         if may_be_reserved(trace):
-            reserved = calm_jobs(trace, ends_s, trace.duration_s * self._scheduler.width)
+            reserved = undelayed_jobs(trace, ends_s, trace.duration_s * self._scheduler.width)
         if trials is None:
             trials = TRIALS_OF_A_JOB * int((~reserved).sum())
         climb = self._climb(rule, reserved, ends_s, seed)
@@ -488,7 +493,7 @@ class Search:
             while done < trials and climb.best_cost > enough:
                 used = clock.elapsed_s / clock.limit_s if clock.limit_s else 0.0
                 share = max(used, done / trials)
-                climb.try_one(TEMPERATURE * late * (1 - share) ** 2 if share < COLD else 0.0)
+                climb.try_change(TEMPERATURE * late * (1 - share) ** 2 if share < GREEDY_FROM else 0.0)
                 done += 1
                 if clock.expired:
                     raise OutOfTimeError("the search has used its time")
@@ -496,7 +501,7 @@ class Search:
             if climb.best_cost < self.cost:
                 self._note(rule, reserved, climb.best)
 
-    def _climb(self, rule: Rule, reserved: Flags, ends_s: Floats, seed: int) -> Climb:
+    def _climb(self, rule: Rule, reserved: Flags, ends_s: Floats, seed: int) -> SimulatedAnnealing:
         """Return the local search on the jobs that are not reserved."""
         others = ~reserved
         trace = self._scheduler.trace
@@ -508,7 +513,7 @@ class Search:
             every[others] = ends_s
             return self._cost_of(every)
 
-        return Climb(simulator, rule, cost, seed)
+        return SimulatedAnnealing(simulator, rule, cost, seed)
 
     def _note(self, rule: Rule, reserved: Flags, others: Floats) -> None:
         """Simulate the whole trace by the multipliers found, and keep the schedule if it is better."""
@@ -518,18 +523,20 @@ class Search:
         with Clock().enforced():  # time may be up, and there is some in reserve for this
             cost = self._cost_of(self._scheduler.simulator.ends_s(rule))
             if cost < self.cost:
-                self._take(Found(self._scheduler.schedule(rule), "local search", rule), cost)
+                self._take(Incumbent(self._scheduler.schedule(rule), "local search", rule), cost)
 
-    def _take(self, better: Found, cost: float) -> None:
+    def _take(self, better: Incumbent, cost: float) -> None:
         """Keep a schedule that is better on one pool, if it is also better on the servers."""
         if self._instance.servers:
             try:
-                better = better._replace(schedule=placed(self._instance, better.rule))
+                better = better._replace(schedule=schedule_on_servers(self._instance, better.rule))
             except EvictionError:  # one of these servers fails
                 return
-            if self.found and self._objective_of(better.schedule) >= self._objective_of(self.found.schedule):
+            if self.incumbent and self._objective_of(better.schedule) >= self._objective_of(
+                self.incumbent.schedule
+            ):
                 return
-        self.found, self.cost = better, cost
+        self.incumbent, self.cost = better, cost
 
     def _objective_of(self, schedule: Schedule) -> float:
         ends_s = np.full(len(self._scheduler.order), -np.inf)

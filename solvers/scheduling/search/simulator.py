@@ -22,7 +22,7 @@ from .event_loop import (
     Segments,
     State,
     Trace,
-    Work,
+    WorkArrays,
     advance,
 )
 
@@ -42,8 +42,8 @@ class Simulator:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         jobs, resources = trace.demand.shape
-        self._work = Work(
-            held=np.zeros(jobs, dtype=bool),
+        self._work = WorkArrays(
+            protected=np.zeros(jobs, dtype=bool),
             goes_on=np.zeros(jobs, dtype=bool),
             order=np.zeros(jobs, dtype=np.int64),
             keys=np.zeros(jobs),
@@ -51,7 +51,7 @@ class Simulator:
             free=np.zeros(resources),
             slack=np.zeros(resources),
         )
-        self._nothing = room(0)
+        self._nothing = empty_segments(0)
 
     def start(self) -> State:
         """Return the state before the first event."""
@@ -88,10 +88,10 @@ class Simulator:
         PolicyError
             If waiting jobs can never start.
         """
-        state, segments = self.start(), room(2 * len(self.trace.arrival_s) + 1)
+        state, segments = self.start(), empty_segments(2 * len(self.trace.arrival_s) + 1)
         while self._go_on(rule, state, segments, np.inf) == PAUSED:
             if len(segments.job) < state.counts[SEGMENTS] + state.counts[RUNNING]:
-                segments = _larger(segments)
+                segments = _enlarged_segments(segments)
         n = int(state.counts[SEGMENTS])
         return Segments(segments.job[:n], segments.start_s[:n], segments.end_s[:n])
 
@@ -123,24 +123,24 @@ class Simulator:
         return int(code)
 
 
-def copied(state: State) -> State:
+def copy_of_state(state: State) -> State:
     """Return a copy of a state."""
     return State._make(column.copy() for column in state)
 
 
-def room(rows: int) -> Segments:
+def empty_segments(rows: int) -> Segments:
     """Return columns for so many segments, filled with 0."""
     return Segments(np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows))
 
 
-def _larger(segments: Segments) -> Segments:
-    more = room(2 * len(segments.job))
+def _enlarged_segments(segments: Segments) -> Segments:
+    more = empty_segments(2 * len(segments.job))
     for column, old in zip(more, segments, strict=True):
         column[: len(old)] = old
     return more
 
 
-class Server:
+class PriorityScheduler:
     """Schedules the jobs of one instance by priority rules.
 
     Attributes
@@ -191,21 +191,21 @@ def classes_of(demand: Floats) -> tuple[Ints, Ints]:
     return of_class, np.append(0, np.cumsum(np.bincount(of_class)))
 
 
-def first_come(scheduler: Server) -> Rule:
+def first_come(scheduler: PriorityScheduler) -> Rule:
     """Return the rule of first come, first served."""
     return Rule(np.arange(len(scheduler.order), dtype=float), 0.0, 1.0, preempts=False, blocks=True)
 
 
-def shortest(scheduler: Server) -> Rule:
+def shortest(scheduler: PriorityScheduler) -> Rule:
     """Return the rule of shortest job first."""
     return Rule(np.ones(len(scheduler.order)), 1.0, 1.0, preempts=False, blocks=False)
 
 
-def shortest_remaining(scheduler: Server) -> Rule:
+def shortest_remaining(scheduler: PriorityScheduler) -> Rule:
     """Return the rule of shortest remaining time first."""
     return Rule(np.ones(len(scheduler.order)), 1.0, 1.0, preempts=True, blocks=False)
 
 
-def shortest_service(scheduler: Server) -> Rule:
+def shortest_service(scheduler: PriorityScheduler) -> Rule:
     """Return the rule of least remaining time × width first."""
     return Rule(scheduler.width, 1.0, 1.0, preempts=True, blocks=False)

@@ -67,8 +67,8 @@ class Provisioner:
         ]
         self._by_cost = formulation.objectives[0].name == "cost"
         self._slowest_s = formulation.latest_s
-        self._budget = _loose(instance.hourly_budget_usd)
-        self._cost_limit = _loose(instance.cost_limit_usd)
+        self._budget = _loosened_limit(instance.hourly_budget_usd)
+        self._cost_limit = _loosened_limit(instance.cost_limit_usd)
         self._parts: dict[Segment, Parts] = {}
 
     def provision(self, segments: Sequence[Segment], way: Way) -> Provision | None:
@@ -240,5 +240,5 @@ class _State:
     over: bool = False
 
 
-def _loose(limit: float | None) -> float:
+def _loosened_limit(limit: float | None) -> float:
     return math.inf if limit is None else loosened(limit)

@@ -27,7 +27,7 @@ import numpy as np
 
 from ....formulations.staging.formulation import StagingFormulation
 from ....instances.common.errors import OutOfTimeError
-from ...backends.base import installed, one_torch, refuse_late_loading
+from ...backends.base import check_time_to_load_torch, missing_package_text, seeded_torch
 from ...common.base import Clock, MethodOption, Outcome, Solver
 from ...common.result import SolveOptions
 from .type_search import PROVISIONING, PenalisedObjective, Types, TypeSearch, random_types
@@ -81,18 +81,18 @@ class Reinforce(Solver[StagingFormulation]):
 
     def unavailable(self) -> str | None:
         """Return how to install PyTorch, if it is missing."""
-        return installed("torch", "PyTorch", "'clusterplan[rl]'")
+        return missing_package_text("torch", "PyTorch", "'clusterplan[rl]'")
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Train until the episodes or the time are used up."""
-        refuse_late_loading(clock.remaining_s)
+        check_time_to_load_torch(clock.remaining_s)
         from .reinforce_policy import Policy, features
 
         way, episodes = self.setting(options, "provisioning"), self.setting(options, "episodes")
         # The most probable plan at the end is judged on top of the episodes.
         search = TypeSearch(formulation, way, clock, episodes + 1)
         seed = options.seed or 0
-        with one_torch(seed, options.threads):
+        with seeded_torch(seed, options.threads):
             policy = Policy(
                 features(formulation.instance),
                 search.able,

@@ -36,7 +36,7 @@ import numpy as np
 from ....formulations.staging.formulation import StagingFormulation
 from ....formulations.staging.stages import Stage
 from ....instances.common.errors import OutOfTimeError
-from ...backends.base import installed, no_warnings
+from ...backends.base import missing_package_text, no_warnings
 from ...common.base import Clock, MethodOption, Outcome, Solver
 from ...common.result import SolveOptions
 from .provisioning import WAYS, Provision, Provisioner, Segment, Way, segments_of
@@ -92,7 +92,7 @@ class Fitness:
         return self.violation == 0
 
 
-NEVER = Fitness(1e300, math.inf)
+NOT_EVALUATED = Fitness(1e300, math.inf)
 """Fitness of a choice that was not evaluated in time."""
 
 
@@ -145,7 +145,7 @@ class TypeSearch:
         try:
             provision = self.provisioner.provision(segments, self.way)
         except OutOfTimeError:
-            return NEVER
+            return NOT_EVALUATED
         if provision is None:
             fitness = Fitness(1 + self.provisioner.violation(segments), math.inf)
         else:
@@ -169,7 +169,7 @@ class TypeSearch:
         elif self.trace:
             self.trace.append((self.clock.elapsed_s, self.trace[-1][1], None))
         return Outcome(
-            self.plan, limit="time" if time_is_up else "none", message=message, trace=thinned(self.trace)
+            self.plan, limit="time" if time_is_up else "none", message=message, trace=thin_trace(self.trace)
         )
 
 
@@ -220,7 +220,7 @@ def assign(
     return types
 
 
-def thinned(
+def thin_trace(
     trace: list[tuple[float, float | None, float | None]],
 ) -> list[tuple[float, float | None, float | None]]:
     """Return at most `MOST_TRACE` points of a trace, the first and the last among them."""
@@ -378,7 +378,7 @@ class Bayesian(Solver[StagingFormulation]):
 
     def unavailable(self) -> str | None:
         """Return how to install Optuna, if it is missing."""
-        return installed("optuna", "optuna", "'clusterplan[bayes]'")
+        return missing_package_text("optuna", "optuna", "'clusterplan[bayes]'")
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Run the optimisation until the budget of evaluations or the time is used up."""

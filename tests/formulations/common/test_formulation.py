@@ -14,7 +14,7 @@ import clusterplan
 from clusterplan.formulations.common.formulation import whole_row
 from clusterplan.formulations.common.kind import FormulationKind
 from clusterplan.formulations.registry import KINDS, formulate, milp_model
-from clusterplan.solvers.backends.cp_sat import whole_at_most, whole_terms
+from clusterplan.solvers.backends.cp_sat import integer_row, integer_terms
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -47,7 +47,7 @@ def test_rows_that_cannot_be_scaled_are_left_alone() -> None:
     """A number with too many decimals gives no whole row, and CP-SAT's row is only a shade looser."""
     third = 1 / 3
     assert whole_row([third, 0.1], 1.0) is None
-    weights, bound = whole_at_most([third, 0.1], 1.0)
+    weights, bound = integer_row([third, 0.1], 1.0)
     assert weights[0] * 3 <= bound
     assert weights[0] * 3 + weights[1] > bound
     assert bound / weights[0] == pytest.approx(3 * (1 + 1e-9), rel=1e-12)
@@ -57,7 +57,7 @@ def test_rows_that_cannot_be_scaled_are_left_alone() -> None:
 def test_rounded_objectives_stay_on_the_safe_side(costs: list[float]) -> None:
     """Minimised costs are never rounded up, maximised values never down, and both only by a hair."""
     for sense, sign in (("min", 1), ("max", -1)):
-        terms = whole_terms(costs, sense, sum(costs))
+        terms = integer_terms(costs, sense, sum(costs))
         for cost, number in zip(costs, terms.numbers, strict=True):
             assert sign * (number / terms.scale - cost) <= 1e-12 * cost
             assert number / terms.scale == pytest.approx(cost, rel=1e-6)

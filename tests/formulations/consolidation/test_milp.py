@@ -13,7 +13,7 @@ from clusterplan.formulations.consolidation.cluster_data import ClusterData
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.formulations.consolidation.milp import DeviceRows, device_terms, milp_model, model_terms
 from clusterplan.formulations.consolidation.plan import JobPlacement
-from clusterplan.instances.consolidation.devices import Ask
+from clusterplan.instances.consolidation.devices import DeviceDemand
 
 
 def test_the_size_is_known_beforehand() -> None:
@@ -104,7 +104,11 @@ def test_rows_speak_of_devices_that_others_leave() -> None:
     rows = DeviceRows(lambda letter, _, __: made.append(letter) or 0, lambda _: None, sum)  # type: ignore[func-returns-value]
     rows.write(formulation.jobs, formulation.servers, {("j300", "tasks", "n"): 1, ("j400", "tasks", "n"): 1})
     contents = {(i, ask) for _, _, i, ask, _ in rows.contents}
-    assert contents == {(1, Ask(share=300)), (2, Ask(share=300)), (2, Ask(share=400))}
+    assert contents == {
+        (1, DeviceDemand(share=300)),
+        (2, DeviceDemand(share=300)),
+        (2, DeviceDemand(share=400)),
+    }
     assert sorted(made) == ["a", "a", "a", "p", "q"]
 
 

@@ -12,7 +12,7 @@ from sample_documents import CONSOLIDATION, STAGING
 
 import clusterplan
 from clusterplan.instances.common import arrays
-from clusterplan.instances.common.base import MOST_ROWS, Instance, card, figure, percent, scaled
+from clusterplan.instances.common.base import MOST_ROWS, Instance, card, figure, percent, scale_figures
 from clusterplan.instances.common.kind import Builder, InstanceKind
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.references import Folder
@@ -20,8 +20,8 @@ from clusterplan.instances.references import Folder
 
 def test_pointers_name_one_figure_or_all() -> None:
     document = {"a": [{"b/c": 2.0, "d": 3}, {"b/c": 4.0}], "e": True}
-    assert not list(scaled(document, "/a/*/b~1c", 0.5))
-    assert not list(scaled(document, "/a/0/d", 2.0))
+    assert not list(scale_figures(document, "/a/*/b~1c", 0.5))
+    assert not list(scale_figures(document, "/a/0/d", 2.0))
     assert document == {"a": [{"b/c": 1.0, "d": 6.0}, {"b/c": 2.0}], "e": True}
 
 
@@ -39,7 +39,7 @@ def test_pointers_name_one_figure_or_all() -> None:
     ],
 )
 def test_pointers_that_name_no_figure(pointer: str, what: str) -> None:
-    ((place, said),) = scaled({"a": [{"b": 2.0}], "e": True}, pointer, 2.0)
+    ((place, said),) = scale_figures({"a": [{"b": 2.0}], "e": True}, pointer, 2.0)
     assert place == pointer
     assert what in said
 

@@ -11,7 +11,13 @@ import pytest
 
 import clusterplan
 from clusterplan.instances.common.errors import MOST_FAULTS, InstanceError, refuse_faults
-from clusterplan.instances.common.faults import MOST_PAIRS, misspelt, seem_the_same, validated, validated_rows
+from clusterplan.instances.common.faults import (
+    MOST_PAIRS,
+    misspelt_names,
+    similar_names,
+    validated,
+    validated_rows,
+)
 from clusterplan.instances.common.fields import Count, Many, Model, Name, Positive
 
 
@@ -102,8 +108,8 @@ def test_complaints_become_one_error() -> None:
     ],
 )
 def test_a_letter_or_the_case_is_a_misspelling(one: str, other: str) -> None:
-    assert seem_the_same(one, other)
-    assert seem_the_same(other, one)
+    assert similar_names(one, other)
+    assert similar_names(other, one)
 
 
 @pytest.mark.parametrize(
@@ -124,14 +130,14 @@ def test_a_letter_or_the_case_is_a_misspelling(one: str, other: str) -> None:
     ],
 )
 def test_names_of_their_own(one: str, other: str) -> None:
-    assert not seem_the_same(one, other)
-    assert not seem_the_same(other, one)
+    assert not similar_names(one, other)
+    assert not similar_names(other, one)
 
 
 def test_only_what_nobody_asks_for_is_misspelt() -> None:
-    assert list(misspelt(["gpus", "gpu", "cpu"], ["gpu"])) == [("gpus", "gpu")]
-    assert not list(misspelt(["gpus", "gpu"], ["gpus", "gpu"]))
-    assert not list(misspelt([f"r{k}s" for k in range(MOST_PAIRS)], ["rs", "r"]))
+    assert list(misspelt_names(["gpus", "gpu", "cpu"], ["gpu"])) == [("gpus", "gpu")]
+    assert not list(misspelt_names(["gpus", "gpu"], ["gpus", "gpu"]))
+    assert not list(misspelt_names([f"r{k}s" for k in range(MOST_PAIRS)], ["rs", "r"]))
 
 
 def document(**second: Any) -> dict[str, Any]:

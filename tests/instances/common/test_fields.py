@@ -36,13 +36,13 @@ from clusterplan.instances.common.fields import (
     Positive,
     TaskCount,
     frozen,
-    in_slices,
     marks_of,
     refuse,
     repeated,
     require,
     unescaped,
     unknown_names,
+    validated_in_batches,
 )
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.documents import parse_instance
@@ -90,7 +90,7 @@ def test_what_a_field_refuses(kind: object, given: object) -> None:
 
 def test_a_long_list_is_read_until_there_are_enough_faults() -> None:
     """A million wrong entries are not a million errors."""
-    adapter = TypeAdapter(Annotated[tuple[Count, ...], in_slices()])
+    adapter = TypeAdapter(Annotated[tuple[Count, ...], validated_in_batches()])
     assert adapter.validate_python(list(range(25))) == tuple(range(25))
     with pytest.raises(ValidationError) as refused:
         adapter.validate_python([0] * 5 + [-1] * 1000)

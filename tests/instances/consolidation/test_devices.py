@@ -18,7 +18,7 @@ import clusterplan
 from clusterplan.instances.common.errors import InstanceError, TooLargeError
 from clusterplan.instances.common.hardware import GEOMETRIES, Geometry
 from clusterplan.instances.consolidation import devices as packing
-from clusterplan.instances.consolidation.devices import WHOLE, Ask, Device, DeviceSlot, pack
+from clusterplan.instances.consolidation.devices import WHOLE, Device, DeviceDemand, DeviceSlot, pack
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 
 DOCUMENT: dict[str, Any] = {
@@ -177,9 +177,9 @@ def test_what_is_wrong_is_refused_in_words(change: Callable[[dict[str, Any]], ob
 A30, A100 = GEOMETRIES["a30-24"], GEOMETRIES["a100-40"]
 
 
-def _possible(devices: Sequence[Device], geometry: Geometry | None, asks: Sequence[Ask]) -> bool:
+def _possible(devices: Sequence[Device], geometry: Geometry | None, asks: Sequence[DeviceDemand]) -> bool:
     """Return whether any choice of devices and slots for every task is allowed."""
-    ways: list[list[tuple[Ask, int, int]]] = []
+    ways: list[list[tuple[DeviceDemand, int, int]]] = []
     for ask in asks:
         here = [(ask, d, 0) for d in range(len(devices))]
         if ask.profile:
@@ -190,7 +190,7 @@ def _possible(devices: Sequence[Device], geometry: Geometry | None, asks: Sequen
 
 
 def _allowed(
-    devices: Sequence[Device], geometry: Geometry | None, choice: Sequence[tuple[Ask, int, int]]
+    devices: Sequence[Device], geometry: Geometry | None, choice: Sequence[tuple[DeviceDemand, int, int]]
 ) -> bool:
     state = list(devices)
     for ask, d, start in choice:
@@ -221,8 +221,12 @@ def test_it_finds_devices_exactly_where_there_are_some(seed: int) -> None:
     if geometry is not None:
         states.append(Device("parted", choose.choice((0b1, 0b11, 0b100))))
     devices = [choose.choice(states) for _ in range(choose.randint(1, 3))]
-    sorts = [Ask(whole=1), Ask(whole=2), *(Ask(share=s) for s in (250, 334, 460, 540, 700))]
-    sorts += [Ask(profile=name) for name in geometry.profiles] if geometry else []
+    sorts = [
+        DeviceDemand(whole=1),
+        DeviceDemand(whole=2),
+        *(DeviceDemand(share=s) for s in (250, 334, 460, 540, 700)),
+    ]
+    sorts += [DeviceDemand(profile=name) for name in geometry.profiles] if geometry else []
     asks = [choose.choice(sorts) for _ in range(choose.randint(1, 4))]
     found = pack(devices, geometry, asks)
     assert (found is not None) == _possible(devices, geometry, asks)
@@ -239,7 +243,7 @@ def test_first_fit_decreasing_would_need_one_device_more() -> None:
     """Shares of which no greedy order by size fills two devices."""
     shares = [500, 400, 300, 300, 250, 250]
     assert sum(shares) == 2 * WHOLE
-    found = pack([Device(), Device()], None, [Ask(share=share) for share in shares])
+    found = pack([Device(), Device()], None, [DeviceDemand(share=share) for share in shares])
     assert found is not None
     used = [sum(s for s, held in zip(shares, found, strict=True) if held == (d,)) for d in range(2)]
     assert used == [WHOLE, WHOLE]
@@ -249,6 +253,10 @@ def test_a_search_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -
     """It does not claim that there is no way."""
     monkeypatch.setattr(packing, "MOST_NODES", 3)
     with pytest.raises(TooLargeError, match="takes too long"):
-        pack([Device(), Device()], None, [Ask(share=share) for share in (500, 400, 300, 300, 250, 250)])
+        pack(
+            [Device(), Device()],
+            None,
+            [DeviceDemand(share=share) for share in (500, 400, 300, 300, 250, 250)],
+        )
     with pytest.raises(TooLargeError, match="takes too long"):
-        pack([Device()], A100, [Ask(profile="1g.5gb")] * 4)
+        pack([Device()], A100, [DeviceDemand(profile="1g.5gb")] * 4)

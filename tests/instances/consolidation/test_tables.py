@@ -110,7 +110,7 @@ def test_instances_survive_tables(tmp_path: Path, ending: Any, monkeypatch: pyte
         assert load(tmp_path / "x.yaml").sha256() == original.sha256()
         with monkeypatch.context() as large:
             large.setattr(tables, "MANY_ROWS", 1)
-            large.setattr(placement_tables, "FEWEST_OF_A_SORT", 0)
+            large.setattr(placement_tables, "LEAST_CLASS_SIZE", 0)
             assert load(tmp_path / "x.yaml").sha256() == original.sha256()
 
 

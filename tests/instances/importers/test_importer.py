@@ -13,17 +13,23 @@ from clusterplan.instances.common.fields import Count, Model, Name, PositiveCoun
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.importers import IMPORTERS, import_philly_either
-from clusterplan.instances.importers.importer import Importer, ImportOptions, Option, either, option_of
+from clusterplan.instances.importers.importer import (
+    Importer,
+    ImportOptions,
+    Option,
+    multi_kind_importer,
+    option_of,
+)
 from clusterplan.instances.importers.node_restrictions import (
     LONGEST,
     Choice,
     Restrictions,
-    about_models,
     counted,
+    gpu_model_note,
     models_of_choice,
     numbered,
 )
-from clusterplan.instances.importers.rejected_entries import MOST_WRONG, LeftOut, valid_entries
+from clusterplan.instances.importers.rejected_entries import MOST_INVALID, RejectedEntries, valid_entries
 from clusterplan.instances.importers.traces.philly import import_philly, import_philly_trace
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 
@@ -118,7 +124,7 @@ def test_options_of_the_other_kind_are_refused(tmp_path: Path, options: dict[str
 
 def test_options_say_with_which_kind_they_go() -> None:
     """Those that all kinds require stand first; the others may be left out, and say their own default."""
-    made = either("Jobs.", {"consolidation": import_philly, "scheduling": import_philly_trace})
+    made = multi_kind_importer("Jobs.", {"consolidation": import_philly, "scheduling": import_philly_trace})
     fields = made.options.in_order()
     assert list(fields)[:2] == ["jobs", "kind"]
     assert [name for name, field in fields.items() if field.is_required()] == ["jobs"]
@@ -184,8 +190,8 @@ def test_choices_that_are_gpu_models() -> None:
 
 def test_jobs_whose_choice_is_of_models_are_named() -> None:
     """Only where there are any."""
-    assert list(about_models([])) == []
-    (sentence,) = about_models(["x"])
+    assert list(gpu_model_note([])) == []
+    (sentence,) = gpu_model_note(["x"])
     assert sentence.startswith("1 job may use certain nodes only")
     assert sentence.endswith("gpu_model: x.")
 
@@ -195,14 +201,14 @@ class Row(Model):
     size: Count
 
 
-def read(rows: list[dict[str, object]], left_out: LeftOut) -> list[str]:
+def read(rows: list[dict[str, object]], left_out: RejectedEntries) -> list[str]:
     entries = ((f"rows[{index}]", str(row.get("name")), row) for index, row in enumerate(rows))
     return [row.name for row in valid_entries(Row, entries, "file", left_out, lambda row: row.name)]
 
 
 def test_valid_entries_go_on_and_the_others_are_counted() -> None:
     """Only the first three are named, with the first thing that is wrong with each."""
-    left_out = LeftOut("pod")
+    left_out = RejectedEntries("pod")
     wrong = [{"name": f"w{number}", "size": -number} for number in range(1, 6)]
     assert read([{"name": "a", "size": 1}, *wrong, {"name": "b", "size": 2}], left_out) == ["a", "b"]
     assert left_out.data == wrong
@@ -214,14 +220,14 @@ def test_valid_entries_go_on_and_the_others_are_counted() -> None:
 
 def test_the_second_of_a_name_is_left_out() -> None:
     """The first is kept."""
-    left_out = LeftOut("pod")
+    left_out = RejectedEntries("pod")
     assert read([{"name": "a", "size": 1}, {"name": "a", "size": 2}], left_out) == ["a"]
     assert list(left_out.sentences()) == ["1 pod is invalid and left out: a (is listed twice)."]
 
 
 def test_names_cannot_command_a_terminal() -> None:
     """What is not printable is written as an escape, for the sentence goes into the instance."""
-    left_out = LeftOut("pod")
+    left_out = RejectedEntries("pod")
     assert read([{"name": "a", "size": 1}, {"name": "b\x1b", "size": -1}], left_out) == ["a"]
     (sentence,) = left_out.sentences()
     assert "b\\x1b (name is blank" in sentence
@@ -229,7 +235,7 @@ def test_names_cannot_command_a_terminal() -> None:
 
 def test_entries_without_a_key_may_be_alike() -> None:
     """Each is one."""
-    left_out = LeftOut("job")
+    left_out = RejectedEntries("job")
     rows: list[tuple[str, str, dict[str, object]]] = [("rows[0]", "a", {"name": "a", "size": 1})] * 2
     assert len(list(valid_entries(Row, rows, "file", left_out))) == 2
     assert left_out.data == []
@@ -237,7 +243,7 @@ def test_entries_without_a_key_may_be_alike() -> None:
 
 def test_nothing_is_said_where_nothing_is_left_out() -> None:
     """A list that is right has no sentence."""
-    left_out = LeftOut("pod")
+    left_out = RejectedEntries("pod")
     assert read([{"name": "a", "size": 1}], left_out) == ["a"]
     assert list(left_out.sentences()) == []
 
@@ -245,13 +251,13 @@ def test_nothing_is_said_where_nothing_is_left_out() -> None:
 def test_a_list_without_valid_entries_is_refused() -> None:
     """The error names the entries by their path."""
     with pytest.raises(InstanceError, match=r"^file: rows\[0\].size: is -1") as caught:
-        read([{"name": "a", "size": -1}, {"size": 1}], LeftOut("pod"))
+        read([{"name": "a", "size": -1}, {"size": 1}], RejectedEntries("pod"))
     assert "file: rows[1].name: is missing" in str(caught.value)
 
 
 def test_a_list_that_begins_with_a_thousand_wrong_entries_is_refused() -> None:
     """It is another file than was asked for, and not read to its end."""
-    wrong: list[dict[str, object]] = [{"name": "w"}] * MOST_WRONG
-    assert read([*wrong[1:], {"name": "a", "size": 1}], LeftOut("pod")) == ["a"]
+    wrong: list[dict[str, object]] = [{"name": "w"}] * MOST_INVALID
+    assert read([*wrong[1:], {"name": "a", "size": 1}], RejectedEntries("pod")) == ["a"]
     with pytest.raises(InstanceError, match=r"900 more faults"):
-        read([*wrong, {"name": "a", "size": 1}], LeftOut("pod"))
+        read([*wrong, {"name": "a", "size": 1}], RejectedEntries("pod"))

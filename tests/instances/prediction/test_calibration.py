@@ -19,13 +19,13 @@ from clusterplan.instances.prediction.calibration import (
     SPREADS,
     TOTALS,
     Estimate,
+    correlated_sum,
     coverage,
-    farthest,
     fit_correction,
+    largest_error,
     spread,
     spread_of_total,
     student_ends,
-    together,
 )
 from clusterplan.instances.prediction.hardware import gpu_named
 from clusterplan.instances.prediction.measurement_plan import (
@@ -50,7 +50,7 @@ from clusterplan.instances.prediction.operators import SHAPES, Operator
 
 def test_together_adds_up_and_is_inside_only_if_all_are() -> None:
     one, other = Estimate(2.0, 1.0, 4.0, True, "a"), Estimate(3.0, 2.0, 5.0, False, "b")
-    assert together([one, other, one]) == Estimate(7.0, 4.0, 13.0, False, "a; b")
+    assert correlated_sum([one, other, one]) == Estimate(7.0, 4.0, 13.0, False, "a; b")
 
 
 def test_times_keeps_the_relative_width() -> None:
@@ -228,10 +228,10 @@ def test_two_groups_left_out_at_a_time() -> None:
 
 
 def test_the_farthest_error_is_the_corrected_quantile() -> None:
-    assert farthest(np.arange(-10.0, 0.0)) == 10.0
-    assert farthest(np.arange(1.0, 100.0)) == 90.0
+    assert largest_error(np.arange(-10.0, 0.0)) == 10.0
+    assert largest_error(np.arange(1.0, 100.0)) == 90.0
     with pytest.raises(ValueError, match="no errors"):
-        farthest(np.array([]))
+        largest_error(np.array([]))
 
 
 L4 = gpu_named("l4")

@@ -34,8 +34,8 @@ from clusterplan.instances.prediction.operator_times import (
     HOST,
     PARTS,
     PLATFORM,
-    SHORT,
     USED,
+    WINOGRAD_SHARE,
     DataSheetTimes,
     FittedTimes,
     Measurement,
@@ -123,7 +123,7 @@ def test_small_kernels_multiply_less() -> None:
     for name, (high, wide, stride) in sizes.items():
         picture = Operator("conv", (2, 3, 8, high, wide, 16, 16, stride, 1, 1, 1))
         shares[name] = parts([picture], gpu)[0, 0] * gpu.peak("fp32") / picture.flops
-    assert shares == pytest.approx({"3×3": SHORT, "3×3, steps of two": 1.0, "5×3": 1.0})
+    assert shares == pytest.approx({"3×3": WINOGRAD_SHARE, "3×3, steps of two": 1.0, "5×3": 1.0})
     half = Operator("conv", (2, 3, 8, 3, 3, 16, 16, 1, 1, 1, 1), precision="tf32")
     assert parts([half], gpu)[0, 0] * gpu.peak("tf32") == pytest.approx(half.flops)
     grouped = Operator("conv", (2, 8, 8, 3, 3, 16, 16, 1, 1, 1, 8))
@@ -135,7 +135,7 @@ def test_a_short_convolution_takes_no_less_than_its_multiplications() -> None:
     picture = Operator("conv", (2, 64, 64, 3, 3, 16, 16, 1, 1, 1, 1))
     row, gpu = parts([picture], gpu_named("a100"))[0], gpu_named("a100")
     assert 16 / 36 < row[0] * gpu.peak("fp32") / picture.flops < 0.6
-    assert row[3] == pytest.approx(SHORT * 2 * 64 * picture.outputs / gpu.peak("fp32"))
+    assert row[3] == pytest.approx(WINOGRAD_SHARE * 2 * 64 * picture.outputs / gpu.peak("fp32"))
     assert not row[2]
 
 

@@ -12,8 +12,8 @@ from clusterplan.instances.common.faults import validated
 from clusterplan.instances.scheduling.configurations import (
     MOST_OF_A_JOB,
     as_requested,
-    choice_faults,
-    choices_of,
+    configuration_faults,
+    configurations_of,
 )
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
@@ -157,8 +157,12 @@ def test_faults_of_a_table_name_its_jobs() -> None:
     """As those of a document."""
     there = generate_scheduling(3, 4, seed=2, malleable=True)
     assert isinstance(there.jobs, JobTable)
-    choices = choices_of(there.jobs, np.array([[0.5]]))
-    assert [path for path, _ in choice_faults(there.jobs, choices)] == ["jobs[0]", "jobs[1]", "jobs[2]"]
+    choices = configurations_of(there.jobs, np.array([[0.5]]))
+    assert [path for path, _ in configuration_faults(there.jobs, choices)] == [
+        "jobs[0]",
+        "jobs[1]",
+        "jobs[2]",
+    ]
 
 
 def test_columns_and_objects_hash_alike() -> None:

@@ -14,7 +14,7 @@ import clusterplan
 from clusterplan.formulations.allocation.plan import JobAllocation
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.planner.allocation.changes import changes, runs_now_as_plan, what_if
+from clusterplan.planner.allocation.changes import changes, current_plan, what_if
 from clusterplan.planner.changes import Amount, Change
 
 
@@ -29,7 +29,7 @@ def test_current_configurations_are_compared_with_the_plan() -> None:
         prices_usd_per_hour={resource: 2.0},
         resources={resource: 100},
     )
-    assert [(entry.ps, entry.workers) for entry in runs_now_as_plan(instance)] == [(1, 2)]
+    assert [(entry.ps, entry.workers) for entry in current_plan(instance)] == [(1, 2)]
     plan = [JobAllocation(job=job.name, variant=variant.name, ps=1, workers=1) for job in instance.jobs]
     found = changes(instance, None, plan)
     names = [job.name for job in instance.jobs]

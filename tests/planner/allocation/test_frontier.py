@@ -14,7 +14,7 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.planner.allocation.frontier import AllocationFrontierCheck, find
 from clusterplan.planner.allocation.frontier_page import AllocationFrontierPage
 from clusterplan.planner.findings import Verification
-from clusterplan.planner.pareto import shown
+from clusterplan.planner.pareto import frontier_table
 from clusterplan.solvers.allocation.frontier_result import AllocationFrontier
 from clusterplan.solvers.common.result import SolveOptions
 
@@ -89,7 +89,7 @@ def test_what_the_check_shares_with_the_methods_is_said(monkeypatch: pytest.Monk
 def test_the_table_has_a_row_for_each_point_and_says_the_error() -> None:
     """And where the instance's own cluster lies."""
     _, frontier = sample()
-    table, lines = shown(frontier)
+    table, lines = frontier_table(frontier)
     assert table.row_count == len(frontier.points)
     assert any(line.startswith("certified: for every cluster") for line in lines)
     assert any(line.startswith("the instance's own cluster") for line in lines)

@@ -25,7 +25,7 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.staging.generate import generate_staging
-from clusterplan.planner.batch.comparison import Comparison, Measurer, compare, compared
+from clusterplan.planner.batch.comparison import Comparison, Measurer, compare, comparison_of
 from clusterplan.planner.batch.comparison_rows import ComparisonRow
 from clusterplan.planner.batch.task import Record
 from clusterplan.planner.reports.comparison_page import results_tables, to_csv
@@ -64,7 +64,7 @@ def record(solver: str, *objectives: ObjectiveRecord, sha256: str = "a", **more:
 
 def rows(*records: Record) -> dict[str, ComparisonRow]:
     """Return the rows by solver."""
-    made = compared(records, clusterplan.SolveOptions())
+    made = comparison_of(records, clusterplan.SolveOptions())
     return {row.solver: row for row in made.rows}
 
 
@@ -97,7 +97,7 @@ def test_an_optimum_that_our_own_check_does_not_prove_is_only_claimed() -> None:
 
 def test_a_row_that_does_not_say_what_is_claimed_still_reads() -> None:
     """Comparisons that were stored before there was such a field."""
-    made = compared([record("a", objective(10.0, 10.0, proven=True))], clusterplan.SolveOptions())
+    made = comparison_of([record("a", objective(10.0, 10.0, proven=True))], clusterplan.SolveOptions())
     (row,) = (data := json.loads(made.to_json()))["rows"]
     assert row.pop("only_claimed")
     assert Comparison.model_validate(data).rows[0].status_text == "optimal"
@@ -146,7 +146,7 @@ def test_rows_of_an_instance_show_one_objective_and_unlike_ones_have_tables_of_t
         record("exact", objective(10.0, 10.0, **value, proven=True), objective(4.0, 4.0), sha256="b"),
         record("fast", objective(8.0, None, **value), objective(1.0, None), sha256="b"),
     ]
-    both = compared([proven, fast, *other], clusterplan.SolveOptions())
+    both = comparison_of([proven, fast, *other], clusterplan.SolveOptions())
     found_by = both.by_objective()
     assert list(found_by) == ["servers [USD]", "value [USD]"]
     for table, (title, own) in zip(results_tables(both), found_by.items(), strict=True):
@@ -172,7 +172,7 @@ def test_a_bound_that_another_plan_refutes_is_an_error_and_does_not_count() -> N
 def test_instances_of_one_name_are_told_apart() -> None:
     """By their files; what could not be solved at all is a fault."""
     records = [record("a", objective(1.0, 1.0), sha256=sha, source=f"{sha}.yaml") for sha in ("one", "two")]
-    made = compared(
+    made = comparison_of(
         [*records, Record("bad.yaml", "a", None, "there is no such file", 3)], clusterplan.SolveOptions()
     )
     assert made.instances == ("x (one.yaml)", "x (two.yaml)")
@@ -187,7 +187,7 @@ def test_aggregates_are_geometric_means_and_counts() -> None:
         record("b", objective(20.0, 10.0), sha256="1", runtime_s=0.5),
         record("b", status="error", sha256="2", runtime_s=0.01),
     ]
-    made = compared(records, clusterplan.SolveOptions(time_limit_s=8))
+    made = comparison_of(records, clusterplan.SolveOptions(time_limit_s=8))
     a, b = made.summary()
     assert (a.instances, a.optimal, a.plans, a.wins, a.failed) == (2, 2, 2, 2, 0)
     assert a.mean_runtime_s == pytest.approx(2.0)
@@ -209,7 +209,7 @@ def test_performance_profiles_are_those_of_dolan_and_more() -> None:
         record("a", status="error", sha256="4"),
         record("b", status="error", sha256="4"),
     ]
-    made = compared(records, clusterplan.SolveOptions())
+    made = comparison_of(records, clusterplan.SolveOptions())
     profile = made.profile()
     a, b = profile.curves
     assert profile.instances == 3
@@ -223,7 +223,7 @@ def test_performance_profiles_are_those_of_dolan_and_more() -> None:
 
 def test_exports_survive_hostile_names() -> None:
     """Formulas are disarmed in CSV; JSON and back is without loss."""
-    made = compared(
+    made = comparison_of(
         [record("=1+1", objective(1.0, 1.0), instance="@sum", source="+x")], clusterplan.SolveOptions()
     )
     for cells in csv.reader(to_csv(made).splitlines()):
@@ -381,7 +381,7 @@ def test_plans_worth_nothing_do_not_drop_out_of_the_mean() -> None:
         record("most", objective(9.0, 10.0, "max"), sha256="1"),
         record("most", objective(10.0, 10.0, "max"), sha256="2"),
     ]
-    nothing, most = compared(records, clusterplan.SolveOptions()).summary()
+    nothing, most = comparison_of(records, clusterplan.SolveOptions()).summary()
     assert nothing.mean_gap_to_best_plan is None
     assert most.mean_gap_to_best_plan == pytest.approx(0.0)
 
@@ -390,7 +390,7 @@ def test_profiles_judge_a_solver_by_what_it_was_given() -> None:
     """One that is only for some of the instances is not blamed for the others."""
     records = [record("all", objective(10.0, None), sha256=sha, runtime_s=2.0) for sha in ("1", "2", "3")]
     records.append(record("one", objective(10.0, None), sha256="3", runtime_s=1.0))
-    _, one = compared(records, clusterplan.SolveOptions()).profile().curves
+    _, one = comparison_of(records, clusterplan.SolveOptions()).profile().curves
     assert one.share == (1.0,)
 
 

@@ -16,7 +16,7 @@ from command_line import run_here as run
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.planner.batch.solve_many import Journal, read_journal
 from clusterplan.planner.batch.task import Record
-from clusterplan.planner.stored_results import Line, lines, read_results, sealed
+from clusterplan.planner.stored_results import Line, journal_lines, read_results, sealed
 
 EXAMPLES = ("example:optimus-testbed", "example:heterps-ctr", "example:tiresias-testbed")
 
@@ -37,7 +37,7 @@ def in_line(journal: Path, number: int, pattern: bytes, replacement: bytes) -> N
 def all_lines(journal: Path) -> list[Line]:
     """Return the lines of a journal."""
     with journal.open("rb") as file:
-        return list(lines(file))
+        return list(journal_lines(file))
 
 
 def asked(journal: Path) -> dict[str, object]:

@@ -18,7 +18,7 @@ from sample_documents import STAGING
 import clusterplan
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.planner.batch.supervisor import (
-    LOOK_S,
+    MEMORY_CHECK_S,
     MOST_GIB,
     MOST_TASKS,
     Attempt,
@@ -30,7 +30,7 @@ from clusterplan.planner.batch.task import Task, execute, fill_caches
 from clusterplan.planner.batch.worker_process import Answer, Head
 from clusterplan.planner.exit_codes import FAILED, LIMIT_NO_PLAN
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.plugins import installed
+from clusterplan.solvers.plugins import plugin_entry_points
 
 HEAD = Head("s", "staging", "0" * 64)
 ANSWER = Answer(HEAD, "{}")
@@ -101,7 +101,7 @@ def test_the_solvers_time_begins_when_it_sees_its_instance() -> None:
 
 def test_memory_is_looked_at_from_time_to_time() -> None:
     assert attempt().pause() is None
-    assert attempt(memory_gib=1.0).pause() == LOOK_S
+    assert attempt(memory_gib=1.0).pause() == MEMORY_CHECK_S
     assert attempt(memory_gib=1.0, resident=0.9).look([]) is None
     answer = attempt(memory_gib=1.0, resident=1.1).look([])
     assert answer is not None
@@ -204,9 +204,9 @@ def test_the_cause_of_death_is_told_from_the_exit_code(code: Any, memory_gib: An
 
 def test_what_all_tasks_need_is_found_once() -> None:
     fill_caches()
-    before = installed()
+    before = plugin_entry_points()
     fill_caches()
-    assert installed() is before
+    assert plugin_entry_points() is before
     assert execute(READ, lambda *_: None).head is not None
 
 

@@ -30,7 +30,7 @@ from clusterplan.planner.cli.solvers import Finding, doctor, export_model, solve
 from clusterplan.planner.cli.solving import RunOptions, write_text
 from clusterplan.planner.registry import KINDS
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.common.search_control import tell
+from clusterplan.solvers.common.search_control import report_progress
 from clusterplan.solvers.registry import all_solvers
 
 
@@ -200,8 +200,8 @@ def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, **options: Any) 
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "160")
     with working("[b]name[/b]: auto", SolveOptions(**options), False):
-        tell(COST, None, 2.0)
-        tell(COST, 4.0, 3.0)
+        report_progress(COST, None, 2.0)
+        report_progress(COST, 4.0, 3.0)
     return stream.getvalue()
 
 
@@ -231,7 +231,7 @@ def test_compiling_is_told_where_it_takes_long(
     """What is kept on disk is loaded in no time, and nobody need know."""
     times = iter([0.0, 0.2, 1.0, 7.5])
     monkeypatch.setattr(progress.time, "perf_counter", lambda: next(times))
-    told = progress._Compiling()
+    told = progress._CompileTimer()
     for lines in ([], [f"{progress.COMPILING}: 6.7 s"]):
         for now in (True, False):
             told(now)

@@ -15,7 +15,7 @@ from clusterplan.formulations.consolidation.plan import entry_of
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.changes import Amount, Change
-from clusterplan.planner.consolidation.changes import changes, runs_now_as_plan, what_if
+from clusterplan.planner.consolidation.changes import changes, current_plan, what_if
 
 
 def cluster(**changed: Any) -> ConsolidationInstance:
@@ -71,7 +71,7 @@ def test_a_job_that_keeps_running_need_not_say_on_which_devices() -> None:
         servers=[{"name": "s", "count": 2, "capacity": {"cpu": 1}, "devices": devices}],
         jobs=[{"name": "j", "tasks": 1, "task_demand": {}, "devices": {"gpu": 1}, "current": {"s-0": 1}}],
     )
-    now = runs_now_as_plan(instance)
+    now = current_plan(instance)
     named = now[0].model_copy(update={"devices": {"tasks": {"s-0": ({"gpu": ("2",)},)}}, "action": "keep"})
     assert changes(instance, None, [named]).stay == 1
 

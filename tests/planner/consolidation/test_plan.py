@@ -10,27 +10,27 @@ from device_instances import job, placement, server
 
 import clusterplan
 from clusterplan.formulations.consolidation.plan import JobPlacement
-from clusterplan.instances.consolidation.devices import Ask, DeviceSlot
+from clusterplan.instances.consolidation.devices import DeviceDemand, DeviceSlot
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
 from clusterplan.instances.consolidation.job import Group
 from clusterplan.instances.importers.clusters.slurm_jobs import SHARES
-from clusterplan.planner.changes import leading
+from clusterplan.planner.changes import leading_resource
 from clusterplan.planner.consolidation.kind import CONSOLIDATION
 from clusterplan.planner.consolidation.kubernetes import kubernetes_lines
-from clusterplan.planner.consolidation.page import Servers, consolidation_parts
+from clusterplan.planner.consolidation.page import ClusterUsage, consolidation_parts
 from clusterplan.planner.consolidation.plan import (
     actions,
     as_data,
     available_of,
-    beside,
+    bracketed_devices,
     capacity_of,
     columns,
     demand_of,
-    in_words,
+    devices_text,
     left_out,
     notes,
     partitions,
-    runs_now,
+    running_tasks,
     to_carry_out,
     total,
 )
@@ -109,7 +109,7 @@ def test_only_changes_are_carried_out() -> None:
 def test_tasks_are_summed_over_groups() -> None:
     """By server."""
     assert total({"a": Counter(n=1), "b": Counter(n=2, m=1)}) == Counter(n=3, m=1)
-    assert runs_now(ACTIONS_INSTANCE)["moves"] == {"tasks": Counter(n=2)}
+    assert running_tasks(ACTIONS_INSTANCE)["moves"] == {"tasks": Counter(n=2)}
 
 
 def test_moves_between_devices_name_the_server() -> None:
@@ -152,14 +152,14 @@ def _instance() -> ConsolidationInstance:
 
 def test_words() -> None:
     """Several devices of a task, the slot of a partition, and not all of many tasks."""
-    assert in_words([{"gpu": (0, 1), "npu": (3,)}, {"gpu": DeviceSlot(device=2, slot=4)}]) == (
+    assert devices_text([{"gpu": (0, 1), "npu": (3,)}, {"gpu": DeviceSlot(device=2, slot=4)}]) == (
         "gpu 0+1, npu 3; gpu 2 slot 4"
     )
-    assert in_words([{"gpu": (0,)}] * 9) == "gpu 0; gpu 0; gpu 0; gpu 0; 5 more"
-    assert beside(None, "tasks", "n") == ""
-    asks = {"gpu": Ask(share=455), "npu": Ask(profile="half"), "tpu": Ask(whole=1)}
+    assert devices_text([{"gpu": (0,)}] * 9) == "gpu 0; gpu 0; gpu 0; gpu 0; 5 more"
+    assert bracketed_devices(None, "tasks", "n") == ""
+    asks = {"gpu": DeviceDemand(share=455), "npu": DeviceDemand(profile="half"), "tpu": DeviceDemand(whole=1)}
     task = {"gpu": (0,), "npu": DeviceSlot(device=1, slot=4), "tpu": (2,)}
-    assert in_words([task], asks) == "gpu 0 (45.5 %), npu 1 slot 4 (half), tpu 2"
+    assert devices_text([task], asks) == "gpu 0 (45.5 %), npu 1 slot 4 (half), tpu 2"
 
 
 def test_partitions_of_servers() -> None:
@@ -249,12 +249,12 @@ def test_gpus_lead_as_devices_and_beside_choices_of_servers() -> None:
     capacity = {"cpu": 8, "toleration for taint nvidia.com/gpu:NoSchedule": 1}
     servers = [{"name": "n", "capacity": capacity, "devices": devices}]
     asking = {"name": "a", "tasks": 1, "task_demand": {"cpu": 1}, "devices": {"gpu": 2}}
-    drawn = Servers(placement(["value"], servers, [asking]), ())
+    drawn = ClusterUsage(placement(["value"], servers, [asking]), ())
     assert (drawn.resource, drawn.total["gpu"]) == ("gpu", [4.0, 0.0, 0.0])
     # GPUs that no job asks for do not lead.
-    assert Servers(placement(["value"], servers, [job("a", 1, {"cpu": 1})]), ()).resource == "cpu"
-    assert leading(["cpu", "node with gpu=a", "amd.com/gpu"]) == "amd.com/gpu"
-    assert leading(["cpu", "nvidia.com/mig-1g.5gb"]) == "nvidia.com/mig-1g.5gb"
+    assert ClusterUsage(placement(["value"], servers, [job("a", 1, {"cpu": 1})]), ()).resource == "cpu"
+    assert leading_resource(["cpu", "node with gpu=a", "amd.com/gpu"]) == "amd.com/gpu"
+    assert leading_resource(["cpu", "nvidia.com/mig-1g.5gb"]) == "nvidia.com/mig-1g.5gb"
 
 
 def test_its_formats() -> None:
@@ -294,7 +294,7 @@ SERVERS_INSTANCE = placement(
     [{**server("n", gpu=4, cpu=8), "free": {"gpu": 3, "cpu": 8}, "rack": "r1"}, server("m", gpu=4)],
     [job("a", 2, {"gpu": 1, "cpu": 2})],
 )
-SERVERS = Servers(SERVERS_INSTANCE, [JobPlacement(job="a", servers={"n": 2})])
+SERVERS = ClusterUsage(SERVERS_INSTANCE, [JobPlacement(job="a", servers={"n": 2})])
 
 
 def test_a_row_for_each_server() -> None:
@@ -338,5 +338,5 @@ def test_racks_and_the_servers_that_are_only_counted() -> None:
 )
 def test_long_names_are_cut_where_they_are_alike(names: list[str], labels: list[str]) -> None:
     """Clouds name servers by pool and number, or by address and domain."""
-    shown = Servers(placement(["value"], [server(name, gpu=1) for name in names], [job("a", 1)]), [])
+    shown = ClusterUsage(placement(["value"], [server(name, gpu=1) for name in names], [job("a", 1)]), [])
     assert [shown.label(name) for name in names] == labels

@@ -17,7 +17,7 @@ from clusterplan.planner.batch.comparison_rows import ComparisonRow
 from clusterplan.planner.findings import Findings
 from clusterplan.planner.pareto import pareto
 from clusterplan.planner.reports import result_page
-from clusterplan.planner.reports.frontier_page import Drawing, evenly, knee, knee_words
+from clusterplan.planner.reports.frontier_page import Drawing, evenly_spaced, knee, trade_off_text
 from clusterplan.planner.reports.page import (
     check_same,
     headline,
@@ -118,11 +118,11 @@ def test_a_damaged_packed_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 7, 10])
 def test_few_points_all_stay(count: int) -> None:
-    assert evenly(range(count), 10) == [*range(count)]
+    assert evenly_spaced(range(count), 10) == [*range(count)]
 
 
 def test_many_points_are_thinned_evenly_and_the_ends_stay() -> None:
-    kept = evenly(range(4000), 1500)
+    kept = evenly_spaced(range(4000), 1500)
     assert (len(kept), kept[0], kept[-1]) == (1500, 0, 3999)
     assert max(b - a for a, b in itertools.pairwise(kept)) == 3
 
@@ -161,9 +161,9 @@ def test_a_line_has_no_knee(trades: list[tuple[float, float]]) -> None:
 
 
 def test_a_trade_is_told_in_per_cent_or_as_a_multiple() -> None:
-    assert knee_words(83.7 / 62.57, 244.2 / 228.66) == "34 % faster for 7 % more"
-    assert knee_words(3.25, 4) == "3.2 times as fast for 4.0 times the cost"
-    assert knee_words(1.5, 3.1) == "50 % faster for 3.1 times the cost"
+    assert trade_off_text(83.7 / 62.57, 244.2 / 228.66) == "34 % faster for 7 % more"
+    assert trade_off_text(3.25, 4) == "3.2 times as fast for 4.0 times the cost"
+    assert trade_off_text(1.5, 3.1) == "50 % faster for 3.1 times the cost"
 
 
 def page(model: str = "gpt2", hardware: str = "l4,h100", **more: Any) -> Page:

@@ -22,7 +22,7 @@ from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.staging.generate import generate_staging
-from clusterplan.planner.allocation.frontier_page import lower_steps
+from clusterplan.planner.allocation.frontier_page import lower_bound_steps
 from clusterplan.planner.batch.comparison import Comparison
 from clusterplan.planner.batch.comparison_rows import ComparisonRow
 from clusterplan.planner.output import write_file
@@ -194,7 +194,7 @@ def test_other_instances_are_refused() -> None:
 def test_bounds_of_clusters_lie_below_the_frontier(mix: str) -> None:
     instance = clusterplan.load("example:gavel-three-gpu-types")
     frontier = clusterplan.pareto(instance, mix=mix, error=0.05)
-    lower = lower_steps(instance, frontier)
+    lower = lower_bound_steps(instance, frontier)
     assert [rate for rate, _ in lower] == sorted(rate for rate, _ in lower)
     assert frontier.certified_error is not None
     rates = sorted(point.rate_usd_per_hour for point in frontier.points)

@@ -145,9 +145,9 @@ def test_cells_carry_what_they_are_sorted_by() -> None:
 
 
 def test_names_are_shown_literally_and_cut() -> None:
-    assert style.shown("<b>&") == "&lt;b&gt;&amp;"
-    assert len(style.shown("x" * 1000)) == style.LONGEST
-    assert style.shown("x" * 1000).endswith("…")
+    assert style.plot_text("<b>&") == "&lt;b&gt;&amp;"
+    assert len(style.plot_text("x" * 1000)) == style.LONGEST
+    assert style.plot_text("x" * 1000).endswith("…")
 
 
 def test_colours_and_symbols_repeat_together_only_after_all_pairs() -> None:

@@ -21,13 +21,13 @@ from clusterplan.planner.scheduling.frontier import SchedulingFrontierPage
 from clusterplan.planner.scheduling.kind import MOST_SEGMENTS, SCHEDULING
 from clusterplan.planner.scheduling.plan import (
     MOST_POINTS,
-    Wait,
-    Waits,
+    WaitAnalysis,
+    WaitStatistics,
     as_data,
     columns,
-    lead,
     rounded_down,
     scheduling_parts,
+    summary_sentences,
     thinned,
 )
 from clusterplan.planner.sensitivity import what_if as compared
@@ -104,7 +104,7 @@ def test_nothing_says_what_runs_now() -> None:
 def test_it_names_the_distance_from_what_prices_prove() -> None:
     instance = generate_scheduling(12, 4, load=3.0, seed=1)
     result = solve(instance, "srsf")
-    said = lead(instance, result)
+    said = summary_sentences(instance, result)
     assert said.startswith("With srsf a job is done ")
     assert "as far as the lengths of jobs alone can tell" in said
     record = result.objectives[0]
@@ -116,22 +116,26 @@ def test_it_names_the_distance_from_what_prices_prove() -> None:
             "objectives": (record.model_copy(update={"certified_bound": bound}),),
         }
     )
-    assert "(5.0 % away). Jobs wait " in lead(instance, proven)
+    assert "(5.0 % away). Jobs wait " in summary_sentences(instance, proven)
     best = record.model_copy(update={"certified_bound": record.value})
-    assert "no scheduler can be below that" in lead(
+    assert "no scheduler can be below that" in summary_sentences(
         instance, result.model_copy(update={"objectives": (best,)})
     )
     none = record.model_copy(update={"certified_bound": None})
-    assert "no scheduler" not in lead(instance, result.model_copy(update={"objectives": (none,)}))
+    assert "no scheduler" not in summary_sentences(
+        instance, result.model_copy(update={"objectives": (none,)})
+    )
 
 
 def test_weights_and_the_makespan_have_words_of_their_own() -> None:
     instance = generate_scheduling(6, 4, seed=1)
     rows = [job.model_dump(exclude_none=True) for job in instance.jobs]
     weighted = instance.replace(jobs=[{**row, "weight": k + 1} for k, row in enumerate(rows)])
-    assert "on weighted average" in lead(weighted, solve(weighted, "fifo"))
+    assert "on weighted average" in summary_sentences(weighted, solve(weighted, "fifo"))
     makespan = instance.replace(objective="makespan")
-    assert lead(makespan, solve(makespan, "fifo")).startswith("With fifo all jobs are done after ")
+    assert summary_sentences(makespan, solve(makespan, "fifo")).startswith(
+        "With fifo all jobs are done after "
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,7 +145,7 @@ def test_a_bound_is_rounded_down(value: float, shown: float) -> None:
     assert rounded_down(value) == pytest.approx(shown)
 
 
-def waits_of(jobs: dict[str, tuple[float, int, float]], runs: list[tuple[str, float, float]]) -> Waits:
+def waits_of(jobs: dict[str, tuple[float, int, float]], runs: list[tuple[str, float, float]]) -> WaitAnalysis:
     """Return the waits of jobs (arrival, GPUs, duration) on four GPUs that run at these times."""
     rows = [
         {"name": name, "arrival_s": at, "tasks": gpus, "demand": {"gpu": 1}, "duration_s": length}
@@ -153,7 +157,7 @@ def waits_of(jobs: dict[str, tuple[float, int, float]], runs: list[tuple[str, fl
     formulation = SchedulingFormulation(instance)
     assert not formulation.violations(plan)
     segments = formulation.segments(plan)
-    return Waits(instance, segments, usage_over_time(instance, segments), 0)
+    return WaitAnalysis(instance, segments, usage_over_time(instance, segments), 0)
 
 
 def test_a_queue_that_was_there_is_the_reason() -> None:
@@ -185,7 +189,7 @@ def test_what_was_idle_is_said() -> None:
     lazy = waits_of({"a": (0.0, 2, 100.0)}, [("a", 50.0, 150.0)]).of(0)
     assert lazy.in_use == 0.0
     assert lazy.reason("gpu") == "wanted 2 of 4 gpu; 4 gpu were idle on average"
-    assert Wait(1.0, 100.0, 99.5, 0, 0, 0.0, 0, 0.0).reason("gpu") == "others used 99.50 of 100 gpu"
+    assert WaitStatistics(1.0, 100.0, 99.5, 0, 0, 0.0, 0, 0.0).reason("gpu") == "others used 99.50 of 100 gpu"
 
 
 def test_a_thinned_curve_keeps_its_peaks() -> None:

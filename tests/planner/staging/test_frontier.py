@@ -13,7 +13,7 @@ from staging_instances import half_serial
 
 import clusterplan
 from clusterplan.planner.findings import Verification
-from clusterplan.planner.pareto import shown
+from clusterplan.planner.pareto import frontier_table
 from clusterplan.planner.staging.frontier import (
     Baseline,
     StagingFrontierCheck,
@@ -86,11 +86,11 @@ def test_an_error_that_is_not_proven_is_a_fault(frontier: Frontier) -> None:
 
 def test_the_table_has_a_row_for_each_point(frontier: Frontier) -> None:
     """And a line on what is certified."""
-    table, lines = shown(frontier)
+    table, lines = frontier_table(frontier)
     assert table.row_count == 3
     assert lines == ["certified: every plan is matched by a point as fast that costs at most 0 % more"]
     partial = frontier.model_copy(update={"status": "partial", "limit": "time", "certified_error": None})
-    assert [line.split(" ")[0] for line in shown(partial)[1]] == ["stopped", "not"]
+    assert [line.split(" ")[0] for line in frontier_table(partial)[1]] == ["stopped", "not"]
 
 
 def test_baselines_are_compared_with_a_point_as_fast(frontier: Frontier) -> None:

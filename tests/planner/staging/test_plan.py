@@ -17,9 +17,9 @@ from clusterplan.planner.staging.plan import (
     as_data,
     axis_of,
     columns,
-    in_short,
     layers_of,
     limits_facts,
+    stages_text,
     staging_parts,
     types_table,
 )
@@ -54,8 +54,8 @@ def test_a_drawing_has_stage_times_and_units_by_type() -> None:
 
 def test_long_plans_are_cut_short() -> None:
     """With the number of all stages."""
-    assert in_short(PLAN) == "2 slow → 1 fast"
-    assert in_short(PLAN, 1) == "2 slow → … (2 stages)"
+    assert stages_text(PLAN) == "2 slow → 1 fast"
+    assert stages_text(PLAN, 1) == "2 slow → … (2 stages)"
 
 
 def test_types_are_told_with_their_use() -> None:

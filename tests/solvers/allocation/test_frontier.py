@@ -20,7 +20,7 @@ from clusterplan.formulations.allocation.formulation import AllocationFormulatio
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import OptionError, TooLargeError
-from clusterplan.planner.pareto import shown
+from clusterplan.planner.pareto import frontier_table
 from clusterplan.planner.stored_results import verify_frontier, verify_stored
 from clusterplan.solvers.common.result import SolveOptions
 
@@ -176,7 +176,7 @@ def test_most_usd_ends_the_frontier() -> None:
         assert frontier.most_usd_per_hour == 8.0
         assert max(point.rate_usd_per_hour for point in frontier.points) <= 8.0
         assert verify_frontier(instance, frontier).ok
-        assert any("at most 8 USD/h" in line for line in shown(frontier)[1])
+        assert any("at most 8 USD/h" in line for line in frontier_table(frontier)[1])
     poor = clusterplan.pareto(instance, most_usd=0.2)
     assert poor.status == "infeasible"
     assert poor.diagnosis is not None
@@ -345,7 +345,7 @@ def test_a_thousand_jobs_are_certified() -> None:
     checked = verify_frontier(instance, frontier)
     assert checked.ok, checked.faults
     fine = clusterplan.pareto(instance, prices=PRICES, error=0.01)
-    table, lines = shown(fine)
+    table, lines = frontier_table(fine)
     assert table.row_count <= 40 < len(fine.points)
     assert any("points are shown" in line for line in lines)
     assert any(line.startswith("certified: ") for line in lines)

@@ -18,11 +18,11 @@ from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.solvers.allocation.frontier import (
     Bound,
     ClusterSearch,
-    Found,
+    Incumbent,
     _bound_of,
     find_allocation_frontier,
-    mean,
     point_of,
+    weighted_mean_s,
 )
 from clusterplan.solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint
 from clusterplan.solvers.common.base import Clock
@@ -67,8 +67,8 @@ def test_a_weaker_bound_replaces_none() -> None:
 def test_a_mean_is_per_weight_and_none_where_there_is_no_plan() -> None:
     """Five jobs of weight 1."""
     grid = search().grid
-    assert mean(10.0, grid) == 2
-    assert mean(math.inf, grid) is None
+    assert weighted_mean_s(10.0, grid) == 2
+    assert weighted_mean_s(math.inf, grid) is None
 
 
 def test_the_frontier_is_put_together_from_the_search() -> None:
@@ -103,7 +103,7 @@ def test_a_bound_above_its_plan_by_rounding_is_what_its_certificate_proves() -> 
     assert _bound_of(formulation, cast(Result, other)).certified == 5.0
     grid = cluster_grid_of(instance, "any", {"gpu": 1.0}, None)
     value, plan = solved.objective, tuple(solved.plan or ())
-    found = Found(value, instance.resources, grid.own_rate(), plan)
+    found = Incumbent(value, instance.resources, grid.own_rate(), plan)
     point = point_of(grid, found, Bound(2 * value, 1.5 * value, solved.certificate))
     assert point.bound_s == point.certified_bound_s == point.mean_completion_s
 

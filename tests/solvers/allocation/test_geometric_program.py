@@ -18,7 +18,7 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.solvers.allocation.geometric_program import (
     AllocationGeometric,
     GeometricProgram,
-    Relaxed,
+    RelaxationSolution,
     Rounding,
 )
 from clusterplan.solvers.common.base import Clock
@@ -194,7 +194,7 @@ def test_real_numbers_that_do_not_fit_are_taken_back() -> None:
         instance = generate_allocation(30, 4, tightness=0.8, seed=seed)
         formulation = AllocationFormulation(instance)
         program = GeometricProgram(instance, tuple(instance.jobs), formulation.configurations.capacity)
-        everything = Relaxed(program.high.astype(float), np.zeros(4), "optimal")
+        everything = RelaxationSolution(program.high.astype(float), np.zeros(4), "optimal")
         plan = Rounding(formulation, program, everything).plan(Clock())
         assert not formulation.violations(plan)
 

@@ -17,7 +17,7 @@ from small_models import best_choice, random_knapsack
 from clusterplan.instances.common.arrays import Ints
 from clusterplan.solvers.allocation.lagrangian import MultipleChoice, best_prices
 from clusterplan.solvers.allocation.meet_in_the_middle import (
-    Half,
+    HalfProblem,
     PartialChoices,
     best_of_pairs,
     best_pair,
@@ -83,14 +83,14 @@ def test_an_expired_clock_ends_the_search() -> None:
     assert list(better_choices(problem, np.ones(len(problem.limit)), items, Clock(0.0), None)) == []
 
 
-def random_half(seed: int) -> Half:
+def random_half(seed: int) -> HalfProblem:
     """Return nine items of up to five jobs, which take some of three limits."""
     rng = np.random.default_rng(seed)
     reduced = np.sort(rng.integers(0, 8, 9)).astype(float)
-    return Half(np.arange(100, 109), rng.integers(0, 5, 9), reduced, rng.normal(size=(9, 3)))
+    return HalfProblem(np.arange(100, 109), rng.integers(0, 5, 9), reduced, rng.normal(size=(9, 3)))
 
 
-def all_within(half: Half, most: float) -> set[tuple[int, ...]]:
+def all_within(half: HalfProblem, most: float) -> set[tuple[int, ...]]:
     """Return the sets of places of different jobs whose reduced costs add up to at most this."""
     sizes = range(len(half.items) + 1)
     places = itertools.chain.from_iterable(itertools.combinations(range(len(half.items)), n) for n in sizes)
@@ -145,7 +145,7 @@ def test_the_sample_tells_how_many_there_are() -> None:
     few = random_half(1)
     assert sample_uses(few, 5.0, 4096)[0] == 5.0
     rng = np.random.default_rng(0)
-    many = Half(np.arange(300), np.arange(300), np.sort(rng.random(300)), rng.normal(size=(300, 2)))
+    many = HalfProblem(np.arange(300), np.arange(300), np.sort(rng.random(300)), rng.normal(size=(300, 2)))
     for size in (4096, 60_000):
         most, use = sample_uses(many, 100.0, size)
         count = len(nearest_choices(many, most, np.zeros(2), np.ones(2), 4 * size).reduced)

@@ -20,23 +20,23 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.solvers.backends.base import (
     BackendError,
     Request,
+    call_with_deadline,
     no_warnings,
     run_highs,
-    wait_for_those_left_behind,
-    within,
+    wait_for_abandoned_calls,
 )
 from clusterplan.solvers.backends.cbc import LOG_ROUNDING, Cbc
 from clusterplan.solvers.backends.highs import (
     LARGEST_ENTRY,
-    Envelope,
+    CuttingPlaneModel,
     Highs,
-    _fair_factors,
+    _row_scaling_factors,
     branch_and_bound,
-    highest_point,
     linear_program,
+    maximize_cutting_planes,
     threads_and_seed,
 )
-from clusterplan.solvers.backends.scip import Scip, scip_failures
+from clusterplan.solvers.backends.scip import Scip, scip_errors
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 
@@ -75,17 +75,17 @@ def test_a_call_that_ignores_its_limit_is_left_behind() -> None:
         let_go.wait(60.0)
         return "too late"
 
-    assert within(Clock(0.01), stubborn, lambda: cancelled.append(True)) is None
+    assert call_with_deadline(Clock(0.01), stubborn, lambda: cancelled.append(True)) is None
     assert cancelled == [True]
     threading.Timer(0.1, let_go.set).start()
-    wait_for_those_left_behind()
+    wait_for_abandoned_calls()
     assert let_go.is_set()
 
 
 def test_a_call_without_limit_is_waited_for_and_its_error_is_raised_here() -> None:
-    assert within(Clock(), lambda: 7, lambda: None) == 7
+    assert call_with_deadline(Clock(), lambda: 7, lambda: None) == 7
     with pytest.raises(ZeroDivisionError):
-        within(Clock(60.0), lambda: 1 // 0, lambda: None)
+        call_with_deadline(Clock(60.0), lambda: 1 // 0, lambda: None)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_ctrl_c_cancels_the_call_and_keeps_its_answer() -> None:
         _thread.interrupt_main()
         return "the best so far" if cancelled.wait(60.0) else "never cancelled"
 
-    assert within(Clock(), until_cancelled, cancelled.set) == "the best so far"
+    assert call_with_deadline(Clock(), until_cancelled, cancelled.set) == "the best so far"
 
 
 needs_cbc = pytest.mark.skipif(Cbc().unavailable() is not None, reason="CBC cannot be run here")
@@ -178,7 +178,7 @@ def test_large_rows_are_scaled_down_and_fractions_over_integers_up() -> None:
     owner = np.array([0, 0, 1, 1, 2, 2, 3])
     entries = np.array([1e7, 3.0, 0.25, 0.5, 7.0, 9.0, 0.5])
     over_integers = np.array([True, True, True, False])
-    factors = _fair_factors(owner, entries, over_integers)
+    factors = _row_scaling_factors(owner, entries, over_integers)
     assert np.array_equal(factors, np.exp2(np.round(np.log2(factors))))  # whole numbers lose no digit
     assert LARGEST_ENTRY / 2 < 1e7 * factors[0] <= LARGEST_ENTRY
     assert LARGEST_ENTRY / 2 < 0.5 * factors[1] <= LARGEST_ENTRY
@@ -246,7 +246,7 @@ ONE = np.ones(1)
 
 def test_two_lines_meet_at_the_highest_point() -> None:
     # min(1 − x, 1 + x) on [−2, 2]
-    found = highest_point(np.array([1.0, 1.0]), np.array([[-1.0], [1.0]]), -2 * ONE, 2 * ONE)
+    found = maximize_cutting_planes(np.array([1.0, 1.0]), np.array([[-1.0], [1.0]]), -2 * ONE, 2 * ONE)
     assert found is not None
     assert found[0] == pytest.approx([0.0])
     assert found[1] == pytest.approx(1.0)
@@ -255,19 +255,19 @@ def test_two_lines_meet_at_the_highest_point() -> None:
 def test_the_box_and_the_total_are_kept() -> None:
     slopes = np.array([[1.0, 2.0]])
     low, high = np.zeros(2), np.array([5.0, 3.0])
-    boxed = highest_point(np.zeros(1), slopes, low, high)
+    boxed = maximize_cutting_planes(np.zeros(1), slopes, low, high)
     assert boxed is not None
     assert boxed[1] == pytest.approx(11.0)
-    shared = highest_point(np.zeros(1), slopes, low, high, total=4.0)
+    shared = maximize_cutting_planes(np.zeros(1), slopes, low, high, total=4.0)
     assert shared is not None
     assert shared[0] == pytest.approx([1.0, 3.0])
-    assert highest_point(np.zeros(1), slopes, low, high, total=9.0) is None
+    assert maximize_cutting_planes(np.zeros(1), slopes, low, high, total=9.0) is None
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
 def test_tangents_of_a_parabola_meet_between_their_points(unit: float) -> None:
     """Of −(x − 1)² at 0 and 3 these are −1 + 2x and 8 − 4x, which meet at (1.5, 2), in any unit of height."""
-    envelope = Envelope()
+    envelope = CuttingPlaneModel()
     envelope.constants, envelope.slopes = [-unit, 8 * unit], [2 * unit * ONE, -4 * unit * ONE]
     place, above = envelope.highest(0 * ONE, -unit, 0 * ONE, 3 * ONE)
     assert place == pytest.approx([1.5])
@@ -293,7 +293,7 @@ def test_an_option_that_scip_does_not_know_is_refused() -> None:
 
 
 def test_only_bare_exceptions_are_those_of_scip() -> None:
-    with pytest.raises(BackendError, match="SCIP failed: figure"), scip_failures():
+    with pytest.raises(BackendError, match="SCIP failed: figure"), scip_errors():
         raise Exception("figure of 1e20")
-    with pytest.raises(ZeroDivisionError), scip_failures():
+    with pytest.raises(ZeroDivisionError), scip_errors():
         raise ZeroDivisionError

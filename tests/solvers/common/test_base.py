@@ -12,14 +12,14 @@ from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.stages import Stage
 from clusterplan.instances.common.errors import OptionError, TooLargeError
 from clusterplan.solvers.common import base
-from clusterplan.solvers.common.base import Clock, Delegating, Outcome, Solver
-from clusterplan.solvers.common.brute_force import MOST, BruteForce, Enumeration, refuse_many
+from clusterplan.solvers.common.base import Clock, Outcome, PresolvingSolver, Solver
+from clusterplan.solvers.common.brute_force import MAX_DECISIONS, BruteForce, Enumeration, refuse_many
 from clusterplan.solvers.common.kind import SolverKind
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
 
 
-class _Nothing(Delegating[object]):  # type: ignore[type-var]
+class _Nothing(PresolvingSolver[object]):  # type: ignore[type-var]
     def solve(self, formulation: object, options: SolveOptions, clock: Clock) -> Outcome:
         return Outcome(message="nothing")
 
@@ -47,17 +47,17 @@ DOCUMENT = {
 
 def test_a_document_of_any_kind_is_solved() -> None:
     """As soon as the module that runs solvers is there."""
-    assert clusterplan.solvers.run.offer is base.offer
+    assert clusterplan.solvers.run.offer is base.register_solver
     result = base.solve_document(DOCUMENT, "exact", SolveOptions())
     assert result.status == "optimal"
 
 
 def test_without_anybody_to_solve_it_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is imported behind the back of who asks."""
-    monkeypatch.setattr(base, "_ways", [])
+    monkeypatch.setattr(base, "_registered", [])
     with pytest.raises(LookupError, match=r"import clusterplan\.solvers\.run"):
         base.solve_document(DOCUMENT, "exact", SolveOptions())
-    base.offer(lambda document, solver, options: (document, solver, options))  # type: ignore[arg-type, return-value]
+    base.register_solver(lambda document, solver, options: (document, solver, options))  # type: ignore[arg-type, return-value]
     assert base.solve_document({}, "x", SolveOptions())[1] == "x"  # type: ignore[index]
 
 
@@ -120,9 +120,9 @@ class Listed(BruteForce[Any]):
 
 
 def test_many_things_are_refused_with_a_way_out() -> None:
-    refuse_many(MOST, "jobs")
+    refuse_many(MAX_DECISIONS, "jobs")
     with pytest.raises(TooLargeError, match=r"201 jobs.*--solver exact"):
-        refuse_many(MOST + 1, "jobs")
+        refuse_many(MAX_DECISIONS + 1, "jobs")
 
 
 def test_the_best_feasible_plan_is_kept_and_proven() -> None:

@@ -17,15 +17,15 @@ from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.conclude import (
-    PLAIN,
-    UNCHECKED,
+    DEFAULT_DIAGNOSIS,
+    UNCHECKED_NOTE,
+    check_deadline,
     conclude,
     contradiction,
     diagnose_with,
     excess,
+    hard_deadline,
     objective_records,
-    patience_of,
-    time_to_check,
 )
 from clusterplan.solvers.common.result import AnyFrontier, SolveOptions, deciding_record
 
@@ -85,12 +85,12 @@ def test_the_deciding_record_is_the_first_that_is_not_proven_else_the_last() -> 
 
 def test_a_search_ends_a_little_after_its_limit_and_a_check_has_what_is_left() -> None:
     long, short = SolveOptions(time_limit_s=100), SolveOptions(time_limit_s=1)
-    assert (patience_of(long).limit_s, patience_of(short).limit_s) == pytest.approx((105.2, 1.25))
-    assert patience_of(SolveOptions()).limit_s is None
-    assert time_to_check(long, 30.0).limit_s == pytest.approx(80.4)
-    assert time_to_check(short, 1.25).limit_s == pytest.approx(0.25)
-    assert time_to_check(short, 5.0).limit_s == 0.0
-    assert time_to_check(SolveOptions(), 1.0).limit_s is None
+    assert (hard_deadline(long).limit_s, hard_deadline(short).limit_s) == pytest.approx((105.2, 1.25))
+    assert hard_deadline(SolveOptions()).limit_s is None
+    assert check_deadline(long, 30.0).limit_s == pytest.approx(80.4)
+    assert check_deadline(short, 1.25).limit_s == pytest.approx(0.25)
+    assert check_deadline(short, 5.0).limit_s == 0.0
+    assert check_deadline(SolveOptions(), 1.0).limit_s is None
 
 
 @pytest.mark.parametrize("limit", ["none", "time"])
@@ -105,7 +105,7 @@ def test_an_optimum_whose_check_was_cut_off_is_only_claimed(limit: Any) -> None:
     assert cut.certified_gap is not None
     assert cut.certified_gap > 0.01
     said = f"only what the method claims; proven is a gap of {100 * cut.certified_gap:.3g} % in cost"
-    assert f"{said}; {UNCHECKED}" in (cut.message or "")
+    assert f"{said}; {UNCHECKED_NOTE}" in (cut.message or "")
     assert str(cut).splitlines()[0] == "heterps-ctr: optimal, as claimed; exact in 100.00 s"
     checked = conclude(formulation, "exact", SolveOptions(), outcome, runtime_s=100)
     assert (checked.status, checked.only_claimed, checked.status_text) == ("optimal", False, "optimal")
@@ -118,7 +118,7 @@ def test_a_bound_without_a_certificate_is_only_claimed() -> None:
     outcome = Outcome(solved.plan, bounds=(solved.bound,))
     result = conclude(formulation, "mine", SolveOptions(), outcome, runtime_s=1)
     assert result.status_text == "optimal, as claimed"
-    assert UNCHECKED not in str(result.message)
+    assert UNCHECKED_NOTE not in str(result.message)
     alone = conclude(formulation, "mine", SolveOptions(time_limit_s=1), Outcome(solved.plan, limit="time"), 1)
     assert (alone.only_claimed, alone.status_text) == (False, "feasible (time limit)")
 
@@ -130,7 +130,7 @@ FORMULATION: Any = None
 def test_what_is_found_goes_before_what_is_known() -> None:
     assert diagnose_with(lambda *_: FOUND, FORMULATION, COUNTED) == FOUND
     assert diagnose_with(lambda *_: None, FORMULATION, COUNTED) == COUNTED
-    assert diagnose_with(lambda *_: None, FORMULATION) == PLAIN
+    assert diagnose_with(lambda *_: None, FORMULATION) == DEFAULT_DIAGNOSIS
 
 
 def test_without_time_nothing_is_looked_for() -> None:
@@ -150,7 +150,7 @@ def test_a_search_that_is_too_large_or_too_slow_is_given_up() -> None:
         check_time()
         raise AssertionError(known)
 
-    assert diagnose_with(too_large, FORMULATION) == PLAIN
+    assert diagnose_with(too_large, FORMULATION) == DEFAULT_DIAGNOSIS
     assert diagnose_with(too_slow, FORMULATION, COUNTED, patience_s=0.001) == COUNTED
 
 

@@ -26,12 +26,12 @@ from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.solvers.allocation.total_time import IncumbentSearch
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.search_control import (
-    heard_by,
-    interrupted,
-    is_part_of_a_solve,
-    keep,
-    stoppable,
-    tell,
+    is_nested_solve,
+    progress_callback,
+    report_progress,
+    run_with_time_limit,
+    set_checkpoint,
+    solve_interruptibly,
 )
 from clusterplan.solvers.consolidation.progress import Progress
 
@@ -47,7 +47,7 @@ def _work(seconds: float) -> None:
 def test_code_that_asks_no_clock_is_interrupted() -> None:
     start = time.perf_counter()
     with pytest.raises(OutOfTimeError, match="longer than there is time for"):
-        interrupted(Clock(SOON_S), lambda: _work(MUCH_LATER_S))
+        run_with_time_limit(Clock(SOON_S), lambda: _work(MUCH_LATER_S))
     assert time.perf_counter() - start < MUCH_LATER_S / 2
 
 
@@ -64,9 +64,9 @@ def test_what_a_library_makes_of_an_interruption_is_out_of_time_too() -> None:
         raise ImportError("there is no such library")
 
     with pytest.raises(OutOfTimeError, match="longer than there is time for"):
-        interrupted(Clock(SOON_S), load)
+        run_with_time_limit(Clock(SOON_S), load)
     with pytest.raises(ImportError):
-        interrupted(Clock(MUCH_LATER_S), missing)
+        run_with_time_limit(Clock(MUCH_LATER_S), missing)
 
 
 def _destructor() -> None:
@@ -105,7 +105,7 @@ def test_an_interruption_that_is_dropped_is_raised_again(drop: Callable[[], None
         _work(MUCH_LATER_S)
 
     with pytest.raises(OutOfTimeError):
-        interrupted(Clock(SOON_S), work)
+        run_with_time_limit(Clock(SOON_S), work)
     assert after == ["dropped"]
 
 
@@ -125,7 +125,7 @@ def test_what_python_drops_of_others_is_reported_still(monkeypatch: pytest.Monke
 
     before = sys.unraisablehook
     with suppress(OutOfTimeError):
-        interrupted(Clock(SOON_S), work)
+        run_with_time_limit(Clock(SOON_S), work)
     assert sys.unraisablehook is before
     assert reported == [ValueError]
 
@@ -135,7 +135,7 @@ def test_it_is_interrupted_in_whichever_thread_it_runs() -> None:
 
     def other() -> None:
         try:
-            interrupted(Clock(SOON_S), lambda: _work(MUCH_LATER_S))
+            run_with_time_limit(Clock(SOON_S), lambda: _work(MUCH_LATER_S))
         except OutOfTimeError:
             ends.append("interrupted")
 
@@ -148,15 +148,15 @@ def test_it_is_interrupted_in_whichever_thread_it_runs() -> None:
 
 def test_what_ends_in_time_is_not_interrupted_later() -> None:
     for _ in range(50):
-        interrupted(Clock(MUCH_LATER_S), int)
-    interrupted(Clock(), lambda: _work(SOON_S))
+        run_with_time_limit(Clock(MUCH_LATER_S), int)
+    run_with_time_limit(Clock(), lambda: _work(SOON_S))
 
 
 def test_nothing_is_interrupted_outside_the_function() -> None:
     """Also where the time is up at the very end of the function."""
     for _ in range(100):
         with suppress(OutOfTimeError):
-            interrupted(Clock(0.001), lambda: _work(0.001))
+            run_with_time_limit(Clock(0.001), lambda: _work(0.001))
         _work(0.0005)
 
 
@@ -182,7 +182,7 @@ def test_a_debugger_works_after_an_interruption() -> None:
 
 def test_errors_of_the_function_come_out_as_they_are() -> None:
     with pytest.raises(ValueError, match="invalid literal"):
-        interrupted(Clock(MUCH_LATER_S), lambda: int("ours"))
+        run_with_time_limit(Clock(MUCH_LATER_S), lambda: int("ours"))
 
 
 WHOLE, PART = object(), object()
@@ -201,19 +201,19 @@ def stopping_interrupted(after: Callable[[], object]) -> Callable[[], Outcome]:
 def test_the_last_answer_to_the_whole_is_kept() -> None:
     def found() -> None:
         for number in (1, 2):
-            keep(WHOLE, lambda number=number: Outcome([number]))
-        keep(PART, lambda: Outcome([3]))
+            set_checkpoint(WHOLE, lambda number=number: Outcome([number]))
+        set_checkpoint(PART, lambda: Outcome([3]))
 
-    outcome = stoppable(WHOLE, stopping_interrupted(found))
+    outcome = solve_interruptibly(WHOLE, stopping_interrupted(found))
     assert (outcome.plan, outcome.limit) == ([2], "interrupt")
-    assert stoppable(WHOLE, lambda: Outcome([4])).limit == "none"
+    assert solve_interruptibly(WHOLE, lambda: Outcome([4])).limit == "none"
 
 
 def test_without_an_answer_it_is_interrupted() -> None:
     with pytest.raises(KeyboardInterrupt):
-        stoppable(WHOLE, stopping_interrupted(lambda: keep(PART, lambda: Outcome([3]))))
-    assert not is_part_of_a_solve()
-    keep(WHOLE, lambda: Outcome([1]))  # outside of a solve nothing happens
+        solve_interruptibly(WHOLE, stopping_interrupted(lambda: set_checkpoint(PART, lambda: Outcome([3]))))
+    assert not is_nested_solve()
+    set_checkpoint(WHOLE, lambda: Outcome([1]))  # outside of a solve nothing happens
 
 
 def stopped_after(monkeypatch: pytest.MonkeyPatch, where: type, method: str) -> None:
@@ -264,17 +264,17 @@ TIME = Objective("time", "min", "s")
 
 def test_a_listener_hears_what_is_told_inside_its_block_only() -> None:
     heard: list[tuple[str, float | None, float | None]] = []
-    tell(TIME, 3.0, 1.0)
-    with heard_by(lambda objective, *figures: heard.append((objective.name, *figures))):
-        tell(TIME, 2.0, None)
-    tell(TIME, 1.0, 1.0)
+    report_progress(TIME, 3.0, 1.0)
+    with progress_callback(lambda objective, *figures: heard.append((objective.name, *figures))):
+        report_progress(TIME, 2.0, None)
+    report_progress(TIME, 1.0, 1.0)
     assert heard == [("time", 2.0, None)]
 
 
 @pytest.mark.parametrize("kind", ["allocation", "staging", "consolidation"])
 def test_exact_tells_of_plans_that_get_better_and_never_beyond_its_bound(kind: str) -> None:
     heard: list[tuple[Objective, float | None, float | None]] = []
-    with heard_by(lambda *found: heard.append(found)):
+    with progress_callback(lambda *found: heard.append(found)):
         result = clusterplan.solve(clusterplan.parse_instance(DOCUMENT[kind]), solver="exact")
     assert result.status == "optimal"
     assert heard

@@ -13,8 +13,12 @@ from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.solvers.common.base import Clock, Outcome
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation import cp_sat
-from clusterplan.solvers.consolidation.brute_force import ConsolidationBruteForce, _cuts, _ways
-from clusterplan.solvers.consolidation.exact import certified_goals, certify, diagnose, infeasibility
+from clusterplan.solvers.consolidation.brute_force import (
+    ConsolidationBruteForce,
+    _compositions,
+    _job_placements,
+)
+from clusterplan.solvers.consolidation.exact import certified_goals, certify, diagnose, infeasibility_goals
 from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
 from clusterplan.solvers.consolidation.kind import CONSOLIDATION
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
@@ -46,7 +50,7 @@ def test_prices_prove_that_there_is_no_plan() -> None:
     """Two jobs of two GPUs each must be placed, and three are free."""
     jobs = [job("a", 2, must_place=True), job("b", 2, must_place=True)]
     formulation = ConsolidationFormulation(placement(["value"], [server(gpu=3)], jobs))
-    goals = infeasibility(RestrictedMaster(formulation.classes), SolveOptions(), Clock())
+    goals = infeasibility_goals(RestrictedMaster(formulation.classes), SolveOptions(), Clock())
     assert formulation.certified_bounds({"goals": goals}) == (float("-inf"),)
     outcome = Outcome(infeasible=True)
     certify(formulation, outcome, Clock(10.0))
@@ -56,14 +60,14 @@ def test_prices_prove_that_there_is_no_plan() -> None:
 
 def test_every_way_to_split_tasks() -> None:
     """Three tasks on two servers: four ways; on three servers: ten."""
-    assert list(_cuts(3, 2)) == [(0, 3), (1, 2), (2, 1), (3, 0)]
-    assert len(set(_cuts(3, 3))) == 10
+    assert list(_compositions(3, 2)) == [(0, 3), (1, 2), (2, 1), (3, 0)]
+    assert len(set(_compositions(3, 3))) == 10
 
 
 def test_every_way_to_place_a_job() -> None:
     """And not to place it, unless it must be."""
     formulation = three_jobs()
-    assert len(list(_ways(formulation, formulation.instance.jobs[2]))) == 1 + 3
+    assert len(list(_job_placements(formulation, formulation.instance.jobs[2]))) == 1 + 3
 
 
 def test_the_best_plan_and_its_bounds() -> None:

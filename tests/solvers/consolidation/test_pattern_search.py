@@ -18,7 +18,7 @@ from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
 from clusterplan.solvers.consolidation.pattern_search import PatternSearch
-from clusterplan.solvers.consolidation.patterns.assignment_relaxation import LpByShape
+from clusterplan.solvers.consolidation.patterns.assignment_relaxation import AssignmentRelaxation
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
 from clusterplan.solvers.consolidation.progress import Progress
 from clusterplan.solvers.registry import find_solver
@@ -86,7 +86,7 @@ def test_without_time_the_bound_is_that_of_the_programme_by_shape() -> None:
     instance = unlike(2, 20, 60, "servers", must_place=True)
     progress = searched(instance, Clock(0.0))
     master = RestrictedMaster(progress.formulation.classes)
-    found = LpByShape(master, "servers", {}).solve()
+    found = AssignmentRelaxation(master, "servers", {}).solve()
     assert found is not None
     assert found[0] > 1
     assert progress.bounds[0] is not None

@@ -11,7 +11,7 @@ from clusterplan.formulations.consolidation.presolve import formulation_of
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock, Outcome, Solver
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.consolidation.presolve import AroundFixedJobs, completed, stay_put
+from clusterplan.solvers.consolidation.presolve import AroundFixedJobs, completed_plan, plan_without_moves
 
 
 class Moving(Solver[Any]):
@@ -75,7 +75,7 @@ def test_running_jobs_stay_and_others_fill_what_they_leave() -> None:
     jobs = [job("a", 2, current={"n": 2}), job("b", 2, value=9), job("c", 3)]
     servers = [server("n", gpu=3), server("m", gpu=2)]
     formulation = ConsolidationFormulation(placement(["migrations", "value"], servers, jobs))
-    plan = stay_put(formulation, Clock())
+    plan = plan_without_moves(formulation, Clock())
     assert plan is not None
     assert [entry.servers for entry in plan] == [{"n": 2}, {"m": 2}, {}]
     assert formulation.evaluate(plan)[0] == 0
@@ -86,7 +86,7 @@ def test_a_job_on_more_servers_than_it_may_use_is_placed_anew() -> None:
     jobs = [job("a", 2, current={"n": 1, "m": 1}, spread="required")]
     servers = [server("n", gpu=2), server("m", gpu=2)]
     formulation = ConsolidationFormulation(placement(["migrations"], servers, jobs))
-    plan = stay_put(formulation, Clock())
+    plan = plan_without_moves(formulation, Clock())
     assert plan is not None
     assert len(plan[0].servers) == 1
 
@@ -97,7 +97,7 @@ def test_others_are_placed_around_those_that_have_a_place() -> None:
     formulation = ConsolidationFormulation(
         placement(["value"], [server("n", gpu=3), server("m", gpu=1)], jobs)
     )
-    plan = completed(formulation, {"a": {"tasks": {"n": 1}}}, Clock())
+    plan = completed_plan(formulation, {"a": {"tasks": {"n": 1}}}, Clock())
     assert plan is not None
     assert [entry.servers for entry in plan] == [{"n": 1}, {"n": 2}, {}]
 
@@ -106,4 +106,4 @@ def test_there_is_no_plan_around_them_if_others_must_be_placed_and_do_not_fit() 
     """Job a takes the only server."""
     jobs = [job("a", 1), job("b", 3, must_place=True)]
     formulation = ConsolidationFormulation(placement(["value"], [server("n", gpu=3)], jobs))
-    assert completed(formulation, {"a": {"tasks": {"n": 1}}}, Clock()) is None
+    assert completed_plan(formulation, {"a": {"tasks": {"n": 1}}}, Clock()) is None

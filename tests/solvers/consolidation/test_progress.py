@@ -23,11 +23,11 @@ from clusterplan.solvers.consolidation.progress import (
     SETTINGS,
     ExactSettings,
     Progress,
-    figure_step,
-    is_reached,
+    attains_bound,
     kept_level,
     objective_step,
     reached_level,
+    scaling_step,
 )
 
 OUT = [JobPlacement(job=name, placed=False) for name in "abc"]
@@ -76,8 +76,8 @@ def test_counting_adds_bounds_that_are_reached() -> None:
     progress.add_elementary()
     assert progress.bounds == [0.0]
     assert progress.certificate() is None
-    assert is_reached(1.0, 1.0 - 1e-12)
-    assert not is_reached(1.0, 0.999)
+    assert attains_bound(1.0, 1.0 - 1e-12)
+    assert not attains_bound(1.0, 0.999)
 
 
 def test_steps_by_hand() -> None:
@@ -90,7 +90,7 @@ def test_steps_by_hand() -> None:
     instance = placement(["value"], [server(gpu=2)], [job("a", value=1e10), job("b", value=1 / 3)])
     classes = CheckedCluster.of(instance).classes
     assert objective_step(classes, "value") is None
-    assert figure_step(classes, "value") == 10**4
+    assert scaling_step(classes, "value") == 10**4
 
 
 @pytest.mark.parametrize("seed", range(40))

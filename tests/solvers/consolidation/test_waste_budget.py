@@ -16,10 +16,15 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.consolidation.patterns.column_generation import Program
+from clusterplan.solvers.consolidation.patterns.column_generation import PatternProgram
 from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster
 from clusterplan.solvers.consolidation.traffic import TrafficSearch
-from clusterplan.solvers.consolidation.waste_budget import WasteBudget, cover, covering, reaches_all
+from clusterplan.solvers.consolidation.waste_budget import (
+    WasteBudget,
+    exact_cover_for_bound,
+    exact_cover_solution,
+    requires_all_jobs,
+)
 
 OPTIONS = SolveOptions(threads=1, seed=1)
 
@@ -77,7 +82,7 @@ def test_patterns_are_those_that_leave_no_more_than_the_budget(seed: int, spare:
 def test_a_planted_packing_is_found(servers: int, tasks: int) -> None:
     formulation = ConsolidationFormulation(planted(servers, tasks, 3, 1))
     master = RestrictedMaster(formulation.classes)
-    solution = cover(master, None, OPTIONS, Clock(20.0))
+    solution = exact_cover_solution(master, None, OPTIONS, Clock(20.0))
     assert solution is not None
     assert master.counted("servers", solution) == servers
     assert master.counted("must_place", solution) == 0
@@ -85,7 +90,7 @@ def test_a_planted_packing_is_found(servers: int, tasks: int) -> None:
 
 def test_no_cover_on_fewer_servers_than_hold_the_jobs() -> None:
     formulation = ConsolidationFormulation(planted(4, 3, 2, 1))
-    assert cover(RestrictedMaster(formulation.classes), 3, OPTIONS, Clock(20.0)) is None
+    assert exact_cover_solution(RestrictedMaster(formulation.classes), 3, OPTIONS, Clock(20.0)) is None
 
 
 def test_a_large_budget_is_no_help() -> None:
@@ -99,10 +104,10 @@ def test_only_a_bound_with_every_job_asks_for_a_cover() -> None:
     optional = ConsolidationFormulation(instance.model_copy(update={"jobs": tuple(jobs)}))
     master = RestrictedMaster(optional.classes)
     step = float(master.steps["value"])
-    assert reaches_all(master, "value", -8.0 / step, {})
-    assert not reaches_all(master, "value", -7.0 / step, {})
-    assert not reaches_all(master, "servers", 2.0, {})
-    assert reaches_all(RestrictedMaster(ConsolidationFormulation(instance).classes), "servers", 2.0, {})
+    assert requires_all_jobs(master, "value", -8.0 / step, {})
+    assert not requires_all_jobs(master, "value", -7.0 / step, {})
+    assert not requires_all_jobs(master, "servers", 2.0, {})
+    assert requires_all_jobs(RestrictedMaster(ConsolidationFormulation(instance).classes), "servers", 2.0, {})
 
 
 def test_jobs_that_are_worth_nothing_do_not_keep_a_packing_from_being_found() -> None:
@@ -113,8 +118,8 @@ def test_jobs_that_are_worth_nothing_do_not_keep_a_packing_from_being_found() ->
         for number, job in enumerate(instance.jobs)
     ]
     formulation = ConsolidationFormulation(instance.model_copy(update={"jobs": tuple(jobs)}))
-    program = Program(RestrictedMaster(formulation.classes), OPTIONS, Clock(20.0))
-    solution = covering(program, "value", -11.0 / float(program.master.steps["value"]))
+    program = PatternProgram(RestrictedMaster(formulation.classes), OPTIONS, Clock(20.0))
+    solution = exact_cover_for_bound(program, "value", -11.0 / float(program.master.steps["value"]))
     assert solution is not None
     assert program.master.counted("servers", solution) == 4
 

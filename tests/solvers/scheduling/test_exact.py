@@ -28,7 +28,7 @@ from clusterplan.solvers.scheduling.exact import (
     SchedulingExact,
     certify,
     diagnose,
-    schedules_of,
+    schedule_count,
 )
 from clusterplan.solvers.scheduling.frontier import find_frontier
 from clusterplan.solvers.scheduling.policy_solvers import POLICIES
@@ -309,6 +309,6 @@ def test_malleable_jobs_are_tried_in_all_configurations(seed: int) -> None:
 def test_too_many_configurations_are_refused() -> None:
     """Eight jobs have 40,320 orders already."""
     there = generate_scheduling(8, 8, malleable=True).replace(preemption="none")
-    assert schedules_of(there) > MOST_SCHEDULES
+    assert schedule_count(there) > MOST_SCHEDULES
     with pytest.raises(TooLargeError, match="at most 8 with few configurations"):
         SchedulingBruteForce().solve(SchedulingFormulation(there), SolveOptions(), Clock())

@@ -10,12 +10,12 @@ from clusterplan.formulations.scheduling.formulation import SchedulingFormulatio
 from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.planner.pareto import pareto, shown
+from clusterplan.planner.pareto import frontier_table, pareto
 from clusterplan.planner.scheduling.frontier import SchedulingFrontierCheck
 from clusterplan.solvers.common.result import Result, SolveOptions
 from clusterplan.solvers.run import solve_with
 from clusterplan.solvers.scheduling import frontier as frontier_search
-from clusterplan.solvers.scheduling.frontier import find_frontier, sized
+from clusterplan.solvers.scheduling.frontier import find_frontier, with_resource_amount
 from clusterplan.solvers.scheduling.frontier_result import SchedulingFrontier, error_of
 
 TRACE = generate_scheduling(40, 32, load=2.0, seed=3)
@@ -32,7 +32,7 @@ def test_points_are_plans_for_their_sizes() -> None:
     assert frontier.least == frontier.points[-1].size == 32
     assert [p.size for p in frontier.points] == sorted((p.size for p in frontier.points), reverse=True)
     for point in frontier.points:
-        formulation = SchedulingFormulation(sized(TRACE, "gpu", point.size))
+        formulation = SchedulingFormulation(with_resource_amount(TRACE, "gpu", point.size))
         assert formulation.violations(point.plan) == []
         assert formulation.evaluate(point.plan) == (point.mean_completion_s,)
         assert point.bound_s <= point.mean_completion_s
@@ -106,7 +106,7 @@ def test_prices_are_a_second_axis() -> None:
     assert isinstance(frontier, SchedulingFrontier)
     assert frontier.most == 50
     assert [point.rate_usd_per_hour for point in frontier.points] == [2 * p.size for p in frontier.points]
-    table, lines = shown(frontier)
+    table, lines = frontier_table(frontier)
     assert [str(column.header) for column in table.columns][:3] == ["gpu", "USD/h", "mean completion"]
     assert any("on 32 gpu no scheduler averages less than" in line for line in lines)
     assert len(frontier.to_frame()) == len(frontier.points)

@@ -19,7 +19,7 @@ from clusterplan.solvers.scheduling.lagrangian_dual import (
     TimeDual,
     TimePrices,
     best_prices,
-    first_prices,
+    initial_prices,
     time_grid,
 )
 from clusterplan.solvers.scheduling.policy_solvers import POLICIES
@@ -128,7 +128,7 @@ def test_a_gpu_costs_most_where_most_jobs_wait() -> None:
     """Two jobs one after the other on one GPU: while the first runs, one waits."""
     instance, segments = serial({"a": (0, 0, 4), "b": (0, 4, 8)})
     edges = np.array([0.0, 2.0, 4.0, 6.0, 8.0])
-    _, by_waiting = first_prices(instance, segments, edges, TimeDual(instance, edges).capacity)
+    _, by_waiting = initial_prices(instance, segments, edges, TimeDual(instance, edges).capacity)
     assert by_waiting[1][:, 0] == pytest.approx([1, 1, 0, 0])
 
 
@@ -136,7 +136,7 @@ def test_a_lost_second_delays_what_is_less_urgent() -> None:
     """Of the jobs of 1, 2 and 4 seconds; the last one passes on a part only while nobody waits after it."""
     instance, segments = serial({"a": (0, 0, 1), "b": (0, 1, 3), "c": (0, 3, 7), "d": (6, 7, 8)})
     edges = np.arange(9.0)
-    by_delay, _ = first_prices(instance, segments, edges, TimeDual(instance, edges).capacity)
+    by_delay, _ = initial_prices(instance, segments, edges, TimeDual(instance, edges).capacity)
     # Nobody waits from 3 s to 6 s. At 6 s, d waits, and c passes on a quarter.
     assert by_delay[0][:, 0] == pytest.approx([2, 1, 0.5, 0, 0, 0, 0.25, 0])
 
@@ -145,7 +145,7 @@ def test_urgent_jobs_are_not_delayed_by_others() -> None:
     """A short job that comes while a long one waits costs what it delays, and no more later."""
     instance, segments = serial({"a": (0, 0, 4), "b": (2, 5, 13), "short": (4, 4, 5), "c": (0, 13, 29)})
     edges = np.arange(30.0)
-    by_delay, _ = first_prices(instance, segments, edges, TimeDual(instance, edges).capacity)
+    by_delay, _ = initial_prices(instance, segments, edges, TimeDual(instance, edges).capacity)
     price = by_delay[0][:, 0]
     assert price[4] == pytest.approx(1 + 8 / 8)  # the short job, then b
     assert price[:4] == pytest.approx([2, 1.75, 1.5, 1.25])  # a and b
@@ -164,7 +164,7 @@ def test_prices_by_delay_nearly_close_a_queue() -> None:
     segments, value = formulation.segments(plan), formulation.evaluate(plan)[0]
     edges = time_grid(instance, segments)
     dual = TimeDual(instance, edges)
-    by_delay, by_waiting = first_prices(instance, segments, edges, dual.capacity)
+    by_delay, by_waiting = initial_prices(instance, segments, edges, dual.capacity)
     for price in (by_delay[0], by_waiting[1]):
         assert 0.99 * value < dual.evaluate(price).value <= value
 

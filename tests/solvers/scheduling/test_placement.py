@@ -17,7 +17,7 @@ from clusterplan.formulations.scheduling.formulation import SchedulingFormulatio
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
-from clusterplan.solvers.scheduling.placement import RULES, gangs_of, placeable, placed_together
+from clusterplan.solvers.scheduling.placement import RULES, place_jointly, placeable_rows, task_demands
 from clusterplan.solvers.scheduling.policy_solvers import POLICIES, PolicySolver
 
 BY_NAME = {policy.name: policy for policy in (*POLICIES, find_solver("optimus-exact", "scheduling"))}
@@ -227,7 +227,7 @@ def on_servers(*jobs: dict[str, Any], servers: tuple[float, ...], **more: Any) -
 def test_a_configuration_has_as_many_tasks_as_it_says() -> None:
     """And its tasks are a gang, which may be spread."""
     there = on_servers(GROWS, servers=(3, 1))
-    demand, tasks = gangs_of(there)
+    demand, tasks = task_demands(there)
     assert tasks.tolist() == [1, 2, 4]
     assert demand.tolist() == [[1], [1], [1]]
     assert planned(there, "optimus") == [("a", 0, 3, "4", {"s0": 3, "s1": 1})]
@@ -237,7 +237,7 @@ def test_who_finds_no_place_gets_less_and_others_what_is_left() -> None:
     """Tasks of two GPUs do not fit on servers of three as the pool would have it."""
     job = {"work": 12, "demand": {"gpu": 2}, "speeds": {1: 1.0, 2: 2.0, 3: 3.0}, "requested": 2}
     there = on_servers({"name": "a", **job}, servers=(3, 3))
-    assert placeable(there, gangs_of(there)).tolist() == [True, True, False]
+    assert placeable_rows(there, task_demands(there)).tolist() == [True, True, False]
     # The third configuration, with six GPUs, is not on the menu.
     assert planned(there, "optimus") == [("a", 0, 6, "2", {"s0": 1, "s1": 1})]
     small = {"name": "b", "demand": {"gpu": 1}, "tasks": 2, "duration_s": 6}
@@ -370,12 +370,12 @@ def test_every_plan_with_proven_places_is_feasible_of_row_places(name: str) -> N
 def test_jobs_are_on_as_few_servers_as_possible_together() -> None:
     """One after the other, the first would take the server that the second needs."""
     free = np.array([[4.0], [3.0]])
-    places = placed_together(free, np.array([[1.0], [1.0]]), [3, 4], None)
+    places = place_jointly(free, np.array([[1.0], [1.0]]), [3, 4], None)
     assert places is not None
     assert [dict(zip(*map(np.ndarray.tolist, place), strict=True)) for place in places] == [{1: 3}, {0: 4}]
 
 
 def test_there_may_be_no_places() -> None:
     """A task of three GPUs fits nowhere, and nothing is free."""
-    assert placed_together(np.array([[2.0], [2.0]]), np.array([[3.0]]), [1], None) is None
-    assert placed_together(np.zeros((2, 1)), np.array([[1.0]]), [1], None) is None
+    assert place_jointly(np.array([[2.0], [2.0]]), np.array([[3.0]]), [1], None) is None
+    assert place_jointly(np.zeros((2, 1)), np.array([[1.0]]), [1], None) is None

@@ -15,7 +15,14 @@ from clusterplan.solvers.scheduling.policies.dl2_policy import DL2
 from clusterplan.solvers.scheduling.policies.fairness import MaxMin, Themis
 from clusterplan.solvers.scheduling.policies.optimus import Optimus, OptimusExact
 from clusterplan.solvers.scheduling.policies.service_disciplines import TimeSlice
-from clusterplan.solvers.scheduling.policy import ByKey, MenuSeen, MenuSight, RoundPolicy, admit, rounds_over
+from clusterplan.solvers.scheduling.policy import (
+    ByKey,
+    ConfigurationView,
+    ConfigurationViewWriter,
+    RoundPolicy,
+    admit,
+    rounds_over,
+)
 from clusterplan.solvers.scheduling.policy_solvers import PolicySolver
 from clusterplan.solvers.scheduling.round_engine import RoundEngine
 from clusterplan.solvers.scheduling.seen import ForbiddenKnowledgeError, Knowledge, Seen
@@ -81,7 +88,7 @@ class Idle(RoundPolicy):
 def test_shares_and_rounds() -> None:
     """The dominant share; rounds are counted from 0, and one that is just over is over."""
     policy = Idle(60)
-    policy.begin(MenuSeen(1, 3, 1, Knowledge.NOTHING))
+    policy.begin(ConfigurationView(1, 3, 1, Knowledge.NOTHING))
     policy.seen.capacity = np.array([4.0, 8.0, 0.0])
     usage = np.array([[1.0, 4.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     assert policy.shares(usage).tolist() == [0.5, 0.25, np.inf]
@@ -186,7 +193,7 @@ def everywhere(policy: RoundPolicy, secrets: Floats) -> RoundPolicy:
                 if np.isin(secrets, value).any():
                     found.append(f"{name} at {policy.seen.now_s:g} s")
                 value = value.base
-            assert not isinstance(value, MenuSight | RoundEngine | SchedulingInstance)
+            assert not isinstance(value, ConfigurationViewWriter | RoundEngine | SchedulingInstance)
         assert found == []
         return choose(jobs, free)
 
@@ -244,7 +251,7 @@ def test_jobs_that_have_not_arrived_cannot_be_seen() -> None:
 def test_rows_are_those_of_the_menus_in_the_order_of_arrival() -> None:
     """The last job comes first here."""
     order = np.arange(20)[::-1]
-    sight, menus = MenuSight(TRACE, order, Knowledge.PROGRESS), TRACE.menus()
+    sight, menus = ConfigurationViewWriter(TRACE, order, Knowledge.PROGRESS), TRACE.menus()
     sight.uncover(slice(0, 20))
     assert np.array_equal(sight.seen.speed, menus.speed[sight.menu_row])
     assert np.array_equal(sight.seen.usage, menus.usage[sight.menu_row])

@@ -13,7 +13,13 @@ from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling import engine
 from clusterplan.solvers.scheduling.engine import Engine, PolicyError
 from clusterplan.solvers.scheduling.policies.service_disciplines import FirstCome, ShortestRemaining
-from clusterplan.solvers.scheduling.seen import ForbiddenKnowledgeError, Knowledge, Seen, Sight, widths
+from clusterplan.solvers.scheduling.seen import (
+    ForbiddenKnowledgeError,
+    Knowledge,
+    PolicyViewWriter,
+    Seen,
+    widths,
+)
 
 TRACE = generate_scheduling(20, 8, load=2.0, seed=2)
 
@@ -116,7 +122,7 @@ class Spy(FirstCome):
             value = value.base
         if isinstance(value, list) and value:
             self.found.append(name)
-        assert not isinstance(value, Sight | Engine | SchedulingInstance)
+        assert not isinstance(value, PolicyViewWriter | Engine | SchedulingInstance)
 
 
 def test_a_spy_finds_nothing_in_its_reach() -> None:

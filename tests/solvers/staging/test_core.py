@@ -15,7 +15,7 @@ from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.staging import core as kernels
-from clusterplan.solvers.staging.core import Columns, Core, core_of, narrowed, state_tables
+from clusterplan.solvers.staging.core import Columns, Core, core_of, narrow_core, state_tables
 from clusterplan.solvers.staging.intervals import Interval, Segments
 from clusterplan.solvers.staging.search import solve_dual
 
@@ -69,12 +69,12 @@ def test_narrowing_keeps_every_path_below_the_cutoff(seed: int) -> None:
     costs = sorted((float(columns.cost[way].sum()), way) for way in within)
     best = costs[0][0]
     cutoff = 1.02 * best
-    core, bound = narrowed(segments, interval, whole, prices, cutoff, Clock())
+    core, bound = narrow_core(segments, interval, whole, prices, cutoff, Clock())
     by_prices = solve_dual(segments, interval, math.inf, Clock()).bound
     assert by_prices * (1 - 1e-9) <= bound <= best * (1 + 1e-9)
     needed = [columns.segment[way] for cost, way in costs if cost < cutoff]
     assert set(itertools.chain(*needed)) <= set(core.segment.tolist())
-    none, infinite = narrowed(segments, interval, whole, prices, best * (1 - 1e-6), Clock())
+    none, infinite = narrow_core(segments, interval, whole, prices, best * (1 - 1e-6), Clock())
     assert len(none) <= len(core)
     assert math.isinf(infinite) == (not len(none))
 
@@ -85,10 +85,10 @@ def test_where_one_unit_is_missing_nothing_is_left() -> None:
     free = interval.without_costs()
     core = Core(np.flatnonzero(np.isfinite(interval.cost)))
     prices = np.ones_like(prices)
-    assert len(narrowed(segments, free, core, prices, 1e-6, Clock(), 0.0)[0])
+    assert len(narrow_core(segments, free, core, prices, 1e-6, Clock(), 0.0)[0])
     least = min(sum(free.units[columns_way]) for columns_way in _segments_of_paths(segments, free, core))
     segments.limits.capacity[:] = np.ceil(least / len(prices)) - 1
-    assert not len(narrowed(segments, free, core, prices, 1e-6, Clock(), 0.0)[0])
+    assert not len(narrow_core(segments, free, core, prices, 1e-6, Clock(), 0.0)[0])
 
 
 def _segments_of_paths(segments: Segments, interval: Interval, core: Core) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging.brute_force import StagingBruteForce
-from clusterplan.solvers.staging.diagnose import diagnose, too_slow
+from clusterplan.solvers.staging.diagnose import diagnose, slow_layer_notes
 from clusterplan.solvers.staging.exact import StagingExact
 from clusterplan.solvers.staging.kind import STAGING
 
@@ -41,7 +41,9 @@ def test_layers_that_are_too_slow_alone_are_listed_by_type() -> None:
             {"name": "fast", "price_usd_per_hour": 5},
         ],
     )
-    assert too_slow(StagingFormulation(one)) == ["on all 1 slow, too slow for the floor even alone: 'a', 'b'"]
+    assert slow_layer_notes(StagingFormulation(one)) == [
+        "on all 1 slow, too slow for the floor even alone: 'a', 'b'"
+    ]
 
 
 def chain(
@@ -122,7 +124,9 @@ def test_what_stands_in_the_way_beside_the_floor() -> None:
 def test_types_alike_are_one_line() -> None:
     """Two types on which the same layers are too slow."""
     formulation = chain(0, 0, types=2, throughput_floor_samples_per_s=1.5)
-    assert too_slow(formulation) == ["on all 9 t0 or all 9 t1, too slow for the floor even alone: 'l0', 'l1'"]
+    assert slow_layer_notes(formulation) == [
+        "on all 9 t0 or all 9 t1, too slow for the floor even alone: 'l0', 'l1'"
+    ]
 
 
 def units(count: int) -> Stage:

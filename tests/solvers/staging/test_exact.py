@@ -26,7 +26,7 @@ from clusterplan.solvers.common.base import Clock, Outcome
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.staging import search as staging_search
 from clusterplan.solvers.staging.core import core_of, solve_core
-from clusterplan.solvers.staging.exact import certificate, certify, incumbent_of, intervals_of, what_if
+from clusterplan.solvers.staging.exact import certificate, certify, incumbent_of, intervals_of, what_if_text
 from clusterplan.solvers.staging.intervals import Cheapest, Fastest, Interval, Segments
 from clusterplan.solvers.staging.kernels import SegmentGraph, SegmentTimes
 from clusterplan.solvers.staging.labelling import search_labels
@@ -355,15 +355,15 @@ def test_the_saving_is_that_of_the_plan_without_the_limit() -> None:
         asked.append(other.instance.types[0].limit)
         return what_if_units(5)
 
-    assert "t: 3 more units, 540 s less" in what_if(formulation, what_if_units(2), solve)
+    assert "t: 3 more units, 540 s less" in what_if_text(formulation, what_if_units(2), solve)
     assert asked == [None]
 
 
 def test_no_gain_and_no_time_are_said() -> None:
     """The same plan gains nothing; a search without time says so."""
     formulation = StagingFormulation(half_serial(2, objective="time"))
-    assert what_if(formulation, what_if_units(2), lambda _: what_if_units(2)).endswith("t: nothing")
-    assert what_if(formulation, what_if_units(2), lambda _: None).endswith("t: no time to tell")
+    assert what_if_text(formulation, what_if_units(2), lambda _: what_if_units(2)).endswith("t: nothing")
+    assert what_if_text(formulation, what_if_units(2), lambda _: None).endswith("t: no time to tell")
 
 
 def test_types_that_are_left_over_are_not_asked_about() -> None:
@@ -373,7 +373,7 @@ def test_types_that_are_left_over_are_not_asked_about() -> None:
     def solve(other: StagingFormulation) -> None:
         raise AssertionError(other)
 
-    assert "no type is used up" in what_if(StagingFormulation(two_layers()), plan, solve)
+    assert "no type is used up" in what_if_text(StagingFormulation(two_layers()), plan, solve)
 
 
 def interval(low: float, high: float, price: float, counts_cost: bool = True) -> Interval:

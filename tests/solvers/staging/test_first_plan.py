@@ -26,7 +26,7 @@ from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.run import solve_with
 from clusterplan.solvers.staging import exact, graph_exact
 from clusterplan.solvers.staging import search as staging_search
-from clusterplan.solvers.staging.graph_heuristic import MEASURES, _Row, first_plan
+from clusterplan.solvers.staging.graph_heuristic import MEASURES, _BlockSequence, first_plan
 
 INSTANCES = {
     "unlimited": generate_staging(24, 6, "none", seed=7),
@@ -170,7 +170,7 @@ def test_stages_are_as_fast_as_asked(measure: str) -> None:
     """By the times of the formulation, which adds up other sums."""
     for seed in range(40):
         formulation = formulation_of(random_graph(seed))
-        row, one = _Row(formulation), formulation.of_one_order()
+        row, one = _BlockSequence(formulation), formulation.of_one_order()
         for slowest in (0.7, 2.0, 9.0):
             stages = row.stages(slowest, measure) or []
             plan = [one.stage(first, end - 1, t, units) for first, end, t, units in stages]

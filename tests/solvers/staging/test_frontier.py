@@ -24,7 +24,7 @@ from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.planner.stored_results import verify_frontier
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import solvers_for
-from clusterplan.solvers.staging.frontier import describe, find_frontier
+from clusterplan.solvers.staging.frontier import find_frontier, frontier_point
 from clusterplan.solvers.staging.frontier_result import Frontier
 
 Point = tuple[float, float]
@@ -287,7 +287,7 @@ def test_unlimited_units_end_at_ten_times_the_least_cost() -> None:
 
 def test_figures_of_a_point_are_computed_from_the_plan() -> None:
     """Two units: 0.75 s a sample, 3600 samples, 2 USD/h."""
-    point = describe(StagingFormulation(half_serial()), (units(2),))
+    point = frontier_point(StagingFormulation(half_serial()), (units(2),))
     assert point.stage_time_s == 0.75
     assert point.throughput_samples_per_s == pytest.approx(4 / 3)
     assert (point.time_s, point.rate_usd_per_hour, point.cost_usd) == pytest.approx((2700, 2, 1.5))

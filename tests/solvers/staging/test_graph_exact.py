@@ -30,9 +30,9 @@ from clusterplan.solvers.staging.graph_exact import (
     DeviceSearch,
     ExactOnGraphs,
     OnChains,
+    count_states,
     devices_of,
     fastest_path,
-    states_of,
 )
 
 KNOWN = {
@@ -208,11 +208,11 @@ def test_inception(shared_data: Path) -> None:
 def test_devices_decide(limit: int, seconds: float) -> None:
     """The dynamic program over units used, and the search that raises its cutoff."""
     formulation = GraphFormulation(diamond(limit))
-    assert graph_exact.devices_decide(formulation)
+    assert graph_exact.dynamic_program_applies(formulation)
     problem = problem_of(formulation.instance, formulation.blocks, formulation.ideals)
     devices = devices_of(problem, [limit])
     assert devices.left.tolist() == [list(range(limit, -1, -1))]
-    assert len(devices.room) == states_of([limit])
+    assert len(devices.room) == count_states([limit])
     found, complete = fastest_path(problem, devices, math.inf, Clock())
     assert complete
     assert found is not None
@@ -240,10 +240,10 @@ def test_many_units_are_left_to_the_search_over_stage_times() -> None:
     """A hundred of each of two types make ten thousand states."""
     types = [{"name": n, "price_usd_per_hour": 1.0, "limit": 100} for n in ("gpu", "tpu")]
     formulation = GraphFormulation(diamond(types=types))
-    assert graph_exact.devices_decide(formulation)
-    assert graph_exact.steps_of(formulation) == 101 * 101
+    assert graph_exact.dynamic_program_applies(formulation)
+    assert graph_exact.steps_per_stage(formulation) == 101 * 101
     assert (
-        graph_exact.steps_of(GraphFormulation(diamond(types=types, most_units_per_stage=None)))
+        graph_exact.steps_per_stage(GraphFormulation(diamond(types=types, most_units_per_stage=None)))
         == 100 * 101 * 101
     )
     result = solved(diamond(types=types))
@@ -253,7 +253,7 @@ def test_many_units_are_left_to_the_search_over_stage_times() -> None:
 
 def test_money_sends_graphs_to_the_search_for_chains() -> None:
     """One unit costs 7 s, two cost twice 5 s, three times 4 s."""
-    assert not graph_exact.devices_decide(GraphFormulation(diamond(objective="cost")))
+    assert not graph_exact.dynamic_program_applies(GraphFormulation(diamond(objective="cost")))
     cheapest = solved(diamond(3, objective="cost", training={"samples": 3600}))
     assert cheapest.objective == pytest.approx(7.0)
     faster = solved(

@@ -48,4 +48,7 @@ def test_paths_of_two_layers() -> None:
         rest, through = kernels.backward(edges, first, unit_type, weight, arrival, alternating)
         assert rest[0, 0].min() == least
         assert through[0].tolist() == ([3.0, 5.0, math.inf, 3.0] if alternating else [2.0, 5.0, 2.0, 3.0])
-        assert kernels.cheapest(edges, first, unit_type, weight[0], arrival[0], alternating).tolist() == path
+        assert (
+            kernels.cheapest_path(edges, first, unit_type, weight[0], arrival[0], alternating).tolist()
+            == path
+        )

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from clusterplan.instances.consolidation.devices import WHOLE, Ask, Devices
+from clusterplan.instances.consolidation.devices import WHOLE, DeviceDemand, Devices
 from clusterplan.instances.importers.clusters.device_sharing import (
     Gpus,
     Holding,
-    Unclear,
-    about_devices,
-    are_known,
-    because,
+    UnclearDemandError,
+    check_available,
     check_count,
-    check_there,
+    common_demand,
+    device_assumptions,
     fewest_devices,
     fields_of,
     geometry_of,
+    known_devices_fit,
+    list_with_reasons,
     taken,
-    the_same,
     thousandths,
     worth,
 )
@@ -79,7 +79,7 @@ def test_geometry_of_a_model(model: str, profiles: list[str], name: str | None) 
 
 def test_what_others_hold_leaves_room_for_the_planned() -> None:
     """Packed by themselves the others would share one device, and the planned ones not fit."""
-    others, planned = [Holding(Ask(share=300))] * 2, [Holding(Ask(share=700))] * 2
+    others, planned = [Holding(DeviceDemand(share=300))] * 2, [Holding(DeviceDemand(share=700))] * 2
     rows = taken(Gpus(2), others, planned)
     assert rows is not None
     assert sorted(row["device"] for row in rows) == [0, 1]
@@ -89,26 +89,33 @@ def test_what_others_hold_leaves_room_for_the_planned() -> None:
 def test_taken_in_all_forms() -> None:
     """A document holds them."""
     gpus = Gpus(4, "a100-40")
-    others = [Holding(ask) for ask in (Ask(whole=2), Ask(share=10), Ask(profile="3g.20gb"))]
+    others = [
+        Holding(ask)
+        for ask in (DeviceDemand(whole=2), DeviceDemand(share=10), DeviceDemand(profile="3g.20gb"))
+    ]
     found = gpus.document(others, [])
     assert found is not None
     devices = Devices.model_validate(found["gpu"])
     assert sorted(state.mode for state in devices.states) == ["parted", "shared", "whole", "whole"]
     assert Gpus().document([], []) is None
     # Rather all than nothing, where there is no room.
-    full = Gpus(1).document([Holding(Ask(whole=2))], [])
+    full = Gpus(1).document([Holding(DeviceDemand(whole=2))], [])
     assert full is not None
     assert full["gpu"]["taken"] == [{"device": 0}]
 
 
 def test_devices_that_are_known() -> None:
     """Others are there, unless that leaves no room, for then what is said is of another time."""
-    said = [Holding(Ask(whole=1), (0,)), Holding(Ask(share=600), (2,))]
-    assert are_known(Gpus(3), [*said, Holding(Ask(share=600))])
-    rows = taken(Gpus(3), said, [Holding(Ask(share=600))])
+    said = [Holding(DeviceDemand(whole=1), (0,)), Holding(DeviceDemand(share=600), (2,))]
+    assert known_devices_fit(Gpus(3), [*said, Holding(DeviceDemand(share=600))])
+    rows = taken(Gpus(3), said, [Holding(DeviceDemand(share=600))])
     assert rows == [{"device": 0}, {"device": 2, "share": 600}]
-    for wrong in (Holding(Ask(share=1), (0,)), Holding(Ask(share=600), (2,)), Holding(Ask(share=1), (3,))):
-        assert not are_known(Gpus(3), [*said, wrong])
+    for wrong in (
+        Holding(DeviceDemand(share=1), (0,)),
+        Holding(DeviceDemand(share=600), (2,)),
+        Holding(DeviceDemand(share=1), (3,)),
+    ):
+        assert not known_devices_fit(Gpus(3), [*said, wrong])
         assert taken(Gpus(3), [*said, wrong], []) is not None
 
 
@@ -119,46 +126,46 @@ def test_fewest_devices() -> None:
     assert fewest_devices("a100-40", {"2g.10gb": 7}) == 3
     assert fewest_devices("a100-40", {}) == 0
     for many in (65, 10**15):
-        with pytest.raises(Unclear, match="more partitions than 64 devices"):
+        with pytest.raises(UnclearDemandError, match="more partitions than 64 devices"):
             fewest_devices("a30-24", {"4g.24gb": many})
 
 
 def test_fields_and_worth() -> None:
     """Each form of an ask, how many GPUs it is, and the devices where those of all tasks are known."""
     assert fields_of(None, {}) == {}
-    assert fields_of(Ask(whole=2), {}) == {"devices": {"gpu": 2}}
-    assert fields_of(Ask(profile="p"), {"a": [()]}) == {"profile": {"gpu": "p"}}
-    assert fields_of(Ask(share=5), {"a": [(1,), (0,)], "b": [(1,), ()]}) == {
+    assert fields_of(DeviceDemand(whole=2), {}) == {"devices": {"gpu": 2}}
+    assert fields_of(DeviceDemand(profile="p"), {"a": [()]}) == {"profile": {"gpu": "p"}}
+    assert fields_of(DeviceDemand(share=5), {"a": [(1,), (0,)], "b": [(1,), ()]}) == {
         "share": {"gpu": 5},
         "current_devices": {"a": [{"gpu": [1]}, {"gpu": [0]}]},
     }
-    assert (worth(Ask(whole=2), []), worth(Ask(share=5), [])) == (2, 0.005)
+    assert (worth(DeviceDemand(whole=2), []), worth(DeviceDemand(share=5), [])) == (2, 0.005)
     # The larger of two slots of eight and one of eight.
-    assert worth(Ask(profile="1g.10gb"), ["a100-40", "a100-80"]) == 0.25
+    assert worth(DeviceDemand(profile="1g.10gb"), ["a100-40", "a100-80"]) == 0.25
 
 
 def test_what_is_not_clear() -> None:
     """Asks that differ, none at all, and too many devices."""
-    assert the_same([Ask(1), Ask(1)]) == Ask(1)
-    for asks in ([], [Ask(1), Ask(2)]):
-        with pytest.raises(Unclear):
-            the_same(asks)
+    assert common_demand([DeviceDemand(1), DeviceDemand(1)]) == DeviceDemand(1)
+    for asks in ([], [DeviceDemand(1), DeviceDemand(2)]):
+        with pytest.raises(UnclearDemandError):
+            common_demand(asks)
     check_count(64)
-    with pytest.raises(Unclear, match="has 65 GPUs"):
+    with pytest.raises(UnclearDemandError, match="has 65 GPUs"):
         check_count(65)
-    check_there([Gpus(), Gpus(1, "a100-40")], "1g.5gb")
+    check_available([Gpus(), Gpus(1, "a100-40")], "1g.5gb")
     for gpus, profile in (
         ([Gpus()], ""),
         ([Gpus(1), Gpus(0, "a100-40")], "1g.5gb"),
         ([Gpus(1, "a30-24")], "x"),
     ):
-        with pytest.raises(Unclear, match=r"of which no node has any|devices of no node have"):
-            check_there(gpus, profile)
-    assert because({"a\x07": "b\nc"}) == "a\\x07 (b c)"
-    assert because({str(k): "why" for k in range(9)}) == "0 (why), 1 (why), 2 (why), …"
+        with pytest.raises(UnclearDemandError, match=r"of which no node has any|devices of no node have"):
+            check_available(gpus, profile)
+    assert list_with_reasons({"a\x07": "b\nc"}) == "a\\x07 (b c)"
+    assert list_with_reasons({str(k): "why" for k in range(9)}) == "0 (why), 1 (why), 2 (why), …"
 
 
 def test_sentences() -> None:
     """Of rounding and partitions only where there are."""
-    assert len(list(about_devices("pod", False, False))) == 1
-    assert len(list(about_devices("pod", True, True))) == 3
+    assert len(list(device_assumptions("pod", False, False))) == 1
+    assert len(list(device_assumptions("pod", True, True))) == 3

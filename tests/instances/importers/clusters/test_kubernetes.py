@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kubernetes_cluster import cluster, node, pod
 
-from clusterplan.instances.importers.clusters.kubernetes import assumptions, what_is_ignored
+from clusterplan.instances.importers.clusters.kubernetes import assumptions, ignored_feature_notes
 from clusterplan.instances.importers.clusters.kubernetes_cluster import Cluster, ClusterDocument
 from clusterplan.instances.importers.clusters.kubernetes_objects import MACHINE, KubernetesOptions, Node
 
@@ -28,7 +28,7 @@ def test_an_empty_cluster() -> None:
     said = list(assumptions(ClusterDocument(cluster)))
     assert said[0].startswith("Planned are jobs that ask for a GPU in x, y: 0 jobs of 0 pods")
     assert not any("A job that runs as a whole must stay placed" in sentence for sentence in said)
-    (ignored,) = what_is_ignored(cluster)
+    (ignored,) = ignored_feature_notes(cluster)
     assert ignored.startswith("1 taint is only a preference")
 
 
@@ -74,7 +74,7 @@ def test_preferred_affinity_is_named_as_ignored() -> None:
     wishes = pod("wishes", 1, affinity={"nodeAffinity": soft})
     needs = pod("needs", 1, affinity={"nodeAffinity": hard})
     near = pod("near", 1, affinity={"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}})
-    assert list(what_is_ignored(cluster(wishes, needs, near))) == [
+    assert list(ignored_feature_notes(cluster(wishes, needs, near))) == [
         "1 planned job has preferred node affinity, which the plan does not look at: t/wishes.",
         "1 planned job has pod affinity, which the plan does not look at: t/near.",
     ]
@@ -85,7 +85,7 @@ def test_pods_with_resource_claims_are_named_whether_they_are_planned_or_not() -
     claims = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
     both = pod("both", 1, resourceClaims=claims)
     waits, runs = pod("waits", 0, resourceClaims=claims), pod("runs", 0, "a", resourceClaims=claims)
-    assert list(what_is_ignored(cluster(both, waits, runs, pod("plain", 1)))) == [
+    assert list(ignored_feature_notes(cluster(both, waits, runs, pod("plain", 1)))) == [
         "2 pods that are not planned have resource claims, whose devices the plan does not look at: "
         "t/waits, t/runs.",
         "1 planned job has resource claims, which the plan does not look at: t/both.",

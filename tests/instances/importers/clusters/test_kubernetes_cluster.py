@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kubernetes_cluster import cluster, node, pod
 
-from clusterplan.instances.importers.clusters.kubernetes import assumptions, what_is_ignored
+from clusterplan.instances.importers.clusters.kubernetes import assumptions, ignored_feature_notes
 from clusterplan.instances.importers.clusters.kubernetes_cluster import ClusterDocument
 from clusterplan.instances.importers.clusters.kubernetes_objects import Owner, Pod
 
@@ -59,9 +59,9 @@ def test_what_runs_of_a_job_stays_and_the_rest_is_a_job_of_its_own() -> None:
 def test_what_is_ignored_is_said() -> None:
     """Only where there is something."""
     plain = cluster(pod("x", 1))
-    assert list(what_is_ignored(plain)) == []
+    assert list(ignored_feature_notes(plain)) == []
     asks = pod("x", 1, affinity={"podAntiAffinity": {"a": 1}})
-    assert list(what_is_ignored(cluster(asks))) == [
+    assert list(ignored_feature_notes(cluster(asks))) == [
         "1 planned job has pod anti-affinity, which the plan does not look at: t/x."
     ]
 

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from clusterplan.instances.consolidation.devices import Ask
-from clusterplan.instances.importers.clusters.device_sharing import Gpus, Unclear
+from clusterplan.instances.consolidation.devices import DeviceDemand
+from clusterplan.instances.importers.clusters.device_sharing import Gpus, UnclearDemandError
 from clusterplan.instances.importers.clusters.kubernetes_devices import (
     FRACTION,
-    Wish,
+    GpuRequest,
     asks_for_part,
     devices_of,
+    gpu_request_of,
     gpus_of,
     is_device,
+    is_reservation,
     is_time_sliced,
-    offers,
+    may_satisfy,
     parts_as_amounts,
-    reserves,
-    wish_of,
 )
 from clusterplan.instances.importers.clusters.kubernetes_objects import Node, Pod
 
@@ -53,22 +53,22 @@ def node(there: dict[str, str], annotations: dict[str, str] | None = None, **lab
     [
         ({"cpu": "2"}, None),
         ({GPU: "0"}, None),
-        ({GPU: "2"}, Wish(GPU, Ask(whole=2))),
-        ({GPU: "1", PERCENT: "25"}, Wish(PERCENT, Ask(share=250))),
-        ({PERCENT: "25"}, Wish(PERCENT, Ask(share=250))),
-        ({GPU: "1", PERCENT: "25", CORES: "30"}, Wish(PERCENT, Ask(share=300))),
-        ({GPU: "1", CORES: "30"}, Wish(GPU, Ask(whole=1))),
-        ({GPU: "3", PERCENT: "100"}, Wish(GPU, Ask(whole=3))),
-        ({GPU: "1", MEMORY: "4000", CORES: "15"}, Wish(MEMORY, memory=4000, cores=150)),
-        ({"aliyun.com/gpu-mem": "3"}, Wish("aliyun.com/gpu-mem", memory=3)),
-        ({"volcano.sh/gpu-memory": "1024"}, Wish("volcano.sh/gpu-memory", memory=1024)),
-        ({"volcano.sh/vgpu-number": "2"}, Wish("volcano.sh/vgpu-number", Ask(whole=2))),
-        ({MIG: "1"}, Wish(MIG, Ask(profile="1g.5gb"))),
+        ({GPU: "2"}, GpuRequest(GPU, DeviceDemand(whole=2))),
+        ({GPU: "1", PERCENT: "25"}, GpuRequest(PERCENT, DeviceDemand(share=250))),
+        ({PERCENT: "25"}, GpuRequest(PERCENT, DeviceDemand(share=250))),
+        ({GPU: "1", PERCENT: "25", CORES: "30"}, GpuRequest(PERCENT, DeviceDemand(share=300))),
+        ({GPU: "1", CORES: "30"}, GpuRequest(GPU, DeviceDemand(whole=1))),
+        ({GPU: "3", PERCENT: "100"}, GpuRequest(GPU, DeviceDemand(whole=3))),
+        ({GPU: "1", MEMORY: "4000", CORES: "15"}, GpuRequest(MEMORY, memory=4000, cores=150)),
+        ({"aliyun.com/gpu-mem": "3"}, GpuRequest("aliyun.com/gpu-mem", memory=3)),
+        ({"volcano.sh/gpu-memory": "1024"}, GpuRequest("volcano.sh/gpu-memory", memory=1024)),
+        ({"volcano.sh/vgpu-number": "2"}, GpuRequest("volcano.sh/vgpu-number", DeviceDemand(whole=2))),
+        ({MIG: "1"}, GpuRequest(MIG, DeviceDemand(profile="1g.5gb"))),
     ],
 )
-def test_wishes(asks: dict[str, str], wish: Wish | None) -> None:
+def test_wishes(asks: dict[str, str], wish: GpuRequest | None) -> None:
     """Of memory and cores the larger part; without memory all of it, as in HAMi."""
-    assert wish_of(pod(asks), keep_partitions=False) == wish
+    assert gpu_request_of(pod(asks), keep_partitions=False) == wish
 
 
 @pytest.mark.parametrize(
@@ -86,16 +86,16 @@ def test_wishes(asks: dict[str, str], wish: Wish | None) -> None:
 )
 def test_no_wishes(asks: dict[str, str], why: str) -> None:
     """The reason says what is asked for."""
-    with pytest.raises(Unclear, match=why):
-        wish_of(pod(asks), keep_partitions=False)
+    with pytest.raises(UnclearDemandError, match=why):
+        gpu_request_of(pod(asks), keep_partitions=False)
 
 
 def test_containers_and_partitions_that_are_kept() -> None:
     """Whole GPUs add up, shares do not; partitions that are kept are not of devices."""
-    assert wish_of(pod({GPU: "1"}, containers=2), False) == Wish(GPU, Ask(whole=2))
-    with pytest.raises(Unclear, match="several containers"):
-        wish_of(pod({GPU: "1", PERCENT: "10"}, containers=2), False)
-    assert wish_of(pod({MIG: "1"}), True) is None
+    assert gpu_request_of(pod({GPU: "1"}, containers=2), False) == GpuRequest(GPU, DeviceDemand(whole=2))
+    with pytest.raises(UnclearDemandError, match="several containers"):
+        gpu_request_of(pod({GPU: "1", PERCENT: "10"}, containers=2), False)
+    assert gpu_request_of(pod({MIG: "1"}), True) is None
     assert (is_device(MIG, True), is_device(MIG, False), is_device("amd.com/gpu", False)) == (
         False,
         True,
@@ -110,25 +110,25 @@ def test_containers_and_partitions_that_are_kept() -> None:
 )
 def test_fractions(text: str, share: int) -> None:
     """Rounded up; a whole device is one."""
-    wish = wish_of(pod({}, gpu_fraction=text), False)
-    assert wish == Wish(GPU, Ask(share=share) if share else Ask(whole=1))
+    wish = gpu_request_of(pod({}, gpu_fraction=text), False)
+    assert wish == GpuRequest(GPU, DeviceDemand(share=share) if share else DeviceDemand(whole=1))
     assert asks_for_part(pod({}, gpu_fraction=text), False)
 
 
 @pytest.mark.parametrize("text", ["0", "1.5", "-0.5", "1e-1", "half", "", "٠.٥", "0." + "1" * 30])
 def test_no_fractions(text: str) -> None:
     """Text that is none is refused, as are parts of several devices and memory."""
-    with pytest.raises(Unclear, match=FRACTION):
-        wish_of(pod({}, gpu_fraction=text), False)
+    with pytest.raises(UnclearDemandError, match=FRACTION):
+        gpu_request_of(pod({}, gpu_fraction=text), False)
     for other in ({"gpu_fraction": "0.5", "gpu_fraction_num_devices": "2"}, {"gpu_memory": "2000"}):
-        with pytest.raises(Unclear, match=r"devices|gpu-memory"):
-            wish_of(pod({}, **other), False)
+        with pytest.raises(UnclearDemandError, match=r"devices|gpu-memory"):
+            gpu_request_of(pod({}, **other), False)
 
 
 def test_pods_that_reserve() -> None:
     """By their namespace."""
-    assert reserves(pod({GPU: "1"}, "kai-resource-reservation"))
-    assert not reserves(pod({GPU: "1"}))
+    assert is_reservation(pod({GPU: "1"}, "kai-resource-reservation"))
+    assert not is_reservation(pod({GPU: "1"}))
 
 
 REGISTER = "hami.io/node-nvidia-register"
@@ -183,22 +183,22 @@ def test_gpus_of_nodes(made: Node, gpus: Gpus) -> None:
 )
 def test_gpus_that_are_not_clear(made: Node, why: str) -> None:
     """The reason says what is lacking."""
-    with pytest.raises(Unclear, match=why):
+    with pytest.raises(UnclearDemandError, match=why):
         gpus_of(made, keep_partitions=False)
 
 
 def test_what_nodes_offer() -> None:
     """What a pod asks by has to be there; a node without GPUs need not be told apart."""
     shared = node({"aliyun.com/gpu-mem": "30", "aliyun.com/gpu-count": "2", GPU: "0"})
-    memory, whole = Wish("aliyun.com/gpu-mem", memory=3), Wish(GPU, Ask(whole=1))
-    assert offers(shared, Gpus(2, None, {"aliyun.com/gpu-mem": 15}), memory)
-    assert not offers(shared, Gpus(2), memory)
-    assert not offers(shared, Gpus(2), whole)
-    assert offers(node({}), Gpus(), whole)
-    assert offers(node({GPU: "1"}), Gpus(1), Wish(PERCENT, Ask(share=3)))
-    assert offers(node({GPU: "1"}), Gpus(1, None, {MEMORY: 9}), Wish(MEMORY, memory=3))
-    assert not offers(node({GPU: "1"}), Gpus(1), Wish(MIG, Ask(profile="1g.5gb")))
-    assert offers(node({MIG: "1"}), Gpus(1, "a100-40"), whole)
+    memory, whole = GpuRequest("aliyun.com/gpu-mem", memory=3), GpuRequest(GPU, DeviceDemand(whole=1))
+    assert may_satisfy(shared, Gpus(2, None, {"aliyun.com/gpu-mem": 15}), memory)
+    assert not may_satisfy(shared, Gpus(2), memory)
+    assert not may_satisfy(shared, Gpus(2), whole)
+    assert may_satisfy(node({}), Gpus(), whole)
+    assert may_satisfy(node({GPU: "1"}), Gpus(1), GpuRequest(PERCENT, DeviceDemand(share=3)))
+    assert may_satisfy(node({GPU: "1"}), Gpus(1, None, {MEMORY: 9}), GpuRequest(MEMORY, memory=3))
+    assert not may_satisfy(node({GPU: "1"}), Gpus(1), GpuRequest(MIG, DeviceDemand(profile="1g.5gb")))
+    assert may_satisfy(node({MIG: "1"}), Gpus(1, "a100-40"), whole)
 
 
 def test_time_slicing_and_other_schemes() -> None:
@@ -211,10 +211,10 @@ def test_time_slicing_and_other_schemes() -> None:
 
 def test_devices_that_pods_say_they_have() -> None:
     """By the index of a device, or by its name; what is not there is none."""
-    memory, whole = Wish("aliyun.com/gpu-mem", memory=3), Wish(GPU, Ask(whole=2))
+    memory, whole = GpuRequest("aliyun.com/gpu-mem", memory=3), GpuRequest(GPU, DeviceDemand(whole=2))
     gpus = Gpus(4, names=("U", "V", "W"))
 
-    def has(wish: Wish, annotation: str, text: str) -> tuple[int, ...]:
+    def has(wish: GpuRequest, annotation: str, text: str) -> tuple[int, ...]:
         metadata = {"name": "p", "annotations": {annotation: text}}
         return devices_of(Pod.model_validate({"metadata": metadata, "spec": {"containers": []}}), wish, gpus)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusterplan.instances.importers.clusters.kubernetes import assumptions, what_is_ignored
+from clusterplan.instances.importers.clusters.kubernetes import assumptions, ignored_feature_notes
 from clusterplan.instances.importers.clusters.kubernetes_cluster import Cluster, ClusterDocument
 from clusterplan.instances.importers.clusters.kubernetes_jobs import (
     LONGEST_NAME,
@@ -134,7 +134,7 @@ def test_gated_pods_are_not_planned_and_priorities_are_named() -> None:
         pod("r", "a1", job="low", priority=0, volumes=[{"persistentVolumeClaim": {"claimName": "c"}}]),
     )
     assert [job.name for job in made.jobs] == ["t/high", "t/low"]
-    said = list(what_is_ignored(made))
+    said = list(ignored_feature_notes(made))
     gates = "kueue.x-k8s.io/admission"
     assert said[0] == f"1 pod is not planned, for scheduling gates are closed ({gates}): t/g."
     assert said[1].startswith("1 planned job has volume claims, whose volumes may be in one zone")

@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from clusterplan.instances.importers.clusters.slurm import assumptions, ignored, left_out, where, why_nothing
+from clusterplan.instances.importers.clusters.slurm import (
+    assumptions,
+    ignored_feature_notes,
+    left_out_notes,
+    partitions_phrase,
+    reasons_for_no_jobs,
+)
 from clusterplan.instances.importers.clusters.slurm_cluster import Cluster, SlurmOptions
 from clusterplan.instances.importers.clusters.slurm_jobs import JobRecord, jobs_of
 from clusterplan.instances.importers.clusters.slurm_nodes import SlurmNode
@@ -37,16 +43,16 @@ def test_what_is_planned_and_what_is_left_out() -> None:
     said = list(assumptions(made, made.options))
     assert said[0] == "Planned are all jobs: 1 job, of which 0 run."
     assert any("not listed for 1 node" in sentence for sentence in said)
-    assert list(left_out(made)) == ["1 node takes no jobs in their state and is left out: b."]
-    (_, waits) = left_out(cluster(state_reason="Dependency"))
+    assert list(left_out_notes(made)) == ["1 node takes no jobs in their state and is left out: b."]
+    (_, waits) = left_out_notes(cluster(state_reason="Dependency"))
     assert waits == "1 job is left out that waits for other things than resources: Dependency 1 (1 j)."
-    assert (where(()), where(("p", "q"))) == ("", " in partition p, q")
+    assert (partitions_phrase(()), partitions_phrase(("p", "q"))) == ("", " in partition p, q")
 
 
 def test_wishes_that_the_plan_does_not_look_at() -> None:
     """With the names of the jobs."""
-    assert list(ignored(cluster())) == []
-    (sentence,) = ignored(cluster(exclusive=["true"]))
+    assert list(ignored_feature_notes(cluster())) == []
+    (sentence,) = ignored_feature_notes(cluster(exclusive=["true"]))
     assert sentence.startswith("1 job asks for a node of their own, which the plan does not look at: ")
 
 
@@ -64,19 +70,19 @@ def test_why_nothing_is_left_to_plan() -> None:
     options = SlurmOptions(nodes=Path("n"), queue=Path("q"), partitions=("p",))
     nodes = tuple(replace(node, partitions={"p"}) for node in found[0].listed)
     made = Cluster(nodes, tuple(one.records[0] for one in found), options)
-    assert why_nothing(made) == (
+    assert reasons_for_no_jobs(made) == (
         "of 6 jobs: COMPLETED 2, waiting for Dependency 1, asking for no GPU 1, "
         "running on a node that is left out or not listed 1, in another partition 1"
     )
     stay = options.model_copy(update={"running": "stay"})
-    assert why_nothing(Cluster(nodes, (made.records[4],), stay)) == "of 1 job: running and to stay 1"
-    assert why_nothing(Cluster(nodes, (), options)) == "the queue is empty"
+    assert reasons_for_no_jobs(Cluster(nodes, (made.records[4],), stay)) == "of 1 job: running and to stay 1"
+    assert reasons_for_no_jobs(Cluster(nodes, (), options)) == "the queue is empty"
 
 
 def test_rules_that_are_not_in_the_files_are_named() -> None:
     """Licences, reservations, dependencies, and the QOS, with the jobs."""
     fields = {"licenses": "matlab:1", "resv_name": "r", "dependency": "singleton", "qos": "high"}
-    said = list(ignored(cluster(**fields)))
+    said = list(ignored_feature_notes(cluster(**fields)))
     assert said == [
         "1 job asks for licences, which the plan does not look at: 1 j.",
         "1 job asks for a reservation, which the plan does not look at: 1 j.",
@@ -242,7 +248,7 @@ def test_features_that_are_gpu_models() -> None:
     made = Cluster(nodes, tuple(records), SlurmOptions(nodes=Path("n"), queue=Path("q")))
     found = [made.document_of(job)["gpu_model"] for job in made.jobs]
     assert found == [["a100", "h100"], ["h100"], None, None, None, None, None, "t4"]
-    (sentence,) = (sentence for sentence in ignored(made) if "features" in sentence)
+    (sentence,) = (sentence for sentence in ignored_feature_notes(made) if "features" in sentence)
     assert sentence.startswith("5 jobs ask for features of nodes")
     assert not any(name.startswith("node") for name in made.server(nodes[0])["capacity"])
 

@@ -8,7 +8,7 @@ from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.prediction.models import load_model
 from clusterplan.instances.prediction.models.convolutional_networks import NETWORKS, Picture, resnet
 from clusterplan.instances.prediction.models.description import (
-    GROWS,
+    BATCH_SIZE_OF,
     Layer,
     LayerModel,
     Setting,
@@ -52,7 +52,7 @@ def test_operations_and_activations_grow_with_the_batch() -> None:
 
 
 def test_every_kind_can_grow() -> None:
-    assert all(GROWS[kind] in SHAPES[kind] for kind in SHAPES)
+    assert all(BATCH_SIZE_OF[kind] in SHAPES[kind] for kind in SHAPES)
 
 
 def test_rows_of_one_name_are_one_layer() -> None:

@@ -23,18 +23,23 @@ from clusterplan.instances.prediction.provisioning.forecast import (
     FRAMEWORK_BYTES,
     NETWORK_GBIT_PER_S,
     Forecast,
-    Rented,
+    RentableHardware,
     forecast,
-    measured_on,
-    rented,
+    measurements_of,
+    rentable_hardware,
     width,
 )
 from clusterplan.instances.prediction.provisioning.predict import CATALOGUE, Prediction, predict
-from clusterplan.instances.prediction.provisioning.report import of_forecasts, of_launches, of_work, pointer
+from clusterplan.instances.prediction.provisioning.report import (
+    forecast_notes,
+    launch_notes,
+    pointer,
+    work_assumptions,
+)
 
 
-def _rented(*names: str, **more: object) -> list[Rented]:
-    return rented(names, load_catalogue(CATALOGUE), **more)  # type: ignore[arg-type]
+def _rented(*names: str, **more: object) -> list[RentableHardware]:
+    return rentable_hardware(names, load_catalogue(CATALOGUE), **more)  # type: ignore[arg-type]
 
 
 def test_a_gpu_is_as_cheap_as_its_cheapest_machine() -> None:
@@ -134,13 +139,13 @@ def test_measurements_of_what_is_not_rented_are_refused() -> None:
 def test_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "l4.csv"
     path.write_text("kind,precision,shape,seconds\nlinear,fp32,1024x1024x1024,0.0002\n")
-    hardware = rented(["l4"], load_catalogue(CATALOGUE))
-    (row,) = measured_on(hardware, {"l4": path})["l4"]
+    hardware = rentable_hardware(["l4"], load_catalogue(CATALOGUE))
+    (row,) = measurements_of(hardware, {"l4": path})["l4"]
     assert row.seconds == 0.0002
 
 
 def test_layers_share_the_time_of_the_step() -> None:
-    hardware = rented(["h100", "l4"], load_catalogue(CATALOGUE))
+    hardware = rentable_hardware(["h100", "l4"], load_catalogue(CATALOGUE))
     setting = Setting(batch=2, sequence=256)
     found = forecast(load_model("gpt2"), hardware, setting)
     for one in found:
@@ -148,13 +153,13 @@ def test_layers_share_the_time_of_the_step() -> None:
         assert one.samples_per_s == pytest.approx(2 / one.step.seconds)
         assert one.fits == (one.memory_bytes <= one.rented.memory_bytes)
         assert one.layers[1].output_bytes == 2 * 256 * 768 * width(setting)
-    assert sum("90 % confidence" in line for line in of_forecasts(found)) == 2
-    assert len(list(of_work(Work()))) == 2
+    assert sum("90 % confidence" in line for line in forecast_notes(found)) == 2
+    assert len(list(work_assumptions(Work()))) == 2
 
 
 @pytest.mark.parametrize(("gpu", "tensor"), [("h100", 1), ("h100", 2), ("k80", 1)])
 def test_a_gpu_is_busy_from_the_least_batch_whose_work_outlasts_its_launches(gpu: str, tensor: int) -> None:
-    model, hardware = load_model("gpt2"), rented([gpu], load_catalogue(CATALOGUE))
+    model, hardware = load_model("gpt2"), rentable_hardware([gpu], load_catalogue(CATALOGUE))
 
     def at(batch: int) -> Forecast:
         (one,) = forecast(model, hardware, Setting(batch, 64, "fp32", tensor_parallel=tensor))
@@ -169,22 +174,22 @@ def test_a_gpu_is_busy_from_the_least_batch_whose_work_outlasts_its_launches(gpu
     assert at(busy - 1).step.seconds == pytest.approx(first.step.seconds)
     assert at(2 * busy).step.seconds > 1.5 * first.step.seconds
     assert [at(batch).busy_batch for batch in (busy - 1, busy)] == [busy, None]
-    (line,) = of_launches(first)
+    (line,) = launch_notes(first)
     assert f"it is busy from {busy:,} on" in line
     assert ("that 2 GPUs share" in line) == (tensor == 2)
-    assert list(of_launches(at(busy))) == []
+    assert list(launch_notes(at(busy))) == []
     one = device_memory(first.model, first.setting)
     more = device_memory(first.model, replace(first.setting, batch=busy))
     assert one.activations * busy == pytest.approx(more.activations, rel=0.02)
     for room, said in ((1.05, "it is busy from"), (0.95, "on, for which its memory is too small")):
         size = (room * more.total + FRAMEWORK_BYTES) / 1e9
         small = replace(first.rented, gpu=first.rented.gpu.model_copy(update={"memory_gb": size}))
-        (line,) = of_launches(replace(first, rented=small), one)
+        (line,) = launch_notes(replace(first, rented=small), one)
         assert said in line
 
 
 def test_faster_gpus_are_busy_later_and_take_as_long_until_then() -> None:
-    hardware = rented(["a100-80", "h100"], load_catalogue(CATALOGUE))
+    hardware = rentable_hardware(["a100-80", "h100"], load_catalogue(CATALOGUE))
     slow, fast = forecast(load_model("gpt2"), hardware, Setting(1, 64, "bf16"))
     assert fast.step.seconds == pytest.approx(slow.step.seconds)
     assert slow.busy_batch is not None

@@ -15,11 +15,11 @@ from clusterplan.instances.documents import load_catalogue
 from clusterplan.instances.prediction.epochs import EpochRecord, Work
 from clusterplan.instances.prediction.models.description import Setting
 from clusterplan.instances.prediction.models.load import load_model
-from clusterplan.instances.prediction.provisioning.forecast import Forecast, forecast, rented
+from clusterplan.instances.prediction.provisioning.forecast import Forecast, forecast, rentable_hardware
 from clusterplan.instances.prediction.provisioning.offers import (
     OF_MEMORY,
     Offer,
-    Wanted,
+    RequestedParallelism,
     best_of,
     best_offer,
     why_not,
@@ -29,7 +29,7 @@ from clusterplan.instances.prediction.provisioning.predict import CATALOGUE, pre
 
 
 def _groups(name: str, hardware: str, batch: int = 4, **limits: int) -> list[Forecast]:
-    given = rented([hardware], load_catalogue(CATALOGUE), limits=limits or None)
+    given = rentable_hardware([hardware], load_catalogue(CATALOGUE), limits=limits or None)
     return [
         forecast(load_model(name), given, Setting(batch, 512, "bf16", tensor_parallel=t))[0]
         for t in (1, 2, 4)
@@ -68,7 +68,7 @@ def _all(groups: list[Forecast], work: Work, most: int) -> list[Offer]:
 )
 def test_nothing_in_time_is_much_cheaper(groups: list[Forecast], work: Work) -> None:
     """Replicas beyond those that are enough are not tried, so that more of them may be a little cheaper."""
-    found = best_offer(groups, work, Wanted())
+    found = best_offer(groups, work, RequestedParallelism())
     best = min(_all(groups, work, 16), key=Offer.order)
     assert found is not None
     assert found.cost_usd is not None
@@ -78,11 +78,11 @@ def test_nothing_in_time_is_much_cheaper(groups: list[Forecast], work: Work) -> 
 
 
 def test_in_time_is_said_of_the_whole_interval() -> None:
-    hours = best_offer(GPT2, Work(1e6), Wanted(gpus=1))
+    hours = best_offer(GPT2, Work(1e6), RequestedParallelism(gpus=1))
     assert hours is not None
     middle = hours.hours
     for within, said in ((middle.high * 1.01, "surely"), (middle.seconds * 1.01, "probably"), (0.01, "late")):
-        found = best_offer(GPT2, Work(1e6, within_h=within), Wanted(gpus=1))
+        found = best_offer(GPT2, Work(1e6, within_h=within), RequestedParallelism(gpus=1))
         assert found is not None
         assert found.in_time == said
 
@@ -90,7 +90,7 @@ def test_in_time_is_said_of_the_whole_interval() -> None:
 def test_a_nearer_deadline_takes_more_gpus() -> None:
     counts = []
     for within in (16, 8, 4, 2):
-        found = best_offer(GPT2, Work(1e6, within_h=within), Wanted())
+        found = best_offer(GPT2, Work(1e6, within_h=within), RequestedParallelism())
         assert found is not None
         assert found.in_time == "surely"
         counts.append(found.parallelism.gpus)
@@ -98,7 +98,7 @@ def test_a_nearer_deadline_takes_more_gpus() -> None:
 
 
 def test_what_is_asked_for_is_kept() -> None:
-    wanted = Wanted(gpus=8, tensor=2, pipeline=2, zero_stage=1, recompute=True)
+    wanted = RequestedParallelism(gpus=8, tensor=2, pipeline=2, zero_stage=1, recompute=True)
     found = best_offer(GPT2[1:2], Work(), wanted)
     assert found is not None
     assert found.parallelism == Parallelism(2, 2, 2, 1, True)
@@ -106,23 +106,25 @@ def test_what_is_asked_for_is_kept() -> None:
 
 def test_limits_hold_and_machines_are_whole() -> None:
     groups = _groups("gpt2", "a100-40", **{"a100-40": 8})
-    found = best_offer(groups, Work(1e9, within_h=1), Wanted())
+    found = best_offer(groups, Work(1e9, within_h=1), RequestedParallelism())
     assert found is not None
     assert found.in_time == "late"
     assert (found.gpus, found.machines) == (8, 1)
-    assert best_offer(groups, Work(), Wanted(gpus=16)) is None
+    assert best_offer(groups, Work(), RequestedParallelism(gpus=16)) is None
 
 
 @pytest.mark.parametrize("within", [0.1, 0.25, 0.4])
 def test_many_replicas_use_all_that_is_paid(within: float) -> None:
-    found = best_offer(_groups("gpt2", "a100-40")[:1], Work(5e6, within_h=within), Wanted(pipeline=1))
+    found = best_offer(
+        _groups("gpt2", "a100-40")[:1], Work(5e6, within_h=within), RequestedParallelism(pipeline=1)
+    )
     assert found is not None
     assert found.gpus > 16
     assert found.parallelism.gpus == found.gpus
 
 
 def test_a_global_batch_is_shared_out() -> None:
-    found = best_offer(GPT2, Work(1e9, within_h=1, global_batch=64), Wanted())
+    found = best_offer(GPT2, Work(1e9, within_h=1, global_batch=64), RequestedParallelism())
     assert found is not None
     assert found.parallelism.data <= 64 // 4
     assert found.step.samples >= 64
@@ -130,7 +132,10 @@ def test_a_global_batch_is_shared_out() -> None:
 
 def test_epochs_grow_with_the_batch() -> None:
     records = tuple(EpochRecord(batch, 2 + batch / 64) for batch in (16.0, 32.0, 64.0, 128.0, 256.0))
-    few, many = (best_offer(GPT2[:1], Work(1e6, records=records), Wanted(gpus=n, pipeline=1)) for n in (1, 4))
+    few, many = (
+        best_offer(GPT2[:1], Work(1e6, records=records), RequestedParallelism(gpus=n, pipeline=1))
+        for n in (1, 4)
+    )
     assert few is not None
     assert many is not None
     assert few.epochs.seconds == pytest.approx(2.5)
@@ -139,7 +144,7 @@ def test_epochs_grow_with_the_batch() -> None:
 
 def test_epochs_outside_the_records_are_outside_what_was_measured() -> None:
     records = tuple(EpochRecord(batch, 3.0) for batch in (4.0, 8.0, 16.0))
-    found = best_offer(GPT2[:1], Work(1e6, records=records), Wanted(gpus=1))
+    found = best_offer(GPT2[:1], Work(1e6, records=records), RequestedParallelism(gpus=1))
     assert found is not None
     measured = replace(found, step=replace(found.step, step=replace(found.step.step, inside=True)))
     assert found.step.samples > 16
@@ -150,19 +155,19 @@ def test_epochs_outside_the_records_are_outside_what_was_measured() -> None:
 
 def test_the_best_of_several_sorts_is_priced_and_fast() -> None:
     cheap, unpriced = (
-        best_offer(GPT2, Work(), Wanted()),
-        best_offer(_groups("gpt2", "rtx-3090"), Work(), Wanted()),
+        best_offer(GPT2, Work(), RequestedParallelism()),
+        best_offer(_groups("gpt2", "rtx-3090"), Work(), RequestedParallelism()),
     )
     assert best_of([None, unpriced, cheap]) is cheap
     assert best_of([None]) is None
 
 
 def test_of_gpus_that_cost_nothing_as_few_are_taken_as_are_enough() -> None:
-    given = rented(["l4"], load_catalogue(CATALOGUE), prices={"l4": 0.0})
+    given = rentable_hardware(["l4"], load_catalogue(CATALOGUE), prices={"l4": 0.0})
     groups = [
         forecast(load_model("gpt2"), given, Setting(4, 512, "bf16", tensor_parallel=t))[0] for t in (1, 2)
     ]
-    found = best_offer(groups, Work(1e6), Wanted())
+    found = best_offer(groups, Work(1e6), RequestedParallelism())
     assert found is not None
     assert found.gpus == 1
 
@@ -170,7 +175,7 @@ def test_of_gpus_that_cost_nothing_as_few_are_taken_as_are_enough() -> None:
 @pytest.mark.parametrize("wrong", [{"gpus": 0}, {"gpus": 3, "tensor": 2}, {"tensor": 0}, {"zero_stage": 9}])
 def test_what_cannot_be(wrong: dict[str, int]) -> None:
     with pytest.raises(OptionError):
-        Wanted(**wrong)
+        RequestedParallelism(**wrong)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +208,6 @@ def test_what_is_rented_in_whole_machines_may_be_too_much() -> None:
 
 
 def test_without_a_group_that_shares_tensors_memory_is_the_reason() -> None:
-    assert why_not([], Work(), Wanted()) is OF_MEMORY
+    assert why_not([], Work(), RequestedParallelism()) is OF_MEMORY
     forecasts = predict("gpt2", "l4", batch=100_000).forecasts
-    assert why_not(forecasts, Work(), Wanted()) is OF_MEMORY
+    assert why_not(forecasts, Work(), RequestedParallelism()) is OF_MEMORY

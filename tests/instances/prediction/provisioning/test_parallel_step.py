@@ -21,8 +21,18 @@ from clusterplan.instances.prediction.models.description import Setting, device_
 from clusterplan.instances.prediction.models.load import load_model
 from clusterplan.instances.prediction.operator_times import times_on
 from clusterplan.instances.prediction.operators import Operator
-from clusterplan.instances.prediction.provisioning.forecast import LINK_LATENCY_S, Forecast, forecast, rented
-from clusterplan.instances.prediction.provisioning.parallel_step import Parallelism, Setup, evenly, stages_of
+from clusterplan.instances.prediction.provisioning.forecast import (
+    LINK_LATENCY_S,
+    Forecast,
+    forecast,
+    rentable_hardware,
+)
+from clusterplan.instances.prediction.provisioning.parallel_step import (
+    Parallelism,
+    Setup,
+    even_partition,
+    stages_of,
+)
 from clusterplan.instances.prediction.provisioning.predict import CATALOGUE
 from clusterplan.instances.prediction.step_times import pipeline_s
 
@@ -43,7 +53,7 @@ def test_what_cannot_be(wrong: dict[str, int]) -> None:
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=8), st.data())
 def test_no_division_has_a_shorter_longest_part(times: list[float], data: st.DataObject) -> None:
     parts = data.draw(st.integers(1, len(times)))
-    found = evenly(times, parts)
+    found = even_partition(times, parts)
     assert [index for part in found for index in range(part.start, part.stop)] == list(range(len(times)))
     assert len(found) == parts
     assert all(part.start < part.stop for part in found)
@@ -57,11 +67,11 @@ def test_no_division_has_a_shorter_longest_part(times: list[float], data: st.Dat
 @pytest.mark.parametrize("parts", [0, 4])
 def test_each_stage_needs_a_layer(parts: int) -> None:
     with pytest.raises(OptionError, match="has 3 layers"):
-        evenly([1.0, 2.0, 3.0], parts)
+        even_partition([1.0, 2.0, 3.0], parts)
 
 
 def _forecast(**more: int) -> Forecast:
-    hardware = rented(["h100"], load_catalogue(CATALOGUE))
+    hardware = rentable_hardware(["h100"], load_catalogue(CATALOGUE))
     (found,) = forecast(load_model("gpt2"), hardware, Setting(2, 128, **more))  # type: ignore[arg-type]
     return found
 
@@ -90,7 +100,9 @@ MODEL = load_model("gpt2")
 
 def _step_forecast(tensor: int = 1) -> Forecast:
     (found,) = forecast(
-        MODEL, rented(["a100-40"], load_catalogue(CATALOGUE)), Setting(2, 256, tensor_parallel=tensor)
+        MODEL,
+        rentable_hardware(["a100-40"], load_catalogue(CATALOGUE)),
+        Setting(2, 256, tensor_parallel=tensor),
     )
     return found
 

@@ -10,22 +10,22 @@ from dataclasses import replace
 import pytest
 
 from clusterplan.instances.prediction.provisioning.predict import predict
-from clusterplan.instances.prediction.provisioning.report import answer_of, rented, row_of, short
+from clusterplan.instances.prediction.provisioning.report import answer_of, rented_text, row_of, short
 
 
 def test_machines_are_named_once() -> None:
     (offer,) = predict("gpt2", "a100-40", batch=1).offers
     assert offer is not None
-    assert rented(offer) == "8 × a100-40 (1 × p4d.24xlarge)"
+    assert rented_text(offer) == "8 × a100-40 (1 × p4d.24xlarge)"
     (alone,) = predict("gpt2", "p4d.24xlarge", batch=1).offers
     assert alone is not None
-    assert rented(alone) == "1 × p4d.24xlarge (8 × a100-40)"
+    assert rented_text(alone) == "1 × p4d.24xlarge (8 × a100-40)"
     (single,) = predict("gpt2", "p4d.24xlarge", batch=1, gpus=4, prices={"p4d.24xlarge": 2.0}).offers
     assert single is not None
-    assert rented(single) == "4 × a100-40 (of p4d.24xlarge)"
+    assert rented_text(single) == "4 × a100-40 (of p4d.24xlarge)"
     (unlisted,) = predict("gpt2", "p100", batch=1, gpus=2).offers
     assert unlisted is not None
-    assert rented(unlisted) == "2 × p100"
+    assert rented_text(unlisted) == "2 × p100"
 
 
 def test_a_name_of_several_lines_is_one_line_of_the_answer() -> None:

@@ -28,7 +28,7 @@ from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.generate_ctr import generate_ctr
 from clusterplan.planner.cli.instances.fit import fits
 from clusterplan.planner.cli.instances.generate import generators
-from clusterplan.planner.cli.instances.imports import AFTERWARDS, importers
+from clusterplan.planner.cli.instances.imports import COMMON_OPTIONS, importers
 from clusterplan.planner.cli.instances.output import Steps, emit
 
 COMMANDS = get_command(importers).commands  # type: ignore[attr-defined]
@@ -38,8 +38,8 @@ def test_every_importer_has_a_command_with_its_options() -> None:
     """And `--output`, and what solves it, beside them."""
     assert list(COMMANDS) == list(IMPORTERS)
     for name, command in COMMANDS.items():
-        assert len(command.params) == len(IMPORTERS[name].options.model_fields) + len(AFTERWARDS)
-        assert not AFTERWARDS.keys() & IMPORTERS[name].options.model_fields.keys()
+        assert len(command.params) == len(IMPORTERS[name].options.model_fields) + len(COMMON_OPTIONS)
+        assert not COMMON_OPTIONS.keys() & IMPORTERS[name].options.model_fields.keys()
         assert command.help == IMPORTERS[name].options.__doc__
 
 

@@ -18,7 +18,12 @@ from clusterplan.solvers.common.base import Clock, Outcome, Solver
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.devices import exact
 from clusterplan.solvers.consolidation.devices.classes import Cluster
-from clusterplan.solvers.consolidation.devices.exact import OnDevices, Search, certify_on_devices, priced
+from clusterplan.solvers.consolidation.devices.exact import (
+    DevicePlacementSearch,
+    OnDevices,
+    certify_on_devices,
+    price_objective,
+)
 from clusterplan.solvers.consolidation.devices.shape_relaxation import ShapeProgram
 from clusterplan.solvers.consolidation.exact import ConsolidationExact
 from clusterplan.solvers.consolidation.kind import CONSOLIDATION
@@ -68,7 +73,7 @@ def test_a_gap_of_few_percent() -> None:
 def test_with_no_time_there_is_a_plan() -> None:
     """That of the greedy method, never less."""
     formulation = DeviceFormulation(_large())
-    outcome = Search(formulation, SolveOptions(), Clock(0.0)).run(ConsolidationExact())
+    outcome = DevicePlacementSearch(formulation, SolveOptions(), Clock(0.0)).run(ConsolidationExact())
     assert outcome.limit == "time"
     assert outcome.plan is not None
     assert formulation.violations(outcome.plan) == []
@@ -128,7 +133,7 @@ def test_what_bounds_leave_open_is_settled_by_the_compact_model(monkeypatch: pyt
     assert settled.status == "optimal"
     assert [(o.value, o.bound) for o in settled.objectives] == [(4, 4), (3, 3)]
     assert settled.objectives[0].certified_bound == 5
-    monkeypatch.setattr(exact, "MOST_NAMED", 0)
+    monkeypatch.setattr(exact, "MAX_COMPACT_SIZE", 0)
     found = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=2.0))
     assert (found.status, found.objectives[0].bound) == ("feasible", 5)
 
@@ -159,9 +164,9 @@ def test_prices_need_the_values_of_earlier_objectives() -> None:
     """Servers after value have none without a plan; other objectives have none at all."""
     formulation = DeviceFormulation(_large(objectives=["value", "racks", "servers"]))
     program = ShapeProgram(Cluster(formulation))
-    assert priced(formulation, program, 2, None, {}, Clock()) == (None, {})
-    assert priced(formulation, program, 1, (1.0, 0.0, 0.0), {}, Clock()) == (None, {})
-    relaxed, certificate = priced(formulation, program, 0, None, {}, Clock())
+    assert price_objective(formulation, program, 2, None, {}, Clock()) == (None, {})
+    assert price_objective(formulation, program, 1, (1.0, 0.0, 0.0), {}, Clock()) == (None, {})
+    relaxed, certificate = price_objective(formulation, program, 0, None, {}, Clock())
     assert relaxed is not None
     assert [goal["objective"] for goal in certificate["devices"]] == ["value"]
 

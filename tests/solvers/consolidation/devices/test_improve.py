@@ -17,14 +17,14 @@ from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.devices.classes import Cluster
-from clusterplan.solvers.consolidation.devices.partial_placement import Board
+from clusterplan.solvers.consolidation.devices.partial_placement import PartialPlacement
 from clusterplan.solvers.consolidation.devices.ruin_and_recreate import (
-    Local,
-    Placing,
-    Ruin,
+    DevicePlacement,
+    LocalObjectives,
+    RuinAndRecreate,
     relative_prices,
-    repaired,
-    sizes,
+    repaired_plan,
+    task_sizes,
 )
 from clusterplan.solvers.consolidation.devices.shape_relaxation import ShapeProgram
 from clusterplan.solvers.consolidation.heuristics.list_heuristics import FirstFit
@@ -54,10 +54,10 @@ def test_ruin_and_recreate_fills_what_greedy_leaves() -> None:
     found = []
     for _ in range(2):
         formulation = _planted(6, 3)
-        placing = Placing(Board(Cluster(formulation)), None, 1)
+        placing = DevicePlacement(PartialPlacement(Cluster(formulation)), None, 1)
         placing.greedy(Clock())
         before = formulation.evaluate(placing.board.plan())[0]
-        ruin = Ruin(placing)
+        ruin = RuinAndRecreate(placing)
         for _ in range(8):
             ruin.run(Clock(), lambda: False, 50)
             assert formulation.violations(placing.board.plan()) == []
@@ -74,13 +74,13 @@ def test_nothing_gets_worse(seed: int) -> None:
     formulation = DeviceFormulation(device_instance(seed, jobs=7))
     program = ShapeProgram(Cluster(formulation))
     relaxed = program.solve("value", {}, Clock())
-    placing = Placing(Board(program.cluster), relaxed, seed)
+    placing = DevicePlacement(PartialPlacement(program.cluster), relaxed, seed)
     placing.greedy(Clock())
     plan = placing.board.plan()
     if formulation.violations(plan):
         return  # a job that must be placed was not
     before = formulation.evaluate(plan)
-    Ruin(placing).run(Clock(), lambda: False, 60)
+    RuinAndRecreate(placing).run(Clock(), lambda: False, 60)
     after = formulation.evaluate(placing.board.plan())
     assert formulation.violations(placing.board.plan()) == []
     assert not formulation.precedes(before, after)
@@ -90,7 +90,7 @@ def test_nothing_gets_worse(seed: int) -> None:
 def test_local_values_are_those_of_the_plan(seed: int) -> None:
     """Over all jobs and servers, up to what no plan can change."""
     formulation = DeviceFormulation(device_instance(seed, jobs=7))
-    placing = Placing(Board(Cluster(formulation)), None, seed)
+    placing = DevicePlacement(PartialPlacement(Cluster(formulation)), None, seed)
     placing.greedy(Clock())
     names = [objective.name for objective in formulation.objectives]
     values = dict(zip(names, formulation.evaluate(placing.board.plan()), strict=True))
@@ -98,17 +98,17 @@ def test_local_values_are_those_of_the_plan(seed: int) -> None:
     running = sum(sum(g.current.values()) for job in placing.jobs for g in job.task_groups)
     if "migrations" in values:
         values["migrations"] -= running
-    found = Local(placing).values(range(len(placing.jobs)), placing.everywhere)
+    found = LocalObjectives(placing).values(range(len(placing.jobs)), placing.everywhere)
     assert found == pytest.approx(tuple(values[name] for name in names))
 
 
 def test_a_plan_is_loaded_as_it_is() -> None:
     """With the devices that it names; a plan of counts as far as devices hold it."""
     formulation = _planted(2, 0)
-    placing = Placing(Board(Cluster(formulation)), None, 0)
+    placing = DevicePlacement(PartialPlacement(Cluster(formulation)), None, 0)
     placing.greedy(Clock())
     plan = placing.board.plan()
-    again = Placing(Board(placing.cluster), None, 0)
+    again = DevicePlacement(PartialPlacement(placing.cluster), None, 0)
     again.load(plan)
     assert again.board.plan() == plan
 
@@ -123,7 +123,7 @@ def test_prices_are_relative_to_the_cheapest_shape() -> None:
     assert found is not None
     assert (found == 0).all()
     share = [kind.asks[0][1].share for kind in program.cluster.kinds]
-    by_size = sorted(range(len(share)), key=sizes(program.cluster).__getitem__)
+    by_size = sorted(range(len(share)), key=task_sizes(program.cluster).__getitem__)
     assert by_size == sorted(range(len(share)), key=share.__getitem__)
 
 
@@ -133,7 +133,7 @@ def test_what_comes_out_stands_on_devices(seed: int) -> None:
     formulation = DeviceFormulation(device_instance(seed, jobs=6))
     outcome = FirstFit().solve(formulation.pooled, SolveOptions(), Clock())
     if outcome.plan is not None:
-        plan = repaired(formulation, outcome.plan)
+        plan = repaired_plan(formulation, outcome.plan)
         broken = [str(fault) for fault in formulation.violations(plan)]
         assert all(fault.startswith("must_place") for fault in broken), broken
 
@@ -159,7 +159,7 @@ def test_what_devices_do_not_hold_goes_elsewhere() -> None:
     pooled: ConsolidationFormulation = formulation.pooled
     plan = pooled.parse_plan([{"job": f"j{n}", "servers": {"n": 1}} for n in range(3)])
     assert pooled.violations(plan) == []
-    found = repaired(formulation, plan)
+    found = repaired_plan(formulation, plan)
     assert formulation.violations(found) == []
     assert sorted(server for entry in found for server in entry.servers) == ["m", "n", "n"]
 
@@ -176,6 +176,6 @@ def test_a_job_that_is_spread_too_far_is_placed_again() -> None:
     formulation = DeviceFormulation(clusterplan.parse_instance(document))  # type: ignore[arg-type]
     plan = formulation.pooled.parse_plan([{"job": "j", "servers": {"n-0": 1, "n-1": 1, "n-2": 1}}])
     assert formulation.pooled.violations(plan) == []
-    (entry,) = repaired(formulation, plan)
+    (entry,) = repaired_plan(formulation, plan)
     assert len(entry.servers) == 2
     assert formulation.violations([entry]) == []

@@ -12,14 +12,19 @@ from device_instances import device_instance
 import clusterplan
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.common.hardware import GEOMETRIES
-from clusterplan.instances.consolidation.devices import Ask, Device, DeviceSlot
+from clusterplan.instances.consolidation.devices import Device, DeviceDemand, DeviceSlot
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.consolidation.devices import partial_placement
 from clusterplan.solvers.consolidation.devices.classes import Cluster
-from clusterplan.solvers.consolidation.devices.partial_placement import Bank, Board, Ranking, Taste
+from clusterplan.solvers.consolidation.devices.partial_placement import (
+    DevicePool,
+    PartialPlacement,
+    ScoreWeights,
+    ServerRanking,
+)
 
 
-def _state(board: Board) -> list[object]:
+def _state(board: PartialPlacement) -> list[object]:
     banks = [
         [(d, bank.mode, bank.used, bank.free, bank.spare) for d, bank in banks.items()]
         for banks in board.banks
@@ -32,13 +37,15 @@ def test_what_is_taken_is_given_back(seed: int) -> None:
     """Jobs come and go at random; all along the plan is feasible, and at the end nothing is missing."""
     formulation = DeviceFormulation(device_instance(seed, jobs=6))
     cluster, choose = Cluster(formulation), random.Random(seed)
-    board, fresh = Board(cluster), Board(cluster)
+    board, fresh = PartialPlacement(cluster), PartialPlacement(cluster)
     everywhere = range(len(cluster.servers))
     for _ in range(30):
         position = choose.randrange(len(cluster.groups_of))
         if position not in board.jobs:
             most = formulation.fewest(formulation.instance.jobs[position])
-            board.place(position, lambda k: board.best(k, everywhere, Taste()), Taste(), None, most or 0)
+            board.place(
+                position, lambda k: board.best(k, everywhere, ScoreWeights()), ScoreWeights(), None, most or 0
+            )
         elif choose.random() < 0.5:
             board.remove(position)
         else:
@@ -55,24 +62,24 @@ A100 = GEOMETRIES["a100-40"]
 
 def test_the_fullest_device_is_taken() -> None:
     """Shares go on the shared device that they fill best; whole devices stay free as long as they can."""
-    bank = Bank([Device("shared", 300), Device("shared", 500), Device()], None)
-    assert bank.choose(Ask(share=400)) == (1,)
-    assert bank.gap(Ask(share=400)) == pytest.approx(0.1)
-    assert bank.choose(Ask(share=600)) == (0,)
-    assert bank.choose(Ask(share=800)) == (2,)
-    assert bank.gap(Ask(whole=2)) is None
-    bank.take(Ask(whole=1), bank.choose(Ask(whole=1)))
-    assert bank.gap(Ask(share=800)) is None
+    bank = DevicePool([Device("shared", 300), Device("shared", 500), Device()], None)
+    assert bank.choose(DeviceDemand(share=400)) == (1,)
+    assert bank.gap(DeviceDemand(share=400)) == pytest.approx(0.1)
+    assert bank.choose(DeviceDemand(share=600)) == (0,)
+    assert bank.choose(DeviceDemand(share=800)) == (2,)
+    assert bank.gap(DeviceDemand(whole=2)) is None
+    bank.take(DeviceDemand(whole=1), bank.choose(DeviceDemand(whole=1)))
+    assert bank.gap(DeviceDemand(share=800)) is None
     assert (bank.free, bank.spare) == (0, 1200)
 
 
 def test_partitions_go_behind_first() -> None:
     """Slot 6 is of use to few; a device that is partitioned already comes before a free one."""
-    bank = Bank([Device(), Device("parted", 0b1)], A100)
-    small, large = Ask(profile="1g.5gb"), Ask(profile="4g.20gb")
+    bank = DevicePool([Device(), Device("parted", 0b1)], A100)
+    small, large = DeviceDemand(profile="1g.5gb"), DeviceDemand(profile="4g.20gb")
     assert bank.choose(small) == DeviceSlot(device=1, slot=6)
     assert bank.choose(large) == DeviceSlot(device=0, slot=0)
-    assert bank.gap(Ask(profile="no such")) is None
+    assert bank.gap(DeviceDemand(profile="no such")) is None
     held = bank.choose(large)
     bank.take(large, held)
     assert bank.mode[0] != 0
@@ -82,9 +89,9 @@ def test_partitions_go_behind_first() -> None:
 
 def test_a_device_of_others_is_never_free() -> None:
     """What they hold stays when a share goes."""
-    bank = Bank([Device("shared", 300)], None)
-    bank.take(Ask(share=200), (0,))
-    bank.give(Ask(share=200), (0,))
+    bank = DevicePool([Device("shared", 300)], None)
+    bank.take(DeviceDemand(share=200), (0,))
+    bank.give(DeviceDemand(share=200), (0,))
     assert (bank.used, bank.free, bank.spare) == ([300], 0, 700)
 
 
@@ -92,11 +99,11 @@ def test_a_device_of_others_is_never_free() -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_it_is_the_best_of_all(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever comes and goes between, with few orders that are remembered and with many."""
-    monkeypatch.setattr(partial_placement, "MOST_HEAPS", most)
+    monkeypatch.setattr(partial_placement, "MAX_HEAPS", most)
     cluster, choose = Cluster(DeviceFormulation(device_instance(seed, jobs=6))), random.Random(seed)
-    board, everywhere = Board(cluster), range(len(cluster.servers))
-    taste = Taste(fresh=choose.choice((0.0, 3.0)))
-    found = Ranking(board, taste, None)
+    board, everywhere = PartialPlacement(cluster), range(len(cluster.servers))
+    taste = ScoreWeights(fresh=choose.choice((0.0, 3.0)))
+    found = ServerRanking(board, taste, None)
     for _ in range(40):
         k = choose.randrange(len(cluster.kinds))
         assert found.best(k) == board.best(k, everywhere, taste)
@@ -115,10 +122,10 @@ def test_the_first_of_equal_servers_is_taken() -> None:
     for job in document["jobs"]:
         job.pop("current", None)
     formulation = DeviceFormulation(type(device_instance(2)).model_validate(document))
-    board = Board(Cluster(formulation))
+    board = PartialPlacement(Cluster(formulation))
     holding = [k for k, row in enumerate(board.hosts) if any(row)]
     assert holding
-    assert all(Ranking(board, Taste(), None).best(k) == 0 for k in holding)
+    assert all(ServerRanking(board, ScoreWeights(), None).best(k) == 0 for k in holding)
 
 
 DOCUMENT: dict[str, Any] = {
@@ -158,9 +165,9 @@ def test_kinds_shapes_and_classes() -> None:
         ("c", (3,), (4,)),
     ]
     assert [(kind.need, kind.asks) for kind in cluster.kinds] == [
-        ((6,), ((0, Ask(whole=2)),)),
-        ((1,), ((0, Ask(share=460)),)),
-        ((1,), ((0, Ask(share=460)),)),
+        ((6,), ((0, DeviceDemand(whole=2)),)),
+        ((1,), ((0, DeviceDemand(share=460)),)),
+        ((1,), ((0, DeviceDemand(share=460)),)),
         ((0,), ()),
     ]
     assert cluster.hosts.tolist() == [

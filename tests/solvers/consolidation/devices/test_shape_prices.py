@@ -13,11 +13,15 @@ from device_instances import device_instance
 import clusterplan
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.common.hardware import GEOMETRIES
-from clusterplan.instances.consolidation.devices import WHOLE, Ask, Device
+from clusterplan.instances.consolidation.devices import WHOLE, Device, DeviceDemand
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.consolidation.devices.classes import Cluster
-from clusterplan.solvers.consolidation.devices.shape_relaxation import ShapeProgram, best_pattern, sort_of
+from clusterplan.solvers.consolidation.devices.shape_relaxation import (
+    ShapeProgram,
+    best_pattern,
+    priced_demand,
+)
 
 A100 = GEOMETRIES["a100-40"]
 
@@ -85,7 +89,7 @@ def test_the_check_derives_the_value_of_the_programme(seed: int) -> None:
 def test_the_best_pattern(seed: int) -> None:
     """Against every multiset of shares that fits."""
     choose = random.Random(seed)
-    prices = {Ask(share=s): choose.random() for s in choose.sample((110, 250, 340, 410, 500), 3)}
+    prices = {DeviceDemand(share=s): choose.random() for s in choose.sample((110, 250, 340, 410, 500), 3)}
     state = choose.choice((Device(), Device("shared", 230)))
     room = WHOLE - state.used
     counts = itertools.product(*(range(room // ask.share + 1) for ask in prices))
@@ -95,7 +99,7 @@ def test_the_best_pattern(seed: int) -> None:
         for each in held
         if sum(ask.share * n for ask, n in each.items()) <= room
     )
-    found = best_pattern(state, {**prices, Ask(whole=1): 0.1}, None)
+    found = best_pattern(state, {**prices, DeviceDemand(whole=1): 0.1}, None)
     assert math.fsum(n * prices[ask] for ask, n in found) == pytest.approx(best)
     assert sum(ask.share * n for ask, n in found) <= room
 
@@ -103,15 +107,15 @@ def test_the_best_pattern(seed: int) -> None:
 def test_the_best_partitions() -> None:
     """4g.20gb in front and 3g.20gb behind; with slot 0 taken only the latter, and small ones."""
     pairs = (("1g.5gb", 1.0), ("3g.20gb", 3.5), ("4g.20gb", 4.5))
-    prices = {Ask(profile=profile): worth for profile, worth in pairs}
+    prices = {DeviceDemand(profile=profile): worth for profile, worth in pairs}
     assert dict(best_pattern(Device(), prices, A100)) == {
-        Ask(profile="3g.20gb"): 1,
-        Ask(profile="4g.20gb"): 1,
+        DeviceDemand(profile="3g.20gb"): 1,
+        DeviceDemand(profile="4g.20gb"): 1,
     }
     found = dict(best_pattern(Device("parted", 1), prices, A100))
-    assert found == {Ask(profile="1g.5gb"): 3, Ask(profile="3g.20gb"): 1}
+    assert found == {DeviceDemand(profile="1g.5gb"): 3, DeviceDemand(profile="3g.20gb"): 1}
     assert best_pattern(Device(), prices, None) == ()
-    assert sort_of(Ask(whole=3)) == Ask(whole=1)
+    assert priced_demand(DeviceDemand(whole=3)) == DeviceDemand(whole=1)
 
 
 def test_no_time_gives_no_prices() -> None:

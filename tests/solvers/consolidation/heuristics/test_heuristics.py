@@ -257,7 +257,7 @@ def test_forgotten_rankings_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> No
     """Where requests are too many to remember how buckets suit them, the plan is the same."""
     instance = generate_consolidation(60, 100, load=1.3, seed=5, resources=3, shapes=4)
     plan = answer(instance, "best-fit")[1].plan
-    monkeypatch.setattr(list_heuristics, "MOST_RANKED", 10)
+    monkeypatch.setattr(list_heuristics, "MAX_RANKING_ENTRIES", 10)
     assert answer(instance, "best-fit")[1].plan == plan
 
 

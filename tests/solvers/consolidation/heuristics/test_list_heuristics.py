@@ -29,7 +29,7 @@ from clusterplan.solvers.consolidation.heuristics.list_heuristics import (
     LargestDotProduct,
     LeastNorm,
     ScoredCapacity,
-    asked_shares,
+    demand_capacity_ratios,
 )
 from clusterplan.solvers.consolidation.heuristics.placer import Request
 
@@ -48,7 +48,7 @@ def test_what_is_asked_of_what_is_free() -> None:
     servers = [{**server(gpu=9, cpu=12, disk=1), "free": {"gpu": 8, "cpu": 12}}]
     jobs = [job("a", 2, {"gpu": 2, "cpu": 1}), job("b", 1, {"cpu": 1, "disk": 1})]
     formulation = ConsolidationFormulation(placement(["value"], servers, jobs))
-    assert asked_shares(formulation) == pytest.approx([0.5, 0.25, 0.0])
+    assert demand_capacity_ratios(formulation) == pytest.approx([0.5, 0.25, 0.0])
 
 
 def test_of_several_resources_what_is_left_is_balanced() -> None:

@@ -22,12 +22,12 @@ from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.heuristics.local_search import (
-    LAST,
+    LAST_PENALTY,
     Insertion,
     Neighbourhood,
     SearchSettings,
-    compared,
     improve,
+    lexicographic_comparison,
 )
 from clusterplan.solvers.consolidation.heuristics.placement_arrays import PlacementArrays
 from clusterplan.solvers.registry import find_solver
@@ -152,7 +152,7 @@ def test_it_stops_when_told_and_without_time() -> None:
 def test_what_comes_first_decides() -> None:
     """A column that is better in the first row is better, whatever the second says; rounding is none."""
     new = np.array([[1.0, 2.0, 1.0, 1.0 + 1e-15], [9.0, 0.0, 1.0, 2.0]])
-    better, worse = compared(new, np.array([[2.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 3.0]]))
+    better, worse = lexicographic_comparison(new, np.array([[2.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 3.0]]))
     assert better.tolist() == [True, False, False, True]
     assert worse.tolist() == [False, True, False, False]
 
@@ -208,7 +208,7 @@ def test_tenths_fill_three_tenths() -> None:
 
 def test_penalties_homes_and_models_decide() -> None:
     """A server with a penalty is the last, a home the first; GPU models are kept."""
-    closed = np.array([[LAST, 0.0]])
+    closed = np.array([[LAST_PENALTY, 0.0]])
     assert inserted([1, 4], [job("a"), job("b")], penalty=closed) == [[0, 1, 1], [1, 1, 1]]
     assert inserted([1, 4], [job("a", 1, {"gpu": 4}), job("b")], penalty=closed) == [[0, 1, 1], [1, 0, 1]]
     shut = {"penalty": closed, "only_used": np.array([True, True])}

@@ -11,7 +11,11 @@ from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit, ConsolidateOrWait
-from clusterplan.solvers.consolidation.heuristics.placement_arrays import Losses, Pieces, PlacementArrays
+from clusterplan.solvers.consolidation.heuristics.placement_arrays import (
+    ObjectiveLosses,
+    Pieces,
+    PlacementArrays,
+)
 from clusterplan.solvers.consolidation.heuristics.placer import Request
 from clusterplan.solvers.registry import find_solver
 
@@ -83,7 +87,7 @@ def test_what_is_left_out_changes_losses_as_it_changes_the_plan() -> None:
         if plan is None:
             continue
         arrays = PlacementArrays(formulation, plan)
-        losses = Losses(arrays)
+        losses = ObjectiveLosses(arrays)
         jobs, servers = np.zeros(len(arrays.units), int), np.zeros(len(arrays.names), int)
         fewer = arrays.start.where(arrays.start.job % 2 == 0)
         changed = losses.of(fewer, jobs, servers, 1) - losses.of(arrays.start, jobs, servers, 1)
@@ -104,7 +108,7 @@ def test_a_job_on_two_servers_loses_spread_and_speed() -> None:
     found = []
     for servers in ({"m": 1, "n": 1}, {"n": 2}):
         arrays = PlacementArrays(formulation, [JobPlacement(job="a", servers=servers)])
-        found.append(Losses(arrays).of(arrays.start, np.zeros(1, int), np.zeros(2, int), 1))
+        found.append(ObjectiveLosses(arrays).of(arrays.start, np.zeros(1, int), np.zeros(2, int), 1))
     assert (found[0] - found[1]).tolist() == [[1.0], [1.0]]
 
 
@@ -123,7 +127,7 @@ def test_traffic_counts_only_beyond_the_largest() -> None:
         arrays = PlacementArrays(formulation, plan)
         jobs, servers = np.zeros(len(arrays.units), int), np.zeros(len(arrays.names), int)
         at = formulation.instance.objectives.index("traffic")
-        losses, pieces = Losses(arrays), arrays.start
+        losses, pieces = ObjectiveLosses(arrays), arrays.start
         assert losses.of(pieces, jobs, servers, 1)[at, 0] == 0
         pieces.server[:] = arrays.load.argmax()
         on_one = arrays.load.max() + (arrays.rate[pieces.job] * pieces.units).sum()

@@ -20,11 +20,11 @@ from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.patterns.column_generation import (
-    Program,
-    Relaxed,
+    PatternProgram,
+    RelaxationResult,
     Smoothing,
+    convex_combination,
     lagrangian_bound,
-    mixed,
 )
 from clusterplan.solvers.consolidation.patterns.master import DualPrices, RestrictedMaster
 from clusterplan.solvers.consolidation.patterns.pricing import ServerPricing
@@ -40,9 +40,9 @@ def generated(servers: int, jobs: int) -> ClassTable:
     return ConsolidationFormulation(generate_consolidation(servers, jobs, load=1.4, seed=3)).classes
 
 
-def program_of(classes: ClassTable) -> Program:
+def program_of(classes: ClassTable) -> PatternProgram:
     """Return the pattern formulation, without a time limit."""
-    return Program(RestrictedMaster(classes), SolveOptions(threads=1), Clock())
+    return PatternProgram(RestrictedMaster(classes), SolveOptions(threads=1), Clock())
 
 
 @pytest.mark.parametrize("block", range(3))
@@ -113,7 +113,7 @@ def test_a_dive_is_whole_and_within_the_classes() -> None:
 def test_without_values_a_dive_opens_no_pattern() -> None:
     """There was no time for the first relaxation."""
     classes = without_tables(generated(3, 9))
-    assert program_of(classes).dive("value", Relaxed(-12.0, None)).sum() == 0
+    assert program_of(classes).dive("value", RelaxationResult(-12.0, None)).sum() == 0
 
 
 def prices(figure: float, **earlier: float) -> DualPrices:
@@ -123,7 +123,7 @@ def prices(figure: float, **earlier: float) -> DualPrices:
 
 def test_a_mixture_by_hand() -> None:
     """A quarter of the first; an earlier goal that only one of them has counts as 0 in the other."""
-    found = mixed(prices(4.0, value=8.0), prices(0.0, spread=4.0), 0.25)
+    found = convex_combination(prices(4.0, value=8.0), prices(0.0, spread=4.0), 0.25)
     assert found.pieces[0].tolist() == [1, 1]
     assert found.servers.tolist() == [1]
     assert found.jobs.tolist() == [1, 1, 1]

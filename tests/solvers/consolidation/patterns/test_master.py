@@ -19,9 +19,14 @@ from clusterplan.formulations.consolidation.formulation import ConsolidationForm
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.patterns import assignment_relaxation
-from clusterplan.solvers.consolidation.patterns.assignment_relaxation import LpByShape
-from clusterplan.solvers.consolidation.patterns.column_generation import certified, lagrangian_bound
-from clusterplan.solvers.consolidation.patterns.master import RestrictedMaster, hosting, hosts, server_groups
+from clusterplan.solvers.consolidation.patterns.assignment_relaxation import AssignmentRelaxation
+from clusterplan.solvers.consolidation.patterns.column_generation import certificate_goal, lagrangian_bound
+from clusterplan.solvers.consolidation.patterns.master import (
+    RestrictedMaster,
+    can_host,
+    hosting_pairs,
+    server_groups,
+)
 from clusterplan.solvers.consolidation.progress import reached_level
 from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.run import solve_with
@@ -77,25 +82,25 @@ def test_all_pairs_are_compared_as_each_is(shapes: list[TaskShape]) -> None:
     pairs = {
         (k, other)
         for k, other in itertools.product(range(len(shapes)), repeat=2)
-        if shapes[k].current is None and shapes[other].current is None and hosts(shapes[k], shapes[other])
+        if shapes[k].current is None and shapes[other].current is None and can_host(shapes[k], shapes[other])
     }
-    assert set(hosting(shapes)) == pairs
+    assert set(hosting_pairs(shapes)) == pairs
 
 
 def test_a_slot_serves_tasks_that_ask_for_no_more() -> None:
     """A task that may use any model asks for less than one that needs a certain one."""
     large, small = TaskShape(((2, 2),), "A100"), TaskShape(((2, 1),), None)
-    assert hosts(large, small)
-    assert not hosts(small, large)
-    assert not hosts(TaskShape(((2, 2),), None), TaskShape(((2, 1),), "A100"))
-    assert hosts(TaskShape(((2, 2),), "A100"), TaskShape(((2, 1),), ("A100", "V100")))
-    assert not hosts(TaskShape(((2, 2),), ("A100", "V100")), TaskShape(((2, 1),), "A100"))
+    assert can_host(large, small)
+    assert not can_host(small, large)
+    assert not can_host(TaskShape(((2, 2),), None), TaskShape(((2, 1),), "A100"))
+    assert can_host(TaskShape(((2, 2),), "A100"), TaskShape(((2, 1),), ("A100", "V100")))
+    assert not can_host(TaskShape(((2, 2),), ("A100", "V100")), TaskShape(((2, 1),), "A100"))
 
 
 def solved(formulation: ConsolidationFormulation, goal: str, **levels: float) -> float:
     """Return the value of the linear programme in the plan's terms."""
     master = RestrictedMaster(formulation.classes)
-    found = LpByShape(master, goal, levels).solve()
+    found = AssignmentRelaxation(master, goal, levels).solve()
     assert found is not None
     return master.in_plan(goal, found[0])
 
@@ -127,7 +132,7 @@ def test_jobs_that_cannot_all_be_placed() -> None:
     jobs = [job(f"j{i}", 2, must_place=True) for i in range(2)]
     formulation = ConsolidationFormulation(placement(["servers"], [server(gpu=3)], jobs))
     assert solved(formulation, MUST_PLACE) == pytest.approx(0.5)
-    assert LpByShape(RestrictedMaster(formulation.classes), "servers", {}).solve() is None
+    assert AssignmentRelaxation(RestrictedMaster(formulation.classes), "servers", {}).solve() is None
 
 
 def test_staying_saves_moves() -> None:
@@ -181,10 +186,10 @@ def test_prices_prove_the_value_and_no_more(block: int) -> None:
             if objective.name not in PRICED:
                 continue
             steps = {name: float(level / master.steps[name]) for name, level in levels.items()}
-            found = LpByShape(master, objective.name, steps).solve()
+            found = AssignmentRelaxation(master, objective.name, steps).solve()
             assert found is not None, seed
             assert not objective.better(value, master.in_plan(objective.name, found[0])), (seed, objective)
-            goal = CertifiedGoal.model_validate(certified(master, objective.name, found[1]))
+            goal = CertifiedGoal.model_validate(certificate_goal(master, objective.name, found[1]))
             bound = lagrangian_bound(master.classes, master.pricing, goal, levels)
             least = found[0] * float(master.steps[objective.name])
             assert bound >= least - 1e-6 * max(1.0, abs(least)), (seed, objective.name)

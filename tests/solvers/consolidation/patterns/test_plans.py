@@ -18,7 +18,7 @@ from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
-from clusterplan.solvers.consolidation.patterns.column_generation import Program
+from clusterplan.solvers.consolidation.patterns.column_generation import PatternProgram
 from clusterplan.solvers.consolidation.patterns.disaggregation import (
     Disaggregation,
     RackAwareAssignment,
@@ -62,7 +62,7 @@ def test_a_plan_survives_the_way_through_patterns(seed: int) -> None:
     master.columns = [column for column in master.columns if column.type not in ("job", "server")]
     master._known = {key for key in master._known if key[0] not in ("job", "server")}
     add_plan_columns(formulation, master, plan)
-    program = Program(master, SolveOptions(threads=1), Clock())
+    program = PatternProgram(master, SolveOptions(threads=1), Clock())
     program.levels[MUST_PLACE] = Fraction(0)
     solution, limit = program.solve_integers("value", -np.inf, None)
     assert solution is not None

@@ -15,7 +15,7 @@ from clusterplan.instances.common.errors import UnavailableError
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.backends import base
-from clusterplan.solvers.backends.base import one_torch
+from clusterplan.solvers.backends.base import seeded_torch
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.scheduling.policies.dl2_policy import (
@@ -25,7 +25,7 @@ from clusterplan.solvers.scheduling.policies.dl2_policy import (
     SLOTS,
     STEPS,
     STOP,
-    Journal,
+    Trajectory,
 )
 from clusterplan.solvers.scheduling.policies.dl2_solver import LearnedPolicy
 from clusterplan.solvers.scheduling.round_engine import RoundEngine
@@ -52,7 +52,7 @@ def first_allowed(state: Floats, allowed: Flags) -> int:
 
 def trained(seed: int = 0, **budget: int) -> Any:
     """Return a trainer after a short training."""
-    with one_torch(seed, 1):
+    with seeded_torch(seed, 1):
         trainer = training.Trainer(60.0, seed, lambda: INCUMBENTS["optimus"](60.0), lambda: False)
         trainer.train(**{"traces": 1, "passes": 2, "episodes": 1, **budget})
     return trainer
@@ -61,7 +61,7 @@ def trained(seed: int = 0, **budget: int) -> Any:
 @pytest.mark.parametrize("name", INCUMBENTS)
 def test_steps_towards_an_incumbent_lead_to_its_very_schedule(name: str) -> None:
     """Whatever the order in which the steps are taken."""
-    trace, journal = training.training_trace(3, 60.0), Journal()
+    trace, journal = training.training_trace(3, 60.0), Trajectory()
     policy = DL2(60.0, first_allowed, journal, INCUMBENTS[name](60.0))
     there = RoundEngine(trace, policy).run()
     policy.reward()
@@ -79,7 +79,7 @@ def test_steps_towards_an_incumbent_lead_to_its_very_schedule(name: str) -> None
 
 def test_torch_and_numpy_are_the_same_network() -> None:
     """The most probable action by either."""
-    trainer, journal = trained(), Journal()
+    trainer, journal = trained(), Trajectory()
     actor = training.Actor(trainer.network.weights())
     RoundEngine(training.training_trace(5, 60.0), DL2(60.0, actor, journal)).run()
     from clusterplan.solvers.scheduling.policies.dl2_training import torch
@@ -110,7 +110,7 @@ def test_the_same_seed_learns_the_same() -> None:
 
 def test_actor_and_critic_learn_which_action_pays() -> None:
     """In a state with two steps one of which is always better than what was expected."""
-    with one_torch(0, 1):
+    with seeded_torch(0, 1):
         network = training.Network()
         optimiser = network.optimiser(1e-2)
         state = np.zeros((20, SLOTS, 3 + 9 + 3 * STEPS))
@@ -126,7 +126,7 @@ def test_actor_and_critic_learn_which_action_pays() -> None:
 
 def test_time_that_is_up_ends_the_training_and_is_said() -> None:
     """After one pass over one trace, so that it has seen something."""
-    with one_torch(0, 1):
+    with seeded_torch(0, 1):
         trainer = training.Trainer(60.0, 0, lambda: INCUMBENTS["srsf"](60.0), lambda: True)
         trainer.train(3, 3, 3)
     assert trainer.curve.cut
@@ -136,7 +136,7 @@ def test_time_that_is_up_ends_the_training_and_is_said() -> None:
 
 def test_draws_go_by_probability_and_keep_to_what_is_allowed() -> None:
     """Of a network that knows nothing all actions are about as probable."""
-    with one_torch(0, 1):
+    with seeded_torch(0, 1):
         weights = training.Network().weights()
     actor = training.Actor(weights, np.random.default_rng(0))
     allowed = np.zeros(ACTIONS, dtype=bool)

@@ -20,7 +20,7 @@ from clusterplan.solvers.scheduling.policies.fairness import (
     TenantQueues,
     Themis,
     max_min_shares,
-    water,
+    water_filling,
 )
 from clusterplan.solvers.scheduling.policy_solvers import plan_of
 from clusterplan.solvers.scheduling.round_engine import RoundEngine
@@ -39,7 +39,7 @@ from clusterplan.solvers.scheduling.round_engine import RoundEngine
 )
 def test_water(most: list[float], weight: list[float], room: float, found: list[float]) -> None:
     """A job that cannot have as much as the others leaves the rest to them."""
-    assert water(np.array(most), np.array(weight), room).tolist() == pytest.approx(found)
+    assert water_filling(np.array(most), np.array(weight), room).tolist() == pytest.approx(found)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -49,7 +49,7 @@ def test_the_program_finds_the_level_of_the_water(seed: int) -> None:
     wide, room = rng.integers(1, 9, 5).astype(float), 12.0
     shares = max_min_shares([np.array([w]) for w in wide], [np.array([[w]]) for w in wide], np.array([room]))
     throughput = np.concatenate(shares) * wide
-    by_hand = water(wide, np.ones(5), room)
+    by_hand = water_filling(wide, np.ones(5), room)
     assert throughput.min() == pytest.approx(by_hand.min(), rel=1e-6)
     assert throughput.sum() == pytest.approx(by_hand.sum(), rel=1e-6)
 

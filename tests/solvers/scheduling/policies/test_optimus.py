@@ -18,7 +18,7 @@ from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import KINDS, find_solver
-from clusterplan.solvers.scheduling.policies.optimus import Optimus, OptimusExact, allocation_by
+from clusterplan.solvers.scheduling.policies.optimus import Optimus, OptimusExact, allocation_function
 from clusterplan.solvers.scheduling.policy_solvers import plan_of
 from clusterplan.solvers.scheduling.round_engine import RoundEngine
 
@@ -104,7 +104,7 @@ def test_speeds_may_count_in_place_of_times() -> None:
     assert first(instance(*jobs, gpus=3), aim="speeds", power=0.0) == {"a": "2", "b": "1"}
 
 
-ALLOCATE = allocation_by(KINDS["allocation"].exact, "allocation")
+ALLOCATE = allocation_function(KINDS["allocation"].exact, "allocation")
 
 
 def value(menus: list[tuple[float, Floats, Floats]], chosen: list[int], there: Floats) -> float:

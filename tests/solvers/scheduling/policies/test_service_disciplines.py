@@ -12,7 +12,7 @@ from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.scheduling.engine import Engine
 from clusterplan.solvers.scheduling.kernels import until_limit
-from clusterplan.solvers.scheduling.policies.attained_service import Gittins, gittins_index, reached
+from clusterplan.solvers.scheduling.policies.attained_service import Gittins, gittins_index, limit_reached
 from clusterplan.solvers.scheduling.policies.service_disciplines import RoundRobin, TimeSlice, turn_s
 from clusterplan.solvers.scheduling.policy_solvers import plan_of
 from clusterplan.solvers.scheduling.round_engine import RoundEngine
@@ -86,9 +86,9 @@ def test_a_limit_is_reached_up_to_rounding() -> None:
     """An infinite one never is; long after time 0 a moment is less exact."""
     limits = np.array([10.0, 10.0, np.inf])
     service, width = np.array([10 - 1e-9, 9.9, 1e9]), np.ones(3)
-    assert reached(service, limits, width, 0.0).tolist() == [True, False, False]
-    assert reached(np.array([10 - 1e-6]), limits[:1], width[:1], 0.0).tolist() == [False]
-    assert reached(np.array([10 - 1e-6]), limits[:1], width[:1], 1.5e9).tolist() == [True]
+    assert limit_reached(service, limits, width, 0.0).tolist() == [True, False, False]
+    assert limit_reached(np.array([10 - 1e-6]), limits[:1], width[:1], 0.0).tolist() == [False]
+    assert limit_reached(np.array([10 - 1e-6]), limits[:1], width[:1], 1.5e9).tolist() == [True]
 
 
 def test_the_index_is_the_best_chance_for_the_time_spent() -> None:

@@ -18,8 +18,8 @@ from clusterplan.solvers.scheduling.policies.service_disciplines import (
 )
 from clusterplan.solvers.scheduling.search.event_loop import ARRIVED, COUNTS, pop, push
 from clusterplan.solvers.scheduling.search.simulator import (
-    Server,
-    copied,
+    PriorityScheduler,
+    copy_of_state,
     first_come,
     shortest,
     shortest_remaining,
@@ -45,7 +45,7 @@ def test_jobs_leave_a_heap_by_key_then_number() -> None:
 
 def test_nothing_has_happened_at_the_start() -> None:
     """And every count has its place."""
-    server = Server(generate_scheduling(20, 16, seed=1))
+    server = PriorityScheduler(generate_scheduling(20, 16, seed=1))
     state = server.simulator.start()
     assert state.counts.tolist() == [0] * COUNTS
     assert ARRIVED < COUNTS
@@ -55,14 +55,14 @@ def test_nothing_has_happened_at_the_start() -> None:
 def test_it_goes_on_from_a_moment_that_was_kept() -> None:
     """As often as one likes, with leases and restarts."""
     rules = {"preemption": "costs", "restart_s": 30, "lease_s": 120}
-    server = Server(generate_scheduling(200, 32, load=1.5, seed=4).replace(**rules))
+    server = PriorityScheduler(generate_scheduling(200, 32, load=1.5, seed=4).replace(**rules))
     simulator, rule = server.simulator, shortest_remaining(server)
     expected = simulator.ends_s(rule)
     state = simulator.start()
     for until_s in np.linspace(0, expected.max(), 9):
         simulator.advance_to(rule, state, float(until_s))
         assert state.now_s[0] < max(until_s, 1e-300)
-        assert (simulator.ends_s(rule, copied(state)) == expected).all()
+        assert (simulator.ends_s(rule, copy_of_state(state)) == expected).all()
 
 
 PAIRS = {
@@ -113,13 +113,13 @@ def test_a_rule_gives_the_segments_of_the_policy(name: str, rules: dict[str, Any
         generate_scheduling(300, 32, load=1.5, seed=4).replace(**rules),
         *(() if events else [of_several_resources(seed).replace(**rules) for seed in range(5)]),
     ):
-        server = Server(there)
+        server = PriorityScheduler(there)
         assert rows_of(server.schedule(rule(server))) == rows_of(Engine(there, policy()).run())
 
 
 def test_ends_are_those_of_the_schedule() -> None:
     """In the order of arrival."""
-    server = Server(generate_scheduling(200, 16, load=1.2, seed=1))
+    server = PriorityScheduler(generate_scheduling(200, 16, load=1.2, seed=1))
     schedule = server.schedule(shortest_service(server))
     ends = np.full(200, -np.inf)
     np.maximum.at(ends, schedule.job, schedule.end_s)
@@ -135,9 +135,9 @@ def two_jobs(**others: Any) -> SchedulingInstance:
 
 def test_jobs_that_wait_for_ever_and_those_that_lose_their_place_are_said() -> None:
     """With the moment."""
-    server = Server(two_jobs(events=[{"at_s": 5, "change": {"gpu": -1}}]))
+    server = PriorityScheduler(two_jobs(events=[{"at_s": 5, "change": {"gpu": -1}}]))
     with pytest.raises(PolicyError, match="2 jobs wait, and nothing will ever happen"):
         server.schedule(shortest(server)._replace(preempts=True))
-    server = Server(two_jobs(preemption="none", events=[{"at_s": 5, "change": {"gpu": -1}}]))
+    server = PriorityScheduler(two_jobs(preemption="none", events=[{"at_s": 5, "change": {"gpu": -1}}]))
     with pytest.raises(EvictionError, match="lose their place at 5 s"):
         server.simulator.ends_s(shortest(server))

@@ -18,16 +18,16 @@ from clusterplan.solvers.scheduling.policy_solvers import POLICIES, plan_of
 from clusterplan.solvers.scheduling.search import local_search
 from clusterplan.solvers.scheduling.search.event_loop import Rule
 from clusterplan.solvers.scheduling.search.local_search import (
-    Climb,
     Price,
-    calm_jobs,
+    SimulatedAnnealing,
     may_be_reserved,
-    placed,
+    schedule_on_servers,
     static_rules,
+    undelayed_jobs,
     with_reserved,
 )
 from clusterplan.solvers.scheduling.search.simulator import (
-    Server,
+    PriorityScheduler,
     Simulator,
     shortest,
     shortest_remaining,
@@ -37,9 +37,9 @@ from clusterplan.solvers.scheduling.search.simulator import (
 
 def test_the_best_multipliers_have_the_best_cost() -> None:
     """Also after worse ones have been accepted, and though trials begin in the middle of the trace."""
-    server = Server(generate_scheduling(150, 16, load=1.5, seed=1))
+    server = PriorityScheduler(generate_scheduling(150, 16, load=1.5, seed=1))
     rule = shortest_service(server)
-    climb = Climb(server.simulator, rule, lambda ends_s: float(ends_s.sum()), seed=1)
+    climb = SimulatedAnnealing(server.simulator, rule, lambda ends_s: float(ends_s.sum()), seed=1)
     start = climb.cost
     accepted = [climb.try_one(temperature=start / 1000) for _ in range(200)]
     assert 0 < sum(accepted) < 200
@@ -53,11 +53,11 @@ def test_other_jobs_end_when_they_would_beside_reserved_ones() -> None:
     events = [{"at_s": 20_000, "change": {"gpu": -4}}, {"at_s": 60_000, "change": {"gpu": 4}}]
     for seed in range(5):
         there = generate_scheduling(300, 64, load=0.9, seed=seed).replace(events=events)
-        server = Server(there)
+        server = PriorityScheduler(there)
         rule = shortest_service(server)
         trace = server.trace
         ends_s = server.simulator.ends_s(rule)
-        reserved = calm_jobs(trace, ends_s, trace.duration_s * server.width)
+        reserved = undelayed_jobs(trace, ends_s, trace.duration_s * server.width)
         assert reserved.any()
         assert (ends_s[reserved] == (trace.arrival_s + trace.duration_s)[reserved]).all()
         first = rule._replace(multiplier=np.where(reserved, 0.0, rule.multiplier))
@@ -69,12 +69,12 @@ def test_other_jobs_end_when_they_would_beside_reserved_ones() -> None:
 def test_nobody_is_reserved_where_jobs_may_not_be_stopped_at_once() -> None:
     """Nor is anybody calm where nobody is late."""
     there = generate_scheduling(20, 64, load=0.1, seed=0)
-    server = Server(there)
+    server = PriorityScheduler(there)
     assert may_be_reserved(server.trace)
-    assert not may_be_reserved(Server(there.replace(preemption="none")).trace)
-    assert not may_be_reserved(Server(there.replace(lease_s=5)).trace)
+    assert not may_be_reserved(PriorityScheduler(there.replace(preemption="none")).trace)
+    assert not may_be_reserved(PriorityScheduler(there.replace(lease_s=5)).trace)
     ends_s = server.trace.arrival_s + server.trace.duration_s
-    assert not calm_jobs(server.trace, ends_s, server.width).any()
+    assert not undelayed_jobs(server.trace, ends_s, server.width).any()
 
 
 RULES: list[dict[str, Any]] = [
@@ -190,10 +190,10 @@ def test_a_cluster_that_shrinks_under_a_job_without_preemption_is_said() -> None
 def test_ctrl_c_leaves_the_best_schedule_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search is stopped at its first change; the best static rule is the answer."""
 
-    def stop(self: Climb, temperature: float) -> None:
+    def stop(self: SimulatedAnnealing, temperature: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Climb, "try_one", stop)
+    monkeypatch.setattr(SimulatedAnnealing, "try_one", stop)
     there = generate_scheduling(jobs=20, gpus=8, seed=3)
     outcome = Price().solve(SchedulingFormulation(there), SolveOptions(), Clock())
     assert outcome.limit == "interrupt"
@@ -227,10 +227,10 @@ def on_servers(servers: int, **more: object) -> SchedulingInstance:
 def test_it_is_the_schedule_of_one_pool_where_everything_fits(preempts: bool) -> None:
     """Powers of two that fit into all servers together fit into the servers, if those that run may move."""
     instance = on_servers(4)
-    server = Server(instance)
+    server = PriorityScheduler(instance)
     rng = np.random.default_rng(0)
     rule = Rule(server.width * rng.uniform(0.5, 2, 80), 0.8, 1.0, preempts=preempts, blocks=False)
-    schedule = placed(instance, rule)
+    schedule = schedule_on_servers(instance, rule)
     assert schedule.servers
     formulation = SchedulingFormulation(instance)
     plan = plan_of(instance, schedule)
@@ -244,9 +244,9 @@ def test_it_is_the_schedule_of_one_pool_where_everything_fits(preempts: bool) ->
 def test_running_jobs_keep_their_places_more_easily_by_a_rule_that_says_so() -> None:
     """The fewer segments, the less keys of running jobs count."""
     instance = on_servers(4)
-    server = Server(instance)
+    server = PriorityScheduler(instance)
     segments = [
-        len(placed(instance, Rule(server.width, 1.0, keep, preempts=True, blocks=False)).job)
+        len(schedule_on_servers(instance, Rule(server.width, 1.0, keep, preempts=True, blocks=False)).job)
         for keep in (1.0, 0.2)
     ]
     assert segments[1] < segments[0]
@@ -257,7 +257,7 @@ def test_without_a_rule_it_is_backfilling() -> None:
     instance = on_servers(4)
     policy = next(policy for policy in POLICIES if policy.name == "fifo-backfill")
     plan = policy.solve(SchedulingFormulation(instance), SolveOptions(), Clock()).plan
-    assert plan_of(instance, placed(instance, None)) == plan
+    assert plan_of(instance, schedule_on_servers(instance, None)) == plan
 
 
 @pytest.mark.parametrize("more", [{}, {"preemption": "none"}, {"preemption": "costs", "restart_s": 20}])
@@ -314,14 +314,14 @@ def test_without_time_for_places_price_has_no_plan(monkeypatch: pytest.MonkeyPat
     def too_long(*_: object) -> None:
         raise OutOfTimeError("too long")
 
-    monkeypatch.setattr(local_search, "placed", too_long)
+    monkeypatch.setattr(local_search, "schedule_on_servers", too_long)
     with pytest.raises(OutOfTimeError, match="places on the servers"):
         Price().solve(SchedulingFormulation(on_servers(3)), SolveOptions(), Clock())
 
 
 def test_the_policies_that_nothing_may_be_worse_than_are_among_them() -> None:
     """With and without costs of interruptions."""
-    server = Server(generate_scheduling(50, 16, seed=1))
+    server = PriorityScheduler(generate_scheduling(50, 16, seed=1))
     for costs in (False, True):
         rules = list(static_rules(server, costs))
         for policy in (shortest_service(server), shortest_remaining(server), shortest(server)):

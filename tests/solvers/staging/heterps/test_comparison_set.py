@@ -20,7 +20,7 @@ from clusterplan.instances.common.errors import OptionError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.instances.staging.instance import StagingInstance
 from clusterplan.solvers.backends import base
-from clusterplan.solvers.backends.base import one_torch
+from clusterplan.solvers.backends.base import seeded_torch
 from clusterplan.solvers.common.base import Clock, MethodOption
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver, solvers_for
@@ -31,7 +31,7 @@ from clusterplan.solvers.staging.heterps.type_search import (
     PenalisedObjective,
     TypeSearch,
     random_types,
-    thinned,
+    thin_trace,
 )
 
 EXAMPLE = ROOT / "instances" / "examples" / "heterps-ctr.yaml"
@@ -211,7 +211,7 @@ def test_the_trace_is_the_best_so_far(method: str) -> None:
 def test_a_long_trace_is_thinned() -> None:
     """Its first and last points stay."""
     trace: list[tuple[float, float | None, float | None]] = [(float(i), -float(i), None) for i in range(1234)]
-    short = thinned(trace)
+    short = thin_trace(trace)
     assert len(short) == MOST_TRACE
     assert (short[0], short[-1]) == (trace[0], trace[-1])
 
@@ -309,7 +309,7 @@ def policy(request: pytest.FixtureRequest) -> Iterator[Any]:
         exc_type=ImportError,
     )
     made = generate_staging(2, 3, "loose", seed=2)
-    with one_torch(5, 1):
+    with seeded_torch(5, 1):
         policy = policies.Policy(
             policies.features(made), [[0, 1, 2], [0, 2]], 3, cell=request.param, hidden=4, learning_rate=0.05
         )
