@@ -44,7 +44,7 @@ def test_the_search_ends_where_the_error_is_proven() -> None:
     values = run.values()
     steps = sorted(values)
     assert len(steps) > 2
-    assert all(run.found[x].rate < run.found[y].rate for x, y in itertools.pairwise(steps))
+    assert all(run.incumbents[x].rate < run.incumbents[y].rate for x, y in itertools.pairwise(steps))
     for step, bound in run.bounds.items():
         assert bound.certified <= bound.claimed * (1 + 1e-9)
         if step in values:

@@ -269,7 +269,7 @@ def test_tangents_of_a_parabola_meet_between_their_points(unit: float) -> None:
     """Of −(x − 1)² at 0 and 3 these are −1 + 2x and 8 − 4x, which meet at (1.5, 2), in any unit of height."""
     envelope = CuttingPlaneModel()
     envelope.constants, envelope.slopes = [-unit, 8 * unit], [2 * unit * ONE, -4 * unit * ONE]
-    place, above = envelope.highest(0 * ONE, -unit, 0 * ONE, 3 * ONE)
+    place, above = envelope.maximize(0 * ONE, -unit, 0 * ONE, 3 * ONE)
     assert place == pytest.approx([1.5])
     assert above == pytest.approx(3 * unit)
 

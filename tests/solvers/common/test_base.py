@@ -47,7 +47,7 @@ DOCUMENT = {
 
 def test_a_document_of_any_kind_is_solved() -> None:
     """As soon as the module that runs solvers is there."""
-    assert clusterplan.solvers.run.offer is base.register_solver
+    assert clusterplan.solvers.run.register_solver is base.register_solver
     result = base.solve_document(DOCUMENT, "exact", SolveOptions())
     assert result.status == "optimal"
 

@@ -253,7 +253,7 @@ def test_a_consolidation_keeps_its_plan(fields: dict[str, Any], monkeypatch: pyt
         **fields,
         "jobs": [RUNS, *waits] if fields else waits,
     }
-    stopped_after(monkeypatch, Progress, "offer")
+    stopped_after(monkeypatch, Progress, "update_incumbent")
     result = clusterplan.solve(clusterplan.parse_instance(document))
     assert (result.limit, result.plan is not None) == ("interrupt", True)
     assert len(result.plan or ()) == len(document["jobs"])

@@ -57,7 +57,7 @@ def searched(instance: ConsolidationInstance, clock: Clock, gap: float = 1e-4) -
     progress = Progress(formulation)
     plan = BestFit().solve(formulation, SolveOptions(), Clock()).plan
     if plan is not None:
-        progress.offer(plan)
+        progress.update_incumbent(plan)
     master = RestrictedMaster(formulation.classes)
     assert master.searches
     PatternSearch(formulation, master, SolveOptions(threads=1, gap=gap), clock, progress).run()

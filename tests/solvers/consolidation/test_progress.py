@@ -37,17 +37,17 @@ ONE = [JobPlacement(job="a", servers={"n": 3}), *OUT[1:]]
 def test_only_better_plans_are_kept() -> None:
     """A plan that breaks a constraint has no values; a worse one does not replace the incumbent."""
     progress = Progress(three_jobs())
-    assert progress.offer(OUT) == (0.0, 0.0)
-    assert progress.offer(ONE) == (3.0, 1.0)
-    assert progress.offer(OUT) == (0.0, 0.0)
+    assert progress.update_incumbent(OUT) == (0.0, 0.0)
+    assert progress.update_incumbent(ONE) == (3.0, 1.0)
+    assert progress.update_incumbent(OUT) == (0.0, 0.0)
     assert progress.plan is ONE
-    assert progress.offer([JobPlacement(job="a", servers={"n": 2}), *OUT[1:]]) is None
+    assert progress.update_incumbent([JobPlacement(job="a", servers={"n": 2}), *OUT[1:]]) is None
 
 
 def test_what_is_proven_ends_at_the_first_gap() -> None:
     """Bounds behind it do not count; the tighter of two bounds does."""
     progress = Progress(three_jobs("value", "servers"))
-    progress.offer(ONE)
+    progress.update_incumbent(ONE)
     progress.bounds = [4.0, 1.0]
     assert progress.proven(0.0) == []
     progress.tighten([3.0])
@@ -60,20 +60,20 @@ def test_bounds_beyond_an_unproven_objective_are_forgotten() -> None:
     progress = Progress(three_jobs("value", "servers", "spread"))
     classes = progress.formulation.classes
     progress.bounds = [6.0, 1.0, 0.0]
-    progress.forget_beyond(classes, {}, (3.0, 1.0, 0.0))
+    progress.drop_dependent_bounds(classes, {}, (3.0, 1.0, 0.0))
     assert progress.bounds == [6.0, 1.0]
     progress.bounds = [3.0, 1.0, 0.0]
-    progress.forget_beyond(classes, {"value": Fraction(-4)}, (3.0, 1.0, 0.0))  # believed to be better
+    progress.drop_dependent_bounds(classes, {"value": Fraction(-4)}, (3.0, 1.0, 0.0))  # believed to be better
     assert progress.bounds == [3.0]
-    progress.forget_beyond(classes, {}, None)
+    progress.drop_dependent_bounds(classes, {}, None)
     assert progress.bounds == [3.0]
 
 
 def test_counting_adds_bounds_that_are_reached() -> None:
     """Nothing placed has no servers, but not the best value."""
     progress = Progress(three_jobs("servers", "value"))
-    progress.offer(OUT)
-    progress.add_elementary()
+    progress.update_incumbent(OUT)
+    progress.add_combinatorial_bounds()
     assert progress.bounds == [0.0]
     assert progress.certificate() is None
     assert attains_bound(1.0, 1.0 - 1e-12)

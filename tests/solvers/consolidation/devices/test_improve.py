@@ -56,14 +56,14 @@ def test_ruin_and_recreate_fills_what_greedy_leaves() -> None:
         formulation = _planted(6, 3)
         placing = DevicePlacement(PartialPlacement(Cluster(formulation)), None, 1)
         placing.greedy(Clock())
-        before = formulation.evaluate(placing.board.plan())[0]
+        before = formulation.evaluate(placing.placement.plan())[0]
         ruin = RuinAndRecreate(placing)
         for _ in range(8):
             ruin.run(Clock(), lambda: False, 50)
-            assert formulation.violations(placing.board.plan()) == []
-            value = formulation.evaluate(placing.board.plan())[0]
+            assert formulation.violations(placing.placement.plan()) == []
+            value = formulation.evaluate(placing.placement.plan())[0]
             assert value >= before
-        found.append(placing.board.plan())
+        found.append(placing.placement.plan())
         assert value > 23.7
     assert found[0] == found[1]
 
@@ -76,13 +76,13 @@ def test_nothing_gets_worse(seed: int) -> None:
     relaxed = program.solve("value", {}, Clock())
     placing = DevicePlacement(PartialPlacement(program.cluster), relaxed, seed)
     placing.greedy(Clock())
-    plan = placing.board.plan()
+    plan = placing.placement.plan()
     if formulation.violations(plan):
         return  # a job that must be placed was not
     before = formulation.evaluate(plan)
     RuinAndRecreate(placing).run(Clock(), lambda: False, 60)
-    after = formulation.evaluate(placing.board.plan())
-    assert formulation.violations(placing.board.plan()) == []
+    after = formulation.evaluate(placing.placement.plan())
+    assert formulation.violations(placing.placement.plan()) == []
     assert not formulation.precedes(before, after)
 
 
@@ -93,7 +93,7 @@ def test_local_values_are_those_of_the_plan(seed: int) -> None:
     placing = DevicePlacement(PartialPlacement(Cluster(formulation)), None, seed)
     placing.greedy(Clock())
     names = [objective.name for objective in formulation.objectives]
-    values = dict(zip(names, formulation.evaluate(placing.board.plan()), strict=True))
+    values = dict(zip(names, formulation.evaluate(placing.placement.plan()), strict=True))
     values["value"] *= -1
     running = sum(sum(g.current.values()) for job in placing.jobs for g in job.task_groups)
     if "migrations" in values:
@@ -107,10 +107,10 @@ def test_a_plan_is_loaded_as_it_is() -> None:
     formulation = _planted(2, 0)
     placing = DevicePlacement(PartialPlacement(Cluster(formulation)), None, 0)
     placing.greedy(Clock())
-    plan = placing.board.plan()
+    plan = placing.placement.plan()
     again = DevicePlacement(PartialPlacement(placing.cluster), None, 0)
     again.load(plan)
-    assert again.board.plan() == plan
+    assert again.placement.plan() == plan
 
 
 def test_prices_are_relative_to_the_cheapest_shape() -> None:

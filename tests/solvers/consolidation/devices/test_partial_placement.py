@@ -27,7 +27,7 @@ from clusterplan.solvers.consolidation.devices.partial_placement import (
 def _state(board: PartialPlacement) -> list[object]:
     banks = [
         [(d, bank.mode, bank.used, bank.free, bank.spare) for d, bank in banks.items()]
-        for banks in board.banks
+        for banks in board.device_pools
     ]
     return [banks, board.left, board.holds, board.on, board.jobs]
 
@@ -68,7 +68,7 @@ def test_the_fullest_device_is_taken() -> None:
     assert bank.choose(DeviceDemand(share=600)) == (0,)
     assert bank.choose(DeviceDemand(share=800)) == (2,)
     assert bank.gap(DeviceDemand(whole=2)) is None
-    bank.take(DeviceDemand(whole=1), bank.choose(DeviceDemand(whole=1)))
+    bank.allocate(DeviceDemand(whole=1), bank.choose(DeviceDemand(whole=1)))
     assert bank.gap(DeviceDemand(share=800)) is None
     assert (bank.free, bank.spare) == (0, 1200)
 
@@ -81,17 +81,17 @@ def test_partitions_go_behind_first() -> None:
     assert bank.choose(large) == DeviceSlot(device=0, slot=0)
     assert bank.gap(DeviceDemand(profile="no such")) is None
     held = bank.choose(large)
-    bank.take(large, held)
+    bank.allocate(large, held)
     assert bank.mode[0] != 0
-    bank.give(large, held)
+    bank.release(large, held)
     assert (bank.free, bank.used[0]) == (1, 0)
 
 
 def test_a_device_of_others_is_never_free() -> None:
     """What they hold stays when a share goes."""
     bank = DevicePool([Device("shared", 300)], None)
-    bank.take(DeviceDemand(share=200), (0,))
-    bank.give(DeviceDemand(share=200), (0,))
+    bank.allocate(DeviceDemand(share=200), (0,))
+    bank.release(DeviceDemand(share=200), (0,))
     assert (bank.used, bank.free, bank.spare) == ([300], 0, 700)
 
 

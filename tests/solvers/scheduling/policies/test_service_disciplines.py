@@ -64,7 +64,7 @@ def test_who_is_full_need_not_sort_those_who_wait(events: list[Any], monkeypatch
     there = generate_scheduling(120, 16, load=2.0, seed=6).replace(events=events)
     found = RoundEngine(there, TimeSlice(600.0)).run()
     asked = []
-    monkeypatch.setattr(TimeSlice, "_nobody_fits", lambda *_: bool(asked.append(1)))
+    monkeypatch.setattr(TimeSlice, "_no_waiting_job_fits", lambda *_: bool(asked.append(1)))
     expected = RoundEngine(there, TimeSlice(600.0)).run()
     assert len(asked) > 20
     assert plan_of(there, found) == plan_of(there, expected)

@@ -41,7 +41,7 @@ def test_the_best_multipliers_have_the_best_cost() -> None:
     rule = shortest_service(server)
     climb = SimulatedAnnealing(server.simulator, rule, lambda ends_s: float(ends_s.sum()), seed=1)
     start = climb.cost
-    accepted = [climb.try_one(temperature=start / 1000) for _ in range(200)]
+    accepted = [climb.try_change(temperature=start / 1000) for _ in range(200)]
     assert 0 < sum(accepted) < 200
     assert climb.best_cost < start
     assert server.simulator.ends_s(rule._replace(multiplier=climb.best)).sum() == climb.best_cost
@@ -193,7 +193,7 @@ def test_ctrl_c_leaves_the_best_schedule_so_far(monkeypatch: pytest.MonkeyPatch)
     def stop(self: SimulatedAnnealing, temperature: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(SimulatedAnnealing, "try_one", stop)
+    monkeypatch.setattr(SimulatedAnnealing, "try_change", stop)
     there = generate_scheduling(jobs=20, gpus=8, seed=3)
     outcome = Price().solve(SchedulingFormulation(there), SolveOptions(), Clock())
     assert outcome.limit == "interrupt"
