@@ -35,7 +35,7 @@ from .policies.service_disciplines import (
 from .policy import Policy, RoundPolicy
 from .round_engine import RoundEngine
 from .search.event_loop import Rule
-from .search.simulator import PriorityScheduler, first_come, shortest, shortest_remaining, shortest_service
+from .search.simulator import PriorityScheduler
 from .seen import Knowledge
 
 POOLED = "the servers are taken as one pool"
@@ -109,7 +109,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
     make
         Returns the policy for an instance and settings.
     rule
-        The same policy as a rule of the compiled event loop, with the same segments; None without one.
+        Returns the rule of the compiled event loop that makes the same schedules; None without one.
     skewed_only
         Whether placement `best-fit` consolidates skewed jobs, as Tiresias does.
     """
@@ -277,7 +277,7 @@ def optimus_exact(allocate: AllocationFunction) -> PolicySolver:
 
 POLICIES: tuple[PolicySolver, ...] = (
     PolicySolver(
-        "fifo", "first come, first served", FirstCome.knows, lambda *_: FirstCome(), rule=first_come
+        "fifo", "first come, first served", FirstCome.knows, lambda *_: FirstCome(), rule=FirstCome.rule
     ),
     PolicySolver("fifo-backfill", "EASY backfilling", Backfill.knows, lambda *_: Backfill()),
     PolicySolver(
@@ -309,7 +309,7 @@ POLICIES: tuple[PolicySolver, ...] = (
         Knowledge.REMAINING,
         lambda _, settings: Shortest(settings["by"] == "estimate"),
         {"by": BY},
-        rule=shortest,
+        rule=Shortest.rule,
     ),
     PolicySolver(
         "srtf",
@@ -317,7 +317,7 @@ POLICIES: tuple[PolicySolver, ...] = (
         Knowledge.REMAINING,
         lambda _, settings: ShortestRemaining(settings["by"] == "estimate"),
         {"by": BY, "semantics": SEMANTICS},
-        rule=shortest_remaining,
+        rule=ShortestRemaining.rule,
     ),
     PolicySolver(
         "srsf",
@@ -325,7 +325,7 @@ POLICIES: tuple[PolicySolver, ...] = (
         Knowledge.REMAINING,
         lambda _, settings: ShortestService(settings["by"] == "estimate"),
         {"by": BY, "semantics": SEMANTICS},
-        rule=shortest_service,
+        rule=ShortestService.rule,
     ),
     PolicySolver(
         "las",

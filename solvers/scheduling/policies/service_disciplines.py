@@ -19,11 +19,18 @@ import numpy as np
 from ....instances.common.arrays import Flags, Floats, Ints
 from ..kernels import backfill
 from ..policy import SLACK, ByKey, ConfigurationView, RoundPolicy, admit, rounds_over
+from ..search.event_loop import Rule
+from ..search.simulator import PriorityScheduler
 from ..seen import Knowledge, Seen
 
 
 class FirstCome(ByKey):
     """Starts jobs in the order of their arrival; one that does not fit blocks those after it."""
+
+    @classmethod
+    def rule(cls, scheduler: PriorityScheduler) -> Rule:
+        """Return the rule of the compiled event loop with the same schedules."""
+        return Rule(np.arange(float(len(scheduler.order))), 0.0, 1.0, preempts=cls.preempts, blocks=True)
 
     def keys_of(self, jobs: Ints) -> Floats:
         """Return the positions of jobs in the order of arrival."""
@@ -86,11 +93,24 @@ class Shortest(ByKey):
     def __init__(self, estimates: bool = False) -> None:
         self.knows = Knowledge.ESTIMATE if estimates else Knowledge.REMAINING
 
+    @staticmethod
+    def multiplier(width: Floats) -> Floats:
+        """Return the factor of the remaining time in the keys of jobs of a width."""
+        return np.ones_like(width)
+
+    @classmethod
+    def rule(cls, scheduler: PriorityScheduler) -> Rule:
+        """Return the rule of the compiled event loop with the same schedules, by true remaining times."""
+        return Rule(cls.multiplier(scheduler.width), 1.0, 1.0, preempts=cls.preempts, blocks=False)
+
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the remaining times of jobs."""
+        """Return the remaining times of jobs, with their factors."""
+        seen = self.seen
         if self.knows is Knowledge.ESTIMATE:
-            return np.maximum(self.seen.estimate_s[jobs] - self.seen.executed_s[jobs], 0.0)
-        return self.seen.remaining_s[jobs]
+            remaining_s = np.maximum(seen.estimate_s[jobs] - seen.executed_s[jobs], 0.0)
+        else:
+            remaining_s = seen.remaining_s[jobs]
+        return remaining_s * self.multiplier(seen.width[jobs])
 
 
 class ShortestRemaining(Shortest):
@@ -102,9 +122,10 @@ class ShortestRemaining(Shortest):
 class ShortestService(ShortestRemaining):
     """Least remaining time × GPUs first, with preemption (SRSF; Gu et al., Tiresias, NSDI'19)."""
 
-    def keys_of(self, jobs: Ints) -> Floats:
-        """Return the remaining services of jobs."""
-        return super().keys_of(jobs) * self.seen.width[jobs]
+    @staticmethod
+    def multiplier(width: Floats) -> Floats:
+        """Return the widths, so that keys are remaining services."""
+        return width
 
 
 TURN_S, MOST_TURNS = 60.0, 8_000

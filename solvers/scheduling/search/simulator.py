@@ -189,23 +189,3 @@ def classes_of(demand: Floats) -> tuple[Ints, Ints]:
     _, of_class = np.unique(demand, axis=0, return_inverse=True)
     of_class = of_class.reshape(-1)  # NumPy 2.0 returned it in another shape
     return of_class, np.append(0, np.cumsum(np.bincount(of_class)))
-
-
-def first_come(scheduler: PriorityScheduler) -> Rule:
-    """Return the rule of first come, first served."""
-    return Rule(np.arange(len(scheduler.order), dtype=float), 0.0, 1.0, preempts=False, blocks=True)
-
-
-def shortest(scheduler: PriorityScheduler) -> Rule:
-    """Return the rule of shortest job first."""
-    return Rule(np.ones(len(scheduler.order)), 1.0, 1.0, preempts=False, blocks=False)
-
-
-def shortest_remaining(scheduler: PriorityScheduler) -> Rule:
-    """Return the rule of shortest remaining time first."""
-    return Rule(np.ones(len(scheduler.order)), 1.0, 1.0, preempts=True, blocks=False)
-
-
-def shortest_service(scheduler: PriorityScheduler) -> Rule:
-    """Return the rule of least remaining time × width first."""
-    return Rule(scheduler.width, 1.0, 1.0, preempts=True, blocks=False)

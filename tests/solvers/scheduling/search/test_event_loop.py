@@ -20,10 +20,6 @@ from clusterplan.solvers.scheduling.search.event_loop import ARRIVED, COUNTS, po
 from clusterplan.solvers.scheduling.search.simulator import (
     PriorityScheduler,
     copy_of_state,
-    first_come,
-    shortest,
-    shortest_remaining,
-    shortest_service,
 )
 
 
@@ -56,7 +52,7 @@ def test_it_goes_on_from_a_moment_that_was_kept() -> None:
     """As often as one likes, with leases and restarts."""
     rules = {"preemption": "costs", "restart_s": 30, "lease_s": 120}
     server = PriorityScheduler(generate_scheduling(200, 32, load=1.5, seed=4).replace(**rules))
-    simulator, rule = server.simulator, shortest_remaining(server)
+    simulator, rule = server.simulator, ShortestRemaining.rule(server)
     expected = simulator.ends_s(rule)
     state = simulator.start()
     for until_s in np.linspace(0, expected.max(), 9):
@@ -65,11 +61,11 @@ def test_it_goes_on_from_a_moment_that_was_kept() -> None:
         assert (simulator.ends_s(rule, copy_of_state(state)) == expected).all()
 
 
-PAIRS = {
-    "fifo": (FirstCome, first_come),
-    "sjf": (Shortest, shortest),
-    "srtf": (ShortestRemaining, shortest_remaining),
-    "srsf": (ShortestService, shortest_service),
+POLICIES = {
+    "fifo": FirstCome,
+    "sjf": Shortest,
+    "srtf": ShortestRemaining,
+    "srsf": ShortestService,
 }
 RULES: list[dict[str, Any]] = [
     {},
@@ -104,26 +100,26 @@ def of_several_resources(seed: int) -> SchedulingInstance:
 
 
 @pytest.mark.parametrize("rules", RULES, ids=["free", "none", "costs", "lease", "events"])
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", POLICIES)
 def test_a_rule_gives_the_segments_of_the_policy(name: str, rules: dict[str, Any]) -> None:
     """To the last bit, on one resource and on several."""
-    policy, rule = PAIRS[name]
+    policy = POLICIES[name]
     events = "events" in rules
     for there in (
         generate_scheduling(300, 32, load=1.5, seed=4).replace(**rules),
         *(() if events else [of_several_resources(seed).replace(**rules) for seed in range(5)]),
     ):
         server = PriorityScheduler(there)
-        assert rows_of(server.schedule(rule(server))) == rows_of(Engine(there, policy()).run())
+        assert rows_of(server.schedule(policy.rule(server))) == rows_of(Engine(there, policy()).run())
 
 
 def test_ends_are_those_of_the_schedule() -> None:
     """In the order of arrival."""
     server = PriorityScheduler(generate_scheduling(200, 16, load=1.2, seed=1))
-    schedule = server.schedule(shortest_service(server))
+    schedule = server.schedule(ShortestService.rule(server))
     ends = np.full(200, -np.inf)
     np.maximum.at(ends, schedule.job, schedule.end_s)
-    assert (server.simulator.ends_s(shortest_service(server)) == ends[server.order]).all()
+    assert (server.simulator.ends_s(ShortestService.rule(server)) == ends[server.order]).all()
 
 
 def two_jobs(**others: Any) -> SchedulingInstance:
@@ -137,7 +133,7 @@ def test_jobs_that_wait_for_ever_and_those_that_lose_their_place_are_said() -> N
     """With the moment."""
     server = PriorityScheduler(two_jobs(events=[{"at_s": 5, "change": {"gpu": -1}}]))
     with pytest.raises(PolicyError, match="2 jobs wait, and nothing will ever happen"):
-        server.schedule(shortest(server)._replace(preempts=True))
+        server.schedule(Shortest.rule(server)._replace(preempts=True))
     server = PriorityScheduler(two_jobs(preemption="none", events=[{"at_s": 5, "change": {"gpu": -1}}]))
     with pytest.raises(EvictionError, match="lose their place at 5 s"):
-        server.simulator.ends_s(shortest(server))
+        server.simulator.ends_s(Shortest.rule(server))

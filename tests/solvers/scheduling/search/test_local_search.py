@@ -14,6 +14,11 @@ from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.scheduling.exact import SchedulingBruteForce
+from clusterplan.solvers.scheduling.policies.service_disciplines import (
+    Shortest,
+    ShortestRemaining,
+    ShortestService,
+)
 from clusterplan.solvers.scheduling.policy_solvers import POLICIES, plan_of
 from clusterplan.solvers.scheduling.search import local_search
 from clusterplan.solvers.scheduling.search.event_loop import Rule
@@ -29,16 +34,13 @@ from clusterplan.solvers.scheduling.search.local_search import (
 from clusterplan.solvers.scheduling.search.simulator import (
     PriorityScheduler,
     Simulator,
-    shortest,
-    shortest_remaining,
-    shortest_service,
 )
 
 
 def test_the_best_multipliers_have_the_best_cost() -> None:
     """Also after worse ones have been accepted, and though trials begin in the middle of the trace."""
     server = PriorityScheduler(generate_scheduling(150, 16, load=1.5, seed=1))
-    rule = shortest_service(server)
+    rule = ShortestService.rule(server)
     climb = SimulatedAnnealing(server.simulator, rule, lambda ends_s: float(ends_s.sum()), seed=1)
     start = climb.cost
     accepted = [climb.try_change(temperature=start / 1000) for _ in range(200)]
@@ -54,7 +56,7 @@ def test_other_jobs_end_when_they_would_beside_reserved_ones() -> None:
     for seed in range(5):
         there = generate_scheduling(300, 64, load=0.9, seed=seed).replace(events=events)
         server = PriorityScheduler(there)
-        rule = shortest_service(server)
+        rule = ShortestService.rule(server)
         trace = server.trace
         ends_s = server.simulator.ends_s(rule)
         reserved = undelayed_jobs(trace, ends_s, trace.duration_s * server.width)
@@ -324,7 +326,7 @@ def test_the_policies_that_nothing_may_be_worse_than_are_among_them() -> None:
     server = PriorityScheduler(generate_scheduling(50, 16, seed=1))
     for costs in (False, True):
         rules = list(static_rules(server, costs))
-        for policy in (shortest_service(server), shortest_remaining(server), shortest(server)):
+        for policy in (ShortestService.rule(server), ShortestRemaining.rule(server), Shortest.rule(server)):
             assert any(
                 rule[1:] == policy[1:] and np.allclose(rule.multiplier, policy.multiplier) for rule in rules
             )
