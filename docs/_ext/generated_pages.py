@@ -359,12 +359,12 @@ PLUG_INS = {
         "clusterplan.solvers.scheduling.policy.RoundPolicy",
         "clusterplan.solvers.scheduling.search.event_loop.Rule",
         "clusterplan.solvers.scheduling.seen.Seen",
-        "clusterplan.solvers.scheduling.policy.MenuSeen",
+        "clusterplan.solvers.scheduling.policy.ConfigurationView",
         "clusterplan.solvers.scheduling.seen.Knowledge",
         "clusterplan.solvers.scheduling.seen.ForbiddenKnowledgeError",
         "clusterplan.solvers.scheduling.own_policy.policy_solver",
         "clusterplan.solvers.scheduling.policy_solvers.PolicySolver",
-        "clusterplan.solvers.scheduling.search.simulator.Server",
+        "clusterplan.solvers.scheduling.search.simulator.PriorityScheduler",
     ),
 }
 """What plug-ins are made of, by their full names."""

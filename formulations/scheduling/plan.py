@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.fields import Model, Name, NonNegative, PositiveCount
-from ...instances.scheduling.configurations import ConfigurationTables
+from ...instances.scheduling.configurations import Menus
 
 
 class Segment(Model):
@@ -65,7 +65,7 @@ class SegmentTable:
 
     @classmethod
     def of(
-        cls, plan: Sequence[Segment], index: Mapping[str, int], menus: ConfigurationTables | None = None
+        cls, plan: Sequence[Segment], index: Mapping[str, int], menus: Menus | None = None
     ) -> SegmentTable:
         """Return the segments of jobs that are known, in columns; without menus all jobs are rigid."""
         known = [entry for entry in plan if entry.job in index]

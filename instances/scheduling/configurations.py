@@ -42,7 +42,7 @@ class JobConfigurations:
 
 
 @dataclass(frozen=True, eq=False)
-class ConfigurationTables:
+class Menus:
     """The configuration tables of all jobs; those of job j are rows first[j] to first[j + 1] − 1.
 
     A rigid job has one configuration: all its tasks, with speed 1.
@@ -74,7 +74,7 @@ class ConfigurationTables:
     malleable: Sequence[int] = ()
 
     @classmethod
-    def of(cls, table: JobTable, choices: Mapping[int, JobConfigurations]) -> ConfigurationTables:
+    def of(cls, table: JobTable, choices: Mapping[int, JobConfigurations]) -> Menus:
         """Return the configurations of a table of jobs, given those of its malleable jobs."""
         jobs = len(table)
         count = np.ones(jobs, dtype=np.int64)
@@ -127,7 +127,7 @@ class ConfigurationTables:
         )
 
 
-def as_requested(table: JobTable, menus: ConfigurationTables) -> JobTable:
+def as_requested(table: JobTable, menus: Menus) -> JobTable:
     """Return a table with each malleable job as a rigid one in its requested configuration."""
     if not menus.malleable:
         return table

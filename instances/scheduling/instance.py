@@ -43,8 +43,8 @@ from ..common.fields import (
     validated_in_batches,
 )
 from .configurations import (
-    ConfigurationTables,
     JobConfigurations,
+    Menus,
     as_requested,
     configuration_faults,
     configurations_of,
@@ -444,13 +444,13 @@ class SchedulingInstance(Instance):
         rows = [[server.capacity.get(name, 0.0) for name in self.pool] for server in self.servers]
         return np.vstack([rows, *(changed for _, _, changed in self.server_states.changes)])
 
-    def menus(self) -> ConfigurationTables:
+    def menus(self) -> Menus:
         """Return the configurations of all jobs, in the order of `table`."""
         return self._menus
 
     @cached_property
-    def _menus(self) -> ConfigurationTables:
-        return ConfigurationTables.of(self._columns, self._choices)
+    def _menus(self) -> Menus:
+        return Menus.of(self._columns, self._choices)
 
     def sha256(self) -> str:
         """Return the hash of the resolved document; jobs in columns and as objects have the same hash."""

@@ -311,7 +311,7 @@ def _error_message(error: Exception) -> str:
         return f"{where}: cannot be written: {error.strerror}; what was printed before may be incomplete"
     what = f"{type(error).__name__}: {one_line(str(error))}"
     plugins = _loaded("solvers.plugins")  # without it no plug-in has done anything
-    place = None if plugins is None else plugins.raised_in(error)
+    place = None if plugins is None else plugins.failing_plugin(error)
     if place is not None:
         return f"a plug-in failed: {place}: {what}. CLUSTERPLAN_DEBUG=1 shows its author the traceback"
     return f"internal error: {what}. Please report it with CLUSTERPLAN_DEBUG=1"

@@ -70,7 +70,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class RentableHardware:
+class Rented:
     """A type of hardware that can be rented, counted in GPUs.
 
     Parameters
@@ -119,7 +119,7 @@ def rentable_hardware(
     prices: Mapping[str, float] | None = None,
     limits: Mapping[str, int] | None = None,
     network_gbit_per_s: float | None = None,
-) -> list[RentableHardware]:
+) -> list[Rented]:
     """Return the rentable hardware that names denote.
 
     Parameters
@@ -177,7 +177,7 @@ def _checked(prices: Mapping[str, float], limits: Mapping[str, int], network: fl
 
 def _rentable(
     name: str, catalogue: HardwareCatalogue, price: float | None, limit: int | None, network: float | None
-) -> RentableHardware:
+) -> Rented:
     machine = next((one for one in catalogue.types if one.name.lower() == name), None)
     having = [machine] if machine is not None else []
     if machine is not None and machine.gpus and machine.gpu_model:
@@ -205,7 +205,7 @@ def _rentable(
     if not servers:
         servers = [Server(f"a server of {SERVER}", SERVER, price, network, 1)]
         notes.append(f"{SERVER} {name} are taken to stand in a server, rented one by one.")
-    return RentableHardware(name, gpu, price, network, limit, tuple(notes), tuple(servers))
+    return Rented(name, gpu, price, network, limit, tuple(notes), tuple(servers))
 
 
 def _server(machine: HardwareType, price: float | None, network: float | None) -> Server:
@@ -234,7 +234,7 @@ SLOWER, FASTER = 100.0, 20.0
 
 
 def measurements_of(
-    hardware: Sequence[RentableHardware], given: Mapping[str, str | Path]
+    hardware: Sequence[Rented], given: Mapping[str, str | Path]
 ) -> dict[str, Sequence[Measurement]]:
     """Return the measurements of each named hardware, read from files.
 
@@ -309,7 +309,7 @@ class Forecast:
         The model, and the predictor of operator times.
     """
 
-    rented: RentableHardware
+    rented: Rented
     setting: Setting
     step: Estimate
     layers: tuple[LayerForecast, ...]
@@ -369,7 +369,7 @@ class Forecast:
 
 def forecast(
     model: ModelDescription,
-    hardware: Sequence[RentableHardware],
+    hardware: Sequence[Rented],
     setting: Setting,
     measurements: Mapping[str, Sequence[Measurement]] | None = None,
     optimiser: str = "adam",

@@ -20,7 +20,7 @@ from ...common.errors import OptionError
 from ..calibration import Estimate
 from ..epochs import Work
 from ..hardware import Gpu
-from .forecast import HOUR_S, Forecast, RentableHardware, Server
+from .forecast import HOUR_S, Forecast, Rented, Server
 from .parallel_step import Parallelism, Setup, Stage, StepForecast, stages_of
 
 MOST_GPUS = 4096
@@ -105,7 +105,7 @@ class Offer:
         )
 
     @property
-    def rented(self) -> RentableHardware:
+    def rented(self) -> Rented:
         """The hardware of the offer."""
         return self.one.rented
 

@@ -26,7 +26,7 @@ from ..models.description import ModelDescription, Setting
 from ..models.load import load_model
 from ..models.transformer import Transformer
 from ..operator_times import Measurement
-from .forecast import Forecast, RentableHardware, forecast, measurements_of, rentable_hardware, width
+from .forecast import Forecast, Rented, forecast, measurements_of, rentable_hardware, width
 from .offers import Offer, Refusal, RequestedParallelism, best_of, best_offer, no_precision, why_not
 from .report import (
     answer_of,
@@ -281,7 +281,7 @@ class Prediction:
     forecasts: tuple[Forecast, ...]
     offers: tuple[Offer | None, ...]
     refusals: tuple[Refusal | None, ...]
-    left_out: tuple[tuple[RentableHardware, Refusal], ...] = ()
+    left_out: tuple[tuple[Rented, Refusal], ...] = ()
 
     @property
     def best(self) -> Offer | None:
@@ -467,7 +467,7 @@ def predict(
 
 def _forecasts(
     model: ModelDescription,
-    hardware: Sequence[tuple[RentableHardware, Setting]],
+    hardware: Sequence[tuple[Rented, Setting]],
     measurements: Mapping[str, Sequence[Measurement]],
     optimiser: str,
 ) -> list[Forecast]:
@@ -482,7 +482,7 @@ def _forecasts(
 
 def _groups(
     model: ModelDescription,
-    hardware: Sequence[tuple[RentableHardware, Setting]],
+    hardware: Sequence[tuple[Rented, Setting]],
     measurements: Mapping[str, Sequence[Measurement]],
     optimiser: str,
     wanted: RequestedParallelism,

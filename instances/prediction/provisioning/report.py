@@ -13,7 +13,7 @@ from ...common.errors import one_line
 from ..calibration import Estimate
 from ..epochs import Work
 from ..models.description import DeviceMemory, ModelDescription
-from .forecast import FRAMEWORK_BYTES, Forecast, RentableHardware, Server
+from .forecast import FRAMEWORK_BYTES, Forecast, Rented, Server
 from .offers import OF_MEMORY, Offer, Refusal
 
 FULL, HALF = ("fp64", "fp32"), ("bf16", "fp16")
@@ -63,7 +63,7 @@ def _busy(one: Forecast, memory: DeviceMemory | None) -> str:
 
 
 def precision_choice_notes(
-    precision: str | None, left_out: Sequence[tuple[RentableHardware, Refusal]]
+    precision: str | None, left_out: Sequence[tuple[Rented, Refusal]]
 ) -> Iterator[str]:
     """Yield notes on the default precision, and on GPUs that lack the requested one."""
     if precision is None:
@@ -294,7 +294,7 @@ def row_of(one: Forecast, offer: Offer | None, refusal: Refusal | None = None) -
     return head | {name: None if offer is None else value(offer) for name, value in OF_OFFERS.items()}
 
 
-def row_left_out(one: RentableHardware, refusal: Refusal, fields: Iterable[str]) -> dict[str, Any]:
+def row_left_out(one: Rented, refusal: Refusal, fields: Iterable[str]) -> dict[str, Any]:
     """Return the row of hardware without a forecast, with None in all other fields."""
     return dict.fromkeys(fields) | {
         "hardware": one.name,

@@ -25,8 +25,6 @@ from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
 
-NONLINEAR = "clusterplan.solvers.allocation.nonlinear"
-
 MODELS = ("ps_sync", "ps_async", "ring_allreduce")
 
 
@@ -252,7 +250,9 @@ def test_what_is_zero_or_fixed_is_no_trouble() -> None:
 def test_a_relaxation_that_fails_still_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without prices the bound is the elementary one, the plan grows from the smallest, and that is said."""
     instance = generate_allocation(20, 3, tightness=0.9, seed=3)
-    monkeypatch.setattr("clusterplan.solvers.allocation.geometric_program._run", lambda *_: "failed")
+    monkeypatch.setattr(
+        "clusterplan.solvers.allocation.geometric_program._solve_with_clarabel", lambda *_: "failed"
+    )
     result = clusterplan.solve(instance, "geometric")
     assert result.status == "feasible"
     assert result.bound == result.certified_bound

@@ -127,7 +127,7 @@ def test_a_list_that_is_too_short_holds_the_nearest(seed: int, monkeypatch: pyte
     whole = nearest_choices(half, 12.0, point, prices, 1000)
     module = "clusterplan.solvers.allocation.meet_in_the_middle"
     settings = type("Settings", (), {"longest": len(whole.reduced) // 3})
-    monkeypatch.setattr(f"{module}.PARTIAL_CHOICES_SETTINGS", settings)
+    monkeypatch.setattr(f"{module}.PARTIAL_CHOICE_SETTINGS", settings)
     short = nearest_choices(half, 12.0, point, prices, 1000)
     assert not short.complete
     assert 0 < len(short.reduced) <= settings.longest

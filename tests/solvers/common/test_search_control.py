@@ -165,11 +165,11 @@ import sys, time
 from contextlib import suppress
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.instances.common.errors import OutOfTimeError
-from clusterplan.solvers.common.search_control import interrupted
+from clusterplan.solvers.common.search_control import run_with_time_limit
 
 for seconds in (0.0, 0.002, 1.0):
     with suppress(OutOfTimeError):
-        interrupted(Clock(0.002), lambda: time.sleep(seconds))
+        run_with_time_limit(Clock(0.002), lambda: time.sleep(seconds))
 sys.settrace(lambda frame, event, argument: None)
 print((lambda: "traced")())
 """

@@ -23,7 +23,7 @@ from clusterplan.instances.prediction.provisioning.forecast import (
     FRAMEWORK_BYTES,
     NETWORK_GBIT_PER_S,
     Forecast,
-    RentableHardware,
+    Rented,
     forecast,
     measurements_of,
     rentable_hardware,
@@ -38,7 +38,7 @@ from clusterplan.instances.prediction.provisioning.report import (
 )
 
 
-def _rented(*names: str, **more: object) -> list[RentableHardware]:
+def _rented(*names: str, **more: object) -> list[Rented]:
     return rentable_hardware(names, load_catalogue(CATALOGUE), **more)  # type: ignore[arg-type]
 
 
