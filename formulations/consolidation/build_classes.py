@@ -128,7 +128,7 @@ class _Builder:
     def _current_placements(
         self, parts: tuple[Part, ...], members: Sequence[int]
     ) -> tuple[CurrentPlacement, ...]:
-        """Return the current placements of the jobs of a class; in a class of several, each is on one server."""
+        """Return the current placements of the jobs of a class; of several jobs, each is on one server."""
         placed: dict[tuple[int, int], CurrentPlacement] = {}
         task_shapes = list(self.task_shapes)
         for member in members:
@@ -345,7 +345,7 @@ def _slots(
 
 
 def _bases(jobs: Sequence[JobClass], slots: Sequence[Ints]) -> dict[int, tuple[int, Ints]]:
-    """Return for each current placement the shape of the job's other pieces, and the rows of its slots there."""
+    """Return for each current placement the shape of the job's other pieces, and its row for each slot."""
     bases = {}
     for job in jobs:
         for current in job.current:

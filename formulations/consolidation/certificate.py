@@ -2,9 +2,9 @@
 
 A certificate on amounts holds dual prices of pieces for each objective. A piece is the tasks that one job has
 on one server. Dual prices π of pieces decompose every plan (Lagrangian relaxation of the pattern formulation,
-Gilmore & Gomory 1961): jobs pay for the pieces of their pattern, servers receive the prices of the pieces that
-they hold. For an objective fᵢ to be minimised, with multipliers μ ≥ 0 for the earlier ones and
-the plan's own values F of these,
+Gilmore & Gomory 1961): jobs pay for the pieces of their pattern, and servers receive the prices of the pieces
+that they hold. For an objective fᵢ to be minimised, with multipliers μ ≥ 0 for the earlier objectives and the
+plan's own values F of these,
 
     fᵢ ≥ Σ_j min(0, min over patterns of e·job + π·pattern)
        + Σ_n min(0, min over patterns of e·server − π·pattern) − μ·F
@@ -14,9 +14,9 @@ not include 0. This holds for every plan whose earlier objectives are no worse t
 
 In a certificate on single devices, two kinds of prices bound an objective. `pooled` is a certificate of the
 pooled relaxation. `devices` holds for each shape of server the prices of each resource, of a whole device, of
-each share and of each profile. For any prices (Lagrangian relaxation of the linear programme by shape with patterns of devices, Gilmore & Gomory
-1961), for an objective f to be minimised, with multipliers μ ≥ 0 for the earlier ones and the plan's own
-values F of these,
+each share and of each profile. For any prices (Lagrangian relaxation of the linear programme by shape with
+patterns of devices, Gilmore & Gomory 1961), for an objective f to be minimised, with multipliers μ ≥ 0 for
+the earlier objectives and the plan's own values F of these,
 
     f ≥ Σ_j min(0, e_j + Σ_tasks min over shapes of the price of a task)
       + Σ_n min(0, e_n − Σ_r λ_r·free_r − Σ_devices max over contents of their prices) − μ·F

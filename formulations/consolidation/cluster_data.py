@@ -129,7 +129,7 @@ class ClusterData:
 
     @cached_property
     def restarts(self) -> dict[str, float]:
-        """Loss of `value` if a running job is moved or stopped, by job name; jobs without a loss are omitted."""
+        """Loss of `value` if a running job is moved or stopped, by job name; only losses other than 0."""
         costs = ((job.name, float(restart_of(self.instance, job))) for job in self.running)
         return {name: cost for name, cost in costs if cost}
 

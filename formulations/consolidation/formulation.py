@@ -268,7 +268,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return CheckedCluster(self)
 
     def shared_tables(self) -> str | None:
-        """Return a note on differing classes of methods and check, or on m_j that the check did not derive."""
+        """Return a note on classes that differ from those of the methods, or on m_j that are not verified."""
         checked = self._checked
         if checked.fault is not None:
             return f"classes: {checked.fault}; so prices prove nothing"
