@@ -211,7 +211,7 @@ class Classes:
         return Fraction({"migrations": self.running, "servers": self.in_use}.get(objective, 0))
 
     def least_levels(self) -> dict[str, Fraction]:
-        """Return the level of the limit on moves, in which each job that stays counts −1; empty without one."""
+        """Return the level of the limit on moves, in which a job that stays counts −1; empty without it."""
         return {} if self.moves is None else {MOVES: Fraction(self.moves)}
 
     def weights(self, shape: int, counts: Ints) -> Ints:

@@ -56,7 +56,7 @@ class Shapes(Counter[Shape]):
         return columns, np.array([*self.values()], dtype=np.int64)
 
     def hold(self, demand: Mapping[str, float], most: int) -> tuple[Ints, Ints]:
-        """Return the tasks of one demand that fit on a server of each shape, up to `most`, and the servers."""
+        """Return the tasks of one demand that fit on a server, up to `most`, and the servers, by shape."""
         columns, count = self._columns
         fit = np.full(len(count), float(most))
         for name, need in demand.items():
