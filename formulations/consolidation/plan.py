@@ -185,7 +185,7 @@ class _OnServer:
         self.best: tuple[int, list[list[TaskDevices]]] = 0, []
 
     def most_kept(self) -> list[list[TaskDevices]] | None:
-        """Return the devices of each task of each group, with as many tasks as possible on their current ones.
+        """Return the devices of each task of each group, with as many as possible on their current ones.
 
         Tasks that keep their devices come first. The search tries to keep the devices of all tasks, then adds
         one task at a time, then enumerates larger sets depth first.
@@ -258,7 +258,7 @@ class _OnServer:
 def kept_in_place(
     jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Sequence[JobPlacement]
 ) -> Sequence[JobPlacement]:
-    """Return a feasible plan with device assignments closest to the current devices, where these are known."""
+    """Return a feasible plan in which as many tasks as possible keep their current devices, if known."""
     if not any(group.current_devices for job in jobs.values() for group in job.task_groups):
         return plan
     try:

@@ -1,7 +1,7 @@
 """Presolve of running jobs: jobs that stay are fixed, and bounds of the problem in which no job migrates.
 
-Fixed jobs: running jobs that stay are removed from the instance. In the reduced instance, their servers have
-less residual capacity and more traffic, and count as used. Its plans, with the fixed jobs added, are the plans
+Fixed jobs: running jobs that stay are removed from the instance. In the reduced instance, servers with such
+jobs have less residual capacity and more traffic, and count as used. Its plans, with the fixed jobs added, are the plans
 of the original instance; each objective differs by a constant, so that bounds and certificates carry over.
 Complete plans are checked and evaluated by the formulation of the original instance.
 
@@ -170,7 +170,7 @@ class WithFixedJobs(ConsolidationFormulation):
         return self.rest.prices(certificate, self.others(plan))
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Return servers too small for their fixed jobs, or else the infeasibility of the reduced instance."""
+        """Return servers too small for their fixed jobs, or else why the reduced instance is infeasible."""
         reasons = ["no devices are left for the jobs that stay"] if self.without_devices else []
         for name, demand in _held(self.instance, self.fixed).items():
             free = self.servers[name].available
