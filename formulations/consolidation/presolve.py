@@ -1,9 +1,9 @@
 """Presolve of running jobs: jobs that stay are fixed, and bounds of the problem in which no job migrates.
 
 Fixed jobs: running jobs that stay are removed from the instance. In the reduced instance, servers with such
-jobs have less residual capacity and more traffic, and count as used. Its plans, with the fixed jobs added, are the plans
-of the original instance; each objective differs by a constant, so that bounds and certificates carry over.
-Complete plans are checked and evaluated by the formulation of the original instance.
+jobs have less residual capacity and more traffic, and count as used. Its plans, with the fixed jobs added,
+are the plans of the original instance; each objective differs by a constant, so that bounds and certificates
+carry over. Complete plans are checked and evaluated by the formulation of the original instance.
 
 No migration: bounds come from two smaller problems without current placements. If a plan moves no job and is
 optimal in all objectives before `migrations`, then no equally good plan moves a job. So these objectives are

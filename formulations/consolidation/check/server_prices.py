@@ -6,9 +6,9 @@ of the server. With the table, such pieces are chosen one resident after the oth
 is filled with other pieces; in the knapsack each resident is one more group of alternatives.
 
 The knapsack is a multiple-choice knapsack with several resources. One resource is counted in cells, and the
-others are relaxed with Lagrange multipliers λ ≥ 0 (Martello & Toth 1990): the price less λ times the demand is
-maximised over cells by dynamic programming, group by group. The table completes every partial solution to a
-bound, and branch and bound always extends the one of largest bound (A*, Hart, Nilsson & Raphael 1968).
+others are relaxed with Lagrange multipliers λ ≥ 0 (Martello & Toth 1990): the price less λ times the demand
+is maximised over cells by dynamic programming, group by group. The table completes every partial solution to
+a bound, and branch and bound always extends the one of largest bound (A*, Hart, Nilsson & Raphael 1968).
 Floating point only proposes λ: any is valid, and sums are integers.
 """
 
