@@ -121,7 +121,7 @@ def _loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple
     most = np.where(possible, np.maximum(most, 0.0), -1.0)
     full = possible
     for g in range(len(others)):
-        # With one more task of another group as many of the last one go there: nobody needs this pattern.
+        # With one more task of another group as many of the last one fit: this pattern is dominated.
         more = np.roll(most, -1, axis=g)
         more[(slice(None),) * g + (-1,)] = -1.0
         full &= more < most

@@ -232,9 +232,9 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         for server, resource in dict.fromkeys((*by_others, *by_staying)):
             limit = self.servers[server].available.get(resource, 0.0)
             kept = sum(by_staying[server, resource], Fraction(0))
-            taken, left = math.fsum(by_others[server, resource]), max(0.0, float(exact(limit) - kept))
-            if not within(float(kept), limit) or not within(taken, left):
-                total = float(kept) + taken
+            used, left = math.fsum(by_others[server, resource]), max(0.0, float(exact(limit) - kept))
+            if not within(float(kept), limit) or not within(used, left):
+                total = float(kept) + used
                 what = f"the plan takes {total:g}, {total - limit:g} more than the {limit:g} free"
                 violations.append(Violation(f"free {resource} of server {server}", what))
         return violations
@@ -381,10 +381,10 @@ class DeviceFormulation(ConsolidationFormulation):
         """Return m_j, the fewest servers whose devices can hold the job; None if it can never run."""
         if not any(group.asks for group in job.task_groups):
             return super().fewest(job)
-        asked = (
+        requests = (
             (g.tasks, tuple(sorted(g.demand.items())), tuple(sorted(g.asks.items()))) for g in job.task_groups
         )
-        key = "devices", job.gpu_model, tuple(asked)
+        key = "devices", job.gpu_model, tuple(requests)
         if key not in self._fewest:
             if job.gpu_model not in self._alike:
                 self._alike[job.gpu_model] = alike(self.eligible(job))

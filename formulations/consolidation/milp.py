@@ -48,17 +48,17 @@ Key = tuple[str, str, int, Ask, int]
 
 def device_terms(jobs: Iterable[PlacementJob], servers: Iterable[Server]) -> int:
     """Return the approximate number of coefficients in the constraints on devices."""
-    asked: dict[str, set[Ask]] = defaultdict(set)
+    requests: dict[str, set[Ask]] = defaultdict(set)
     for job in jobs:
         for group in job.task_groups:
             for name, ask in group.asks.items():
-                asked[name].add(ask)
+                requests[name].add(ask)
     total = 0
     for server in servers:
         for name, devices in (server.devices or {}).items():
-            shares = sum(ask.share > 0 for ask in asked[name])
+            shares = sum(ask.share > 0 for ask in requests[name])
             profiles = devices.partitions.profiles if devices.partitions else {}
-            wanted = [profiles[ask.profile] for ask in asked[name] if ask.profile in profiles]
+            wanted = [profiles[ask.profile] for ask in requests[name] if ask.profile in profiles]
             slots = sum(len(profile.starts) * (1 + profile.size) for profile in wanted)
             total += devices.count * (4 + 2 * shares + slots)
     return total
@@ -177,8 +177,8 @@ class DeviceRows:
                     covers[ask].append(b)
                     for slot in range(start, start + profile.size):
                         slots[slot].append(b)
-        for taken in slots.values():
-            self._add(self._total(taken) <= parted)
+        for partitions in slots.values():
+            self._add(self._total(partitions) <= parted)
 
     def staying(
         self, jobs: Mapping[str, PlacementJob], tasks: Mapping[tuple[str, str, str], Any]
@@ -222,7 +222,7 @@ class DeviceRows:
     ) -> list[tuple[Any, float]]:
         """Return the device variables and their values in a plan that names devices."""
         count: Counter[Key] = Counter()
-        asked: dict[tuple[str, str, int], Ask] = {}
+        requests: dict[tuple[str, str, int], Ask] = {}
         in_plan: dict[tuple[str, str, str], Counter[Holding]] = {}
         for entry in plan:
             for group in jobs[entry.job].task_groups:
@@ -231,10 +231,10 @@ class DeviceRows:
                     for assignment, times in counts.items():
                         for key in _contents_of(server, group, assignment):
                             count[key] += times
-                            asked[key[:3]] = key[3]
+                            requests[key[:3]] = key[3]
         values = [(variable, float(count[key])) for key, variable in self.contents.items()]
         for device, (shared, parted) in self.modes.items():
-            ask = asked.get(device, Ask())
+            ask = requests.get(device, Ask())
             values += [(shared, float(ask.share > 0)), (parted, float(bool(ask.profile)))]
         for place, variables in self.stays.items():
             staying = in_plan.get(place, Counter())

@@ -2,8 +2,8 @@
 
 Combinatorial bounds: the fewest servers for a total demand are the largest servers whose residual capacities
 add up to it, resource by resource. Jobs that need a GPU model are counted on the servers of that model. Where
-a value is to be kept, jobs may be left out as long as their total value is at most the remaining value; the
-demand of these is at most that of a fractional knapsack (Dantzig 1957).
+a value is to be kept, jobs may be left out as long as the value of the others does not fall below it; the
+demand that is left out is at most that of a fractional knapsack (Dantzig 1957).
 
 Certified bounds follow from prices of pieces, whatever solver computed them. Bounds on objectives that only
 take integer multiples of some step are rounded to the next multiple. Where the prices do not close the gap to
@@ -84,8 +84,8 @@ def _least_volume(jobs: Jobs, resource: str, spare: Fraction | None) -> Fraction
             optional.append((worth_of(job) / each, each * count))
     # Jobs of least value per unit of demand are left out first.
     left = spare or Fraction(0)
-    for price, asked in sorted(optional):
-        out = min(asked, left / price) if price else asked
+    for price, total in sorted(optional):
+        out = min(total, left / price) if price else total
         volume, left = volume - out, left - out * price
     return volume
 

@@ -156,7 +156,7 @@ def _shares(room: int, prices: Mapping[int, float]) -> int:
     return best[-1]
 
 
-def _slots(taken: int, prices: Mapping[str, float], geometry: Geometry) -> int:
+def _slots(occupied: int, prices: Mapping[str, float], geometry: Geometry) -> int:
     """Return the largest total price of partitions of one device, by dynamic programming over slots."""
     paid = [(geometry.profiles[name], price(p)) for name, p in prices.items() if name in geometry.profiles]
     best = [0] * (geometry.slots + 1)
@@ -164,7 +164,7 @@ def _slots(taken: int, prices: Mapping[str, float], geometry: Geometry) -> int:
         values = [
             p + best[slot + profile.size]
             for profile, p in paid
-            if slot in profile.starts and not taken & profile.mask(slot)
+            if slot in profile.starts and not occupied & profile.mask(slot)
         ]
         best[slot] = max([best[slot + 1], *values])
     return best[0]

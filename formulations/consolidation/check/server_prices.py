@@ -143,10 +143,10 @@ def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> li
     import highspy  # SciPy's linprog, which calls it too, takes half a second to load
 
     size = np.maximum(np.array(free, dtype=float), 1.0)
-    taken = np.concatenate([weights for weights, _ in groups]) / size
+    fractions = np.concatenate([weights for weights, _ in groups]) / size
     paid = np.concatenate([paid for _, paid in groups]).astype(float)
     unit = float(paid.max())
-    columns, resources = taken.shape
+    columns, resources = fractions.shape
     group = np.repeat(np.arange(len(groups)), [len(paid) for _, paid in groups])
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = columns, resources + len(groups)
@@ -158,7 +158,7 @@ def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> li
     model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     model.a_matrix_.start_ = np.arange(columns + 1, dtype=np.int32) * (resources + 1)
     model.a_matrix_.index_ = np.column_stack([rows, resources + group]).ravel().astype(np.int32)
-    model.a_matrix_.value_ = np.column_stack([taken, np.ones(columns)]).ravel()
+    model.a_matrix_.value_ = np.column_stack([fractions, np.ones(columns)]).ravel()
     highs = highspy.Highs()
     highs.silent()
     highs.passModel(model)
@@ -254,9 +254,9 @@ class _Relaxation:
             table[g] = table[g + 1]
             for a in range(self.first[g], self.first[g + 1]):
                 if self.reduced[a] > 0:
-                    taken = int(self.cells[a])
-                    with_it = table[g + 1, : cells + 1 - taken] + self.reduced[a]
-                    np.maximum(table[g, taken:], with_it, out=table[g, taken:])
+                    width = int(self.cells[a])
+                    with_it = table[g + 1, : cells + 1 - width] + self.reduced[a]
+                    np.maximum(table[g, width:], with_it, out=table[g, width:])
         return table
 
     def root(self, free: Sequence[int]) -> int:
@@ -344,7 +344,7 @@ class ServerPrices:
         self.classes, self.prices, self.effort = classes, prices, effort
         free = [server.free for server in classes.servers if server.pool == pool]
         self.limit = [max(amounts) for amounts in zip(*free, strict=True)]
-        # Tasks of several jobs of one shape may meet: any split into pieces may be what is paid most.
+        # Tasks of several jobs of one shape may share a server: any split into pieces may have the largest price.
         self.groups = [
             (classes.weights(k, classes.slots[k]), closure(classes.pieces[k], classes.slots[k], prices[k]))
             for k in classes.shapes_of(pool)
