@@ -344,7 +344,7 @@ class ServerPrices:
         self.classes, self.prices, self.effort = classes, prices, effort
         free = [server.free for server in classes.servers if server.pool == pool]
         self.limit = [max(amounts) for amounts in zip(*free, strict=True)]
-        # Tasks of several jobs of one shape may share a server: any split into pieces may have the largest price.
+        # Tasks of several jobs of one shape may share a server: any split into pieces may be best.
         self.groups = [
             (classes.weights(k, classes.slots[k]), closure(classes.pieces[k], classes.slots[k], prices[k]))
             for k in classes.shapes_of(pool)
