@@ -29,7 +29,7 @@ FINE = 2**50
 
 
 def price(value: float) -> int:
-    """Return a price as an integer number of parts of 1 / FINE."""
+    """Return a price rounded to an integer multiple of the unit."""
     return round(Fraction(value) * FINE)
 
 
