@@ -150,7 +150,7 @@ def with_devices(
 ) -> list[JobPlacement] | None:
     """Return the plan with the devices of each task; None if the devices of a server do not suffice.
 
-    As many tasks as possible keep their current devices, among a limited number of sets of tasks of each server.
+    As many tasks as possible keep their current devices, among a limited number of sets of tasks.
 
     Raises
     ------
