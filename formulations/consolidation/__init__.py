@@ -1,1 +1,1 @@
-"""The mathematics of consolidation, and the check of its plans and bounds."""
+"""The formulation of consolidation, and the check of its plans and bounds."""

@@ -1,7 +1,4 @@
-"""Building the table of classes that methods work with, fast: amounts are integers, sums are in numpy.
-
-Servers and jobs of an instance with the methods' table of classes, derived when it is first asked for.
-"""
+"""Computation of the equivalence classes of servers and jobs, with integer amounts in numpy."""
 
 from __future__ import annotations
 
@@ -34,22 +31,22 @@ from .classes import (
 from .cluster_data import ClusterData
 
 MOST_USAGES = 400_000
-"""Different sums of demands on the servers of a pool; beyond, there is no table of them."""
+"""Limit on the different sums of demands of a pool; beyond, they are not tabulated."""
 MOST_PIECES = 2_000
-"""Different pieces of one shape."""
+"""Limit on the different pieces of one shape."""
 MOST_CELLS = 100_000_000
-"""Different servers times sums of demands; beyond, there is no table either."""
+"""Limit on server shapes times sums of demands; beyond, the sums are not tabulated."""
 LARGEST_UNIT, LARGEST_TOTAL = 2**40, 2**58
-"""A demand, and all of them together, may be such a multiple of the unit; beyond, a coarser one is used."""
+"""Limits on a demand and on the total demand, in units; beyond, the unit is coarser."""
 
 
 def _unit(tasks: Mapping[float, int]) -> tuple[Fraction, bool]:
-    """Return the largest unit of all amounts, or a coarse one if that is too small, and whether it is exact.
+    """Return the unit of a resource, and whether all amounts are exact multiples of it.
 
     Parameters
     ----------
     tasks
-        How many tasks ask for each amount.
+        Number of tasks that demand each amount.
     """
     amounts = {exact(amount): count for amount, count in tasks.items() if amount}
     unit = common_step(amounts) or Fraction(1)
@@ -60,23 +57,23 @@ def _unit(tasks: Mapping[float, int]) -> tuple[Fraction, bool]:
 
 
 Alike = tuple[tuple[int, ...], tuple[int, ...], bool]
-"""What is free on servers, the shapes of their resident tasks, and whether they are in use anyway."""
+"""Residual capacity of servers, the shapes of their resident tasks, and whether they count as used."""
 
 
 class _Builder:
-    """Collects the classes of an instance."""
+    """Collects the task shapes, job classes and servers of an instance."""
 
     def __init__(self, data: ClusterData) -> None:
         self.data = data
         self.counts = {"spread", "slowdown"} & set(data.instance.objectives)
         self.resources = data.instance.resource_names
-        asked: dict[str, dict[float, int]] = {name: defaultdict(int) for name in self.resources}
+        tasks_by_amount: dict[str, dict[float, int]] = {name: defaultdict(int) for name in self.resources}
         for job, members in data.distinct_jobs:
             # Jobs that never fit are in no class, so their amounts need no unit.
             for group in job.task_groups if data.fewest(job) is not None else ():
                 for name, amount in group.demand.items():
-                    asked[name][amount] += group.tasks * len(members)
-        units = [_unit(asked[name]) for name in self.resources]
+                    tasks_by_amount[name][amount] += group.tasks * len(members)
+        units = [_unit(tasks_by_amount[name]) for name in self.resources]
         # Coarse units lose accuracy, not validity: demands are rounded down, so that more seems to fit.
         self.units, self.exact = [unit for unit, _ in units], all(exactly for _, exactly in units)
         self.task_shapes: dict[TaskShape, int] = {}
@@ -156,14 +153,14 @@ class _Builder:
         return tuple(job for job in made if job is not None)
 
     def raw_servers(self, tasks: Mapping[tuple[int, ...], int]) -> dict[str | None, dict[Alike, list[int]]]:
-        """Return for each pool the servers by what is free on them in units and who is there now.
+        """Group the servers of each pool by residual capacity in units and resident tasks.
 
-        What is free beyond what all tasks together take does not count.
+        Residual capacities are cut to the total demand of all tasks.
         """
         totals = [sum(demand[r] * n for demand, n in tasks.items()) for r in range(len(self.resources))]
-        asked = {model for shape in self.task_shapes for model in models_of(shape.gpu_model)}
+        required = {model for shape in self.task_shapes for model in models_of(shape.gpu_model)}
         known: dict[tuple[float, ...], tuple[int, ...]] = {}
-        found: dict[str | None, dict[Alike, list[int]]] = defaultdict(lambda: defaultdict(list))
+        by_key: dict[str | None, dict[Alike, list[int]]] = defaultdict(lambda: defaultdict(list))
         names = self.resources
         for n, server in enumerate(self.data.servers.values()):
             check_time()
@@ -176,15 +173,15 @@ class _Builder:
                     for amount, unit, total in zip(key, self.units, totals, strict=True)
                 )
             # Servers of a model that no job asks for differ in nothing but what is free.
-            pool = server.gpu_model if server.gpu_model in asked else None
+            pool = server.gpu_model if server.gpu_model in required else None
             # Resident tasks may stay, so servers with others are not interchangeable.
-            there = tuple(sorted(self.residents.get(n, ())))
-            found[pool][units, there, bool(server.in_use)].append(n)
-        return found
+            residents = tuple(sorted(self.residents.get(n, ())))
+            by_key[pool][units, residents, bool(server.in_use)].append(n)
+        return by_key
 
 
 def _maximal(vectors: Ints, most: int = 40) -> Ints:
-    """Return the vectors that no other exceeds; a single one above them all if they are too many."""
+    """Return the maximal vectors; if they are more than `most`, their componentwise maximum."""
     # A vector is never below one with a smaller sum.
     order = vectors[np.argsort(-vectors.sum(axis=1), kind="stable")]
     kept = order[:0]
@@ -199,7 +196,7 @@ def _maximal(vectors: Ints, most: int = 40) -> Ints:
 
 
 def _usages(demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int], free: Ints) -> Ints | None:
-    """Return every sum of demands that one of the free vectors holds; None if there are too many."""
+    """Return all sums of demands within one of the residual capacities; None if there are too many."""
     largest, most = _maximal(free), min(MOST_USAGES, MOST_CELLS // len(free))
     limit = largest.max(axis=0).tolist()
     # A sum is one number of 63 bits. Each amount has room for twice its limit, and a guard bit above.
@@ -208,22 +205,22 @@ def _usages(demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int
         return None
     shifts = [sum(widths[r + 1 :]) for r in range(len(widths))]
     guards = sum(1 << shift + width - 1 for shift, width in zip(shifts, widths, strict=True))
-    held_by = [_packed(vector, shifts) | guards for vector in largest.tolist()]
+    guarded_limits = [_packed(vector, shifts) | guards for vector in largest.tolist()]
     sums = np.zeros(1, dtype=np.int64)
     # Few tasks of each demand first: where amounts are unlike, there soon are too many sums.
     batches = sorted((count, d) for d in demands if any(d) for count in _batches(tasks[d]))
     for count, demand in batches:
         check_time()
-        taken = [count * amount for amount in demand]
-        if any(map(operator.gt, taken, limit)):
+        added = [count * amount for amount in demand]
+        if any(map(operator.gt, added, limit)):
             continue
-        more = sums + _packed(taken, shifts)
-        held = np.zeros(len(more), dtype=bool)
+        more = sums + _packed(added, shifts)
+        feasible = np.zeros(len(more), dtype=bool)
         # A sum matters only if some server holds it: then every guard bit outlives the subtraction.
-        for guarded in held_by:
-            held |= (guarded - more) & guards == guards
+        for guarded in guarded_limits:
+            feasible |= (guarded - more) & guards == guards
         # Both are sorted. (np.unique hashes since NumPy 2.3, and such numbers collide.)
-        sums = np.sort(np.concatenate([sums, more[held]]), kind="stable")
+        sums = np.sort(np.concatenate([sums, more[feasible]]), kind="stable")
         sums = sums[np.append(True, sums[1:] != sums[:-1])]
         if len(sums) > most:
             return None
@@ -233,12 +230,12 @@ def _usages(demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int
 
 
 def _packed(amounts: Sequence[int], shifts: Sequence[int]) -> int:
-    """Return the amounts of all resources as one number."""
+    """Return the amounts of all resources packed into one integer."""
     return sum(amount << shift for amount, shift in zip(amounts, shifts, strict=True))
 
 
 def _batches(tasks: int) -> Iterator[int]:
-    """Yield numbers of which some add up to any number of tasks, and all of them to all tasks."""
+    """Yield batch sizes whose subset sums are all numbers from 0 to `tasks`."""
     size = 1
     while tasks > 0:
         yield min(size, tasks)
@@ -246,7 +243,7 @@ def _batches(tasks: int) -> Iterator[int]:
 
 
 def _holdable(shape: TaskShape, tasks: Sequence[int], largest: Ints) -> Ints:
-    """Return the tasks of each group that some server may hold, without none at all; shape (S, G)."""
+    """Return the non-zero task counts by group that fit on some server; shape (S, G)."""
     ranges = []
     for demand, count in zip(shape.demands, tasks, strict=True):
         check_time()
@@ -259,18 +256,18 @@ def _holdable(shape: TaskShape, tasks: Sequence[int], largest: Ints) -> Ints:
     counts = np.array(list(itertools.product(*ranges)), dtype=np.int64)[1:]
     weights = counts @ np.array(shape.demands, dtype=np.int64)
     # Of one group, less fits where more does.
-    held = np.full(len(counts), len(tasks) == 1)
+    feasible = np.full(len(counts), len(tasks) == 1)
     for limit in largest if len(tasks) > 1 else ():
         check_time()
-        held |= (weights <= limit).all(axis=1)
-    if held.sum() > MOST_PIECES:
+        feasible |= (weights <= limit).all(axis=1)
+    if feasible.sum() > MOST_PIECES:
         raise too_many
-    holdable: Ints = counts[held]
+    holdable: Ints = counts[feasible]
     return holdable
 
 
 def classes_of(data: ClusterData) -> ClassTable:
-    """Return the classes of an instance.
+    """Return the equivalence classes of an instance.
 
     Raises
     ------
@@ -287,8 +284,8 @@ def classes_of(data: ClusterData) -> ClassTable:
     raw = builder.raw_servers(by_demand)
     slots = _slots(task_shapes, tasks, raw, len(builder.resources))
     for pool, by_free in sorted(raw.items(), key=lambda item: item[0] or ""):
-        here = [shape for shape in task_shapes if allows(shape.gpu_model, pool)]
-        demands = dict.fromkeys(demand for shape in here for demand in shape.demands)
+        shapes = [shape for shape in task_shapes if allows(shape.gpu_model, pool)]
+        demands = dict.fromkeys(demand for shape in shapes for demand in shape.demands)
         free = np.array([units for units, *_ in by_free], dtype=np.int64).reshape(len(by_free), -1)
         usages[pool] = _usages(demands, by_demand, free)
         servers += _server_classes(pool, by_free, usages[pool], list(demands))
@@ -297,7 +294,7 @@ def classes_of(data: ClusterData) -> ClassTable:
     cut |= {current.shape for job in jobs for current in job.current}
     return ClassTable(
         task_shapes,
-        tuple(held if k in cut else held[:1] for k, held in enumerate(slots)),
+        tuple(rows if k in cut else rows[:1] for k, rows in enumerate(slots)),
         slots,
         jobs,
         tuple(servers),
@@ -316,7 +313,7 @@ def classes_of(data: ClusterData) -> ClassTable:
 def _tasks(
     task_shapes: Sequence[TaskShape], jobs: Sequence[JobClass]
 ) -> tuple[list[list[int]], dict[tuple[int, ...], int]]:
-    """Return the tasks that there are of each group of each shape, and of each demand."""
+    """Return the number of tasks of each group of each shape, and of each demand."""
     tasks = [[0] * len(shape.demands) for shape in task_shapes]
     by_demand: dict[tuple[int, ...], int] = defaultdict(int)
     for job in jobs:
@@ -335,7 +332,7 @@ def _slots(
     raw: Mapping[str | None, Mapping[Alike, list[int]]],
     resources: int,
 ) -> tuple[Ints, ...]:
-    """Return for each shape the tasks that a server may hold."""
+    """Return for each shape the task counts by group that fit on a server."""
     slots = []
     largest: dict[GpuModels, Ints] = {}
     for shape, counts in zip(task_shapes, tasks, strict=True):
@@ -365,9 +362,10 @@ def _server_classes(
     usages: Ints | None,
     demands: Sequence[tuple[int, ...]],
 ) -> list[ServerClass]:
-    """Put servers together that hold the same tasks; those of none only count for tasks of no demand.
+    """Return the classes of servers of a pool that can hold the same tasks.
 
-    Where sums of demands are not listed, servers that differ in what is free stay apart.
+    Servers that hold no task are omitted, unless there are tasks without demand. Where sums of demands are
+    not tabulated, servers with different residual capacities are in different classes.
     """
     some = [demand for demand in demands if any(demand)]
     members: dict[Alike, list[int]] = defaultdict(list)
@@ -385,19 +383,19 @@ def _server_classes(
 
 
 def _usable(free: tuple[int, ...], usages: Ints) -> tuple[int, ...]:
-    """Return the most that tasks take of each resource: without the rest more servers are equal."""
-    held = usages[(usages <= np.array(free)).all(axis=1)]
-    return tuple(held.max(axis=0).tolist())
+    """Return the largest usable amount of each resource, so that more servers are equal."""
+    feasible = usages[(usages <= np.array(free)).all(axis=1)]
+    return tuple(feasible.max(axis=0).tolist())
 
 
 class ClassifiedCluster(ClusterData):
-    """Servers and jobs of an instance, and their classes where there are few enough."""
+    """Data of an instance together with its equivalence classes, computed on first use."""
 
     _classes: ClassTable | TooLargeError | None = None
 
     @property
     def classes(self) -> ClassTable:
-        """Servers and jobs in classes; raises TooLargeError where they are too diverse."""
+        """The equivalence classes; raises TooLargeError where there are too many different pieces."""
         if self._classes is None:
             try:
                 self._classes = classes_of(self)

@@ -1,28 +1,28 @@
 """The certificates of a placement as plain data: dual prices of pieces, or of devices by shape of server.
 
-The certificate of a placement: dual prices of pieces for each objective, as plain data that methods write. A
-piece is what one job has on one server. Dual prices π of pieces decompose every plan (Lagrangian relaxation
-of the pattern formulation, Gilmore & Gomory 1961): jobs pay for the pieces of their pattern, servers are paid
-for the pieces they hold. For an objective fᵢ to be minimised, with multipliers μ ≥ 0 for the earlier ones and
-the plan's own values F of these,
+A certificate on amounts holds dual prices of pieces for each objective. A piece is the tasks that one job has
+on one server. Dual prices π of pieces decompose every plan (Lagrangian relaxation of the pattern formulation,
+Gilmore & Gomory 1961): jobs pay for the pieces of their pattern, and servers receive the prices of the pieces
+that they hold. For an objective fᵢ to be minimised, with multipliers μ ≥ 0 for the earlier objectives and the
+plan's own values F of these,
 
     fᵢ ≥ Σ_j min(0, min over patterns of e·job + π·pattern)
        + Σ_n min(0, min over patterns of e·server − π·pattern) − μ·F
 
-where e is what fᵢ + μ·f counts for a job or server. A job that must be placed has no 0 to choose. This holds
-for every plan whose earlier objectives are no worse than F, whatever the prices.
+where e is the contribution of a job or server to fᵢ + μ·f. For a job that must be placed, the minimum does
+not include 0. This holds for every plan whose earlier objectives are no worse than F, for any prices.
 
-The certificate of a placement on single devices, as plain data that methods write. Two kinds of prices bound
-an objective. `pooled` is a certificate of the pooled relaxation. `devices` holds for each shape of server
-prices of what tasks take: of each resource, of a whole device, of each share and each profile. Whatever the
-prices (Lagrangian relaxation of the linear programme by shape with patterns of devices, Gilmore & Gomory
-1961), for an objective f to be minimised, with multipliers μ ≥ 0 for the earlier ones and the plan's own
-values F of these,
+In a certificate on single devices, two kinds of prices bound an objective. `pooled` is a certificate of the
+pooled relaxation. `devices` holds for each shape of server the prices of each resource, of a whole device, of
+each share and of each profile. For any prices (Lagrangian relaxation of the linear programme by shape with
+patterns of devices, Gilmore & Gomory 1961), for an objective f to be minimised, with multipliers μ ≥ 0 for
+the earlier objectives and the plan's own values F of these,
 
     f ≥ Σ_j min(0, e_j + Σ_tasks min over shapes of the price of a task)
       + Σ_n min(0, e_n − Σ_r λ_r·free_r − Σ_devices max over contents of their prices) − μ·F
 
-where e is what f + μ·f counts for a job or server. A job that must be placed has no 0 to choose.
+where e is the contribution of a job or server to f + μ·f. For a job that must be placed, the minimum does not
+include 0.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from pydantic import Field
 from ...instances.common.fields import Many, Model, Name, validated_in_batches
 
 LARGEST = 1e12
-"""No price or multiplier may exceed this."""
+"""Upper limit of prices and multipliers."""
 MUST_PLACE = "must_place"
-"""The goal that comes before all objectives: 0 jobs that must be placed are missing."""
+"""Name of the goal before all objectives: the number of missing jobs that must be placed is 0."""
 PRICED = ("value", "spread", "servers", "slowdown", "migrations")
-"""Objectives that depend on patterns alone; the others name servers."""
+"""Objectives that depend on patterns alone; the others depend on named servers."""
 Price = Annotated[float, Field(ge=0, le=LARGEST)]
 
 
@@ -73,7 +73,7 @@ class ConsolidationCertificate(Model):
 
 
 PRICED_BY_SHAPE = ("value", "servers")
-"""Objectives that get prices by shape."""
+"""Objectives with prices by shape of server."""
 PriceOf = Annotated[dict[Name, Price], Field(max_length=10_000)]
 
 

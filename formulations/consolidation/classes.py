@@ -1,16 +1,17 @@
-"""Equivalence classes of the servers and jobs of a consolidation instance: counted instead of named.
+"""Equivalence classes of the servers and jobs of a consolidation instance.
 
-A *task shape* is what tasks look like to a server: demand and GPU model. A *piece* is what one job has on
-one server, tasks of each of its groups; jobs of one shape may swap their pieces. Servers of one *class* hold
-the same sets of tasks. Jobs of one class ask for the same and have the same value. Amounts are integer
+A *task shape* is the demand and the GPU model of tasks. A *piece* is the numbers of tasks of each group that
+one job has on one server; jobs of one shape may exchange their pieces. Servers of one *class* can hold the
+same sets of tasks. Jobs of one class have the same demands and the same value. Amounts are integer
 multiples of each resource's unit, the largest that divides all demands, so that sums are exact.
 
-A job is *loose* if nothing depends on how many servers it uses. Each of its tasks is then a piece, group by
-group, because it does not matter which of them meet.
+A job is *loose* if no objective and no constraint depends on how many servers it uses. Each of its tasks is
+then a piece, group by group, because it does not matter which of them share a server.
 
-Where migrations count, the tasks of a job on a server that holds some of it now have a shape of their own,
+Where migrations count, the tasks of a job on a server with resident tasks of this job have a separate shape,
 that of their *current placement*. Servers of one class then have resident tasks of the same shapes. Jobs that
-run on one server now, with as many tasks of each group, share a shape; a job on several is a class by itself.
+run on one server now, with as many tasks of each group, share a shape; a job on several servers is a class
+of one.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows
 
 MOVES = "moves"
-"""Name of the limit on jobs that move, among the objectives that come before another."""
+"""Name of the limit on moving jobs, where it has a multiplier as earlier objectives have."""
 BY_SERVERS = ("spread", "slowdown")
 """Objectives that depend on how many servers a job uses."""
 
 
 @dataclass(frozen=True)
 class TaskShape:
-    """What the tasks of a job look like to a server.
+    """Demand and GPU model of the tasks of a job.
 
     Attributes
     ----------
@@ -44,7 +45,7 @@ class TaskShape:
     gpu_model
         Model that a server must have, or models of which it must have one; any if None.
     current
-        Number of a current placement: only servers with such residents hold pieces. None for all others.
+        Number of a current placement: only servers with such resident tasks hold pieces. None otherwise.
     """
 
     demands: tuple[tuple[int, ...], ...]
@@ -70,13 +71,13 @@ class CurrentPlacement:
     kept: tuple[int, ...]
 
     def stay(self, counts: Sequence[int]) -> int:
-        """Return how many tasks stay where they are if these are there."""
+        """Return how many tasks stay on their server if the plan has `counts` tasks there."""
         return sum(map(min, self.kept, counts))
 
 
 @dataclass(frozen=True)
 class JobClass:
-    """Jobs that ask and are worth the same.
+    """Jobs with the same demands and the same value.
 
     Attributes
     ----------
@@ -89,13 +90,13 @@ class JobClass:
     fewest
         m_j of preferred jobs: each server more counts in `spread`; None for other jobs.
     lost
-        What using 1, 2, … servers adds to `slowdown`; the last figure holds beyond, and 0 if there is none.
+        Contribution to `slowdown` on 1, 2, … servers; the last figure holds beyond; empty means 0.
     current
-        Where tasks of each of the jobs are now, if moves count.
+        Current placements of each of the jobs, if moves count.
     can_stay
-        Whether all tasks that run now are on servers that the job may use.
+        Whether all running tasks are on servers that the job may use.
     restart
-        What `value` loses unless all these stay; 0 where they cannot.
+        Loss of `value` unless all these tasks stay; 0 where they cannot.
     """
 
     members: tuple[int, ...]
@@ -111,7 +112,7 @@ class JobClass:
     restart: Fraction = Fraction(0)
 
     def count(self, objective: str, servers: int) -> Fraction:
-        """Return what one of the jobs on so many servers counts in an objective, to be minimised."""
+        """Return the contribution of one job on `servers` servers to an objective, to be minimised."""
         if objective == "value":
             return -self.value
         if objective == "spread" and self.fewest is not None:
@@ -123,20 +124,20 @@ class JobClass:
 
 @dataclass(frozen=True)
 class ServerClass:
-    """Servers that can hold the same tasks.
+    """Servers that can hold the same sets of tasks.
 
     Attributes
     ----------
     members
         Positions in the instance, in order.
     pool
-        The GPU model as far as a job asks for it.
+        The GPU model, if a job requires it; None otherwise.
     free
         Units of each resource that tasks can take; shape (R,).
     residents
-        Shapes of current placements of what is there now, each as often as jobs have it there.
+        Shapes of the current placements on the server, each once for every job that has it.
     in_use
-        Whether they count as used whatever the plan.
+        Whether they count as used in every plan.
     """
 
     members: tuple[int, ...]
@@ -147,34 +148,35 @@ class ServerClass:
 
     @property
     def opening(self) -> int:
-        """What using one of the servers counts in `servers`."""
+        """The contribution of using one of these servers to the objective `servers`."""
         return int(not self.in_use)
 
 
 @dataclass(frozen=True)
 class Classes:
-    """An instance in classes, as certificates refer to it.
+    """The server and job classes of an instance, to which certificates refer.
 
     Attributes
     ----------
     pieces
-        For each shape the tasks of each group in a piece; shape (P, G). Of shapes that only loose jobs have,
-        the single task.
+        For each shape the tasks of each group in a piece; shape (P, G). A single task for shapes of loose
+        jobs only.
     slots
         For each shape the tasks of each group that a server may hold; shape (S, G).
     running
-        Tasks of all jobs that are somewhere now.
+        Number of tasks of all jobs that run now.
     exact
-        Whether amounts are exact. If not, demands are rounded down to coarse units: what is proven holds,
-        but a server may not hold what it seems to.
+        Whether amounts are exact. If not, demands are rounded down to coarse units: bounds are valid,
+        but a server may be too small for the tasks that seem to fit.
     units
-        Of each resource, in which amounts are counted.
+        For each resource the unit in which amounts are counted.
     in_use
-        Servers that count as used whatever the plan.
+        Number of servers that count as used in every plan.
     restarts
-        What `value` loses if every running job moves.
+        Loss of `value` if every running job moves.
     moves
-        Most jobs that move, less those that run: minus the fewest that stay; None if any number may move.
+        Limit on moving jobs less the number of running jobs, that is, minus the fewest jobs that stay;
+        None without a limit.
     """
 
     task_shapes: tuple[TaskShape, ...]
@@ -191,11 +193,11 @@ class Classes:
 
     @property
     def pools(self) -> list[str | None]:
-        """The GPU models, as far as jobs ask for them, of servers."""
+        """The pools of the servers: GPU models that jobs require, and None for all others."""
         return list(dict.fromkeys(server.pool for server in self.servers))
 
     def shapes_of(self, pool: str | None) -> list[int]:
-        """Return the shapes that servers of a pool may hold."""
+        """Return the indices of the task shapes that servers of a pool may hold."""
         return [
             k
             for k, shape in enumerate(self.task_shapes)
@@ -203,34 +205,35 @@ class Classes:
         ]
 
     def offset(self, objective: str) -> Fraction:
-        """Return an objective's value, to be minimised, where no job is placed."""
+        """Return the value of an objective, to be minimised, of the plan that places no job."""
         if objective == "value":
             return self.restarts
         return Fraction({"migrations": self.running, "servers": self.in_use}.get(objective, 0))
 
     def least_levels(self) -> dict[str, Fraction]:
-        """Return the level of what is limited before any objective: jobs that stay, counted as −1."""
+        """Return the level of the limit on moves, in which a job that stays counts −1; empty without it."""
         return {} if self.moves is None else {MOVES: Fraction(self.moves)}
 
     def weights(self, shape: int, counts: Ints) -> Ints:
-        """Return what rows of tasks by group take of each resource."""
+        """Return the demand for each resource of rows of task counts by group."""
         weights: Ints = counts @ np.array(self.task_shapes[shape].demands, dtype=np.int64)
         return weights
 
 
 @dataclass(frozen=True)
 class ClassTable(Classes):
-    """Classes, with what pricing looks up.
+    """Classes with the tables that the pricing problems need.
 
     Attributes
     ----------
     usages
-        For each pool the amounts that tasks may take together on some server of it; shape (N, R), sorted.
-        None where amounts are so unlike that there are too many.
+        For each pool all sums of demands that fit on one of its servers; shape (N, R), sorted. None where
+        there are too many.
     placed_now
-        For each shape of a current placement, position of a server → positions of the jobs there.
+        For each shape of a current placement, position of a server → positions of its resident jobs.
     base
-        For each shape of a current placement the shape of the job's other pieces, and its row for each slot.
+        For each shape of a current placement the shape of the job's other pieces, and the row there of each
+        of its slots.
     """
 
     usages: dict[str | None, Ints | None]
@@ -239,12 +242,12 @@ class ClassTable(Classes):
 
 
 def exact(value: float) -> Fraction:
-    """Return a number as its decimals say: 0.1 is 1/10."""
+    """Return the fraction of the decimal representation of a number: 0.1 is 1/10."""
     return Fraction(repr(float(value)))
 
 
 def common_step(amounts: Iterable[Fraction]) -> Fraction | None:
-    """Return the largest step of which all amounts are multiples; None if there are none but 0."""
+    """Return the greatest common divisor of the amounts; None if all are 0."""
     listed = {amount for amount in amounts if amount}
     if not listed:
         return None
@@ -253,7 +256,7 @@ def common_step(amounts: Iterable[Fraction]) -> Fraction | None:
 
 
 def worth_of(job: PlacementJob) -> Fraction:
-    """Return a job's value; that of its GPUs without the rounding of floating-point products."""
+    """Return the value of a job as a fraction; the number of its GPUs if the instance gives no value."""
     if job.value is not None:
         return exact(job.value)
     gpus = (
@@ -264,5 +267,5 @@ def worth_of(job: PlacementJob) -> Fraction:
 
 
 def restart_of(instance: ConsolidationInstance, job: PlacementJob) -> Fraction:
-    """Return what `value` loses if a running job is moved or stopped; 0 if it does not run."""
+    """Return the loss of `value` if a running job is moved or stopped; 0 if it does not run."""
     return worth_of(job) * instance.restart_h(job)

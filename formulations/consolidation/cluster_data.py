@@ -1,9 +1,7 @@
-"""Look-ups in an instance of consolidation that its model, its check and its explanations share.
+"""Derived data of a consolidation instance, shared by its model, its check and its explanations.
 
-A limit on the traffic of every server, as one more resource.
-
-The largest traffic of a server is at most T exactly if every server has T less its existing traffic to give,
-and every task takes its own. So the least T is found, and proven, by asking whether there is a plan.
+A limit T on the traffic of every server becomes one more resource: each server has T less its existing
+traffic free, and each task demands its own traffic. The least T with a feasible plan is the optimum.
 """
 
 from __future__ import annotations
@@ -30,12 +28,12 @@ OBJECTIVES: dict[str, tuple[Sense, str]] = {
 
 
 class ClusterData:
-    """Servers and jobs of an instance, and what follows from them.
+    """Servers and jobs of an instance, with eligibility, fewest servers and restart costs derived from them.
 
     Parameters
     ----------
     instance
-        The validated instance; what is derived from it is computed once and kept here.
+        The validated instance; data derived from it are computed once and cached.
     """
 
     def __init__(self, instance: ConsolidationInstance) -> None:
@@ -53,7 +51,7 @@ class ClusterData:
 
     @cached_property
     def in_use(self) -> set[str]:
-        """The servers that count as used whatever the plan."""
+        """Names of the servers that count as used in every plan."""
         return {name for name, server in self.servers.items() if server.in_use}
 
     def eligible(self, job: PlacementJob) -> list[Server]:
@@ -72,7 +70,7 @@ class ClusterData:
         return self._fewest[key]
 
     def shapes(self, gpu_model: GpuModels, free: bool = False) -> Shapes:
-        """Return how many servers that a GPU model allows have which capacity, or are free of what."""
+        """Count the servers that a GPU model allows, by capacity or, with `free`, by residual capacity."""
         key = gpu_model, free
         if key not in self._shapes:
             self._shapes[key] = Shapes(
@@ -84,12 +82,12 @@ class ClusterData:
 
     @cached_property
     def distinct_jobs(self) -> list[tuple[PlacementJob, list[int]]]:
-        """One of the jobs that are alike but for name, traffic and where they are now, and positions of all.
+        """Jobs equal but for name, traffic and current placement: a representative and all their positions.
 
-        Where moves count, jobs that are on one server now, with as many tasks, are alike as well; those
-        that are on several, or have several groups, are only like themselves.
+        Where moves count, jobs on one server now are equal if they have as many tasks there; a job on
+        several servers, or with several groups, has no equal.
         """
-        found: dict[object, tuple[PlacementJob, list[int]]] = {}
+        groups: dict[object, tuple[PlacementJob, list[int]]] = {}
         moving = self.instance.moves_count
         for position, job in enumerate(self.instance.jobs):
             key = (
@@ -101,17 +99,17 @@ class ClusterData:
                 tuple(sorted(job.speed_by_servers.items())),
                 self._now_alike(position, job) if moving else None,
             )
-            found.setdefault(key, (job, []))[1].append(position)
-        return list(found.values())
+            groups.setdefault(key, (job, []))[1].append(position)
+        return list(groups.values())
 
     def now(self, job: PlacementJob) -> dict[str, list[int]]:
-        """Return the tasks of each group by server that the job has now; only servers that it may use."""
-        found: dict[str, list[int]] = {}
+        """Return the current tasks of a job by server and group, on the servers that it may use."""
+        by_server: dict[str, list[int]] = {}
         for g, group in enumerate(job.task_groups):
             for server, count in group.current.items():
                 if allows(job.gpu_model, self.servers[server].gpu_model):
-                    found.setdefault(server, [0] * len(job.task_groups))[g] = count
-        return found
+                    by_server.setdefault(server, [0] * len(job.task_groups))[g] = count
+        return by_server
 
     def _now_alike(self, position: int, job: PlacementJob) -> object:
         now = self.now(job)
@@ -120,7 +118,7 @@ class ClusterData:
         return *map(tuple, now.values()), self.can_stay(job), restart_of(self.instance, job)
 
     def can_stay(self, job: PlacementJob) -> bool:
-        """Return whether a job runs, and all its tasks that do are on servers that it may use."""
+        """Return whether a job runs and all its running tasks are on servers that it may use."""
         running = [server for group in job.task_groups for server in group.current]
         return bool(running) and all(allows(job.gpu_model, self.servers[n].gpu_model) for n in running)
 
@@ -131,7 +129,7 @@ class ClusterData:
 
     @cached_property
     def restarts(self) -> dict[str, float]:
-        """What `value` loses if a running job is moved or stopped, of those where it is anything."""
+        """Loss of `value` if a running job is moved or stopped, by job name; only losses other than 0."""
         costs = ((job.name, float(restart_of(self.instance, job))) for job in self.running)
         return {name: cost for name, cost in costs if cost}
 
@@ -142,11 +140,11 @@ class ClusterData:
 
 
 RESOURCE = ""
-"""Name of the resource, which no document can give to another."""
+"""Name of the traffic resource; documents cannot use it for another resource."""
 
 
 def traffic_step(instance: ConsolidationInstance) -> Fraction | None:
-    """Return a step of which all traffic is a multiple; None if there is none, or it is too small to help."""
+    """Return the largest common divisor of all traffic amounts; None if there is none or it is too small."""
     # Sums of multiples of a step are multiples of it, so that only these are limits worth asking for.
     amounts = {exact(server.traffic_gbit_per_s) for server in instance.servers}
     amounts |= {exact(g.traffic_gbit_per_s) for job in instance.jobs for g in job.task_groups}
@@ -155,9 +153,9 @@ def traffic_step(instance: ConsolidationInstance) -> Fraction | None:
 
 
 def limited(instance: ConsolidationInstance, most: float) -> ConsolidationInstance:
-    """Return the instance in which no server has more traffic than this.
+    """Return the instance with the traffic of each server limited to `most` Gbit/s, as one more resource.
 
-    Capacities hold all traffic there is, so that the fewest servers of a job stay the same.
+    Capacities exceed the total traffic, so that the fewest servers of a job stay the same.
     """
     everything = most + math.fsum(
         group.tasks * group.traffic_gbit_per_s for job in instance.jobs for group in job.task_groups

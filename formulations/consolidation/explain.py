@@ -1,9 +1,7 @@
-"""Explanation of what is not placed: which resource of which servers is short, or what contradicts what.
+"""Explanations of jobs that are not placed: the resources that are short, or the constraints that conflict.
 
-The sentences do not depend on the order of keys in a document, so that they can be derived again from any
-copy.
-
-Why a job is left out whose tasks ask for single devices.
+The sentences do not depend on the order of keys in a document, so that every copy of it gives the same ones.
+Jobs that request single devices are explained by the pooled relaxation first, then by single devices.
 """
 
 from __future__ import annotations
@@ -12,28 +10,28 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 
-from ...instances.consolidation.devices import Device, states_after
+from ...instances.consolidation.devices import Device, occupied
 from ...instances.consolidation.job import GpuModels, Group, PlacementJob, allows, models_of
 from .cluster_data import ClusterData
 from .fewest_servers import Shapes, fewest_servers, instances_of, shape_of, tasks_that_fit, work_of
 from .plan import Action, JobPlacement, staying
 
 MOST_SHAPES = 4
-"""Shapes of servers that a sentence lists."""
+"""Limit on the server shapes that a sentence lists."""
 MOST_WORK = 5_000
-"""Servers that are looked at for jobs with several groups of tasks, which takes some seconds."""
+"""Limit on the work for jobs with several groups of tasks, in servers; takes some seconds."""
 ROUNDING = 1e-6
-"""A smaller share of what a task needs is left by rounding alone."""
+"""Fraction of a task's demand below which a residual amount is a rounding error."""
 TOO_MUCH = "waits: how its groups of tasks fit beside each other was too much to work out"
 
 
 def why_never(data: ClusterData, job: PlacementJob) -> str | None:
-    """Say why a job cannot run even if no other job did, or cannot start in what is free now; else None."""
+    """Return why a job cannot run alone on all servers, or on their residual capacity; None if it can."""
     capacity = data.shapes(job.gpu_model)
     if not capacity:
         models = sorted({s.gpu_model for s in data.servers.values() if s.gpu_model is not None})
-        there = f"there are: {', '.join(map(repr, models))}" if models else "no server says its model"
-        return f"never fits: no server has the GPU model {_named(job.gpu_model)}; {there}"
+        models_text = f"there are: {', '.join(map(repr, models))}" if models else "no server says its model"
+        return f"never fits: no server has the GPU model {_named(job.gpu_model)}; {models_text}"
     of_model = "" if job.gpu_model is None else f" with GPU model {_named(job.gpu_model)}"
     for group in job.task_groups:
         if not tasks_held(capacity, group):
@@ -74,20 +72,20 @@ def _named(models: GpuModels) -> str:
 
 
 def tasks_held(shapes: Shapes, group: Group) -> int:
-    """Return how many of a group's tasks servers of these shapes hold, without other groups."""
+    """Return the number of tasks of a group that servers of given shapes hold without other groups."""
     holds, count = shapes.hold(group.demand, group.tasks)
     return int(holds @ count)
 
 
 def no_room(group: Group, left: Shapes, beside: bool = False) -> str:
-    """Say which resource no server has enough of for a task, or that none has enough of all.
+    """Return the sentence on the resource that is short for a task on every server, or on their combination.
 
     Parameters
     ----------
     left
-        What servers have left; on none of them it is enough.
+        Residual capacities of the servers; a task fits on none of them.
     beside
-        Whether that is what the placed jobs leave, not what is free now.
+        Whether `left` is the residual capacity of the plan, instead of the current one.
     """
     what = "it needs" if group.tasks == 1 else f"each of its {group.tasks} {group.name} needs"
     demand = [(resource, need) for resource, need in shape_of(group.demand) if need]
@@ -97,13 +95,13 @@ def no_room(group: Group, left: Shapes, beside: bool = False) -> str:
             whose = "the placed jobs leave" if beside else "is free now"
             shown = most if most > ROUNDING * need else 0.0
             return f"{what} {need:g} {resource} on one server; the most that {whose} is {shown:g}"
-    asked = " and ".join(f"{need:g} {resource}" for resource, need in demand)
+    demand_text = " and ".join(f"{need:g} {resource}" for resource, need in demand)
     whose = "the placed jobs leave that on none" if beside else "none has all of that free now"
-    return f"{what} {asked} on one server; {whose}"
+    return f"{what} {demand_text} on one server; {whose}"
 
 
 def _short(group: Group, shapes: Shapes, of_model: str) -> str:
-    """Say for each shape of server of which resource a task needs more than there is."""
+    """Return the sentence on the resources that are short for a task on each shape of server."""
     what, demand = f"a task of {group.name!r} needs", shape_of(group.demand)
     for resource, need in demand:
         largest, of = max((dict(shape).get(resource, 0.0), shape) for shape in shapes)
@@ -121,10 +119,10 @@ def _short(group: Group, shapes: Shapes, of_model: str) -> str:
         short = [f"{what} ({need:g} needed)" for what, need in words]
         lacks[" and ".join(short)] += count
     listed = sorted(lacks.items(), key=lambda item: (-item[1], item[0]))
-    said = [f"on {_counted(count)}: {what}" for what, count in listed[:MOST_SHAPES]]
+    causes = [f"on {_counted(count)}: {what}" for what, count in listed[:MOST_SHAPES]]
     more = sum(count for _, count in listed[MOST_SHAPES:])
     rest = [f"on {_counted(more)}: other things"] if more else []
-    return f"no server{of_model} has all that a task of {group.name!r} needs; {'; '.join([*said, *rest])}"
+    return f"no server{of_model} has all that a task of {group.name!r} needs; {'; '.join([*causes, *rest])}"
 
 
 def _counted(servers: int) -> str:
@@ -136,7 +134,7 @@ def _described(shape: tuple[tuple[str, float], ...]) -> str:
 
 
 class Reasons:
-    """Says of each job that a plan leaves out why; jobs that ask the same have the same reason."""
+    """Reasons why a plan leaves out jobs; equal jobs have the same reason."""
 
     def __init__(self, data: ClusterData, plan: Sequence[JobPlacement]) -> None:
         self.data, self.plan = data, plan
@@ -146,9 +144,9 @@ class Reasons:
         self._alike = {p: number for number, (_, ps) in enumerate(data.distinct_jobs) for p in ps}
 
     def why(self, position: int) -> str:
-        """Return the reason of the job at this place of the instance."""
-        asked = self.data.instance.jobs[position]
-        now = [server for group in asked.task_groups for server in sorted(group.current)]
+        """Return the reason of the job at a position of the instance."""
+        job = self.data.instance.jobs[position]
+        now = [server for group in job.task_groups for server in sorted(group.current)]
         if now:
             where = ", ".join(dict.fromkeys(now[:MOST_SHAPES])) + (", …" if len(now) > MOST_SHAPES else "")
             return f"would be stopped where it runs now ({where}); {self._why(position)}"
@@ -167,7 +165,7 @@ class Reasons:
         return self._known[number]
 
     def _beside(self, job: PlacementJob) -> str:
-        """Say why a job that could run alone does not run beside those that are placed."""
+        """Return why a job that can run alone does not run beside the placed jobs."""
         left = self.left(job.gpu_model)
         for group in job.task_groups:
             now = tasks_held(left, group)
@@ -185,38 +183,38 @@ class Reasons:
         return f"left out although there is room: {first} comes first, or the method did not get to it"
 
     def left(self, gpu_model: GpuModels) -> Shapes:
-        """Return what the plan leaves free on the servers that a GPU model allows."""
+        """Return the residual capacities of the plan on the servers that a GPU model allows."""
         if gpu_model not in self._left_by_model:
-            found = self._left_by_model[gpu_model] = Shapes()
+            residual = self._left_by_model[gpu_model] = Shapes()
             for model, shapes in self._left.items():
                 if allows(gpu_model, model):
-                    found.update(shapes)
+                    residual.update(shapes)
         return self._left_by_model[gpu_model]
 
     @cached_property
     def _left(self) -> dict[str | None, Shapes]:
         data = self.data
-        taken: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        used: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for entry in self.plan:
             for group in data.jobs[entry.job].task_groups:
                 for server, count in entry.tasks.get(group.name, {}).items():
                     for resource, amount in group.demand.items():
-                        taken[server][resource] += count * amount
-        found: dict[str | None, Shapes] = defaultdict(Shapes)
-        for name, there in data.servers.items():
-            less = taken.get(name)
-            amounts = there.available
-            if less is not None:
+                        used[server][resource] += count * amount
+        residual: dict[str | None, Shapes] = defaultdict(Shapes)
+        for name, server_data in data.servers.items():
+            used_here = used.get(name)
+            amounts = server_data.available
+            if used_here is not None:
                 # Rounding may leave a little less than nothing, or than what would just fit.
                 slack = {r: 1e-9 * amount for r, amount in amounts.items()}
-                amounts = {r: max(0.0, a - less.get(r, 0.0) + slack[r]) for r, a in amounts.items()}
+                amounts = {r: max(0.0, a - used_here.get(r, 0.0) + slack[r]) for r, a in amounts.items()}
             shape = shape_of(amounts)
-            found[there.gpu_model][shape] += 1
-        return dict(found)
+            residual[server_data.gpu_model][shape] += 1
+        return dict(residual)
 
 
 def action_of(job: PlacementJob, entry: JobPlacement, device_moves: bool | None = None) -> Action:
-    """Return what a plan means for a job; a move between devices of one server may count."""
+    """Return the action of a plan on a job; a move between devices of one server may count as a move."""
     now = {group.name: group.current for group in job.task_groups if group.current}
     if not entry.placed:
         return "stop" if now else "wait"
@@ -229,12 +227,12 @@ def action_of(job: PlacementJob, entry: JobPlacement, device_moves: bool | None 
 
 
 ROOM = "left out although there is room"
-"""How a reason begins where the sum of the devices leaves room."""
+"""Start of a reason where the pooled relaxation has enough residual capacity."""
 APART = "waits: beside the placed jobs no single devices hold its tasks, though their sum would"
 
 
 class DeviceReasons(Reasons):
-    """Says why jobs wait: by what the sum of the devices leaves, then by single devices.
+    """Reasons why a plan leaves out jobs that request devices: by pooled amounts, then by single devices.
 
     Parameters
     ----------
@@ -248,13 +246,15 @@ class DeviceReasons(Reasons):
 
     def _beside(self, job: PlacementJob) -> str:
         reason = super()._beside(job)
-        asked = self.on_devices.jobs[job.name]
-        if not reason.startswith(ROOM) or all(self._holds(asked, group) for group in asked.task_groups):
+        with_devices = self.on_devices.jobs[job.name]
+        if not reason.startswith(ROOM) or all(
+            self._holds(with_devices, group) for group in with_devices.task_groups
+        ):
             return reason
         return APART
 
     def _holds(self, job: PlacementJob, group: Group) -> bool:
-        """Return whether what the plan leaves holds all tasks of one group, were it alone."""
+        """Return whether the residual devices of the plan hold all tasks of one group without the others."""
         left = group.tasks
         for server in self.on_devices.eligible(job):
             amounts, states = self._after[server.name]
@@ -269,8 +269,8 @@ class DeviceReasons(Reasons):
 
     @cached_property
     def _after(self) -> dict[str, tuple[dict[str, float], dict[str, list[Device]]]]:
-        """What the plan leaves of the resources of each server, and the states of its devices."""
-        found = {
+        """Residual resources of each server in the plan, and the states of its devices."""
+        residual = {
             name: (defaultdict(float, server.available), {k: [*v] for k, v in server.device_states.items()})
             for name, server in self.on_devices.servers.items()
         }
@@ -278,11 +278,11 @@ class DeviceReasons(Reasons):
             for group in self.on_devices.jobs[entry.job].task_groups:
                 for server, count in entry.tasks.get(group.name, {}).items():
                     for resource, amount in group.demand.items():
-                        found[server][0][resource] -= count * amount
+                        residual[server][0][resource] -= count * amount
                 for server, tasks in (entry.devices or {}).get(group.name, {}).items():
-                    had = self.on_devices.servers[server].devices or {}
-                    for name, places in (pair for held in tasks for pair in held.items()):
-                        states, geometry = found[server][1][name], had[name].partitions
-                        after = states_after(states, geometry, group.asks[name], places)
-                        found[server][1][name] = states if after is None else after
-        return {name: (dict(amounts), states) for name, (amounts, states) in found.items()}
+                    available = self.on_devices.servers[server].devices or {}
+                    for name, places in (pair for assignment in tasks for pair in assignment.items()):
+                        states, geometry = residual[server][1][name], available[name].partitions
+                        after = occupied(states, geometry, group.asks[name], places)
+                        residual[server][1][name] = states if after is None else after
+        return {name: (dict(amounts), states) for name, (amounts, states) in residual.items()}

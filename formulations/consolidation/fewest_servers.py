@@ -1,12 +1,11 @@
 """m_j, the fewest servers that a job could ever use, and the relaxation of single devices to pooled amounts.
 
-Servers of one capacity are interchangeable, so m_j needs only a count for each capacity. Tasks that ask
-for single devices have a count of their own, over the contents that a server's devices can have.
+Servers of one capacity are interchangeable, so m_j depends only on the number of servers of each capacity.
+For tasks that request single devices, m_j is computed from the contents that a server's devices can have.
 
 The pooled relaxation replaces the devices of a server by one amount, of which tasks take parts: `gpu` is
-a resource, a share is a fraction of one device, and a partition is its part of the slots. It has all
-plans of the instance with devices, and more. Partitions of one profile are counted as well: no device has
-more than a given number of them.
+a resource, a share is a fraction of one device, and a partition is its fraction of the slots. Every plan of
+the instance with devices is feasible in it. The number of partitions of each profile is limited as well.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy as np
 
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
-from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, pack
+from ...instances.consolidation.devices import WHOLE, Ask, Device, Devices, pack
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import Group
 from ..common.clock import check_time
@@ -29,11 +28,11 @@ from ..common.objective import all_loosened, loosened, within
 
 MOST_STATES = 5_000_000
 STATES_AT_ONCE, LOADS_AT_ONCE = 2_000, 10
-"""So many states, or patterns of a server, take about as long as whatever else is to be done for it."""
+"""Numbers of states, and of patterns of a server, that take as long as the other work for one server."""
 
 
 def tasks_that_fit(amounts: Mapping[str, float], demand: Mapping[str, float], most: int) -> int:
-    """Return how many tasks of one demand these amounts hold, at most `most`."""
+    """Return the number of tasks of one demand that fit into the amounts, at most `most`."""
     fit = float(most)
     for name, need in demand.items():
         if need > 0:
@@ -42,22 +41,22 @@ def tasks_that_fit(amounts: Mapping[str, float], demand: Mapping[str, float], mo
 
 
 Shape = tuple[tuple[str, float], ...]
-"""Amounts by resource, in a form that can be counted."""
+"""Amounts by resource, as a hashable tuple sorted by name."""
 
 
 class Shapes(Counter[Shape]):
-    """How many servers there are of each shape; once it was asked what they hold it must not change."""
+    """Number of servers of each shape; immutable after the first call of `hold`."""
 
     @cached_property
     def _columns(self) -> tuple[dict[str, Floats], Ints]:
-        """Amounts of each resource, and servers, of each shape."""
+        """The amounts of each resource by shape, and the number of servers of each shape."""
         names = {name for shape in self for name, _ in shape}
         amounts = [dict(shape) for shape in self]
         columns = {name: np.array([of.get(name, 0.0) for of in amounts]) for name in names}
         return columns, np.array([*self.values()], dtype=np.int64)
 
     def hold(self, demand: Mapping[str, float], most: int) -> tuple[Ints, Ints]:
-        """Return how many tasks of one demand a server of each shape holds, at most `most`, and servers."""
+        """Return the tasks of one demand that fit on a server, up to `most`, and the servers, by shape."""
         columns, count = self._columns
         fit = np.full(len(count), float(most))
         for name, need in demand.items():
@@ -69,15 +68,15 @@ class Shapes(Counter[Shape]):
 
 
 def shape_of(amounts: Mapping[str, float]) -> Shape:
-    """Return amounts in a form that can be counted."""
+    """Return the amounts as a hashable shape."""
     return tuple(sorted(amounts.items()))
 
 
 def fewest_servers(groups: Sequence[Group], shapes: Shapes) -> int | None:
-    """Return how many servers hold all tasks of the job at least, None if all together do not.
+    """Return the fewest servers that hold all tasks of a job; None if all servers together do not.
 
     Servers of one capacity are interchangeable. One group: take the servers that hold most. Several
-    groups: dynamic programming over the tasks of each group still without a server.
+    groups: dynamic programming over the unplaced tasks of each group.
     """
     if len(groups) == 1:
         tasks = groups[0].tasks
@@ -85,18 +84,18 @@ def fewest_servers(groups: Sequence[Group], shapes: Shapes) -> int | None:
         # The servers that hold most come first: no other choice needs fewer.
         order = np.argsort(-holds, kind="stable")
         holds, count = holds[order], count[order]
-        held = np.cumsum(holds * count)
-        last = int(np.searchsorted(held, tasks))
-        if last == len(held):
+        placed = np.cumsum(holds * count)
+        last = int(np.searchsorted(placed, tasks))
+        if last == len(placed):
             return None
         # Of the last kind of server only as many as the remaining tasks need.
-        left = tasks - int(held[last] - holds[last] * count[last])
+        left = tasks - int(placed[last] - holds[last] * count[last])
         return int(count[:last].sum()) - (-left // int(holds[last]))
     return _fewest_for_groups(groups, shapes)
 
 
 def work_of(groups: Sequence[Group], shapes: Shapes) -> int:
-    """Return how much work it is to find the fewest servers, in servers that are looked at."""
+    """Return the estimated work of `fewest_servers`, in units of one server."""
     if len(groups) == 1:
         return 0
     tasks, states = sum(group.tasks for group in groups), math.prod(group.tasks + 1 for group in groups)
@@ -106,7 +105,7 @@ def work_of(groups: Sequence[Group], shapes: Shapes) -> int:
 
 
 def _loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple[int, ...]]:
-    """Return the patterns of one server, tasks by group, to which no task can be added."""
+    """Return the maximal patterns of one server, as task counts by group."""
     *others, last = groups
     shape = [tasks_that_fit(capacity, group.demand, group.tasks) + 1 for group in others]
     # Every choice of tasks of the other groups; then as many of the last group as fit.
@@ -115,19 +114,19 @@ def _loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple
     most = np.full(shape, float(last.tasks))
     for name in {name for group in groups for name in group.demand}:
         amount, need = capacity.get(name, 0.0), last.demand.get(name, 0.0)
-        taken = sum(n * group.demand.get(name, 0.0) for n, group in zip(counts, others, strict=True))
-        possible &= taken <= loosened(amount)
+        used = sum(n * group.demand.get(name, 0.0) for n, group in zip(counts, others, strict=True))
+        possible &= used <= loosened(amount)
         if need > 0:
-            np.minimum(most, np.floor((loosened(amount) - taken) / need), out=most)
+            np.minimum(most, np.floor((loosened(amount) - used) / need), out=most)
     most = np.where(possible, np.maximum(most, 0.0), -1.0)
     full = possible
     for g in range(len(others)):
-        # With one more task of another group as many of the last one go there: nobody needs this pattern.
+        # With one more task of another group as many of the last one fit: this pattern is dominated.
         more = np.roll(most, -1, axis=g)
         more[(slice(None),) * g + (-1,)] = -1.0
         full &= more < most
-    held = [(*at, most[at]) for at in zip(*np.nonzero(full), strict=True)]
-    return [tuple(map(int, load)) for load in held]
+    loads = [(*at, most[at]) for at in zip(*np.nonzero(full), strict=True)]
+    return [tuple(map(int, load)) for load in loads]
 
 
 def _fewest_for_groups(groups: Sequence[Group], shapes: Shapes) -> int | None:
@@ -140,19 +139,19 @@ def _fewest_for_groups(groups: Sequence[Group], shapes: Shapes) -> int | None:
     need = np.full(size, np.inf, dtype=np.float32)
     need[(0,) * len(size)] = 0.0
     # Servers with the same patterns are one kind, whatever else they have.
-    alike: Counter[tuple[tuple[int, ...], ...]] = Counter()
+    servers_by_loads: Counter[tuple[tuple[int, ...], ...]] = Counter()
     for shape, count in shapes.items():
         check_time()
-        alike[tuple(load for load in _loads(dict(shape), groups) if any(load))] += count
-    for loads, count in alike.items():
-        most = [max(held) for held in zip(*loads, strict=True)]
+        servers_by_loads[tuple(load for load in _loads(dict(shape), groups) if any(load))] += count
+    for loads, count in servers_by_loads.items():
+        most = [max(tasks) for tasks in zip(*loads, strict=True)]
         for _ in range(min(count, sum(group.tasks for group in groups)) if loads else 0):
             # A server that holds more tasks of a group than are left holds just these: the edge goes on.
-            before = np.pad(need, [(held, 0) for held in most], mode="edge")
+            before = np.pad(need, [(tasks, 0) for tasks in most], mode="edge")
             better = need.copy()
             for load in loads:
                 check_time()
-                starts = [m - held for m, held in zip(most, load, strict=True)]
+                starts = [m - tasks for m, tasks in zip(most, load, strict=True)]
                 place = tuple(slice(start, start + n) for start, n in zip(starts, size, strict=True))
                 np.minimum(better, before[place] + 1, out=better)
             # Further servers of this kind change nothing.
@@ -164,11 +163,11 @@ def _fewest_for_groups(groups: Sequence[Group], shapes: Shapes) -> int | None:
 
 
 FINEST = 10**6
-"""Parts of a device in which parts that have no decimals are rounded, so that more seems to fit."""
+"""Denominator to which fractions of a device are rounded, so that the relaxation stays valid."""
 
 
 def pooled(instance: ConsolidationInstance) -> ConsolidationInstance:
-    """Return the instance in which the devices of a server are an amount."""
+    """Return the pooled relaxation, in which the devices of a server are an amount."""
     sizes = _sizes(instance)
     known: dict[int, tuple[Group, ...]] = {}
     jobs = []
@@ -190,22 +189,22 @@ def counter(name: str, profile: str) -> str:
 
 
 def _sizes(instance: ConsolidationInstance) -> dict[tuple[str, str], float]:
-    """Return for each profile that is asked for the least part of a device that it takes anywhere."""
-    asked = {
+    """Return for each requested profile the least fraction of a device that it takes on any server."""
+    requested = {
         (name, ask.profile)
         for job in instance.jobs
         for group in job.task_groups
         for name, ask in group.asks.items()
         if ask.profile
     }
-    found: dict[tuple[str, str], float] = {}
+    fractions: dict[tuple[str, str], float] = {}
     for server in instance.servers:
         for name, devices in (server.devices or {}).items():
             for wanted, profile in (devices.partitions.profiles if devices.partitions else {}).items():
-                if (name, wanted) in asked and devices.partitions is not None:
+                if (name, wanted) in requested and devices.partitions is not None:
                     part = math.floor(FINEST * profile.size / devices.partitions.slots) / FINEST
-                    found[name, wanted] = min(part, found.get((name, wanted), 1.0))
-    return found
+                    fractions[name, wanted] = min(part, fractions.get((name, wanted), 1.0))
+    return fractions
 
 
 def _group(group: Group, sizes: Mapping[tuple[str, str], float]) -> Group:
@@ -232,17 +231,17 @@ def _server(server: Server, counted: Iterable[tuple[str, str]]) -> Server:
             if of == name and devices.partitions is not None and profile in devices.partitions.profiles:
                 most = devices.partitions.most(profile)
                 capacity[counter(name, profile)] = float(most * devices.count)
-                there = sum(
+                partitions = sum(
                     devices.partitions.most(profile, state.used if state.mode == "parted" else 0)
                     for state in states
                     if state.mode in ("free", "parted")
                 )
-                free[counter(name, profile)] = float(there)
+                free[counter(name, profile)] = float(partitions)
     return server.model_copy(update={"capacity": capacity, "free": free, "devices": None})
 
 
 def _left(state: Device, devices: Devices) -> float:
-    """Return the part of a device that is free."""
+    """Return the free fraction of a device."""
     if state.mode == "parted" and devices.partitions is not None:
         slots = devices.partitions.slots
         return math.ceil(FINEST * (slots - state.used.bit_count()) / slots) / FINEST
@@ -252,16 +251,16 @@ def _left(state: Device, devices: Devices) -> float:
 
 
 MOST_PATTERNS = 20_000
-"""Ways to load one server, and tasks of each group that are left, that are looked at."""
+"""Limit on the patterns of one server, and on the states of the dynamic program."""
 
 
 def tasks_on(server: Server, group: Group, free: bool = False) -> int:
-    """Return how many tasks of one group an otherwise empty server holds.
+    """Return the number of tasks of one group that fit on a server without other groups.
 
     Parameters
     ----------
     free
-        Count only what is free now, not all that the server has.
+        Use the residual capacity instead of the capacity.
     """
     amounts = server.available if free else server.capacity
     fit = tasks_that_fit(amounts, group.demand, group.tasks)
@@ -274,8 +273,8 @@ def tasks_on(server: Server, group: Group, free: bool = False) -> int:
     return fit
 
 
-def instances_of(ask: DeviceDemand, devices: Devices, states: Sequence[Device]) -> int:
-    """Return how many tasks that ask for this hold devices in these states."""
+def instances_of(ask: Ask, devices: Devices, states: Sequence[Device]) -> int:
+    """Return the number of tasks with one request that devices in the given states can hold."""
     unused = sum(state.mode == "free" for state in states)
     if ask.whole:
         return unused // ask.whole
@@ -290,32 +289,32 @@ def instances_of(ask: DeviceDemand, devices: Devices, states: Sequence[Device]) 
 
 
 def alike(servers: Iterable[Server]) -> list[tuple[Server, int]]:
-    """Return one of the servers that have the same, and how many they are."""
-    found: Counter[tuple[object, ...]] = Counter()
+    """Group servers of equal capacity and devices: one server of each group, and its size."""
+    counts: Counter[tuple[object, ...]] = Counter()
     first: dict[tuple[object, ...], Server] = {}
     for server in servers:
         devices = tuple(
-            (name, had.count, had.partitions.model_dump_json() if had.partitions else None)
-            for name, had in sorted((server.devices or {}).items())
+            (name, listed.count, listed.partitions.model_dump_json() if listed.partitions else None)
+            for name, listed in sorted((server.devices or {}).items())
         )
         key = (tuple(sorted(server.capacity.items())), devices)
-        found[key] += 1
+        counts[key] += 1
         first.setdefault(key, server)
-    return [(first[key], count) for key, count in found.items()]
+    return [(first[key], count) for key, count in counts.items()]
 
 
 def fewest_on_devices(groups: Sequence[Group], servers: Sequence[tuple[Server, int]]) -> int | None:
-    """Return how many of the servers hold all tasks at least, None if all together do not.
+    """Return the fewest servers whose devices hold all tasks; None if all servers together do not.
 
     Parameters
     ----------
     servers
-        One of those that have the same, and how many they are.
+        One server of each group of equal servers, and the size of the group.
 
     Raises
     ------
     TooLargeError
-        If a job with several groups has too many ways to be placed.
+        If a job with several groups has too many possible placements.
     """
     if len(groups) == 1:
         holds = [(tasks_on(server, groups[0]), count) for server, count in servers]
@@ -323,14 +322,14 @@ def fewest_on_devices(groups: Sequence[Group], servers: Sequence[tuple[Server, i
         for each, count in sorted(holds, reverse=True):
             if not each or left <= 0:
                 break
-            taken = min(count, math.ceil(left / each))
-            left, used = left - taken * each, used + taken
+            number = min(count, math.ceil(left / each))
+            left, used = left - number * each, used + number
         return used if left <= 0 else None
     return _for_groups(groups, servers)
 
 
 def _for_groups(groups: Sequence[Group], servers: Sequence[tuple[Server, int]]) -> int | None:
-    """Return the fewest servers by dynamic programming over the tasks of each group that are left."""
+    """Return the fewest servers by dynamic programming over the unplaced tasks of each group."""
     all_tasks = tuple(group.tasks for group in groups)
     if math.prod(count + 1 for count in all_tasks) > MOST_PATTERNS:
         raise TooLargeError("a job with so many tasks in groups that hold devices is too large")
@@ -352,15 +351,17 @@ def _for_groups(groups: Sequence[Group], servers: Sequence[tuple[Server, int]]) 
 
 
 def _patterns(server: Server, groups: Sequence[Group]) -> list[tuple[int, ...]]:
-    """Return the sets of tasks that the server holds and to which no task can be added."""
+    """Return the maximal patterns of a server, as task counts by group."""
     ranges = [range(tasks_on(server, group) + 1) for group in groups]
     if math.prod(map(len, ranges)) > MOST_PATTERNS:
         raise TooLargeError("a job with so many tasks in groups that hold devices is too large")
-    held = {counts for counts in itertools.product(*ranges) if any(counts) and _holds(server, groups, counts)}
+    feasible = {
+        counts for counts in itertools.product(*ranges) if any(counts) and _holds(server, groups, counts)
+    }
     return [
         counts
-        for counts in held
-        if not any((*counts[:g], counts[g] + 1, *counts[g + 1 :]) in held for g in range(len(counts)))
+        for counts in feasible
+        if not any((*counts[:g], counts[g] + 1, *counts[g + 1 :]) in feasible for g in range(len(counts)))
     ]
 
 

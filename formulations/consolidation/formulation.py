@@ -30,7 +30,7 @@ On single devices
     allows it, and do not overlap. Bounds are those of the pooled relaxation and of prices by shape of
     server.
 
-The value of each objective is computed from a plan alone.
+The value of each objective is computed from the plan alone.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _placed(data: ClusterData, plan: Sequence[JobPlacement]) -> Iterator[tuple[P
 
 
 def moved(data: ClusterData, plan: Sequence[JobPlacement]) -> Iterator[PlacementJob]:
-    """Yield the running jobs of which not all tasks that run now stay where they are."""
+    """Yield the running jobs of which at least one running task moves or stops."""
     entries = {entry.job: entry for entry in plan}
     for job in data.running:
         entry = entries.get(job.name, JobPlacement(job=job.name, placed=False))
@@ -148,32 +148,32 @@ VALUE_OF: dict[str, Callable[[ClusterData, Sequence[JobPlacement]], float]] = {
     "slowdown": _slowdown,
     "traffic": _traffic,
 }
-"""How each objective is evaluated."""
+"""The evaluation function of each objective."""
 
 
 class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInstance, JobPlacement]):
-    """The mathematics of a consolidation instance."""
+    """The formulation of a consolidation instance: constraints, objectives, bounds and certificates."""
 
     kind: ClassVar[ProblemKind] = "consolidation"
     entry = JobPlacement
 
     def violations(self, plan: Sequence[JobPlacement]) -> list[Violation]:
-        """Return every constraint that the plan breaks."""
-        found: list[Violation] = []
+        """Return every constraint violation of the plan."""
+        violations: list[Violation] = []
         seen: set[str] = set()
         for entry in plan:
             job = self.jobs.get(entry.job)
             if job is None:
-                found.append(Violation("job", f"{entry.job!r} is not in the instance"))
+                violations.append(Violation("job", f"{entry.job!r} is not in the instance"))
             elif entry.job in seen:
-                found.append(Violation("one placement", f"job {entry.job!r} is listed twice"))
+                violations.append(Violation("one placement", f"job {entry.job!r} is listed twice"))
             else:
                 seen.add(entry.job)
-                found += self._entry_violations(job, entry)
-        found += [
+                violations += self._entry_violations(job, entry)
+        violations += [
             Violation("one placement", f"job {name!r} is missing") for name in self.jobs if name not in seen
         ]
-        return found or [*self._overuse(plan), *self._too_many_moves(plan)]
+        return violations or [*self._overuse(plan), *self._too_many_moves(plan)]
 
     def _too_many_moves(self, plan: Sequence[JobPlacement]) -> Iterator[Violation]:
         most = self.instance.max_moves
@@ -213,7 +213,10 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             yield Violation("required spread", what)
 
     def _overuse(self, plan: Sequence[JobPlacement]) -> list[Violation]:
-        """Compare what others take with what jobs that stay leave, which has a slack of its own size."""
+        """Return the violations of residual capacities.
+
+        Jobs that stay and all other jobs are compared apart, each with a tolerance of its own size.
+        """
         by_others: dict[tuple[str, str], list[float]] = defaultdict(list)
         by_staying: dict[tuple[str, str], list[Fraction]] = defaultdict(list)
         for entry in plan:
@@ -225,16 +228,16 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
                             by_staying[server, resource].append(count * exact(amount))
                         else:
                             by_others[server, resource].append(count * amount)
-        found = []
+        violations = []
         for server, resource in dict.fromkeys((*by_others, *by_staying)):
             limit = self.servers[server].available.get(resource, 0.0)
             kept = sum(by_staying[server, resource], Fraction(0))
-            taken, left = math.fsum(by_others[server, resource]), max(0.0, float(exact(limit) - kept))
-            if not within(float(kept), limit) or not within(taken, left):
-                total = float(kept) + taken
+            used, left = math.fsum(by_others[server, resource]), max(0.0, float(exact(limit) - kept))
+            if not within(float(kept), limit) or not within(used, left):
+                total = float(kept) + used
                 what = f"the plan takes {total:g}, {total - limit:g} more than the {limit:g} free"
-                found.append(Violation(f"free {resource} of server {server}", what))
-        return found
+                violations.append(Violation(f"free {resource} of server {server}", what))
+        return violations
 
     def evaluate(self, plan: Sequence[JobPlacement]) -> tuple[float, ...]:
         """Return the value of each objective, in the instance's order."""
@@ -257,7 +260,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return tuple(finished)
 
     def _reasons(self, plan: Sequence[JobPlacement]) -> Reasons:
-        """Return what says of each job that the plan leaves out why."""
+        """Return the explanations of the jobs that the plan leaves out."""
         return Reasons(self, plan)
 
     @cached_property
@@ -265,7 +268,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return CheckedCluster(self)
 
     def shared_tables(self) -> str | None:
-        """Return how the methods' classes differ from the check's, or which m_j were not derived again."""
+        """Return a note on classes that differ from those of the methods, or on m_j that are not verified."""
         checked = self._checked
         if checked.fault is not None:
             return f"classes: {checked.fault}; so prices prove nothing"
@@ -275,13 +278,13 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return f"fewest servers of jobs: shared with the methods for {share} requests; the others are equal"
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Bound the objectives by counting."""
+        """Return the combinatorial bounds of the objectives."""
         return elementary_bounds(self._checked)
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
-        """Return the bounds that the certificate's prices prove, or the elementary ones."""
+        """Return the bounds that the prices of a certificate prove, or the combinatorial bounds."""
         elementary = elementary_bounds(self._checked, values)
         if certificate is None:
             return elementary
@@ -294,15 +297,15 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         )
 
     def certificate_fault(self, certificate: Any) -> str | None:
-        """Return what is wrong with the form of a certificate."""
+        """Return the error in the format of a certificate; None if it is valid."""
         try:
-            found = read_certificate(self._checked.classes, certificate)
+            parsed = read_certificate(self._checked.classes, certificate)
         except (TooLargeError, Disagreement) as error:
             return str(error)
-        return found if isinstance(found, str) else None
+        return parsed if isinstance(parsed, str) else None
 
     def prices(self, certificate: Any, plan: Sequence[JobPlacement]) -> dict[str, float] | None:
-        """Return what one more empty server of each shape adds to the value at most."""
+        """Return an upper bound on the value that one more empty server of each shape adds."""
         if certificate is None:
             return None
         # The plan may be of another instance; that is found out elsewhere.
@@ -310,14 +313,14 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return worth_of_servers(self._checked, certificate, value) or None
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return which server would add most to the value."""
+        """Return the sentence that names the server shape with the largest possible gain in value."""
         name = max(prices, key=lambda name: prices[name])
         if prices[name] <= 0:
             return "no further server of a shape that is there would add to the value"
         return f"one more {name} would add at most {prices[name]:g} to the value of {value:g}"
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Find jobs that must be placed but never fit, or a resource that they overfill together."""
+        """Return required jobs that never fit, or a resource whose capacity they exceed together."""
         return elementary_infeasibility(self)
 
 
@@ -329,7 +332,7 @@ def _left_out(job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
 
 
 def _stays(job: PlacementJob, entry: JobPlacement) -> bool:
-    """Return whether all tasks of a running job are where they are now, on the devices that it says."""
+    """Return whether all tasks of a running job keep their current servers and devices."""
     return entry.placed and all(
         entry.tasks.get(group.name) == group.current
         and staying(group, entry, device_moves=True) == group.tasks
@@ -353,7 +356,7 @@ def formulation_of(instance: ConsolidationInstance) -> ConsolidationFormulation:
 
 
 class DeviceFormulation(ConsolidationFormulation):
-    """The mathematics of a consolidation instance with single devices."""
+    """The formulation of a consolidation instance with single devices."""
 
     @cached_property
     def pooled(self) -> ConsolidationFormulation:
@@ -371,17 +374,17 @@ class DeviceFormulation(ConsolidationFormulation):
 
     @property
     def classes(self) -> ClassTable:
-        """Refuse to hand out classes of amounts, in which devices do not appear."""
+        """Raise OptionError, because classes count amounts and ignore single devices."""
         raise OptionError("this method does not place single devices; take exact, best-fit or milp")
 
     def fewest(self, job: PlacementJob) -> int | None:
-        """Return m_j, the fewest servers whose devices could ever hold the job; None if it can never run."""
+        """Return m_j, the fewest servers whose devices can hold the job; None if it can never run."""
         if not any(group.asks for group in job.task_groups):
             return super().fewest(job)
-        asked = (
+        requests = (
             (g.tasks, tuple(sorted(g.demand.items())), tuple(sorted(g.asks.items()))) for g in job.task_groups
         )
-        key = "devices", job.gpu_model, tuple(asked)
+        key = "devices", job.gpu_model, tuple(requests)
         if key not in self._fewest:
             if job.gpu_model not in self._alike:
                 self._alike[job.gpu_model] = alike(self.eligible(job))
@@ -393,51 +396,51 @@ class DeviceFormulation(ConsolidationFormulation):
         return {}
 
     def violations(self, plan: Sequence[JobPlacement]) -> list[Violation]:
-        """Return every constraint that the plan breaks; devices are looked at where all else is right."""
-        found = super().violations(plan)
-        return found or device_violations(self.jobs, self.servers, plan)
+        """Return every constraint violation; those of devices only if there are no others."""
+        violations = super().violations(plan)
+        return violations or device_violations(self.jobs, self.servers, plan)
 
     def _reasons(self, plan: Sequence[JobPlacement]) -> Reasons:
         return DeviceReasons(self, self.pooled, plan)
 
     def shared_tables(self) -> str | None:
-        """Return what the check of the pooled relaxation took from the methods."""
+        """Return the note on tables that the check of the pooled relaxation shares with the methods."""
         return self.pooled.shared_tables()
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Bound the objectives by counting, devices as amounts."""
+        """Return the combinatorial bounds of the objectives, with devices as amounts."""
         return self.pooled.elementary_bounds()
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Find jobs that must be placed but never fit, or a resource that they overfill together."""
+        """Return required jobs that never fit, or a resource whose capacity they exceed together."""
         return self.pooled.elementary_infeasibility()
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
-        """Return the bounds that prices of the pooled relaxation and prices by shape prove."""
+        """Return the tighter of the bounds by prices of the pooled relaxation and by prices by shape."""
         if certificate is None:
             return self.elementary_bounds()
-        found = read_device_certificate(self.instance, certificate)
-        if isinstance(found, str):
+        parsed = read_device_certificate(self.instance, certificate)
+        if isinstance(parsed, str):
             return self.elementary_bounds()
-        bounds = self.pooled.certified_bounds(found.pooled, values)
+        bounds = self.pooled.certified_bounds(parsed.pooled, values)
         if any(bound is not None and math.isinf(bound) for bound in bounds):
             return bounds
-        by_shape = shape_bounds(self.instance, self.objectives, found.devices, values, bounds)
+        by_shape = shape_bounds(self.instance, self.objectives, parsed.devices, values, bounds)
         return tuple(
             objective.tighter(one, other)
             for objective, one, other in zip(self.objectives, bounds, by_shape, strict=True)
         )
 
     def certificate_fault(self, certificate: Any) -> str | None:
-        """Return what is wrong with the form of a certificate."""
-        found = read_device_certificate(self.instance, certificate)
-        if isinstance(found, str):
-            return found
-        return None if found.pooled is None else self.pooled.certificate_fault(found.pooled)
+        """Return the error in the format of a certificate; None if it is valid."""
+        parsed = read_device_certificate(self.instance, certificate)
+        if isinstance(parsed, str):
+            return parsed
+        return None if parsed.pooled is None else self.pooled.certificate_fault(parsed.pooled)
 
     def prices(self, certificate: Any, plan: Sequence[JobPlacement]) -> dict[str, float] | None:
-        """Return no prices: those of the pooled relaxation would count devices that hold nothing."""
+        """Return None, since prices of the pooled relaxation would include devices that hold no task."""
         del certificate, plan
         return None

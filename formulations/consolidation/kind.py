@@ -1,4 +1,4 @@
-"""What consolidation consists of on this floor."""
+"""Registration of the consolidation formulation."""
 
 from ..common.kind import FormulationKind
 from .formulation import ConsolidationFormulation

@@ -2,14 +2,15 @@
 
 Symbols are those of the formulation.
 
-For the devices i of one name on a server, with T tasks there of each sort
+For the devices i of one name on a server, with T tasks of each kind of request on that server
     a_is ≥ 0 integer: shares of size s on i;  b_ipk ∈ {0,1}: profile p from slot k on;
     q_i, p_i ∈ {0,1}: i is shared, or partitioned
     Σ_s s a_is ≤ left_i q_i;  each slot of i is taken at most p_i times;  q_i + p_i ≤ 1 where i is free
     Σ_i a_is = T_s;  Σ_ik b_ipk = T_p;  Σ w T_w ≤ Σ_i (1 − q_i − p_i)
 
-Where moves between devices count, with the n_h tasks of a group that hold h on this server now and x there
-    k_h ∈ {0, …, n_h}: tasks that hold h;  Σ_h k_h ≤ x
+Where moves between devices count, with n_h tasks of a group that hold devices h on the server now and x tasks
+of the group on that server in the plan
+    k_h ∈ {0, …, n_h}: tasks that keep h;  Σ_h k_h ≤ x
     for each device and content: Σ k_h over the h with it ≤ a_is, b_ipk, or 1 − q_i − p_i for a whole device
 """
 
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, DeviceSlot
+from ...instances.consolidation.devices import WHOLE, Ask, Device, Devices, DeviceSlot
 from ...instances.consolidation.instance import Server
 from ...instances.consolidation.job import GpuModels, Group, PlacementJob
 from ..common.clock import check_time, refuse_beyond
@@ -40,40 +41,41 @@ if TYPE_CHECKING:
 
 
 Variable = Callable[[str, int, int], Any]
-"""Makes an integer variable of this name between two limits."""
-Key = tuple[str, str, int, DeviceDemand, int]
+"""Function that adds an integer variable of a name, with lower and upper limit."""
+Key = tuple[str, str, int, Ask, int]
 """Server, name and index of a device, contents, and the slot where a partition starts, else 0."""
 
 
 def device_terms(jobs: Iterable[PlacementJob], servers: Iterable[Server]) -> int:
-    """Return how many coefficients the rows of all devices have, roughly."""
-    asked: dict[str, set[DeviceDemand]] = defaultdict(set)
+    """Return the approximate number of coefficients in the constraints on devices."""
+    requests: dict[str, set[Ask]] = defaultdict(set)
     for job in jobs:
         for group in job.task_groups:
             for name, ask in group.asks.items():
-                asked[name].add(ask)
+                requests[name].add(ask)
     total = 0
     for server in servers:
         for name, devices in (server.devices or {}).items():
-            shares = sum(ask.share > 0 for ask in asked[name])
+            shares = sum(ask.share > 0 for ask in requests[name])
             profiles = devices.partitions.profiles if devices.partitions else {}
-            wanted = [profiles[ask.profile] for ask in asked[name] if ask.profile in profiles]
+            wanted = [profiles[ask.profile] for ask in requests[name] if ask.profile in profiles]
             slots = sum(len(profile.starts) * (1 + profile.size) for profile in wanted)
             total += devices.count * (4 + 2 * shares + slots)
     return total
 
 
 class DeviceRows:
-    """The devices of all servers as rows of the model.
+    """The variables and constraints on the devices of all servers.
 
     Attributes
     ----------
     contents
-        How often each content is on each device.
+        Variables of how often each content is on each device.
     modes
-        Whether a free device is shared, and whether it is partitioned.
+        Binary variables: a free device is shared; it is partitioned.
     stays
-        Job, group and server → what tasks there hold now → how many of them keep it, and how many hold it.
+        Job, group and server → devices that tasks hold now → variable of the tasks that keep them, and the
+        number of tasks that hold them.
     """
 
     def __init__(
@@ -90,15 +92,15 @@ class DeviceRows:
         servers: Mapping[str, Server],
         tasks: Mapping[tuple[str, str, str], Any],
     ) -> None:
-        """Write down the rows of every server.
+        """Add the constraints on the devices of every server.
 
         Parameters
         ----------
         tasks
-            Job, group and server → variable of the tasks there.
+            Job, group and server → variable of the number of tasks.
         """
         asks = {(name, g.name): g.asks for name, job in jobs.items() for g in job.task_groups}
-        sorts: dict[tuple[str, str], dict[DeviceDemand, list[Any]]] = defaultdict(lambda: defaultdict(list))
+        sorts: dict[tuple[str, str], dict[Ask, list[Any]]] = defaultdict(lambda: defaultdict(list))
         for (job, group, server), x in tasks.items():
             for name, ask in asks[job, group].items():
                 sorts[server, name][ask].append(x)
@@ -116,11 +118,11 @@ class DeviceRows:
         name: str,
         devices: Devices,
         states: Sequence[Device],
-        by_ask: Mapping[DeviceDemand, Sequence[Any]],
+        by_ask: Mapping[Ask, Sequence[Any]],
     ) -> None:
-        """Write down the rows of the devices of one name on a server."""
+        """Add the constraints on the devices of one name on a server."""
         unused = []
-        covers: dict[DeviceDemand, list[Any]] = defaultdict(list)
+        covers: dict[Ask, list[Any]] = defaultdict(list)
         for i, state in enumerate(states):
             shared: Any = int(state.mode == "shared")
             parted: Any = int(state.mode == "parted")
@@ -144,17 +146,17 @@ class DeviceRows:
         device: tuple[str, str, int],
         room: int,
         shared: Any,
-        by_ask: Mapping[DeviceDemand, Sequence[Any]],
-        covers: dict[DeviceDemand, list[Any]],
+        by_ask: Mapping[Ask, Sequence[Any]],
+        covers: dict[Ask, list[Any]],
     ) -> None:
-        held = []
+        shares = []
         for ask in by_ask:
             if 0 < ask.share <= room:
                 a = self.contents[*device, ask, 0] = self._make("a", 0, room // ask.share)
                 covers[ask].append(a)
-                held.append(ask.share * a)
-        if held:
-            self._add(self._total(held) <= room * shared)
+                shares.append(ask.share * a)
+        if shares:
+            self._add(self._total(shares) <= room * shared)
 
     def _partitions(
         self,
@@ -162,8 +164,8 @@ class DeviceRows:
         devices: Devices,
         state: Device,
         parted: Any,
-        by_ask: Mapping[DeviceDemand, Sequence[Any]],
-        covers: dict[DeviceDemand, list[Any]],
+        by_ask: Mapping[Ask, Sequence[Any]],
+        covers: dict[Ask, list[Any]],
     ) -> None:
         slots: dict[int, list[Any]] = defaultdict(list)
         profiles = devices.partitions.profiles if devices.partitions else {}
@@ -175,19 +177,19 @@ class DeviceRows:
                     covers[ask].append(b)
                     for slot in range(start, start + profile.size):
                         slots[slot].append(b)
-        for taken in slots.values():
-            self._add(self._total(taken) <= parted)
+        for partitions in slots.values():
+            self._add(self._total(partitions) <= parted)
 
     def staying(
         self, jobs: Mapping[str, PlacementJob], tasks: Mapping[tuple[str, str, str], Any]
     ) -> Mapping[tuple[str, str, str], Sequence[Any]]:
-        """Write down which tasks stay on the devices that they hold now.
+        """Add the variables and constraints of tasks that keep their current devices.
 
         Returns
         -------
         stays
-            Job, group and server → variables whose sum is the tasks that stay, where it is said which devices
-            they hold.
+            Job, group and server → variables whose sum is the number of tasks that stay, where the current
+            devices are known.
         """
         users: dict[Key, list[Any]] = defaultdict(list)
         for (job, group_name, server), x in tasks.items():
@@ -196,19 +198,19 @@ class DeviceRows:
             if now is None:
                 continue
             counts = Counter(map(holding, now))
-            here = self.stays[job, group_name, server] = {
-                held: (self._make("k", 0, count), count) for held, count in counts.items()
+            variables = self.stays[job, group_name, server] = {
+                assignment: (self._make("k", 0, count), count) for assignment, count in counts.items()
             }
-            self._add(self._total([k for k, _ in here.values()]) <= x)
-            for held, (k, _) in here.items():
-                for key in _contents_of(server, group, held):
+            self._add(self._total([k for k, _ in variables.values()]) <= x)
+            for assignment, (k, _) in variables.items():
+                for key in _contents_of(server, group, assignment):
                     users[key].append(k)
         for key, listed in users.items():
             self._add(self._total(listed) <= self._room(key))
-        return {place: [k for k, _ in here.values()] for place, here in self.stays.items()}
+        return {place: [k for k, _ in variables.values()] for place, variables in self.stays.items()}
 
     def _room(self, key: Key) -> Any:
-        """Return how many tasks can hold what the key says."""
+        """Return the expression that limits how many tasks hold a content of a device."""
         server, name, i, ask, _ = key
         if not ask.whole:
             return self.contents.get(key, 0)
@@ -218,41 +220,41 @@ class DeviceRows:
     def encode(
         self, jobs: Mapping[str, PlacementJob], plan: Sequence[JobPlacement]
     ) -> list[tuple[Any, float]]:
-        """Return variables and their values in a plan that names devices."""
+        """Return the device variables and their values in a plan that names devices."""
         count: Counter[Key] = Counter()
-        asked: dict[tuple[str, str, int], DeviceDemand] = {}
-        there: dict[tuple[str, str, str], Counter[Holding]] = {}
+        requests: dict[tuple[str, str, int], Ask] = {}
+        in_plan: dict[tuple[str, str, str], Counter[Holding]] = {}
         for entry in plan:
             for group in jobs[entry.job].task_groups:
                 for server, tasks in (entry.devices or {}).get(group.name, {}).items():
-                    held = there[entry.job, group.name, server] = Counter(map(holding, tasks))
-                    for task, times in held.items():
-                        for key in _contents_of(server, group, task):
+                    counts = in_plan[entry.job, group.name, server] = Counter(map(holding, tasks))
+                    for assignment, times in counts.items():
+                        for key in _contents_of(server, group, assignment):
                             count[key] += times
-                            asked[key[:3]] = key[3]
+                            requests[key[:3]] = key[3]
         values = [(variable, float(count[key])) for key, variable in self.contents.items()]
         for device, (shared, parted) in self.modes.items():
-            ask = asked.get(device, DeviceDemand())
+            ask = requests.get(device, Ask())
             values += [(shared, float(ask.share > 0)), (parted, float(bool(ask.profile)))]
-        for place, here in self.stays.items():
-            staying = there.get(place, Counter())
-            values += [(k, float(min(staying[now], most))) for now, (k, most) in here.items()]
+        for place, variables in self.stays.items():
+            staying = in_plan.get(place, Counter())
+            values += [(k, float(min(staying[now], most))) for now, (k, most) in variables.items()]
         return values
 
 
-def _contents_of(server: str, group: Group, held: Holding) -> Iterator[Key]:
-    """Yield the contents of devices that a task holds; each device of a whole ask is one."""
-    for name, at in held:
+def _contents_of(server: str, group: Group, assignment: Holding) -> Iterator[Key]:
+    """Yield the device contents that a task holds; each whole device is one content."""
+    for name, at in assignment:
         ask = group.asks[name]
         if isinstance(at, DeviceSlot):
             yield server, name, at.device, ask, at.slot
         else:
             for i in at:
-                yield server, name, i, DeviceDemand(whole=1) if ask.whole else ask, 0
+                yield server, name, i, Ask(whole=1) if ask.whole else ask, 0
 
 
 class _Builder:
-    """Holds the variables while the model is written down, one method for each part of it."""
+    """Builds the model: one method for each set of variables, constraints or each objective."""
 
     def __init__(self, data: ClusterData) -> None:
         import pulp
@@ -324,7 +326,7 @@ class _Builder:
             self.add(at_most([x for x, _ in terms], [a for _, a in terms], free))
 
     def devices(self) -> None:
-        """Write down which contents the devices of each server have."""
+        """Add the constraints on single devices."""
         names = itertools.count()
 
         def variable(letter: str, low: int, high: int) -> Any:
@@ -346,7 +348,7 @@ class _Builder:
         return self.pulp.LpAffineExpression([*terms, *stays]) - sum(lost.values()), whole
 
     def stays(self, job: PlacementJob) -> Any:
-        """Return the variable that says that no task of a running job moves."""
+        """Return the binary variable that is 1 only if no task of a running job moves."""
         if job.name not in self.k:
             k = self.k[job.name] = self.problem.add_variable(f"k_{len(self.k)}", cat=self.pulp.LpBinary)
             for place, count in places_now(job):
@@ -358,12 +360,12 @@ class _Builder:
 
     @cached_property
     def on_devices(self) -> Mapping[tuple[str, str, str], Any]:
-        """Tasks that keep their devices, where these count."""
+        """Variables of tasks that keep their devices, where moves between devices count."""
         moves = self.rows if self.data.instance.device_moves else None
         return moves.staying(self.data.jobs, self.x) if moves is not None else {}
 
     def limit_moves(self) -> None:
-        """Write down that no more than so many running jobs move."""
+        """Add the limit on the number of running jobs that move."""
         most = self.data.instance.max_moves
         if most is not None and self.data.running:
             stays = [self.stays(job) for job in self.data.running]
@@ -398,11 +400,11 @@ class _Builder:
         return self.total([*used.values(), *(-1 * z for z in self.z.values())]), True
 
     def migrations(self) -> tuple[Any, bool]:
-        there = 0
+        running = 0
         kept: list[Any] = []
         for job in self.data.instance.jobs:
             for group in job.task_groups:
-                there += sum(group.current.values())
+                running += sum(group.current.values())
                 for server, count in group.current.items():
                     place = job.name, group.name, server
                     x = self.x.get(place)
@@ -412,7 +414,7 @@ class _Builder:
                         stays = self.problem.add_variable(f"stays_{len(kept)}", 0, count, self.pulp.LpInteger)
                         self.add(stays <= x)
                         kept.append(stays)
-        return there - self.total(kept), True
+        return running - self.total(kept), True
 
     def slowdown(self) -> tuple[Any, bool]:
         terms = []
@@ -449,14 +451,14 @@ class _Builder:
 
 
 def places_now(job: PlacementJob) -> Iterator[tuple[tuple[str, str, str], int]]:
-    """Yield job, group and server of the tasks that run now, and how many they are."""
+    """Yield job, group and server of the running tasks, and their number."""
     for group in job.task_groups:
         for server, count in group.current.items():
             yield (job.name, group.name, server), count
 
 
 def model_terms(data: ClusterData) -> int:
-    """Return how many coefficients a model with named servers has, roughly."""
+    """Return the approximate number of coefficients of the compact model."""
     names = data.instance.resource_names
     more = 2 * len(data.objectives)
     total = 0
@@ -467,10 +469,10 @@ def model_terms(data: ClusterData) -> int:
             shapes = data.shapes(model, free=True)
             amounts = [[dict(shape).get(name, 0.0) for name in names] for shape in shapes]
             free[model] = np.array(amounts).reshape(-1, len(names)), np.array([*shapes.values()], dtype=int)
-        there, count = free[model]
+        amounts_free, count = free[model]
         for group in job.task_groups:
             needs = np.array([group.demand.get(name, 0.0) for name in names])
-            holds = int(count[(all_loosened(there) >= needs).all(axis=1)].sum())
+            holds = int(count[(all_loosened(amounts_free) >= needs).all(axis=1)].sum())
             total += len(alike) * holds * (5 + len(names) + more)
     if data.instance.has_devices:
         total += device_terms(data.instance.jobs, data.servers.values())
@@ -478,7 +480,7 @@ def model_terms(data: ClusterData) -> int:
 
 
 def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
-    """Return the compact formulation with one objective for each that the instance lists.
+    """Return the compact MILP formulation with the objectives of the instance, in their order.
 
     Raises
     ------

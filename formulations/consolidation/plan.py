@@ -1,8 +1,8 @@
-"""The plan of a consolidation: on which servers and devices each job runs, and the rules for named devices.
+"""The plan of a consolidation instance: servers and devices of each job, and the constraints on devices.
 
-A plan says how many tasks stand on each server; from that, devices are chosen that each task holds. Every
-task holds what it asks for, and no other task holds the same device, share or partition. Tasks of running
-jobs that stay keep their server and, where moves between devices count, their devices.
+A plan has the number of tasks of each group on each server; the devices of each task are derived from it.
+Every task holds the devices that it requests, and no other task holds the same device, share or partition.
+Tasks of running jobs that stay keep their server and, where moves between devices count, their devices.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Flag, Model, Name, PositiveCount, Text
 from ...instances.consolidation.devices import (
     WHOLE,
-    DeviceDemand,
+    Ask,
     Devices,
     DeviceSlot,
-    HeldDevices,
+    Held,
     OnServers,
     TaskDevices,
-    demand_mismatch,
+    form_fault,
+    occupied,
     pack,
-    states_after,
 )
 from ...instances.consolidation.instance import Server
 from ...instances.consolidation.job import ONLY_GROUP, Group, PlacementJob
@@ -65,7 +65,7 @@ class JobPlacement(Model):
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out devices where there are none, so that plans without them keep their form and hash."""
+        """Serialise without the field `devices` where it is None, so that such plans keep their hash."""
         data: dict[str, Any] = handler(self)
         if self.devices is None:
             data.pop("devices", None)
@@ -73,19 +73,19 @@ class JobPlacement(Model):
 
     @property
     def tasks(self) -> Placement:
-        """Tasks by group and server."""
+        """Number of tasks by group and server."""
         if self.groups is not None:
             return self.groups
         return {ONLY_GROUP: self.servers} if self.servers else {}
 
     @property
     def used_servers(self) -> set[str]:
-        """The servers that hold a task of the job."""
+        """Names of the servers that hold a task of the job."""
         return {server for placed in self.tasks.values() for server in placed}
 
 
 def entry_of(job: PlacementJob, tasks: Placement) -> JobPlacement:
-    """Return the plan entry of a job with these tasks; empty tasks mean that it is not placed."""
+    """Return the plan entry of a job from its tasks by group and server; not placed if there are none."""
     filled = {g: {n: count for n, count in placed.items() if count} for g, placed in tasks.items()}
     if not any(filled.values()):
         return JobPlacement(job=job.name, placed=False)
@@ -94,24 +94,24 @@ def entry_of(job: PlacementJob, tasks: Placement) -> JobPlacement:
     return JobPlacement(job=job.name, servers=filled[ONLY_GROUP])
 
 
-Holding = frozenset[tuple[str, HeldDevices]]
-"""What one task holds: name of devices, and which ones in rising order."""
+Holding = frozenset[tuple[str, Held]]
+"""Device assignment of one task: name of the devices, and their indices in rising order."""
 
 
 def holding(task: TaskDevices) -> Holding:
-    """Return what a task holds in one way of writing it."""
+    """Return the device assignment of a task in canonical form."""
     return frozenset(
         (name, at if isinstance(at, DeviceSlot) else tuple(sorted(at))) for name, at in task.items()
     )
 
 
 def staying(group: Group, entry: JobPlacement, device_moves: bool | None) -> int:
-    """Return how many tasks of a group are where they are now.
+    """Return the number of tasks of a group that keep their current placement.
 
     Parameters
     ----------
     device_moves
-        Whether a task has moved that is on other devices of its server, where it is said which it holds now.
+        Whether a task on other devices of its server has moved, where its current devices are known.
     """
     placed, total = entry.tasks.get(group.name, {}), 0
     for server, count in group.current.items():
@@ -120,55 +120,55 @@ def staying(group: Group, entry: JobPlacement, device_moves: bool | None) -> int
             # Tasks of a group are interchangeable: as many as are still there have not moved.
             total += min(count, placed.get(server, 0))
         else:
-            held = (entry.devices or {}).get(group.name, {}).get(server, ())
-            total += (Counter(map(holding, now)) & Counter(map(holding, held))).total()
+            devices = (entry.devices or {}).get(group.name, {}).get(server, ())
+            total += (Counter(map(holding, now)) & Counter(map(holding, devices))).total()
     return total
 
 
 MOST_TRIES = 500
-"""Sets of tasks of one server of which it is tried whether all can hold what they hold now."""
+"""Limit on the sets of tasks of one server that are tested for keeping their current devices."""
 
 Stay = tuple[int, TaskDevices]
-"""A task that holds now what it may keep: its group on the server, and what it holds."""
+"""A running task that may keep its devices: number of its group on the server, and its devices."""
 
 
 @dataclass(frozen=True)
 class _Tasks:
-    """Tasks of one group on one server; `position` is that of the job in the plan."""
+    """The tasks of one group on one server; `position` is that of the job in the plan."""
 
     position: int
     group: Group
     count: int
 
     def now(self, server: str) -> tuple[TaskDevices, ...]:
-        """Return what tasks of the group hold now on the server, where that is said."""
+        """Return the current devices of the tasks of the group on a server; empty if unknown."""
         return (self.group.current_devices or {}).get(server, ())
 
 
 def with_devices(
     jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Sequence[JobPlacement]
 ) -> list[JobPlacement] | None:
-    """Return the plan with the devices of each task; None if some server's devices do not hold its tasks.
+    """Return the plan with the devices of each task; None if the devices of a server do not suffice.
 
-    As many tasks as possible hold what they hold now on their server, among `MOST_TRIES` sets of tasks.
+    As many tasks as possible keep their current devices, among a limited number of sets of tasks.
 
     Raises
     ------
     TooLargeError
         If the search for the devices of a server takes too long.
     """
-    there: dict[str, list[_Tasks]] = defaultdict(list)
+    by_server: dict[str, list[_Tasks]] = defaultdict(list)
     for position, entry in enumerate(plan):
         for group in jobs[entry.job].task_groups:
             for server, count in entry.tasks.get(group.name, {}).items():
                 if group.asks:
-                    there[server].append(_Tasks(position, group, count))
+                    by_server[server].append(_Tasks(position, group, count))
     named: dict[int, dict[str, dict[str, tuple[TaskDevices, ...]]]] = defaultdict(lambda: defaultdict(dict))
-    for name, groups in there.items():
-        held = _OnServer(servers[name], groups).most_kept()
-        if held is None:
+    for name, groups in by_server.items():
+        assignment = _OnServer(servers[name], groups).most_kept()
+        if assignment is None:
             return None
-        for tasks, places in zip(groups, held, strict=True):
+        for tasks, places in zip(groups, assignment, strict=True):
             named[tasks.position][tasks.group.name][name] = tuple(places)
     return [
         entry.model_copy(update={"devices": dict(named[position]) if position in named else None})
@@ -177,7 +177,7 @@ def with_devices(
 
 
 class _OnServer:
-    """The tasks on one server, and which of them hold what they hold now."""
+    """Search for a device assignment of one server in which most tasks keep their current devices."""
 
     def __init__(self, server: Server, groups: Sequence[_Tasks]) -> None:
         self.server, self.groups = server, groups
@@ -185,52 +185,52 @@ class _OnServer:
         self.best: tuple[int, list[list[TaskDevices]]] = 0, []
 
     def most_kept(self) -> list[list[TaskDevices]] | None:
-        """Return what each task of each group holds, with as many as it can be that keep what they hold.
+        """Return the devices of each task of each group, with as many as possible on their current ones.
 
-        Tasks that keep theirs come first. First all are to keep theirs, then one more at a time, then depth
-        first whatever could be more.
+        Tasks that keep their devices come first. The search tries to keep the devices of all tasks, then adds
+        one task at a time, then enumerates larger sets depth first.
         """
         now = [tasks.now(self.server.name) for tasks in self.groups]
-        first = [(g, held) for g, tasks in enumerate(self.groups) for held in now[g][: tasks.count]]
-        found = self._with(first)
-        if found is not None or not first:
-            return found
-        none = self._with(())
-        if none is None:
+        first = [(g, devices) for g, tasks in enumerate(self.groups) for devices in now[g][: tasks.count]]
+        assignment = self._with(first)
+        if assignment is not None or not first:
+            return assignment
+        without_stays = self._with(())
+        if without_stays is None:
             return None
         kept: tuple[Stay, ...] = ()
-        self.best = 0, none
-        stays = [(g, held) for g, listed in enumerate(now) for held in listed]
+        self.best = 0, without_stays
+        stays = [(g, devices) for g, listed in enumerate(now) for devices in listed]
         for stay in stays:
-            found = self._with((*kept, stay))
-            if found is not None:
+            assignment = self._with((*kept, stay))
+            if assignment is not None:
                 kept = (*kept, stay)
-                self.best = len(kept), found
+                self.best = len(kept), assignment
         if len(kept) < len(first):
             self._search(stays, ())
         return self.best[1]
 
     def _search(self, stays: Sequence[Stay], kept: tuple[Stay, ...]) -> None:
-        """Look for more tasks that keep what they hold, with or without the first of these."""
+        """Search depth first for more tasks that keep their devices, with or without the first of `stays`."""
         if not stays or len(kept) + len(stays) <= self.best[0] or self.tries > MOST_TRIES:
             return
         self.tries += 1
-        found = self._with((*kept, stays[0]))
-        if found is not None:
+        assignment = self._with((*kept, stays[0]))
+        if assignment is not None:
             if len(kept) + 1 > self.best[0]:
-                self.best = len(kept) + 1, found
+                self.best = len(kept) + 1, assignment
             self._search(stays[1:], (*kept, stays[0]))
         self._search(stays[1:], kept)
 
     def _with(self, kept: Sequence[Stay]) -> list[list[TaskDevices]] | None:
-        """Return what each task holds if some keep what they hold now; None if that cannot be."""
+        """Return the devices of each task if some tasks keep their current ones; None if infeasible."""
         keeping = Counter(g for g, _ in kept)
         if any(count > self.groups[g].count for g, count in keeping.items()):
             return None
-        held: list[list[TaskDevices]] = [[] for _ in self.groups]
+        assigned: list[list[TaskDevices]] = [[] for _ in self.groups]
         for g, places in kept:
-            held[g].append(places)
-        rest: list[list[dict[str, HeldDevices]]] = [
+            assigned[g].append(places)
+        rest: list[list[dict[str, Held]]] = [
             [{} for _ in range(tasks.count - keeping[g])] for g, tasks in enumerate(self.groups)
         ]
         for name in dict.fromkeys(name for tasks in self.groups for name in tasks.group.asks):
@@ -242,8 +242,8 @@ class _OnServer:
                 (g, tasks.group.asks[name]) for g, tasks in enumerate(self.groups) if name in tasks.group.asks
             ]
             for g, ask in asking:
-                for places in held[g]:
-                    after = states_after(states, devices.partitions, ask, places[name])
+                for places in assigned[g]:
+                    after = occupied(states, devices.partitions, ask, places[name])
                     if after is None:
                         return None
                     states = after
@@ -252,13 +252,13 @@ class _OnServer:
                 return None
             for task, place in zip((task for g, _ in asking for task in rest[g]), packed, strict=True):
                 task[name] = place
-        return [[*before, *after] for before, after in zip(held, rest, strict=True)]
+        return [[*before, *after] for before, after in zip(assigned, rest, strict=True)]
 
 
 def kept_in_place(
     jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Sequence[JobPlacement]
 ) -> Sequence[JobPlacement]:
-    """Return a feasible plan in which tasks keep the devices that they hold now, as far as it was said."""
+    """Return a feasible plan in which as many tasks as possible keep their current devices, if known."""
     if not any(group.current_devices for job in jobs.values() for group in job.task_groups):
         return plan
     try:
@@ -269,62 +269,64 @@ def kept_in_place(
 
 
 def _stay(jobs: Mapping[str, PlacementJob], plan: Sequence[JobPlacement]) -> int:
-    """Return how many tasks hold what they hold now."""
+    """Return the number of tasks of a plan that keep their current server and devices."""
     return sum(staying(group, entry, True) for entry in plan for group in jobs[entry.job].task_groups)
 
 
 def without_devices(plan: Sequence[JobPlacement]) -> list[JobPlacement]:
-    """Return the plan as one of the pooled relaxation."""
+    """Return the plan without device assignments, as a plan of the pooled relaxation."""
     return [entry.model_copy(update={"devices": None}) for entry in plan]
 
 
-Holdings = dict[tuple[str, str, int], list[tuple[str, DeviceDemand, HeldDevices]]]
-"""Server, name and index of a device → job, what it asks for, and what it holds."""
+Holdings = dict[tuple[str, str, int], list[tuple[str, Ask, Held]]]
+"""Server, name and index of a device → job, its request, and the devices that it holds."""
 
 
 def device_violations(
     jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Sequence[JobPlacement]
 ) -> list[Violation]:
-    """Return every rule of devices that a plan breaks whose tasks stand on servers as they should."""
-    found: list[Violation] = []
+    """Return every violation of the constraints on devices, for a plan with feasible tasks on servers."""
+    violations: list[Violation] = []
     holdings: Holdings = defaultdict(list)
     for entry in plan:
         job = jobs[entry.job]
         named = entry.devices or {}
         groups = {group.name: group for group in job.task_groups}
         for name in named.keys() - groups.keys():
-            found.append(Violation("devices", f"job {job.name!r} has no group {name!r}"))
+            violations.append(Violation("devices", f"job {job.name!r} has no group {name!r}"))
         for name, group in groups.items():
-            there = entry.tasks.get(name, {})
-            found += _task_violations(job.name, group, there, named.get(name, {}), servers, holdings)
-    return found or list(_shared_wrongly(servers, holdings))
+            tasks_by_server = entry.tasks.get(name, {})
+            violations += _task_violations(
+                job.name, group, tasks_by_server, named.get(name, {}), servers, holdings
+            )
+    return violations or list(_shared_wrongly(servers, holdings))
 
 
 def _task_violations(
     job: str,
     group: Group,
-    there: Mapping[str, int],
-    named: Mapping[str, Sequence[Mapping[str, HeldDevices]]],
+    tasks_by_server: Mapping[str, int],
+    named: Mapping[str, Sequence[Mapping[str, Held]]],
     servers: Mapping[str, Server],
     holdings: Holdings,
 ) -> Iterator[Violation]:
-    """Yield what is wrong with what single tasks hold, and note the rest in the holdings."""
-    for server in named.keys() - there.keys():
+    """Yield the violations of single tasks, and add the valid assignments to `holdings`."""
+    for server in named.keys() - tasks_by_server.keys():
         yield Violation("devices", f"job {job!r} holds devices of {server!r}, where it has no task")
-    for server, count in there.items():
+    for server, count in tasks_by_server.items():
         tasks = named.get(server, ())
         wanted = count if group.asks else 0
         if len(tasks) != wanted:
             what = f"job {job!r} names devices of {len(tasks)} tasks on {server!r}, not of {wanted}"
             yield Violation("devices", what)
             continue
-        for held in tasks:
-            for name in group.asks.keys() | held.keys():
-                if name not in held:
+        for assignment in tasks:
+            for name in group.asks.keys() | assignment.keys():
+                if name not in assignment:
                     yield Violation("devices", f"job {job!r}: a task on {server!r} holds no {name}")
                     continue
-                ask, places = group.asks.get(name), held[name]
-                fault = demand_mismatch(ask, places) or _place_fault(servers[server], name, ask, places)
+                ask, places = group.asks.get(name), assignment[name]
+                fault = form_fault(ask, places) or _place_fault(servers[server], name, ask, places)
                 if fault is not None:
                     yield Violation("devices", f"job {job!r}: {name} of a task on {server!r} {fault}")
                 elif ask is not None:
@@ -333,8 +335,8 @@ def _task_violations(
                         holdings[server, name, index].append((job, ask, places))
 
 
-def _place_fault(server: Server, name: str, ask: DeviceDemand | None, places: HeldDevices) -> str | None:
-    """Return why there is no such place; None if there is."""
+def _place_fault(server: Server, name: str, ask: Ask | None, places: Held) -> str | None:
+    """Return why the requested devices do not exist on the server; None if they do."""
     devices: Devices | None = (server.devices or {}).get(name)
     if devices is None:
         return "is none that the server has"
@@ -351,7 +353,7 @@ def _place_fault(server: Server, name: str, ask: DeviceDemand | None, places: He
 
 
 def _shared_wrongly(servers: Mapping[str, Server], holdings: Holdings) -> Iterator[Violation]:
-    """Yield the devices that are held by more than they can be."""
+    """Yield a violation for each device whose tasks exceed it or exclude each other."""
     for (server, name, index), holders in holdings.items():
         fault = _device_fault(servers[server], name, index, holders)
         if fault is not None:
@@ -360,9 +362,9 @@ def _shared_wrongly(servers: Mapping[str, Server], holdings: Holdings) -> Iterat
 
 
 def _device_fault(
-    server: Server, name: str, index: int, holders: Sequence[tuple[str, DeviceDemand, HeldDevices]]
+    server: Server, name: str, index: int, holders: Sequence[tuple[str, Ask, Held]]
 ) -> str | None:
-    """Return why one device cannot be held like this."""
+    """Return why one device cannot hold its tasks together; None if it can."""
     others = server.device_states[name][index]
     modes = {"whole" if ask.whole else "shared" if ask.share else "parted" for _, ask, _ in holders}
     if others.mode != "free":
@@ -377,12 +379,12 @@ def _device_fault(
             return f"shares of {total} thousandths are more than one device"
     if modes == {"parted"}:
         geometry = (server.devices or {})[name].partitions
-        taken = others.used
+        occupied_slots = others.used
         for _, ask, place in holders:
             assert geometry is not None
             assert isinstance(place, DeviceSlot)
             mask = geometry.profiles[ask.profile].mask(place.slot)
-            if taken & mask:
+            if occupied_slots & mask:
                 return "partitions overlap"
-            taken |= mask
+            occupied_slots |= mask
     return None

@@ -1,15 +1,13 @@
 """Presolve of running jobs: jobs that stay are fixed, and bounds of the problem in which no job migrates.
 
-Running jobs that stay: they are taken out of the problem, and added to its plans and bounds again. A job that
-stays decides nothing. What is left is an instance without these jobs, whose servers have less free and more
-traffic, and count as used. Its plans, with the jobs that stay added, are the plans of all; each objective
-differs by a constant, so that its bounds and certificates prove those of the whole. Whole plans are judged by
-the formulation of the instance as it was given, which knows nothing of what is left.
+Fixed jobs: running jobs that stay are removed from the instance. In the reduced instance, servers with such
+jobs have less residual capacity and more traffic, and count as used. Its plans, with the fixed jobs added,
+are the plans of the original instance; each objective differs by a constant, so that bounds and certificates
+carry over. Complete plans are checked and evaluated by the formulation of the original instance.
 
-Where nothing has to move: bounds from two smaller problems, neither of which says who runs where. If a plan
-moves nobody and is the best in all objectives before `migrations`, then no plan that is as good moves
-anybody. So these objectives are bounded as if moves cost nothing, and those after `migrations` as if all
-running jobs stay.
+No migration: bounds come from two smaller problems without current placements. If a plan moves no job and is
+optimal in all objectives before `migrations`, then no equally good plan moves a job. So these objectives are
+bounded as if moves cost nothing, and those after `migrations` as if all running jobs stay.
 """
 
 from __future__ import annotations
@@ -37,21 +35,21 @@ from .milp import milp_model
 from .plan import JobPlacement, entry_of, staying, with_devices
 
 NO_OFFSET = ("servers", "traffic")
-"""Objectives in which the servers of what is left count what the jobs that stay do."""
+"""Objectives in which the reduced instance includes the contribution of the fixed jobs."""
 FINEST = 10**9
-"""Figures whose decimals are finer than such parts of one may be off by the rounding of a sum of floats."""
+"""Largest denominator of exact figures; finer fractions may come from rounded sums of floats."""
 
 Held = dict[str, dict[str, Counter[float]]]
-"""Server → resource → what a task takes → how many such tasks stay there."""
+"""Server → resource → demand of a task → number of such tasks of fixed jobs."""
 
 
 def with_or_without_fixed_jobs(instance: ConsolidationInstance) -> ConsolidationFormulation:
-    """Return the formulation of an instance, with or without jobs that stay."""
+    """Return the formulation of an instance, with its running jobs fixed if they stay."""
     return WithFixedJobs(instance) if instance.staying else formulation_of_rest(instance)
 
 
 def model_of(formulation: ConsolidationFormulation) -> MilpModel[JobPlacement]:
-    """Return the textbook model, with or without jobs that stay.
+    """Return the compact MILP formulation, with fixed jobs if some stay.
 
     Raises
     ------
@@ -64,18 +62,18 @@ def model_of(formulation: ConsolidationFormulation) -> MilpModel[JobPlacement]:
 
 
 class WithFixedJobs(ConsolidationFormulation):
-    """The mathematics of an instance in which running jobs stay.
+    """The formulation of an instance in which some running jobs stay, reduced by these jobs.
 
     Attributes
     ----------
     original
-        The formulation of the instance as it was given, which judges and evaluates plans.
+        The formulation of the original instance, which checks and evaluates plans.
     fixed
-        Where each job runs that stays.
+        Plan entries of the jobs that stay, by name.
     rest
-        The formulation of the instance that is left.
+        The formulation of the reduced instance.
     offsets
-        What the jobs that stay count in each objective.
+        Contribution of the jobs that stay to each objective.
     """
 
     def __init__(self, instance: ConsolidationInstance) -> None:
@@ -91,7 +89,7 @@ class WithFixedJobs(ConsolidationFormulation):
         )
         self.fixed = {entry.job: entry for entry in entries}
         self.rest = formulation_of_rest(_rest(instance, self.fixed))
-        # What they count is what they would count without any other job.
+        # Their contribution does not depend on other jobs.
         alone = formulation_of_rest(instance.model_copy(update={"jobs": tuple(jobs.values())}))
         self.offsets = tuple(
             0.0 if objective.name in NO_OFFSET else value
@@ -99,32 +97,32 @@ class WithFixedJobs(ConsolidationFormulation):
         )
 
     def fewest(self, job: PlacementJob) -> int | None:
-        """Return m_j, which depends on capacities alone; None if the job can never run."""
+        """Return m_j, the fewest servers that the job could ever use; None if it can never run."""
         return self.original.fewest(job)
 
     def others(self, plan: Sequence[JobPlacement]) -> list[JobPlacement]:
-        """Return the entries of jobs that need not stay."""
+        """Return the plan entries of the jobs that are not fixed."""
         return [entry for entry in plan if entry.job not in self.fixed]
 
     def whole(self, plan: Sequence[JobPlacement]) -> tuple[JobPlacement, ...]:
-        """Return a plan of what is left with the jobs that stay, in the order of the instance."""
+        """Return the complete plan from one of the reduced instance, in the order of the jobs."""
         entries = self.fixed | {entry.job: entry for entry in plan}
         return tuple(entries[job.name] for job in self.instance.jobs)
 
     def lifted(self, bounds: Sequence[float | None]) -> tuple[float | None, ...]:
-        """Return values or bounds of what is left as those of the whole."""
+        """Return values or bounds of the reduced instance lifted to the original instance."""
         pairs = zip(bounds, self.offsets, strict=False)
         return tuple(None if bound is None else _with(bound, offset) for bound, offset in pairs)
 
     @property
     def classes(self) -> ClassTable:
-        """Classes of what is left."""
+        """The classes of the reduced instance."""
         return self.rest.classes
 
     def violations(self, plan: Sequence[JobPlacement]) -> list[Violation]:
-        """Return every constraint that the plan breaks.
+        """Return every constraint violation of the plan.
 
-        Where it is not said which devices a job holds that stays, they are the ones that were chosen for it.
+        A job that stays and whose current devices are unknown must be on those that the presolve chose.
         """
         return self.original.violations(plan) or [
             Violation("stays", f"job {entry.job!r} runs and stays on its devices")
@@ -137,7 +135,7 @@ class WithFixedJobs(ConsolidationFormulation):
         return self.original.evaluate(plan)
 
     def finish(self, plan: Sequence[JobPlacement]) -> tuple[JobPlacement, ...]:
-        """Return the plan in the order of the jobs, with reasons and with what is to be done."""
+        """Return the plan in the order of the jobs, with reasons for jobs left out and with actions."""
         return tuple(
             entry.model_copy(update={"action": action_of(job, entry, self.instance.device_moves)})
             for job, entry in zip(
@@ -146,17 +144,17 @@ class WithFixedJobs(ConsolidationFormulation):
         )
 
     def shared_tables(self) -> str | None:
-        """Return which table the check of what is left took from the methods."""
+        """Return the note on tables that the check of the reduced instance shares with the methods."""
         return self.rest.shared_tables()
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Bound the objectives by counting."""
+        """Return the combinatorial bounds of the objectives."""
         return self.lifted(self.rest.elementary_bounds())
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
-        """Return the bounds that prices of what is left prove."""
+        """Return the bounds that the prices of a certificate of the reduced instance prove."""
         left = None
         if values is not None:
             pairs = zip(self.objectives, values, self.offsets, strict=True)
@@ -164,22 +162,22 @@ class WithFixedJobs(ConsolidationFormulation):
         return self.lifted(self.rest.certified_bounds(certificate, left))
 
     def certificate_fault(self, certificate: Any) -> str | None:
-        """Return what is wrong with the form of a certificate."""
+        """Return the error in the format of a certificate; None if it is valid."""
         return self.rest.certificate_fault(certificate)
 
     def prices(self, certificate: Any, plan: Sequence[JobPlacement]) -> dict[str, float] | None:
-        """Return what one more empty server of each shape adds to the value at most."""
+        """Return an upper bound on the value that one more empty server of each shape adds."""
         return self.rest.prices(certificate, self.others(plan))
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Find servers that do not hold what stays on them, then what counting finds."""
+        """Return servers too small for their fixed jobs, or else why the reduced instance is infeasible."""
         reasons = ["no devices are left for the jobs that stay"] if self.without_devices else []
-        for name, held in _held(self.instance, self.fixed).items():
+        for name, demand in _held(self.instance, self.fixed).items():
             free = self.servers[name].available
-            for resource, tasks in held.items():
-                amount, there = float(_sum(tasks)), free.get(resource, 0.0)
-                if not within(amount, there):
-                    what = f"jobs that stay hold {amount:g} {resource} of {there:g}"
+            for resource, tasks in demand.items():
+                amount, available = float(_sum(tasks)), free.get(resource, 0.0)
+                if not within(amount, available):
+                    what = f"jobs that stay hold {amount:g} {resource} of {available:g}"
                     reasons.append(f"server {name!r}: {what}")
         if reasons:
             remedy = "let these jobs move, or count what they hold as free"
@@ -188,14 +186,14 @@ class WithFixedJobs(ConsolidationFormulation):
 
 
 def _running(jobs: Mapping[str, PlacementJob]) -> list[JobPlacement]:
-    """Return running jobs where they are."""
+    """Return the plan entries of running jobs at their current placements."""
     return [entry_of(job, {g.name: dict(g.current) for g in job.task_groups}) for job in jobs.values()]
 
 
 def _named(instance: ConsolidationInstance, servers: Mapping[str, Server]) -> list[JobPlacement] | None:
-    """Return the jobs that stay with the devices that they hold; None if the servers have too few for them.
+    """Return the plan entries of jobs that stay, with devices; None if the servers have too few devices.
 
-    Where it is not said which these are, they are none that another running job is said to hold, if possible.
+    Unknown current devices are chosen among those that no other running job holds, if possible.
     """
     stay = {job.name: job for job in instance.jobs if job.name in instance.staying}
     unknown = [
@@ -218,7 +216,7 @@ def _named(instance: ConsolidationInstance, servers: Mapping[str, Server]) -> li
 
 
 def _model_with_fixed(formulation: WithFixedJobs, model: MilpModel[JobPlacement]) -> MilpModel[JobPlacement]:
-    """Return the textbook model of what is left as one of the whole instance."""
+    """Return the compact model of the reduced instance as one of the original instance."""
     pairs = zip(model.objectives, formulation.offsets, strict=True)
     objectives = tuple(_lifted(objective, offset) for objective, offset in pairs)
     return MilpModel(
@@ -230,7 +228,7 @@ def _model_with_fixed(formulation: WithFixedJobs, model: MilpModel[JobPlacement]
 
 
 def _lifted(objective: ModelObjective, offset: float) -> ModelObjective:
-    """Return an objective with what the jobs that stay count."""
+    """Return an objective of the model with the contribution of the fixed jobs added."""
     return replace(
         objective,
         expression=objective.expression + offset,
@@ -240,12 +238,12 @@ def _lifted(objective: ModelObjective, offset: float) -> ModelObjective:
 
 
 def _with(bound: float, offset: float) -> float:
-    """Return a bound with what the jobs that stay count; the two may cancel to nothing."""
+    """Return a bound plus the contribution of the fixed jobs, computed in fractions."""
     return float(exact(bound) + exact(offset)) if math.isfinite(bound) else bound
 
 
 def _left(value: float, offset: float, sense: Sense) -> float:
-    """Return what the other jobs count of a value; rounding never makes it look better than it is."""
+    """Return a value less the contribution of the fixed jobs, rounded to the worse side."""
     if not offset:
         return value
     left = exact(value) - exact(offset)
@@ -256,24 +254,24 @@ def _left(value: float, offset: float, sense: Sense) -> float:
 
 
 def _held(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> Held:
-    """Return what jobs that stay hold of each server."""
-    held: Held = defaultdict(lambda: defaultdict(Counter))
+    """Return the resources of each server that fixed jobs use, as numbers of tasks by demand."""
+    demand: Held = defaultdict(lambda: defaultdict(Counter))
     for job in instance.jobs:
         for group in job.task_groups if job.name in fixed else ():
             for server, count in group.current.items():
                 for resource, amount in group.demand.items():
-                    held[server][resource][amount] += count
-    return held
+                    demand[server][resource][amount] += count
+    return demand
 
 
 def _sum(tasks: Counter[float]) -> Fraction:
-    """Return what tasks take together; decimals, since a difference of floats would be off by their size."""
+    """Return the exact total demand of tasks, given the number of tasks of each demand."""
     return sum((count * exact(amount) for amount, count in tasks.items()), Fraction(0))
 
 
 def _rest(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> ConsolidationInstance:
-    """Return the instance without the jobs that stay."""
-    held = _held(instance, fixed)
+    """Return the reduced instance, without the fixed jobs and the resources that they use."""
+    in_use = _held(instance, fixed)
     traffic: dict[str, Counter[float]] = defaultdict(Counter)
     taken: dict[str, dict[str, list[Taken]]] = defaultdict(lambda: defaultdict(list))
     used = set()
@@ -295,7 +293,7 @@ def _rest(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> Co
                         share = ask.share or None
                         taken[server][name] += [Taken(device=device, share=share) for device in where]
     servers = [
-        _less(server, held.get(server.name, {}), traffic[server.name], taken[server.name])
+        _less(server, in_use.get(server.name, {}), traffic[server.name], taken[server.name])
         if server.name in used
         else server
         for server in instance.expanded_servers
@@ -308,11 +306,11 @@ def _rest(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> Co
 
 
 def _less(
-    server: Server, held: dict[str, Counter[float]], traffic: Counter[float], taken: dict[str, list[Taken]]
+    server: Server, in_use: dict[str, Counter[float]], traffic: Counter[float], taken: dict[str, list[Taken]]
 ) -> Server:
-    """Return a server on which something stays: less is free, and it is in use."""
+    """Return a server of the reduced instance, less the resources of the fixed jobs, and in use."""
     free = {
-        name: max(0.0, float(exact(amount) - _sum(held[name]))) if name in held else amount
+        name: max(0.0, float(exact(amount) - _sum(in_use[name]))) if name in in_use else amount
         for name, amount in server.available.items()
     }
     devices = None
@@ -331,23 +329,23 @@ def _less(
 
 
 def _taken(devices: Devices, server: Server, name: str, more: list[Taken]) -> Devices:
-    """Return devices of which more is taken."""
+    """Return the devices of a server with those of the fixed jobs marked as taken."""
     before = list(devices.taken or ())
     if devices.taken is None:
-        # Where only a number is free, the others are held by somebody.
+        # Where only a number is free, the others are taken.
         states = enumerate(server.device_states[name])
         before = [Taken(device=device) for device, state in states if state.mode == "whole"]
     return devices.model_copy(update={"taken": (*before, *more)})
 
 
 FEWEST_CELLS = 200
-"""Groups of tasks times servers from which on it is worth while."""
+"""Least number of task groups times servers for which `WithRunningJobs` is used."""
 STAYING, LEADING = "staying", "leading"
-"""Certificates of the problem in which all running jobs stay, and of the objectives before `migrations`."""
+"""Keys of the certificates of the problem without moves, and of the objectives before `migrations`."""
 
 
 def formulation_of(instance: ConsolidationInstance) -> ConsolidationFormulation:
-    """Return the formulation of an instance, with or without running jobs and jobs that stay."""
+    """Return the formulation of an instance, with the presolve for fixed or running jobs if it applies."""
     formulation = with_or_without_fixed_jobs(instance)
     if type(formulation) is not ConsolidationFormulation or "migrations" not in instance.objectives:
         return formulation
@@ -359,7 +357,7 @@ def formulation_of(instance: ConsolidationInstance) -> ConsolidationFormulation:
 
 
 class WithRunningJobs(ConsolidationFormulation):
-    """The mathematics of an instance in which some jobs run, and moves come after other objectives."""
+    """The formulation of an instance with running jobs and the objective `migrations`."""
 
     @cached_property
     def staying(self) -> WithFixedJobs:
@@ -368,7 +366,7 @@ class WithRunningJobs(ConsolidationFormulation):
 
     @cached_property
     def before(self) -> int:
-        """How many objectives come before `migrations`."""
+        """Number of objectives before `migrations`."""
         return self.instance.objectives.index("migrations")
 
     @cached_property
@@ -385,12 +383,12 @@ class WithRunningJobs(ConsolidationFormulation):
         )
 
     def nothing_moves(self, values: Sequence[float], leading: Sequence[float | None]) -> bool:
-        """Return whether no plan as good moves anybody.
+        """Return whether it is proven that no equally good plan moves a job.
 
         Parameters
         ----------
         values
-            Of a plan.
+            Objective values of a plan.
         leading
             Bounds on the objectives before `migrations`.
         """
@@ -401,7 +399,7 @@ class WithRunningJobs(ConsolidationFormulation):
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
-        """Return the bounds that the certificates of the two smaller problems prove, or that of the whole."""
+        """Return the bounds that the certificates of the two smaller problems, or a single one, prove."""
         if not _is_double(certificate):
             return super().certified_bounds(certificate, values)
         bounds = super().certified_bounds(None, values)
@@ -409,14 +407,14 @@ class WithRunningJobs(ConsolidationFormulation):
             return bounds
         leading = self.leading.certified_bounds(certificate[LEADING], values[: self.before] or None)
         pairs = zip(self.objectives, bounds, leading, strict=False)
-        found = [objective.tighter(one, other) for objective, one, other in pairs][: self.before]
-        if not self.nothing_moves(values, found):
-            return (*found, *bounds[self.before :])
+        proven = [objective.tighter(one, other) for objective, one, other in pairs][: self.before]
+        if not self.nothing_moves(values, proven):
+            return (*proven, *bounds[self.before :])
         staying = self.staying.certified_bounds(certificate[STAYING], values)
-        return (*found, 0.0, *staying[self.before + 1 :])
+        return (*proven, 0.0, *staying[self.before + 1 :])
 
     def certificate_fault(self, certificate: Any) -> str | None:
-        """Return what is wrong with the form of a certificate."""
+        """Return the error in the format of a certificate; None if it is valid."""
         if not _is_double(certificate):
             return super().certificate_fault(certificate)
         parts = ((self.leading, certificate[LEADING]), (self.staying, certificate[STAYING]))
@@ -424,7 +422,7 @@ class WithRunningJobs(ConsolidationFormulation):
         return next((fault for fault in faults if fault is not None), None)
 
     def prices(self, certificate: Any, plan: Sequence[JobPlacement]) -> dict[str, float] | None:
-        """Return what one more empty server of each shape adds to the value at most."""
+        """Return an upper bound on the value that one more empty server of each shape adds."""
         if not _is_double(certificate):
             return super().prices(certificate, plan)
         if any(True for _ in moved(self, plan)):
@@ -432,11 +430,11 @@ class WithRunningJobs(ConsolidationFormulation):
         return self.leading.prices(certificate[LEADING], plan)
 
     def shared_tables(self) -> str | None:
-        """Return which table the check took from the methods, in any of the problems."""
+        """Return the first note on tables that the check shares with the methods, over the three problems."""
         parts = (super().shared_tables(), self.leading.shared_tables(), self.staying.shared_tables())
-        return next((said for said in parts if said is not None), None)
+        return next((note for note in parts if note is not None), None)
 
 
 def _is_double(certificate: Any) -> bool:
-    """Return whether a certificate is one of the two smaller problems."""
+    """Return whether a certificate consists of those of the two smaller problems."""
     return isinstance(certificate, Mapping) and certificate.keys() == {LEADING, STAYING}

@@ -1,1 +1,1 @@
-"""What certifies a placement: classes, prices and searches of the check alone; no solver imports them."""
+"""The check of placements and bounds: its own classes, pricing problems and enumeration."""

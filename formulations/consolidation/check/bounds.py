@@ -1,13 +1,13 @@
 """Bounds on a placement: combinatorial ones, and those that the prices of a certificate prove.
 
-Combinatorial bounds: the fewest servers that hold a volume are found by counting the largest servers
-until together they have as much free, resource by resource. Jobs that need a GPU model ask it of the
-servers of that model. Where a value is to be kept, jobs may stay out as long as they are worth no more
-than what is left: at most the volume of a fractional knapsack (Dantzig 1957).
+Combinatorial bounds: the fewest servers for a total demand are the largest servers whose residual capacities
+add up to it, resource by resource. Jobs that need a GPU model are counted on the servers of that model. Where
+a value is to be kept, jobs may be left out as long as the value of the others does not fall below it; the
+demand that is left out is at most that of a fractional knapsack (Dantzig 1957).
 
-Certified bounds come from prices of pieces, and trust no solver. Bounds on objectives that only take
-integer multiples of some step are rounded to the next one. Where the prices do not close the gap to the
-value of a plan, implicit enumeration tries to close it.
+Certified bounds follow from prices of pieces, whatever solver computed them. Bounds on objectives that only
+take integer multiples of some step are rounded to the next multiple. Where the prices do not close the gap to
+the value of a plan, implicit enumeration tries to close it.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ from .classes import CheckedCluster, Disagreement
 from .placement_enumeration import PriceBound, none_better
 
 Jobs = Sequence[tuple[PlacementJob, int]]
-"""Jobs, and how many are alike."""
+"""Representatives of equal jobs, and the number of jobs of each."""
 
 
 def fewest_by_volume(data: ClusterData, jobs: Jobs, value: float | None) -> int:
-    """Return the fewest servers on which plans place what they have to.
+    """Return a lower bound on the used servers from the total demand of the jobs that must be placed.
 
     Parameters
     ----------
     jobs
-        Those that can be placed at all.
+        Those that can be placed.
     value
-        What the jobs that are placed are worth at least; None if only those count that must be placed.
+        Least total value of the placed jobs; None if only jobs that must be placed count.
     """
     spare: Fraction | None = None
     if value is not None:
         worth = sum((worth_of(job) * count for job, count in jobs), Fraction(0))
-        # Values are sums of floats: what rounding may have cost may stay out as well.
+        # Values are sums of floats, so jobs worth the rounding error may be left out as well.
         spare = max(Fraction(0), worth - exact(value)) + worth * exact(TIE)
     fewest = 0
     # Jobs that accept several models share servers with those that accept one of these.
     models = {job.gpu_model for job, _ in jobs if isinstance(job.gpu_model, str)}
     for resource in data.instance.resource_names:
         free = {model: _free(data, model, resource) for model in (None, *sorted(models))}
-        # Servers of several models are disjoint; what else is asked for may be on any.
+        # Servers of several models are disjoint; the remaining demand may be on any server.
         needed = Counter[Fraction]()
         for model in free.keys() - {None}:
-            asked = _least_volume([(job, n) for job, n in jobs if job.gpu_model == model], resource, spare)
-            needed += _largest(free[model], asked)
+            volume = _least_volume([(job, n) for job, n in jobs if job.gpu_model == model], resource, spare)
+            needed += _largest(free[model], volume)
         more = _least_volume(jobs, resource, spare) - _sum(needed)
         fewest = max(fewest, needed.total() + _largest(free[None] - needed, more).total())
     placed = any(job.must_place for job, _ in jobs) or (value is not None and value > 0)
@@ -66,12 +66,12 @@ def fewest_by_volume(data: ClusterData, jobs: Jobs, value: float | None) -> int:
 
 
 def _least_volume(jobs: Jobs, resource: str, spare: Fraction | None) -> Fraction:
-    """Return what the jobs that are placed ask for of a resource at least.
+    """Return the least total demand of the placed jobs for a resource.
 
     Parameters
     ----------
     spare
-        What jobs that stay out may be worth together; None if all may that need not be placed.
+        Total value that may be left out; None if all jobs that need not be placed may be left out.
     """
     volume, optional = Fraction(0), list[tuple[Fraction, Fraction]]()
     for job, count in jobs:
@@ -82,31 +82,31 @@ def _least_volume(jobs: Jobs, resource: str, spare: Fraction | None) -> Fraction
         elif spare is not None and each:
             volume += each * count
             optional.append((worth_of(job) / each, each * count))
-    # Those that are worth least for what they ask for stay out first.
+    # Jobs of least value per unit of demand are left out first.
     left = spare or Fraction(0)
-    for price, asked in sorted(optional):
-        out = min(asked, left / price) if price else asked
+    for price, total in sorted(optional):
+        out = min(total, left / price) if price else total
         volume, left = volume - out, left - out * price
     return volume
 
 
 def _free(data: ClusterData, gpu_model: str | None, resource: str) -> Counter[Fraction]:
-    """Return how many servers of a GPU model have how much of a resource free."""
-    found = Counter[Fraction]()
+    """Count the servers of a GPU model by residual capacity of one resource."""
+    servers = Counter[Fraction]()
     for shape, count in data.shapes(gpu_model, free=True).items():
-        found[exact(loosened(dict(shape).get(resource, 0.0)))] += count
-    return found
+        servers[exact(loosened(dict(shape).get(resource, 0.0)))] += count
+    return servers
 
 
 def _largest(free: Counter[Fraction], volume: Fraction) -> Counter[Fraction]:
-    """Return the largest servers that have a volume free together; all of them if that is too little."""
-    taken = Counter[Fraction]()
+    """Return the largest servers whose residual capacities cover a demand; all if they do not suffice."""
+    servers = Counter[Fraction]()
     for amount in sorted((amount for amount in free if amount), reverse=True):
         if volume <= 0:
             break
-        taken[amount] = min(free[amount], -(-volume // amount))
-        volume -= taken[amount] * amount
-    return taken
+        servers[amount] = min(free[amount], -(-volume // amount))
+        volume -= servers[amount] * amount
+    return servers
 
 
 def _sum(servers: Counter[Fraction]) -> Fraction:
@@ -116,12 +116,12 @@ def _sum(servers: Counter[Fraction]) -> Fraction:
 def elementary_bounds(
     checked: CheckedCluster, values: Sequence[float] | None = None
 ) -> tuple[float | None, ...]:
-    """Bound the objectives by counting: by what always holds, and by the first one's value.
+    """Return the combinatorial bounds of the objectives.
 
     Parameters
     ----------
     values
-        Of a plan: the best plan is worth no less.
+        Objective values of a plan; its `value` must be kept if it is the first objective.
     """
     data = checked.cluster
     valued = values is not None and data.objectives[0].name == "value"
@@ -147,22 +147,22 @@ def _least_slowdown(data: ClusterData) -> float:
 
 
 def _most_value(checked: CheckedCluster) -> float:
-    """Return the least over resources of the fractional knapsack of all jobs that can run now."""
+    """Return the least optimum, over resources, of the fractional knapsack of the jobs that can run now."""
     data = checked.cluster
-    alike = _runnable(checked)
-    best = math.fsum(job.worth * count for job, count in alike)
+    jobs = _runnable(checked)
+    best = math.fsum(job.worth * count for job, count in jobs)
     for resource in data.instance.resource_names:
         free = math.fsum(s.available.get(resource, 0.0) for s in data.servers.values())
         worth_and_need = [
             (job.worth * count, count * sum(g.tasks * g.demand.get(resource, 0.0) for g in job.task_groups))
-            for job, count in alike
+            for job, count in jobs
         ]
         terms = [worth for worth, need in worth_and_need if need == 0]
         dense = sorted((p for p in worth_and_need if p[1] > 0), key=lambda p: p[0] / p[1], reverse=True)
         for worth, need in dense:
-            taken = min(need, free)
-            terms.append(worth if taken == need else worth * taken / need)
-            free -= taken
+            used = min(need, free)
+            terms.append(worth if used == need else worth * used / need)
+            free -= used
             if free <= 0:
                 break
         best = min(best, math.fsum(terms))
@@ -170,17 +170,17 @@ def _most_value(checked: CheckedCluster) -> float:
 
 
 def _runnable(checked: CheckedCluster) -> list[tuple[PlacementJob, int]]:
-    """Return the jobs of which what is free now holds each group, were they alone, and how many are alike."""
-    found = []
+    """Return the jobs each group of which fits alone into the residual capacity, and their numbers."""
+    runnable = []
     for job, members in checked.jobs:
         shapes = checked.cluster.shapes(job.gpu_model, free=True)
         if all(tasks_held(shapes, group) >= group.tasks for group in job.task_groups):
-            found.append((job, len(members)))
-    return found
+            runnable.append((job, len(members)))
+    return runnable
 
 
 def elementary_infeasibility(data: ClusterData) -> Diagnosis | None:
-    """Find jobs that must be placed but never fit, or a resource that they overfill together."""
+    """Return required jobs that never fit, or a resource whose capacity they exceed together."""
     never = []
     for job, positions in data.distinct_jobs:
         reason = why_never(data, job) if job.must_place else None
@@ -201,13 +201,13 @@ def elementary_infeasibility(data: ClusterData) -> Diagnosis | None:
 
 
 ROUNDING = Fraction(1, 10**12)
-"""Relative, of values that are no multiples of a step."""
+"""Relative tolerance of values that are not multiples of a step."""
 FINEST = 10**9
-"""A step is of use if no count is more than so many of it."""
+"""Largest ratio of an amount to a step at which values are rounded to the step."""
 
 
 def read_certificate(classes: Classes, data: Any) -> ConsolidationCertificate | str:
-    """Return the certificate, or what is wrong with its form."""
+    """Return the parsed certificate, or the error in its format."""
     try:
         certificate = ConsolidationCertificate.model_validate(data)
     except ValidationError as error:
@@ -225,7 +225,7 @@ def _fits(classes: Classes, goal: CertifiedGoal) -> bool:
 
 
 def quantum(classes: Classes, objective: str) -> Fraction | None:
-    """Return a step of which every value of an objective is a multiple; None if it is too small to help."""
+    """Return the step of which all values of an objective are multiples; None if it is too small."""
     if objective == "value":
         amounts = {amount for job in classes.jobs for amount in (job.value, job.restart)}
     elif objective == "slowdown":
@@ -239,7 +239,7 @@ def quantum(classes: Classes, objective: str) -> Fraction | None:
 
 
 def level(classes: Classes, objective: str, value: float) -> Fraction:
-    """Return the level, to be minimised, that every plan keeps whose value is the same up to rounding."""
+    """Return the level of an objective, to be minimised, for a value that is exact up to rounding."""
     reached = exact(value) * (-1 if objective == "value" else 1)
     exactly, step = reached - classes.offset(objective), quantum(classes, objective)
     # Plans whose values doubles cannot tell apart are equally good; later bounds hold for all of them.
@@ -250,7 +250,7 @@ def level(classes: Classes, objective: str, value: float) -> Fraction:
 def _weighed(
     classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]
 ) -> tuple[PriceBound, dict[str, Fraction], Fraction]:
-    """Return the price bound of a goal, its weights, and what the earlier levels take off it."""
+    """Return the price bound of a goal, its weights, and the constant of the earlier levels."""
     weights = {str(name): Fraction(price) for name, price in goal.multipliers.items() if name in levels}
     less = sum((weight * levels[name] for name, weight in weights.items()), Fraction(0))
     if goal.objective != MUST_PLACE:
@@ -259,17 +259,17 @@ def _weighed(
 
 
 def goal_bound(classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]) -> Fraction | None:
-    """Return what a goal is at least, to be minimised, where earlier objectives keep their levels.
+    """Return a lower bound on a goal, to be minimised, where earlier objectives keep their levels.
 
     Returns
     -------
     bound
-        None if a job that must be placed has no way to be.
+        None if a job that must be placed cannot be.
 
     Raises
     ------
     TooLargeError
-        If there is too much to be priced.
+        If the pricing problems are too large.
     """
     bound, _, less = _weighed(classes, goal, levels)
     cost = bound.value()
@@ -282,7 +282,7 @@ def goal_bound(classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fract
 def _nothing_better(
     classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction], value: Fraction | None
 ) -> bool:
-    """Return whether a search proves that nothing beats a value, or that there is no placement at all."""
+    """Return whether enumeration proves that no placement beats a value, or that there is no placement."""
     step = quantum(classes, goal.objective)
     if step is None:
         return False
@@ -301,13 +301,13 @@ def price_bounds(
 ) -> dict[str, float]:
     """Return the bounds that a certificate proves, by objective.
 
-    A bound that needs the values of earlier objectives is one on the optimum only if the plan has the best
-    values possible in all of these but the last; so it counts only if those are certified themselves.
+    A bound that depends on the values of earlier objectives is a bound on the optimum only if the plan is
+    optimal in all of these but the last; so it counts only if their optimality is certified.
 
     Parameters
     ----------
     values
-        Of the plan that it came with; None if there is no plan.
+        Objective values of the plan of the certificate; None if there is no plan.
     elementary
         Bounds that need no certificate.
     """
@@ -319,9 +319,9 @@ def price_bounds(
     if isinstance(certificate, str):
         return {}
     goals: dict[str, CertifiedGoal] = {goal.objective: goal for goal in certificate.goals}
-    found: dict[str, float] = {}
+    bounds: dict[str, float] = {}
     if MUST_PLACE in goals:
-        _add(found, classes, goals[MUST_PLACE], classes.least_levels(), None)
+        _add(bounds, classes, goals[MUST_PLACE], classes.least_levels(), None)
     levels = classes.least_levels()
     # From the first objective that is not proven best on, bounds are no longer bounds on the optimum.
     certain = True
@@ -329,7 +329,7 @@ def price_bounds(
         goal = goals.get(objective.name)
         if goal is not None and set(goal.multipliers) <= set(levels):
             reached = None if values is None else level(classes, objective.name, values[index])
-            _add(found, classes, goal, levels, reached)
+            _add(bounds, classes, goal, levels, reached)
         if values is None:
             continue
         # An unproven level would only bound plans as good as this one.
@@ -337,16 +337,16 @@ def price_bounds(
             levels[objective.name] = level(classes, objective.name, values[index])
         if objective.name == "traffic" and certificate.traffic is not None:
             least = _least_traffic(checked, certificate.traffic, levels)
-            found |= {} if least is None else {"traffic": least}
-        bound = objective.tighter(elementary[index], found.get(objective.name))
-        certain = certain and bound is not None and agree(bound, values[index])
-    return found
+            bounds |= {} if least is None else {"traffic": least}
+        tighter = objective.tighter(elementary[index], bounds.get(objective.name))
+        certain = certain and tighter is not None and agree(tighter, values[index])
+    return bounds
 
 
 def _least_traffic(
     checked: CheckedCluster, claim: CertifiedTraffic, levels: Mapping[str, Fraction]
 ) -> float | None:
-    """Return the least traffic above a limit under which an earlier goal is proven to miss its level."""
+    """Return the least traffic above a limit that is proven infeasible at the levels of earlier goals."""
     instance = checked.cluster.instance
     step, goal = traffic_step(instance), claim.goal
     under = checked.of(limited(instance, claim.below))
@@ -367,15 +367,15 @@ def _least_traffic(
 
 
 def _add(
-    found: dict[str, float],
+    bounds: dict[str, float],
     classes: Classes,
     goal: CertifiedGoal,
     levels: Mapping[str, Fraction],
     value: Fraction | None,
 ) -> None:
-    """Note the bound of one goal in the terms of its objective, if it can be derived.
+    """Add the bound of one goal to `bounds`, in the sense of its objective, if it can be derived.
 
-    Where prices leave something open up to the value that a plan has reached, a search tries to close it.
+    Where prices leave a gap to the value of a plan, implicit enumeration tries to close it.
     """
     try:
         least = goal_bound(classes, goal, levels)
@@ -390,11 +390,11 @@ def _add(
     except TooLargeError:
         return
     least += classes.offset(goal.objective)
-    found[goal.objective] = float(-least if goal.objective == "value" else least)
+    bounds[goal.objective] = float(-least if goal.objective == "value" else least)
 
 
 def _same_jobs(checked: CheckedCluster) -> bool:
-    """Return whether one more server changes nothing for any job: all can run, and spread as they like."""
+    """Return whether one more server changes no job class: each job has a server for each task."""
     for job, _ in checked.jobs:
         servers = checked.capacities(job.gpu_model).total()
         if checked.fewest(job) is None or servers < sum(group.tasks for group in job.task_groups):
@@ -403,18 +403,18 @@ def _same_jobs(checked: CheckedCluster) -> bool:
 
 
 MOST_SHAPES = 20
-"""Shapes of servers that get a price."""
+"""Limit on the server shapes with a price."""
 
 
 def worth_of_servers(checked: CheckedCluster, data: Any, value: float) -> dict[str, float]:
-    """Return for each shape of server, of which one is empty, what one more of it adds to the value at most.
+    """Return for each shape of empty server an upper bound on the value that one more of it adds.
 
-    What a server is paid bounds what it adds; what is open between the bound and the plan's value counts too.
+    The bound is the most that pieces pay for the server, plus the gap between bound and value of the plan.
 
     Parameters
     ----------
     value
-        Of the plan; it has to be the first objective.
+        The `value` of the plan; it has to be the first objective.
     """
     try:
         classes = checked.classes
@@ -432,20 +432,20 @@ def worth_of_servers(checked: CheckedCluster, data: Any, value: float) -> dict[s
         return {}
     if least is None:
         return {}
-    # What is open between bound and value might be won by the server as well. The value is a sum of floats;
+    # The gap between bound and value might be closed by the server as well. The value is a sum of floats;
     # its level is the multiple of the step that it stands for, so that rounding down loses none.
-    step, open_ = quantum(classes, "value"), level(classes, "value", value) - least
-    found: dict[str, float] = {}
+    step, gap = quantum(classes, "value"), level(classes, "value", value) - least
+    prices: dict[str, float] = {}
     servers = list(checked.cluster.servers.values())
     most = {n: worth for server, worth in zip(classes.servers, paid, strict=True) for n in server.members}
     for server in checked.cluster.classes.servers:
         empty = next((n for n in server.members if servers[n].available == servers[n].capacity), None)
-        if empty is not None and not server.residents and len(found) < MOST_SHAPES:
-            worth = Fraction(most[empty], bound.scale) + open_
+        if empty is not None and not server.residents and len(prices) < MOST_SHAPES:
+            worth = Fraction(most[empty], bound.scale) + gap
             rounded = math.floor(worth / step) * step if step is not None else worth
             shape = servers[empty]
             model = "" if shape.gpu_model is None else f" ({shape.gpu_model})"
             amounts = ", ".join(f"{amount:g} {name}" for name, amount in sorted(shape.capacity.items()))
             name = f"empty server of {amounts}{model}"
-            found[name] = max(float(rounded), found.get(name, 0.0))
-    return found
+            prices[name] = max(float(rounded), prices.get(name, 0.0))
+    return prices

@@ -1,13 +1,14 @@
-"""Equivalence classes of servers and jobs, and m_j, as the check derives them independently of the methods.
+"""Equivalence classes of servers and jobs, and m_j, derived by the check independently of the methods.
 
-What a certificate's prices refer to is derived from the instance as docs/problems/consolidation.md says:
-jobs that ask the same are one class, servers with the same free amounts are one class. The methods' table
-of classes is only asked for the units in which amounts are counted, of which any prove valid bounds:
-demands and free amounts are rounded down to them. Then both tables are compared, and so is each m_j.
+The classes to which a certificate's prices refer are derived from the instance as defined in
+docs/problems/consolidation.md: jobs of equal demands are one class, servers of equal residual capacity are
+one class. Only the units in which amounts are counted come from the methods' table of classes, since bounds
+are valid in any units: demands and residual capacities are rounded down to them. Then both tables are
+compared, and so is each m_j.
 
-m_j, the fewest servers of a job: for one group of tasks, the servers that hold most are taken. For
-several groups, forward dynamic programming over the tasks of each group that still have no server, a
-dictionary entry for each such state.
+m_j, the fewest servers of a job: for one group of tasks, the servers that hold most tasks. For several
+groups, forward dynamic programming over the unplaced tasks of each group, with a dictionary entry for each
+state.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ..build_classes import ClassifiedCluster
 from ..classes import Classes, CurrentPlacement, JobClass, Part, ServerClass, TaskShape, exact, worth_of
 
 MOST_WORK = 200_000
-"""States times patterns that are looked at for one job, which takes a fraction of a second."""
+"""Limit on states times patterns for one job; takes a fraction of a second."""
 
 Capacity = tuple[tuple[str, float], ...]
 """Amounts by resource, sorted by name."""
@@ -44,7 +45,7 @@ def fewest_again(groups: Sequence[Group], servers: Mapping[Capacity, int]) -> in
     Parameters
     ----------
     servers
-        How many servers there are of each capacity.
+        Number of servers of each capacity.
 
     Raises
     ------
@@ -72,7 +73,7 @@ def _for_one_group(group: Group, servers: Mapping[Capacity, int]) -> int | None:
 
 
 def _fit(group: Group, amounts: Mapping[str, float]) -> int:
-    """Return how many tasks of a group fit into these amounts, up to the rounding of sums."""
+    """Return the number of tasks of a group that fit into the amounts, up to rounding."""
     fits = [
         math.floor(min(group.tasks, loosened(amounts.get(name, 0.0)) / need))
         for name, need in group.demand.items()
@@ -98,8 +99,8 @@ def _for_several(groups: Sequence[Group], servers: Mapping[Capacity, int]) -> in
             check_time()
             before = dict(used)
             for left, so_far in before.items():
-                for held in listed:
-                    rest = tuple(max(0, n - h) for n, h in zip(left, held, strict=True))
+                for pattern in listed:
+                    rest = tuple(max(0, n - h) for n, h in zip(left, pattern, strict=True))
                     if used.get(rest, math.inf) > so_far + 1:
                         used[rest] = so_far + 1
             if used == before:
@@ -108,7 +109,7 @@ def _for_several(groups: Sequence[Group], servers: Mapping[Capacity, int]) -> in
 
 
 def _patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> tuple[tuple[int, ...], ...]:
-    """Return every way to fill a server with tasks of a job to which no task can be added."""
+    """Return the maximal patterns of a server with tasks of one job, as task counts by group."""
     ranges = [range(_fit(group, amounts) + 1) for group in groups]
     if math.prod(map(len, ranges)) > MOST_WORK:
         raise OverflowError
@@ -135,34 +136,34 @@ def _patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> tuple[tu
 
 
 MOST_PIECES = 40_000
-"""Pieces of one shape that are looked at."""
+"""Limit on the pieces of one shape."""
 FEW_SERVERS, FEW_SUMS, FEW_ADDED = 200, 20_000, 1_000_000
-"""Up to so many servers, and sums of demands, free amounts are lowered to what tasks can take of them.
+"""Limits on servers, sums of demands and additions at which residual capacities are cut to usable amounts.
 
-Where more amounts than these have to be added, which takes half a second, they are not.
+The limit on additions takes half a second; beyond a limit, residual capacities remain as they are.
 """
 
 COUNTED = ("exact", "running", "in_use", "restarts", "moves")
-"""What both tables of classes count of the whole instance."""
+"""Attributes of the whole instance that both tables of classes must agree on."""
 Vector = tuple[int, ...]
 Alike = tuple[str | None, Vector, Vector, bool]
-"""Pool of servers, what is free, shapes of residents, and whether they are in use anyway."""
+"""Pool of servers, residual capacity, shapes of resident tasks, and whether they count as used."""
 
 
 class Disagreement(Exception):
-    """The methods' table of classes is not what the check derives."""
+    """Raised when the methods' table of classes differs from the derived one."""
 
 
 @dataclass
 class CheckedCluster:
-    """A cluster whose classes the check has derived by itself.
+    """A cluster with the classes and m_j that the check derives independently.
 
     Attributes
     ----------
     too_large
-        Requests of jobs whose m_j would take too long to derive again, of `requests`.
+        Number of the `requests` whose m_j would take too long to derive.
     fault
-        How the methods' table differs; None if it does not, or was not compared yet.
+        Difference to the methods' table; None if there is none, or before the comparison.
     """
 
     cluster: ClassifiedCluster
@@ -173,7 +174,7 @@ class CheckedCluster:
 
     @staticmethod
     def of(instance: ConsolidationInstance) -> CheckedCluster:
-        """Return the servers and jobs of an instance."""
+        """Return the checked cluster of an instance."""
         return CheckedCluster(ClassifiedCluster(instance))
 
     @cached_property
@@ -183,19 +184,19 @@ class CheckedCluster:
 
     @cached_property
     def jobs(self) -> list[tuple[PlacementJob, list[int]]]:
-        """The first of the jobs that look the same to any plan, and the positions of all of them."""
+        """The first job of each group of equal jobs, and the positions of all jobs of the group."""
         return list(_alike(self.cluster.instance, self.model_of))
 
     @cached_property
     def classes(self) -> Classes:
-        """The check's own classes.
+        """The equivalence classes that the check derives.
 
         Raises
         ------
         TooLargeError
-            If there are too many, for the methods or for the check.
+            If there are too many pieces, for the methods or for the check.
         Disagreement
-            If the methods have others.
+            If the classes of the methods differ.
         """
         proposed = self.cluster.classes
         if self.fault is None:
@@ -211,7 +212,7 @@ class CheckedCluster:
         return derived
 
     def fewest(self, job: PlacementJob) -> int | None:
-        """Return m_j, which must be what everybody else uses."""
+        """Return m_j, after comparison of the derived value with that of the methods."""
         key = job.gpu_model, tuple((g.tasks, tuple(sorted(g.demand.items()))) for g in job.task_groups)
         if key not in self._known:
             self._known[key] = self._fewest(job)
@@ -230,7 +231,7 @@ class CheckedCluster:
         return derived
 
     def capacities(self, gpu_model: GpuModels) -> Counter[Capacity]:
-        """Return how many servers that a GPU model allows have which capacity."""
+        """Count the servers that a GPU model allows by capacity."""
         if gpu_model not in self._by_model:
             self._by_model[gpu_model] = Counter(
                 tuple(sorted(server.capacity.items()))
@@ -247,38 +248,38 @@ class CheckedCluster:
 def _alike(
     instance: ConsolidationInstance, model_of: dict[str, str | None]
 ) -> Iterable[tuple[PlacementJob, list[int]]]:
-    """Group jobs by all that a plan's objectives and constraints can see of them, but for traffic."""
+    """Group jobs by all data that objectives and constraints depend on, except traffic."""
     moving = instance.moves_count
     known: dict[int, tuple[object, float]] = {}
-    found: dict[object, tuple[PlacementJob, list[int]]] = {}
+    groups_by_key: dict[object, tuple[PlacementJob, list[int]]] = {}
     for position, job in enumerate(instance.jobs):
         groups = job.task_groups
         if id(groups) not in known:  # jobs that ask for the same mostly share these
             demands = tuple([(group.tasks, tuple(sorted(group.demand.items()))) for group in groups])
             known[id(groups)] = demands, job.model_copy(update={"value": None}).worth
-        asked, gpus = known[id(groups)]
+        demands_by_group, gpus = known[id(groups)]
         speeds = tuple(sorted(job.speed_by_servers.items())) if job.speed_by_servers else None
         now = _place_now(instance, job, model_of, position) if moving else None
         worth = gpus if job.value is None else job.value
-        seen = (asked, worth, job.must_place, instance.spread_of(job), job.gpu_model, speeds, now)
-        found.setdefault(seen, (job, []))[1].append(position)
-    return found.values()
+        key = (demands_by_group, worth, job.must_place, instance.spread_of(job), job.gpu_model, speeds, now)
+        groups_by_key.setdefault(key, (job, []))[1].append(position)
+    return groups_by_key.values()
 
 
 def _where(job: PlacementJob, model_of: dict[str, str | None]) -> dict[str, list[int]]:
-    """Return the tasks of each group on the servers where the job runs now and may stay."""
-    found: dict[str, list[int]] = {}
+    """Return the current tasks of a job by server and group, on the servers that it may use."""
+    by_server: dict[str, list[int]] = {}
     for g, group in enumerate(job.task_groups):
         for server, count in group.current.items():
             if allows(job.gpu_model, model_of[server]):
-                found.setdefault(server, [0] * len(job.task_groups))[g] = count
-    return found
+                by_server.setdefault(server, [0] * len(job.task_groups))[g] = count
+    return by_server
 
 
 def _place_now(
     instance: ConsolidationInstance, job: PlacementJob, model_of: dict[str, str | None], position: int
 ) -> object:
-    """Return what running jobs have in common: one server and as many tasks; other jobs are on their own."""
+    """Return the grouping key of a current placement; jobs on several servers have unique keys."""
     now = _where(job, model_of)
     if len(now) > 1 or (now and len(job.task_groups) > 1):
         return position
@@ -286,13 +287,13 @@ def _place_now(
 
 
 def _all_there(job: PlacementJob, now: dict[str, list[int]]) -> bool:
-    """Return whether the job runs, and all that runs is where it may stay."""
+    """Return whether a job runs and all its running tasks are on servers that it may use."""
     running = sum(sum(group.current.values()) for group in job.task_groups)
     return 0 < running == sum(map(sum, now.values()))
 
 
 class _Derivation:
-    """Derives the classes, in the order that certificates refer to: that of the jobs in the instance."""
+    """Derivation of the classes, in the order of the jobs of the instance, as in certificates."""
 
     def __init__(self, checked: CheckedCluster, units: Sequence[Fraction]) -> None:
         self.checked, self.instance = checked, checked.cluster.instance
@@ -305,7 +306,7 @@ class _Derivation:
         self.exact = True
 
     def classes(self) -> Classes:
-        """Return the classes of jobs and servers."""
+        """Return the equivalence classes of jobs and servers."""
         jobs = tuple(made for job, members in self.checked.jobs for made in self._job(job, members))
         shapes = tuple(self.shapes)
         free = self._free(jobs)
@@ -325,14 +326,14 @@ class _Derivation:
         )
 
     def _moves(self) -> tuple[Fraction, int | None]:
-        """Return what value loses if every running job moves, and the most that move less those that run."""
+        """Return the loss of value if every running job moves, and the limit on moves less running jobs."""
         running = [job for job in self.instance.jobs if any(group.current for group in job.task_groups)]
         lost = sum((worth_of(job) * self.instance.restart_h(job) for job in running), Fraction(0))
         most = self.instance.max_moves
         return lost, None if most is None else most - len(running)
 
     def _job(self, job: PlacementJob, members: list[int]) -> Iterator[JobClass]:
-        """Yield the class of jobs that ask the same; none if they never fit."""
+        """Yield the class of a group of equal jobs; nothing if they never fit."""
         check_time()
         counted, rule = self.instance.objectives, self.instance.spread_of(job)
         fewest, groups = self.checked.fewest(job), job.task_groups
@@ -349,7 +350,7 @@ class _Derivation:
             # Beyond the last number of servers that is listed the speed does not change.
             listed = range(1, min(max(job.speed_by_servers), most) + 1)
             lost = tuple(worth * (1 - exact(job.relative_speed(servers))) for servers in listed)
-        # Nothing depends on which tasks meet: each is a piece by itself.
+        # Nothing depends on which tasks share a server: each is a separate piece.
         loose = not prefers and not lost and (rule != "required" or fewest >= sum(tasks))
         by_part = [(g,) for g in range(len(groups))] if loose else [tuple(range(len(groups)))]
         parts = []
@@ -387,8 +388,8 @@ class _Derivation:
     def _now(
         self, parts: Sequence[Part], members: Sequence[int], loose: bool
     ) -> tuple[CurrentPlacement, ...]:
-        """Return where tasks of the jobs of a class are now; these have shapes of their own."""
-        found: dict[tuple[int, int], CurrentPlacement] = {}
+        """Return the current placements of the jobs of a class, each with a separate task shape."""
+        placements: dict[tuple[int, int], CurrentPlacement] = {}
         for member in members:
             now = _where(self.instance.jobs[member], self.checked.model_of)
             for place, (server, counts) in enumerate(now.items()):
@@ -396,28 +397,28 @@ class _Derivation:
                     kept = tuple(counts[g] for g in part.groups)
                     if not any(kept):
                         continue
-                    if (place, p) not in found:
+                    if (place, p) not in placements:
                         like = list(self.shapes)[part.shape]
                         shape = self._shape(TaskShape(like.demands, like.gpu_model, len(self.shapes)))
                         self.tasks[shape] = kept if loose else part.tasks
                         self.whole.add(shape)
-                        found[place, p] = CurrentPlacement(shape, p, kept)
-                    self.residents[server].append(found[place, p].shape)
-        return tuple(found.values())
+                        placements[place, p] = CurrentPlacement(shape, p, kept)
+                    self.residents[server].append(placements[place, p].shape)
+        return tuple(placements.values())
 
     def _free(self, jobs: Sequence[JobClass]) -> dict[Alike, list[int]]:
-        """Return servers by GPU model as far as jobs ask for it, free units, and what is there now.
+        """Group servers by pool, residual capacity in units and resident tasks.
 
-        No more is free than all tasks of all jobs take together.
+        Residual capacities are cut to the total demand of all tasks.
         """
         shapes, total = list(self.shapes), np.zeros(len(self.names), dtype=object)
         for job in jobs:
             for part in job.parts:
                 for demand, count in zip(shapes[part.shape].demands, part.tasks, strict=True):
                     total += np.array(demand, dtype=object) * count * len(job.members)
-        asked = {model for shape in shapes for model in models_of(shape.gpu_model)}
+        required = {model for shape in shapes for model in models_of(shape.gpu_model)}
         known: dict[tuple[float, ...], Vector] = {}
-        found: dict[Alike, list[int]] = defaultdict(list)
+        groups: dict[Alike, list[int]] = defaultdict(list)
         for n, (name, server) in enumerate(self.checked.cluster.servers.items()):
             available = server.available
             amounts = tuple([available.get(resource, 0.0) for resource in self.names])
@@ -425,14 +426,14 @@ class _Derivation:
                 check_time()
                 whole = (math.floor(exact(loosened(a)) / u) for a, u in zip(amounts, self.units, strict=True))
                 known[amounts] = tuple(min(w, int(t)) for w, t in zip(whole, total, strict=True))
-            pool = server.gpu_model if server.gpu_model in asked else None
-            there = tuple(sorted(self.residents[name])) if name in self.residents else ()
+            pool = server.gpu_model if server.gpu_model in required else None
+            residents = tuple(sorted(self.residents[name])) if name in self.residents else ()
             self.free_of[n] = known[amounts]
-            found[pool, known[amounts], there, bool(server.in_use)].append(n)
-        return found
+            groups[pool, known[amounts], residents, bool(server.in_use)].append(n)
+        return groups
 
     def _slots(self, shape: TaskShape, tasks: Vector, free: Iterable[Alike]) -> Ints:
-        """Return the tasks of each group that some server can hold beside each other; shape (S, G)."""
+        """Return the non-zero task counts by group that fit on some server; shape (S, G)."""
         able = {amounts for pool, amounts, *_ in free if allows(shape.gpu_model, pool)}
         rows = np.array(sorted(able), dtype=np.int64).reshape(len(able), len(self.names))
         demands = np.array(shape.demands, dtype=np.int64).reshape(len(tasks), len(self.names))
@@ -447,61 +448,61 @@ class _Derivation:
         if len(tasks) == 1:
             return counts  # of one group, less fits where more does
         weights = counts @ demands
-        held = np.zeros(len(counts), dtype=bool)
+        feasible = np.zeros(len(counts), dtype=bool)
         for amounts in rows:
             check_time()
-            held |= (weights <= amounts).all(axis=1)
-        return counts[held]
+            feasible |= (weights <= amounts).all(axis=1)
+        return counts[feasible]
 
     def _servers(self, free: dict[Alike, list[int]]) -> tuple[ServerClass, ...]:
-        """Return the classes of servers; those that no task can take anything of do not count."""
+        """Return the classes of servers, without those that can hold no task."""
         few = sum(map(len, free.values())) <= FEW_SERVERS
         merged: dict[Alike, list[int]] = defaultdict(list)
         for pool in dict.fromkeys(pool for pool, *_ in free):
-            here = [s for s in self.shapes if s.current is None and allows(s.gpu_model, pool)]
-            demands = list(dict.fromkeys(demand for shape in here for demand in shape.demands))
+            shapes = [s for s in self.shapes if s.current is None and allows(s.gpu_model, pool)]
+            demands = list(dict.fromkeys(demand for shape in shapes for demand in shape.demands))
             sums = self._sums(demands, [key[1] for key in free if key[0] == pool]) if few else None
             nothing = not all(map(any, demands))
-            for (model, amounts, there, in_use), members in free.items():
+            for (model, amounts, residents, in_use), members in free.items():
                 if model != pool:
                     continue
-                # What is left beside every sum that fits is of no use to anybody.
+                # Amounts beyond every sum that fits are of no use to any task.
                 fit = [s for s in sums or () if all(map(int.__le__, s, amounts))]
                 usable = tuple(map(max, zip(*fit, strict=True))) if fit else amounts
                 if nothing or any(any(d) and all(map(int.__le__, d, usable)) for d in demands):
-                    merged[pool, usable, there, in_use] += members
+                    merged[pool, usable, residents, in_use] += members
         return tuple(
-            ServerClass(tuple(sorted(members)), pool, amounts, there, in_use)
-            for (pool, amounts, there, in_use), members in merged.items()
+            ServerClass(tuple(sorted(members)), pool, amounts, residents, in_use)
+            for (pool, amounts, residents, in_use), members in merged.items()
         )
 
     def _sums(self, demands: Sequence[Vector], free: Sequence[Vector]) -> list[Vector] | None:
-        """Return every sum of demands of tasks that some server holds; None if there are too many."""
+        """Return every sum of task demands that fits on some server; None if there are too many."""
         most = Counter[Vector]()
         for shape, tasks in zip(self.shapes, self.tasks, strict=True):
             for demand, count in zip(shape.demands, tasks, strict=True):
                 most[demand] += count if shape.current is None else 0
-        found, added = {(0,) * len(self.names)}, 0
+        reached, added = {(0,) * len(self.names)}, 0
         for demand in demands:
-            step = found if any(demand) else set()
+            step = reached if any(demand) else set()
             for _ in range(most[demand]):
                 check_time()
                 added += len(step) * len(self.names)
                 more = {tuple(map(sum, zip(amounts, demand, strict=True))) for amounts in step}
-                step = {s for s in more - found if any(all(map(int.__le__, s, f)) for f in free)}
-                found |= step
-                if len(found) > FEW_SUMS or added > FEW_ADDED:
+                step = {s for s in more - reached if any(all(map(int.__le__, s, f)) for f in free)}
+                reached |= step
+                if len(reached) > FEW_SUMS or added > FEW_ADDED:
                     return None
                 if not step:
                     break
-        return list(found)
+        return list(reached)
 
 
 def _difference(derived: Classes, proposed: Classes, free_of: Mapping[int, Vector]) -> str | None:
-    """Return how the methods' classes differ from the check's; None if they say the same.
+    """Return the first difference between the classes of methods and check; None if they agree.
 
-    The methods may put servers together whose free amounts differ by what no task can take, or leave them
-    apart by all that is free on each.
+    The methods may merge servers whose residual capacities differ only in amounts that no task can use, or
+    keep these in separate classes.
     """
     if derived.task_shapes != proposed.task_shapes:
         return "the methods have other shapes of tasks"

@@ -1,9 +1,7 @@
-"""Bounds from prices by shape of server, without trust in any solver: integers, and plain loops.
+"""The check of certificates on single devices: Lagrangian bounds from prices by shape of server.
 
-Prices are rounded to integers of a fine unit first; any prices prove a bound, so that nothing is lost but a
-little of its tightness.
-
-The check of certificates of placements on single devices: prices by shape of server.
+Prices are rounded to integer multiples of a fine unit first. Any prices prove a bound, so rounding only makes
+it slightly weaker.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ....instances.common.hardware import Geometry
-from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand
+from ....instances.consolidation.devices import WHOLE, Ask, Device
 from ....instances.consolidation.instance import ConsolidationInstance, Server
 from ....instances.consolidation.job import Group, PlacementJob, allows
 from ...common.clock import check_time
@@ -27,22 +25,22 @@ from ..certificate import PRICED_BY_SHAPE, DeviceCertificate, DevicePrices, Pric
 from ..classes import common_step, exact, worth_of
 
 FINE = 2**50
-"""Integer prices are so many parts of one."""
+"""Denominator of the integers to which prices are rounded."""
 
 
 def price(value: float) -> int:
-    """Return a price in its integer unit."""
+    """Return a price rounded to an integer multiple of the unit."""
     return round(Fraction(value) * FINE)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Servers that differ in nothing that prices see.
+    """Servers of equal GPU model, residual capacities and device states.
 
     Attributes
     ----------
     free
-        What a plan may use of each resource, rounding included.
+        Residual capacity of each resource, with the tolerance for rounding.
     """
 
     first: Server
@@ -51,8 +49,8 @@ class Shape:
 
 
 def shapes_of(instance: ConsolidationInstance) -> list[Shape]:
-    """Return the shapes of servers in the order in which the instance has them."""
-    found: Counter[object] = Counter()
+    """Return the shapes of servers in the order of the instance."""
+    counts: Counter[object] = Counter()
     first: dict[object, Server] = {}
     for server in instance.servers:
         devices = tuple(
@@ -60,7 +58,7 @@ def shapes_of(instance: ConsolidationInstance) -> list[Shape]:
             for name, states in sorted(server.device_states.items())
         )
         key = server.gpu_model, tuple(sorted(server.available.items())), devices
-        found[key] += server.count or 1
+        counts[key] += server.count or 1
         first.setdefault(key, server)
     return [
         Shape(
@@ -68,12 +66,12 @@ def shapes_of(instance: ConsolidationInstance) -> list[Shape]:
             count,
             tuple((name, exact(loosened(amount))) for name, amount in first[key].available.items()),
         )
-        for key, count in found.items()
+        for key, count in counts.items()
     ]
 
 
 class _ShapeBound:
-    """One shape with integer prices."""
+    """Prices of one shape of server, as integers."""
 
     def __init__(self, shape: Shape, prices: ShapePrices) -> None:
         self.shape = shape
@@ -82,7 +80,7 @@ class _ShapeBound:
         self.devices = prices.devices
 
     def of_task(self, group: Group) -> Fraction | None:
-        """Return what a task pays here; None if a server of this shape never holds it."""
+        """Return the price of a task on a server of this shape; None if it does not fit there."""
         paid = Fraction(0)
         for name, amount in group.demand.items():
             need = exact(amount)
@@ -98,7 +96,7 @@ class _ShapeBound:
         return paid
 
     def of_server(self) -> Fraction:
-        """Return the most that tasks can pay to one server of this shape."""
+        """Return the most that tasks can pay for one server of this shape."""
         paid = Fraction(0)
         for name, each in self.resources.items():
             paid += each * self.free.get(name, 0)
@@ -106,13 +104,13 @@ class _ShapeBound:
             prices = self.devices.get(name)
             if prices is not None:
                 geometry = (self.shape.first.devices or {})[name].partitions
-                alike = Counter(states)
-                paid += sum(count * most_paid(state, prices, geometry) for state, count in alike.items())
+                counts = Counter(states)
+                paid += sum(count * most_paid(state, prices, geometry) for state, count in counts.items())
         return paid
 
 
-def _held(ask: DeviceDemand, states: Sequence[Device], geometry: Geometry | None) -> bool:
-    """Return whether devices in these states hold what one task asks for."""
+def _held(ask: Ask, states: Sequence[Device], geometry: Geometry | None) -> bool:
+    """Return whether devices in the given states can hold the request of one task."""
     free = sum(state.mode == "free" for state in states)
     if ask.whole:
         return ask.whole <= free
@@ -125,7 +123,7 @@ def _held(ask: DeviceDemand, states: Sequence[Device], geometry: Geometry | None
     return any(not mask & profile.mask(start) for mask in masks for start in profile.starts)
 
 
-def _of_ask(ask: DeviceDemand, prices: DevicePrices) -> int:
+def _of_ask(ask: Ask, prices: DevicePrices) -> int:
     if ask.whole:
         return ask.whole * price(prices.whole)
     if ask.share:
@@ -134,7 +132,7 @@ def _of_ask(ask: DeviceDemand, prices: DevicePrices) -> int:
 
 
 def most_paid(state: Device, prices: DevicePrices, geometry: Geometry | None) -> int:
-    """Return the most that the tasks on one device can pay: whole, in shares, or in partitions."""
+    """Return the most that tasks can pay for one device: whole, in shares, or in partitions."""
     if state.mode == "whole":
         return 0
     best = 0
@@ -148,7 +146,7 @@ def most_paid(state: Device, prices: DevicePrices, geometry: Geometry | None) ->
 
 
 def _shares(room: int, prices: Mapping[int, float]) -> int:
-    """Return the value of the unbounded knapsack of shares at their prices."""
+    """Return the optimum of the unbounded knapsack of shares at their prices."""
     unit = math.gcd(*(share for share, p in prices.items() if p > 0)) or WHOLE
     paid = [(share // unit, price(p)) for share, p in prices.items() if p > 0]
     best = [0] * (room // unit + 1)
@@ -158,27 +156,27 @@ def _shares(room: int, prices: Mapping[int, float]) -> int:
     return best[-1]
 
 
-def _slots(taken: int, prices: Mapping[str, float], geometry: Geometry) -> int:
-    """Return the value of the best partitions of one device, slot after slot."""
+def _slots(occupied: int, prices: Mapping[str, float], geometry: Geometry) -> int:
+    """Return the largest total price of partitions of one device, by dynamic programming over slots."""
     paid = [(geometry.profiles[name], price(p)) for name, p in prices.items() if name in geometry.profiles]
     best = [0] * (geometry.slots + 1)
     for slot in range(geometry.slots - 1, -1, -1):
-        here = [
+        values = [
             p + best[slot + profile.size]
             for profile, p in paid
-            if slot in profile.starts and not taken & profile.mask(slot)
+            if slot in profile.starts and not occupied & profile.mask(slot)
         ]
-        best[slot] = max([best[slot + 1], *here])
+        best[slot] = max([best[slot + 1], *values])
     return best[0]
 
 
 class ShapeBound:
-    """The bound that prices by shape prove for one objective.
+    """The Lagrangian bound of one objective at prices by shape of server.
 
     Parameters
     ----------
     jobs
-        One of the jobs that are alike, and how many they are.
+        One of the jobs with equal demands, and the number of such jobs.
     """
 
     def __init__(
@@ -188,12 +186,12 @@ class ShapeBound:
         self.shapes = [_ShapeBound(*pair) for pair in zip(shapes, goal.shapes, strict=True)]
 
     def value(self, levels: Mapping[str, Fraction]) -> Fraction | None:
-        """Return what the objective, to be minimised, is at least; None if there is no plan.
+        """Return a lower bound on the objective, to be minimised; None if there is no plan.
 
         Parameters
         ----------
         levels
-            Of the earlier objectives, to be minimised, which every plan that counts keeps.
+            Upper limits of the earlier objectives, to be minimised.
         """
         weights = {name: Fraction(m) for name, m in self.goal.multipliers.items() if name in levels}
         weights[self.goal.objective] = Fraction(1)
@@ -217,48 +215,48 @@ class ShapeBound:
         return total - earlier
 
     def _of_job(self, job: PlacementJob) -> Fraction | None:
-        """Return the least that the tasks of a job pay; None if some go nowhere."""
+        """Return the least total price of the tasks of a job; None if a task fits on no server."""
         paid = Fraction(0)
         for group in job.task_groups:
-            here = [
+            prices = [
                 of_task
                 for bound in self.shapes
                 if allows(job.gpu_model, bound.shape.first.gpu_model)
                 and (of_task := bound.of_task(group)) is not None
             ]
-            if not here:
+            if not prices:
                 return None
-            paid += group.tasks * min(here)
+            paid += group.tasks * min(prices)
         return paid / FINE
 
 
 def jobs_alike(instance: ConsolidationInstance) -> list[tuple[PlacementJob, int]]:
-    """Return one of the jobs that prices cannot tell apart, and how many they are."""
-    found: Counter[object] = Counter()
+    """Group jobs of equal demands, value and GPU model: one job of each group, and its size."""
+    counts: Counter[object] = Counter()
     first: dict[object, PlacementJob] = {}
     for job in instance.jobs:
-        asked = tuple(
+        demands = tuple(
             (group.tasks, tuple(sorted(group.demand.items())), tuple(sorted(group.asks.items())))
             for group in job.task_groups
         )
-        key = asked, job.worth, job.must_place, job.gpu_model
-        found[key] += 1
+        key = demands, job.worth, job.must_place, job.gpu_model
+        counts[key] += 1
         first.setdefault(key, job)
-    return [(first[key], count) for key, count in found.items()]
+    return [(first[key], count) for key, count in counts.items()]
 
 
 def rounded(instance: ConsolidationInstance, objective: str, least: Fraction) -> Fraction:
-    """Return the next value, to be minimised, that the objective can have."""
+    """Round a lower bound up to the next possible value of an objective to be minimised."""
     step = common_step({worth_of(job) for job in instance.jobs}) if objective == "value" else Fraction(1)
     return least if step is None else math.ceil(least / step) * step
 
 
 ROUNDING = Fraction(1, 10**12)
-"""Relative, by which levels of earlier objectives are loosened for the rounding of doubles."""
+"""Relative tolerance of the levels of earlier objectives, for the rounding of doubles."""
 
 
 def read_device_certificate(instance: ConsolidationInstance, data: Any) -> DeviceCertificate | str:
-    """Return the certificate, or what is wrong with its form."""
+    """Return the parsed certificate, or the error in its format."""
     try:
         certificate = DeviceCertificate.model_validate(data)
     except ValidationError as error:
@@ -278,36 +276,37 @@ def shape_bounds(
     values: Sequence[float] | None,
     known: Sequence[float | None],
 ) -> list[float | None]:
-    """Return the bounds that prices by shape prove, None where they prove none.
+    """Return the bounds that prices by shape prove, None for objectives without one.
 
-    A bound that needs the values of earlier objectives counts only if these are proven but for the last.
+    A bound that depends on the values of earlier objectives counts only if all of these but the last are
+    proven optimal.
 
     Parameters
     ----------
     values
-        Of the plan that the prices came with; None if there is no plan.
+        Objective values of the plan of the certificate; None if there is no plan.
     known
-        Bounds that are proven otherwise.
+        Bounds that are proven without these prices.
     """
     by_name: dict[str, PricedGoal] = {goal.objective: goal for goal in goals}
     shapes, jobs = shapes_of(instance), jobs_alike(instance)
     levels: dict[str, Fraction] = {}
-    found: list[float | None] = []
+    bounds: list[float | None] = []
     certain = True
     for index, objective in enumerate(objectives):
         goal = by_name.get(objective.name)
-        bound = None
+        proven = None
         if goal is not None and set(goal.multipliers) <= set(levels):
             least = ShapeBound(shapes, jobs, goal).value(levels)
             if least is not None:
                 least = rounded(instance, objective.name, least)
-                bound = float(-least if objective.name == "value" else least)
-        found.append(bound)
+                proven = float(-least if objective.name == "value" else least)
+        bounds.append(proven)
         if values is None:
             continue
         if certain and objective.name in PRICED_BY_SHAPE:
             reached = exact(values[index]) * (-1 if objective.name == "value" else 1)
             levels[objective.name] = reached + abs(reached) * ROUNDING
-        best = objective.tighter(known[index], bound)
+        best = objective.tighter(known[index], proven)
         certain = certain and best is not None and agree(best, values[index])
-    return found
+    return bounds

@@ -1,17 +1,17 @@
 """Implicit enumeration of placements by the check: Lagrangian bounds, and the search for one below a cutoff.
 
-The Lagrangian bound of given prices is computed in integers: what jobs and servers cost together at
-least. Job patterns are priced by dynamic programming over the tasks that are left.
+The Lagrangian bound at given prices is the least total cost of jobs and servers, computed in integers. Job
+patterns are priced by dynamic programming over the unplaced tasks.
 
-The enumeration asks whether there is a placement that beats a cutoff. Jobs are placed one after the
-other, in every way that differs; servers in the same state are interchangeable. A branch ends where
-prices prove that it cannot beat the cutoff: jobs that are not placed yet pay for their pieces, and
-servers are paid for what they can still hold. Nothing here comes from a solver but the prices, of which
-any are valid. Sums are integers, rounded to the side that keeps branches.
+The enumeration decides whether a placement beats a cutoff. Jobs are placed one after the other, in all
+different ways; servers in the same state are interchangeable. A branch is pruned where prices prove that it
+cannot beat the cutoff: jobs that are not placed yet pay for their pieces, and servers receive the prices of
+the pieces that they can still hold. Only the prices come from a solver, and any prices are valid. Sums are
+integers, rounded so that no valid branch is pruned.
 
-Servers with tasks of running jobs are in the same state only if these are of the same shapes, as long as
-a job of such a shape is to be decided. Before the ways to move a job are tried, its price without the
-value of staying has to leave a chance; the others are few.
+Servers with tasks of running jobs are in the same state only if these tasks have the same shapes, as long as
+a job of such a shape is undecided. Placements that move a job are enumerated only if its price without the
+value of staying is below the cutoff.
 """
 
 from __future__ import annotations
@@ -32,27 +32,28 @@ from ..classes import BY_SERVERS, MOVES, Classes, CurrentPlacement, JobClass
 from .server_prices import Effort, ServerPrices
 
 MOST_SELECTIONS = 5_000
-"""Ways to keep parts of a job in place that are looked at."""
+"""Limit on the sets of current pieces of a job that may stay."""
 MOST_PRICING_NODES, NODES_EACH = 30_000, 30
-"""Choices that the searches of all servers look at together, which takes some seconds, and more for each."""
+"""Limit on the nodes of all server knapsacks together, some seconds, and its increase for each class."""
 UNREACHABLE = np.iinfo(np.int64).max // 4
 
 
 class PriceBound:
-    """Evaluates the bound of one goal.
+    """The Lagrangian bound of one goal at given prices.
 
     Parameters
     ----------
     prices
-        For each shape of each of its pieces.
+        For each shape the price of each of its pieces.
     weights
-        e: what the goal and its earlier objectives count, by name; a job that must be placed may be left
-        out only where `missing` jobs are what counts.
+        e: weights of the goal and its earlier objectives, by name.
+    missing
+        Whether the goal is the number of missing jobs, so that jobs that must be placed may be left out.
 
     Raises
     ------
     TooLargeError
-        If there is too much to be looked at.
+        If the prices are too large or there are too many cases.
     """
 
     def __init__(
@@ -60,13 +61,13 @@ class PriceBound:
     ) -> None:
         self.classes, self.weights, self.missing = classes, weights, missing
         largest = max((price for shape in prices for price in shape), default=0.0)
-        held = sum(int(counts.sum(axis=1).max(initial=1)) for counts in classes.slots)
-        asked = max((sum(part.tasks) for job in classes.jobs for part in job.parts), default=1)
+        most_held = sum(int(counts.sum(axis=1).max(initial=1)) for counts in classes.slots)
+        most_tasks = max((sum(part.tasks) for job in classes.jobs for part in job.parts), default=1)
         # No sum over what a server holds, or a job asks for, may leave 64 bits: of prices, and of what a task
         # at home is worth.
         bonus = max((math.ceil(self._bonus(job)) for job in classes.jobs), default=0)
         largest = max(1.0, largest, math.ceil(self._stays(1)), bonus)
-        bits = 58 - math.frexp(largest * max(held, asked) * 4)[1]
+        bits = 58 - math.frexp(largest * max(most_held, most_tasks) * 4)[1]
         if bits < 0:
             raise TooLargeError("prices are too large to be added up")
         self.scale = 2 ** min(40, bits)
@@ -96,22 +97,22 @@ class PriceBound:
         return total
 
     def job(self, job: JobClass) -> Fraction | None:
-        """Return what one job of a class costs at least if it is placed; None if it cannot be."""
+        """Return the least cost of placing one job of a class; None if it cannot be placed."""
         worth = self.weights.get("value", Fraction(0)) * job.value
         best = self._singles(job) if job.loose else self._best_pattern(job)
         return None if best is None else best - worth
 
     def _stays(self, tasks: int) -> Fraction:
-        """Return the value of so many tasks that are not moved."""
+        """Return the value of a number of tasks that are not moved."""
         return self.weights.get("migrations", Fraction(0)) * tasks
 
     def _bonus(self, job: JobClass) -> Fraction:
-        """Return what it is worth that no task of a running job moves."""
+        """Return the value of keeping all tasks of a running job in place."""
         restart = self.weights.get("value", Fraction(0)) * job.restart
         return restart + (self.weights.get(MOVES, Fraction(0)) if job.can_stay else 0)
 
     def _singles(self, job: JobClass) -> Fraction | None:
-        """Price a loose job: single tasks, but for those that stay where that is cheaper."""
+        """Return the least cost of a loose job: of single tasks, or of pieces that stay where cheaper."""
         if any(not len(self.prices[part.shape]) for part in job.parts):
             return None
         total = Fraction(0)
@@ -138,7 +139,7 @@ class PriceBound:
         return total if kept is None or not job.can_stay else min(total, kept)
 
     def _best_pattern(self, job: JobClass) -> Fraction | None:
-        """Price the patterns of 1, 2, … pieces: `left[t]` is the least price of tasks t in so many pieces."""
+        """Return the least cost over patterns of 1, 2, … pieces; `left[t]` is the least price of tasks t."""
         part = job.parts[0]
         shape = tuple(count + 1 for count in part.tasks)
         left = np.full(shape, UNREACHABLE, dtype=np.int64)
@@ -174,46 +175,46 @@ class PriceBound:
         return best
 
     def _staying(self, job: JobClass, whole: bool = False) -> dict[tuple[int, tuple[int, ...]], int]:
-        """Return the least price in 1/scale, by number of pieces that stay and tasks in them.
+        """Return the least price in 1/scale, by number of pieces that stay and by their tasks.
 
         Parameters
         ----------
         whole
-            Only where no task moves.
+            Whether only pieces count from which no task moves.
         """
         tasks = job.parts[0].tasks
-        found: dict[tuple[int, tuple[int, ...]], int] = {(0, (0,) * len(tasks)): 0}
+        cheapest: dict[tuple[int, tuple[int, ...]], int] = {(0, (0,) * len(tasks)): 0}
         for current in job.current:
             pieces = self.classes.pieces[current.shape].tolist()
-            before = list(found.items())
+            before = list(cheapest.items())
             if whole:
-                found = {}
-            for (placed, held), price in before:
+                cheapest = {}
+            for (placed, kept), price in before:
                 check_time()
                 for counts, more in zip(pieces, self.prices[current.shape].tolist(), strict=True):
                     if whole and any(map(operator.lt, counts, current.kept)):
                         continue
-                    together = tuple(h + c for h, c in zip(held, counts, strict=True))
+                    together = tuple(h + c for h, c in zip(kept, counts, strict=True))
                     if all(h <= t for h, t in zip(together, tasks, strict=True)):
                         # Rounded so that the cost is too low rather than too high.
                         cost = price + more - math.ceil(self._stays(current.stay(counts)) * self.scale)
                         key = placed + 1, together
-                        found[key] = min(found.get(key, UNREACHABLE), cost)
-            if len(found) > MOST_SELECTIONS:
+                        cheapest[key] = min(cheapest.get(key, UNREACHABLE), cost)
+            if len(cheapest) > MOST_SELECTIONS:
                 raise TooLargeError("a job is on too many servers now")
-        return found
+        return cheapest
 
     def _for_servers(self, job: JobClass, servers: int) -> Fraction:
-        """Return what using so many servers counts for a job."""
+        """Return the weighted contribution of a job's number of servers to the objectives."""
         return sum(
             (self.weights[name] * job.count(name, servers) for name in BY_SERVERS if name in self.weights),
             Fraction(0),
         )
 
     def paid(self) -> list[int]:
-        """Return for each class of servers what one of them is paid at most, in 1/scale.
+        """Return for each class of servers the most that one of them receives, in 1/scale.
 
-        What is paid less than a server counts by itself is of no use, and may be told to be as much.
+        Amounts below the cost of opening a server do not matter and may be rounded up to it.
         """
         servers = self.classes.servers
         least = math.floor(self.weights.get("servers", Fraction(0)) * self.scale)
@@ -230,22 +231,22 @@ class PriceBound:
 
 
 MOST_STEPS = 25_000
-"""Placements of a job that are tried in each order, which takes half a second."""
+"""Limit on the steps of the search for each order of the jobs; takes half a second."""
 MOST_JOBS = 40
 MOST_SERVERS = 200
 MOST_NODES = 20_000
-"""Choices that are looked at to bound what servers are paid, where there is no table."""
+"""Limit on the nodes of the server knapsacks where sums of demands are not tabulated."""
 FINE = 2**60
-"""Weighted sums are counted in so many parts of a unit."""
+"""Denominator of the integers in which weighted sums are counted."""
 
 State = tuple[str | None, tuple[int, ...], bool, tuple[int, ...]]
-"""Pool, what is free, whether the server is in use, and the shapes of what is there now and undecided."""
+"""Pool, residual capacity, whether the server is in use, and the shapes of undecided resident tasks."""
 Picks = tuple[tuple[State, tuple[int, ...]], ...]
-"""The pieces of one job: a server in some state, and the tasks of each group on it."""
+"""The pieces of one job: the state of the server, and the tasks of each group on it."""
 
 
 class _Enough(Exception):
-    """The search has taken too many steps."""
+    """Raised when the search exceeds its limit of steps."""
 
 
 def none_better(
@@ -255,16 +256,16 @@ def none_better(
     limits: Mapping[str, Fraction],
     cutoff: Fraction,
 ) -> bool | None:
-    """Return whether no placement keeps all limits, of which the last is the cutoff.
+    """Return whether it is proven that no placement keeps all limits and the cutoff.
 
     Parameters
     ----------
     weights
-        What each objective counts in the price bound.
+        Weight of each objective in the price bound.
     limits
-        The most that each objective may be, to be minimised; one that is missing is not limited.
+        Upper limit of each objective, to be minimised; a missing objective has none.
     cutoff
-        The most that the weighted sum of all objectives may be.
+        Upper limit of the weighted sum of all objectives.
 
     Returns
     -------
@@ -288,7 +289,7 @@ def none_better(
 
 
 class _Search:
-    """Places jobs, the largest first, or those with the largest tasks."""
+    """Depth-first search over placements, by decreasing size of jobs or of their tasks."""
 
     def __init__(
         self,
@@ -315,7 +316,7 @@ class _Search:
         self.pricing = {pool: bound.pricing(pool, effort) for pool in classes.pools}
         self._worth: dict[State, int] = {}
         self.hopeless = False
-        # What the jobs from each place on add at least, so that the bound of a branch is one sum.
+        # Least contribution of the jobs from each place on, so that the bound of a branch is one sum.
         self.rest = [0] * (len(self.order) + 1)
         # Shapes of tasks that run now and belong to jobs from each place on.
         self.undecided: list[frozenset[int]] = [frozenset()] * (len(self.order) + 1)
@@ -330,7 +331,7 @@ class _Search:
                 self.least[number] = self._cost(job), self._cost(moved)
 
     def _largest(self, job: JobClass) -> Fraction:
-        """Return the part of a server that the largest of a job's tasks takes."""
+        """Return the fraction of the largest server that the largest task of a job takes."""
         most = [max(amounts) for amounts in zip(*(s.free for s in self.classes.servers), strict=True)]
         return max(
             (Fraction(d, m) for demand in self._demands(job) for d, m in zip(demand, most, strict=True) if m),
@@ -338,12 +339,12 @@ class _Search:
         )
 
     def _cost(self, job: JobClass) -> int | None:
-        """Return what a job adds to the weighted sum at least if it is placed; None if it cannot be."""
+        """Return the least contribution of a placed job to the weighted sum; None if it cannot be placed."""
         cost = self.bound.job(job)
         return None if cost is None else math.floor(cost * FINE)
 
     def _least(self, job: JobClass) -> int:
-        """Return what a job that is not placed yet adds to the weighted sum at least."""
+        """Return the least contribution of an undecided job to the weighted sum."""
         least = self._cost(job)
         if least is None:
             self.hopeless = self.hopeless or job.must_place
@@ -351,7 +352,7 @@ class _Search:
         return least if job.must_place else min(0, least)
 
     def _server(self, state: State) -> int:
-        """Return what a server adds at least through what it still can hold."""
+        """Return the least contribution of a server through the pieces that it can still hold."""
         if state not in self._worth:
             pool, free, used, residents = state
             opening = Fraction(0) if used else self.weights.get("servers", Fraction(0))
@@ -360,7 +361,7 @@ class _Search:
         return self._worth[state]
 
     def run(self) -> bool:
-        """Return whether there is a placement."""
+        """Return whether there is a placement within the limits and the cutoff."""
         states: Counter[State] = Counter()
         for server in self.classes.servers:
             residents = tuple(sorted(server.residents))
@@ -368,7 +369,7 @@ class _Search:
         return not self.hopeless and self._from(0, states, tuple(Fraction(0) for _ in self.names))
 
     def _from(self, place: int, states: Counter[State], counts: tuple[Fraction, ...]) -> bool:
-        """Return whether the jobs from one on can be placed so that all limits are kept."""
+        """Return whether the jobs from a place in the order on can be placed within all limits."""
         terms = (self.weights[n] * c for n, c in zip(self.names, counts, strict=True) if n in self.weights)
         # Rounded down, so that no branch is cut that may hold a better placement.
         weighted = math.floor(sum(terms, Fraction(0)) * FINE)
@@ -383,7 +384,7 @@ class _Search:
             return False
         self.seen.add(key)
         job = self.classes.jobs[self.order[place]]
-        # What a placement of this job, or one that moves it, has to leave for it.
+        # Largest contribution of this job at which the branch can still beat the cutoff.
         chance = self.cutoff - (weighted + self.rest[place + 1] + open_)
         placed, moved = self.least[self.order[place]]
         if placed is not None and placed <= chance:
@@ -411,14 +412,14 @@ class _Search:
 
     @staticmethod
     def _count(job: JobClass, name: str, servers: int, opened: int, stay: int) -> Fraction:
-        """Return what a placed job counts in an objective, to be minimised.
+        """Return the contribution of a placed job to an objective, to be minimised.
 
         Parameters
         ----------
         servers, opened
-            How many it uses, and how many of these were not in use.
+            Number of servers that it uses, and of those that were not in use before.
         stay
-            How many of its tasks do not move.
+            Number of its tasks that do not move.
         """
         stays = job.can_stay and stay == _running(job)
         if name == "servers":
@@ -432,7 +433,7 @@ class _Search:
     def _after(
         self, job: JobClass, states: Counter[State], picks: Picks, undecided: frozenset[int]
     ) -> tuple[Counter[State], int]:
-        """Return the states of servers with a job's pieces on them, and how many were empty before."""
+        """Return the server states after placing the pieces of a job, and the number of servers opened."""
         after, opened = states.copy(), 0
         for state, counts in picks:
             pool, free, used, residents = state
@@ -440,11 +441,11 @@ class _Search:
             if not after[state]:
                 del after[state]
             opened += not used
-            taken = self._takes(job, counts)
+            used_units = self._takes(job, counts)
             left = list(residents)
             for now in _at_home(job, state):
                 left.remove(now.shape)
-            after[pool, tuple(f - t for f, t in zip(free, taken, strict=True)), True, tuple(left)] += 1
+            after[pool, tuple(f - t for f, t in zip(free, used_units, strict=True)), True, tuple(left)] += 1
         return _without(after, undecided), opened
 
     def _takes(self, job: JobClass, counts: tuple[int, ...]) -> list[int]:
@@ -455,12 +456,12 @@ class _Search:
         return [demand for part in job.parts for demand in self.classes.task_shapes[part.shape].demands]
 
     def _ways(self, job: JobClass, states: Counter[State], may_move: bool) -> Iterator[Picks]:
-        """Yield the ways to place a job that differ, the servers of each in the order of their states.
+        """Yield all different placements of a job, each with its servers in the order of their states.
 
         Parameters
         ----------
         may_move
-            If not, only such in which no task of it moves are wanted, and others may be left out.
+            If False, only placements in which no task of the job moves have to be complete.
         """
         model = self.classes.task_shapes[job.parts[0].shape].gpu_model
         listed = sorted(
@@ -469,7 +470,7 @@ class _Search:
         )
         tasks = tuple(count for part in job.parts for count in part.tasks)
         if not may_move and _running(job) == sum(tasks):
-            # Whatever is placed is placed where it runs.
+            # All tasks are placed where they run now.
             listed = [state for state in listed if _at_home(job, state)]
         yield from self._spread(job, tasks, listed, states, 0, None, ())
 
@@ -483,7 +484,7 @@ class _Search:
         largest: tuple[int, ...] | None,
         picks: Picks,
     ) -> Iterator[Picks]:
-        """Go on from some pieces; on servers in the same state pieces come in falling order."""
+        """Yield all completions of a partial placement; pieces on servers in the same state decrease."""
         if not any(left):
             yield picks
             return
@@ -507,7 +508,7 @@ class _Search:
 
 
 def _pieces(left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield every piece of the tasks that are left, large ones first, without the empty one."""
+    """Yield every non-empty piece of the unplaced tasks, in decreasing order."""
     if len(left) == 1:
         yield from ((count,) for count in range(left[0], 0, -1))
         return
@@ -519,32 +520,32 @@ def _pieces(left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def _running(job: JobClass) -> int:
-    """Return how many tasks of a job run now."""
+    """Return the number of tasks of a job that run now."""
     return sum(sum(now.kept) for now in job.current)
 
 
 def _at_home(job: JobClass, state: State) -> list[CurrentPlacement]:
-    """Return what runs of a job on a server in some state now, each of the shapes there at most once."""
-    there = Counter(state[3])
-    found = []
+    """Return the current placements of a job on a server of a given state, each shape at most once."""
+    residents = Counter(state[3])
+    placements = []
     for now in job.current:
-        if there[now.shape]:
-            there[now.shape] = 0
-            found.append(now)
-    return found
+        if residents[now.shape]:
+            residents[now.shape] = 0
+            placements.append(now)
+    return placements
 
 
 def _stay(job: JobClass, state: State, counts: tuple[int, ...]) -> int:
-    """Return how many tasks of a job do not move if these are on a server in some state."""
+    """Return the number of tasks of a job that do not move if a piece is on a server of a given state."""
     starts = [sum(len(part.tasks) for part in job.parts[:number]) for number in range(len(job.parts))]
     return sum(now.stay(counts[starts[now.part] :]) for now in _at_home(job, state))
 
 
 def _without(states: Counter[State], undecided: frozenset[int]) -> Counter[State]:
-    """Return the states of servers without what is there now of jobs that have been decided."""
+    """Return the server states without the resident tasks of decided jobs."""
     if all(shape in undecided for state in states for shape in state[3]):
         return states
-    found: Counter[State] = Counter()
+    merged: Counter[State] = Counter()
     for (pool, free, used, residents), count in states.items():
-        found[pool, free, used, tuple(shape for shape in residents if shape in undecided)] += count
-    return found
+        merged[pool, free, used, tuple(shape for shape in residents if shape in undecided)] += count
+    return merged

@@ -1,17 +1,15 @@
-"""What a server is paid at most at given prices of pieces, in integers: the pricing problem of the check.
+"""The pricing problem of servers in the check: the most that pieces pay for one server, in integers.
 
-Where few sums of demands differ, dynamic programming lists the best value of each, for all servers of a pool
-at once. Otherwise each server is a knapsack by itself. A piece that stays belongs to a resident task of the
-server. In the table such pieces are tried one resident after the other, and what they leave is filled with
-other pieces; in the knapsack each resident is one more group of alternatives.
+Where there are few different sums of demands, dynamic programming tabulates the best value of each, for all
+servers of a pool at once. Otherwise each server is a knapsack. A piece that stays belongs to a resident task
+of the server. With the table, such pieces are chosen one resident after the other, and the residual capacity
+is filled with other pieces; in the knapsack each resident is one more group of alternatives.
 
-A bound on what tasks on a server are paid, where amounts are too unlike for a table of their sums.
-
-The knapsack has several resources, and groups of alternatives of which it takes one at most. One resource is
-counted in cells, and the others are relaxed with Lagrange multipliers λ ≥ 0 (Martello & Toth 1990): what is
-paid, less λ times what is taken, is maximised over cells by dynamic programming, group by group. The table
-completes every choice so far to a bound, and branch and bound always goes on from the largest one (A*, Hart,
-Nilsson & Raphael 1968). Floating point only proposes λ: any is valid, and sums are integers.
+The knapsack is a multiple-choice knapsack with several resources. One resource is counted in cells, and the
+others are relaxed with Lagrange multipliers λ ≥ 0 (Martello & Toth 1990): the price less λ times the demand
+is maximised over cells by dynamic programming, group by group. The table completes every partial solution to
+a bound, and branch and bound always extends the one of largest bound (A*, Hart, Nilsson & Raphael 1968).
+Floating point only proposes λ: any is valid, and sums are integers.
 """
 
 from __future__ import annotations
@@ -30,47 +28,47 @@ from ...common.clock import check_time, time_is_up
 from ..classes import Classes
 
 MOST_CELLS = 1_000
-"""Cells in which one resource is counted; larger amounts are rounded down to them."""
+"""Largest number of cells in which one resource is counted; larger amounts are rounded down."""
 COUNTED = 3
-"""Resources that are tried as the one that is counted in cells."""
+"""Number of resources that are tried as the resource counted in cells."""
 TUNING = (0.08, 0.04, 0.02)
-"""Shares by which multipliers are changed where a server is hard."""
+"""Relative steps by which multipliers are tuned for hard servers."""
 FEW_NODES = 100
-"""Choices that are looked at with multipliers of another server, and with dual prices, before these."""
+"""Limit on the nodes with multipliers of another server, and with dual prices, before tuning."""
 FEWEST_NODES = 300
-"""Choices that are looked at for a server, however many others there are."""
+"""Least number of nodes for each server."""
 KEPT = 8
-"""Relaxations that are kept for other servers."""
+"""Number of relaxations that are kept for other servers."""
 LARGEST = 2**60
-"""Bounds that are larger are not searched, so that no sum leaves 64 bits."""
+"""Limit on bounds in the search, so that sums do not overflow 64 bits."""
 
 
 @dataclass
 class Effort:
-    """Choices that the searches of several servers may look at; each gets a share of what is left."""
+    """Remaining node limit of the searches of several servers; each search gets a share of it."""
 
     left: int
 
     @property
     def share(self) -> int:
-        """Choices for the next server."""
+        """Node limit of the next server."""
         return max(FEWEST_NODES, self.left // 4) if self.left > 0 else 0
 
 
 class Knapsack:
-    """Alternatives of tasks for the servers of a pool.
+    """The multiple-choice knapsack of the servers of a pool.
 
     Parameters
     ----------
     groups
-        For each group what its alternatives take, shape (A, R), and are paid, shape (A,).
+        For each group the demands of its alternatives, shape (A, R), and their prices, shape (A,).
     limit
-        The most of each resource that is free on a server.
+        Largest residual capacity of each resource on a server.
 
     Raises
     ------
     TooLargeError
-        If what is paid leaves 64 bits when it is added up.
+        If sums of prices overflow 64 bits.
     """
 
     def __init__(self, groups: Sequence[tuple[Ints, Ints]], limit: Sequence[int]) -> None:
@@ -81,23 +79,23 @@ class Knapsack:
         self._known: deque[_Relaxation] = deque(maxlen=KEPT)
 
     def most(self, free: Sequence[int], least: int, effort: Effort) -> int:
-        """Return the most that is paid for what fits into free amounts, or a bound on it.
+        """Return the optimum of the knapsack for a residual capacity, or an upper bound on it.
 
         Parameters
         ----------
         least
-            No need to tell apart what is paid less.
+            Values up to this one need not be distinguished.
         effort
-            Choices to look at; then, or when the time is up, the best bound is returned.
+            Limit on nodes; then, or when the time is up, the best bound is returned.
         """
         fitting = _useful(self.groups, free)
         bound = sum(int(paid.max()) for _, paid in fitting)
         if not fitting or not len(free):
             return bound
         for relaxation, nodes in self._relaxations_for(fitting, free, effort.share):
-            reached, exact, looked = relaxation.search(free, least, nodes)
+            reached, exact, visited = relaxation.search(free, least, nodes)
             bound = min(bound, reached)
-            effort.left -= looked
+            effort.left -= visited
             if exact or time_is_up():
                 break
         return bound
@@ -105,7 +103,7 @@ class Knapsack:
     def _relaxations_for(
         self, fitting: Sequence[tuple[Ints, Ints]], free: Sequence[int], nodes: int
     ) -> Iterator[tuple[_Relaxation, int]]:
-        """Yield relaxations, each of which takes more work than the one before, and choices to look at."""
+        """Yield relaxations in the order of their work, each with its node limit."""
         few = min(nodes, FEW_NODES)
         # Servers are much alike, so that mostly the multipliers of another one do.
         nearest = min(self._known, key=lambda relaxation: relaxation.root(free), default=None)
@@ -122,7 +120,7 @@ class Knapsack:
         yield tuned, nodes
 
     def _relaxation(self, fitting: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> _Relaxation:
-        """Return a relaxation that bounds a server well; a resource that costs much is counted in cells."""
+        """Return the best of the relaxations that count one of the most expensive resources in cells."""
         multipliers = _multipliers(fitting, free)
         cost = [each * amount for each, amount in zip(multipliers, free, strict=True)]
         costly = sorted(range(len(free)), key=lambda r: -cost[r])[:COUNTED]
@@ -131,13 +129,13 @@ class Knapsack:
 
 
 def _useful(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tuple[Ints, Ints]]:
-    """Return the alternatives that are paid anything and fit into free amounts."""
-    found = []
+    """Return the alternatives with a positive price that fit into the residual capacity."""
+    groups_left = []
     for weights, paid in groups:
         useful = (paid > 0) & (weights <= np.array(free)).all(axis=1)
         if useful.any():
-            found.append((weights[useful], paid[useful]))
-    return found
+            groups_left.append((weights[useful], paid[useful]))
+    return groups_left
 
 
 def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> list[float]:
@@ -145,10 +143,10 @@ def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> li
     import highspy  # SciPy's linprog, which calls it too, takes half a second to load
 
     size = np.maximum(np.array(free, dtype=float), 1.0)
-    taken = np.concatenate([weights for weights, _ in groups]) / size
+    fractions = np.concatenate([weights for weights, _ in groups]) / size
     paid = np.concatenate([paid for _, paid in groups]).astype(float)
     unit = float(paid.max())
-    columns, resources = taken.shape
+    columns, resources = fractions.shape
     group = np.repeat(np.arange(len(groups)), [len(paid) for _, paid in groups])
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = columns, resources + len(groups)
@@ -160,7 +158,7 @@ def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> li
     model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     model.a_matrix_.start_ = np.arange(columns + 1, dtype=np.int32) * (resources + 1)
     model.a_matrix_.index_ = np.column_stack([rows, resources + group]).ravel().astype(np.int32)
-    model.a_matrix_.value_ = np.column_stack([taken, np.ones(columns)]).ravel()
+    model.a_matrix_.value_ = np.column_stack([fractions, np.ones(columns)]).ravel()
     highs = highspy.Highs()
     highs.silent()
     highs.passModel(model)
@@ -174,14 +172,15 @@ def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> li
 
 @dataclass(frozen=True)
 class _Choice:
-    """Alternatives of the groups before one.
+    """A partial solution: alternatives of the groups before `group`.
 
     Attributes
     ----------
     reduced
-        What they are paid, less what the relaxed resources that they take cost, plus what all of these cost.
+        Price of the alternatives, less the cost of their demand for relaxed resources, plus the cost of the
+        whole residual capacity.
     rest, cells
-        What they leave of each resource, and of the one that is counted in cells.
+        Remaining amounts of each resource, and of the resource counted in cells.
     """
 
     group: int
@@ -193,14 +192,14 @@ class _Choice:
 
 @dataclass(frozen=True)
 class _Branch:
-    """What may be added to a choice, in falling order of its bounds."""
+    """The extensions of a partial solution, in decreasing order of their bounds."""
 
     choice: _Choice
     bounds: Ints
     added: Ints
 
     def key(self, number: int, place: int) -> tuple[int, int, int]:
-        """Return the place in the queue: the largest bound first, then the newest branch."""
+        """Return the key in the priority queue: largest bound first, then newest branch."""
         return -int(self.bounds[place]), -number, place
 
 
@@ -237,35 +236,35 @@ class _Relaxation:
         self.table = self._completions(limit[resource] // self.cell)
 
     def _cost(self, weights: Ints) -> Ints:
-        """Return what each alternative takes of the relaxed resources, at the multipliers."""
+        """Return the cost of each alternative's demand for the relaxed resources at the multipliers."""
         # What costs more than any server holds may cost less: bounds stay bounds.
         cost = [min(self._worth(row), LARGEST) for row in weights.tolist()]
         return np.array(cost, dtype=np.int64)
 
     def _worth(self, amounts: Sequence[int]) -> int:
-        """Return what amounts of the relaxed resources cost; sums cost no less than their parts."""
+        """Return the cost of amounts of the relaxed resources; it is superadditive."""
         pairs = zip(amounts, self.ratios, strict=True)
         return sum(numerator * amount // denominator for amount, (numerator, denominator) in pairs)
 
     def _completions(self, cells: int) -> Ints:
-        """Return the most that groups g, g + 1, … gain in so many cells; shape (groups + 1, cells + 1)."""
+        """Return the largest gain of groups g, g + 1, … by number of cells; shape (groups + 1, cells + 1)."""
         groups = len(self.first) - 1
         table = np.zeros((groups + 1, cells + 1), dtype=np.int64)
         for g in range(groups - 1, -1, -1):
             table[g] = table[g + 1]
             for a in range(self.first[g], self.first[g + 1]):
                 if self.reduced[a] > 0:
-                    taken = int(self.cells[a])
-                    with_it = table[g + 1, : cells + 1 - taken] + self.reduced[a]
-                    np.maximum(table[g, taken:], with_it, out=table[g, taken:])
+                    width = int(self.cells[a])
+                    with_it = table[g + 1, : cells + 1 - width] + self.reduced[a]
+                    np.maximum(table[g, width:], with_it, out=table[g, width:])
         return table
 
     def root(self, free: Sequence[int]) -> int:
-        """Return the bound before anything is chosen."""
+        """Return the bound of the empty partial solution."""
         return self._worth(free) + int(self.table[0, free[self.resource] // self.cell])
 
     def tuned(self, free: Sequence[int]) -> _Relaxation:
-        """Return the relaxation at multipliers nearby that bound a server better, if there are any."""
+        """Return the relaxation at neighbouring multipliers with the best bound, or this one."""
         best = self
         for step in TUNING:
             for r, (numerator, _) in enumerate(self.ratios):
@@ -279,39 +278,39 @@ class _Relaxation:
         return best
 
     def search(self, free: Sequence[int], least: int, nodes: int) -> tuple[int, bool, int]:
-        """Return a bound, whether it is the optimum or no more than `least`, and how many choices it took."""
+        """Return a bound, whether it is optimal or at most `least`, and the number of nodes."""
         if self.root(free) > LARGEST:
             return self.root(free), False, 0
         everything = _Choice(0, self._worth(free), 0, np.array(free), free[self.resource] // self.cell)
-        found, branch = self._branch(everything, max(0, least))
+        incumbent, branch = self._branch(everything, max(0, least))
         branches, open_ = [branch], [branch.key(0, 0)] if len(branch.bounds) else []
-        looked = 0
-        while open_ and -open_[0][0] > found and looked < nodes and not time_is_up():
-            looked += 1
+        visited = 0
+        while open_ and -open_[0][0] > incumbent and visited < nodes and not time_is_up():
+            visited += 1
             _, newest, place = heapq.heappop(open_)
             branch = branches[-newest]
             if place + 1 < len(branch.bounds):
                 heapq.heappush(open_, branch.key(-newest, place + 1))
-            found, branch = self._branch(self._extended(branch, place), found)
+            incumbent, branch = self._branch(self._extended(branch, place), incumbent)
             if len(branch.bounds):
                 heapq.heappush(open_, branch.key(len(branches), 0))
                 branches.append(branch)
-        bound = -open_[0][0] if open_ else found
-        return max(bound, found), bound <= found, looked
+        bound = -open_[0][0] if open_ else incumbent
+        return max(bound, incumbent), bound <= incumbent, visited
 
-    def _branch(self, choice: _Choice, found: int) -> tuple[int, _Branch]:
-        """Return the most that was found, and what may be added to a choice to find more."""
+    def _branch(self, choice: _Choice, incumbent: int) -> tuple[int, _Branch]:
+        """Return the value of the incumbent, and the extensions of a partial solution that may exceed it."""
         begin = self.first[choice.group]
         fits = np.flatnonzero((self.weights[begin:] <= choice.rest).all(axis=1)) + begin
-        found = max(found, choice.paid + int(self.paid[fits].max(initial=0)))
+        incumbent = max(incumbent, choice.paid + int(self.paid[fits].max(initial=0)))
         left = choice.cells - self.cells[fits]
         bounds = choice.reduced + self.reduced[fits] + self.table[self.group[fits] + 1, left]
-        promising = np.flatnonzero(bounds > found)
+        promising = np.flatnonzero(bounds > incumbent)
         order = promising[np.argsort(-bounds[promising], kind="stable")]
-        return found, _Branch(choice, bounds[order], fits[order])
+        return incumbent, _Branch(choice, bounds[order], fits[order])
 
     def _extended(self, branch: _Branch, place: int) -> _Choice:
-        """Return a choice with one alternative more."""
+        """Return the partial solution with one more alternative."""
         added, choice = int(branch.added[place]), branch.choice
         return _Choice(
             int(self.group[added]) + 1,
@@ -323,29 +322,29 @@ class _Relaxation:
 
 
 MOST_MERGED = 1_000_000
-"""Sums of demands looked at for the table of one pool, which takes a fraction of a second."""
+"""Limit on the sums of demands merged into the table of one pool; takes a fraction of a second."""
 MOST_SELECTIONS = 5_000
-"""Ways to keep residents of a server that are looked at."""
+"""Limit on the residual capacities beside the residents that stay on a server."""
 LARGEST_KEY = 2**62
-"""Amounts of all resources are turned into one number below this."""
+"""Upper limit of the integers into which the amounts of all resources are packed."""
 
 
 class ServerPrices:
-    """Prices the servers of one pool.
+    """The pricing problem of the servers of one pool.
 
     Parameters
     ----------
     prices
-        For each shape of each of its pieces.
+        For each shape the price of each of its pieces.
     effort
-        Choices that searches may look at; beyond, they bound what a server is paid.
+        Node limit of the searches; beyond, they return a bound.
     """
 
     def __init__(self, classes: Classes, pool: str | None, prices: Sequence[Ints], effort: Effort) -> None:
         self.classes, self.prices, self.effort = classes, prices, effort
         free = [server.free for server in classes.servers if server.pool == pool]
         self.limit = [max(amounts) for amounts in zip(*free, strict=True)]
-        # Tasks of several jobs of one shape may meet: any split into pieces may be what is paid most.
+        # Tasks of several jobs of one shape may share a server: any split into pieces may be best.
         self.groups = [
             (classes.weights(k, classes.slots[k]), closure(classes.pieces[k], classes.slots[k], prices[k]))
             for k in classes.shapes_of(pool)
@@ -354,14 +353,14 @@ class ServerPrices:
         self.searches: dict[tuple[int, ...], Knapsack] = {}
 
     def most(self, free: tuple[int, ...], residents: tuple[int, ...] = (), least: int = 0) -> int:
-        """Return the most that a server is paid, or a bound on it.
+        """Return the most that pieces pay for one server, or an upper bound on it.
 
         Parameters
         ----------
         residents
-            Shapes of current placements of what is there now.
+            Shapes of the current placements on the server.
         least
-            No need to tell apart what is paid less.
+            Values up to this one need not be distinguished.
 
         Raises
         ------
@@ -372,12 +371,14 @@ class ServerPrices:
             check_time()
             return self._from_table(self.table, free, residents)
         if residents not in self.searches:
-            there = [(self.classes.weights(k, self.classes.pieces[k]), self.prices[k]) for k in residents]
-            self.searches[residents] = Knapsack([*there, *self.groups], self.limit)
+            resident_groups = [
+                (self.classes.weights(k, self.classes.pieces[k]), self.prices[k]) for k in residents
+            ]
+            self.searches[residents] = Knapsack([*resident_groups, *self.groups], self.limit)
         return self.searches[residents].most(free, least, self.effort)
 
     def _from_table(self, table: tuple[Ints, Ints], free: tuple[int, ...], residents: tuple[int, ...]) -> int:
-        """Return the pricing value of a server: of residents that stay, and of others beside them."""
+        """Return the optimum of the pricing problem: residents that stay, and other pieces beside them."""
         selections = {free: 0}
         for shape in residents:
             weights = self.classes.weights(shape, self.classes.pieces[shape]).tolist()
@@ -389,47 +390,47 @@ class ServerPrices:
                         selections[rest] = max(selections.get(rest, 0), paid + price)
             if len(selections) > MOST_SELECTIONS:
                 raise TooLargeError("a server has too many residents")
-        taken, worth = table
+        demands, worth = table
         return max(
-            paid + int(worth[(taken <= np.array(left)).all(axis=1)].max())
+            paid + int(worth[(demands <= np.array(left)).all(axis=1)].max())
             for left, paid in selections.items()
         )
 
 
 def _table(groups: Sequence[tuple[Ints, Ints]], limit: Ints) -> tuple[Ints, Ints] | None:
-    """Return sums of demands and the best value of each; None if there are too many."""
+    """Return the sums of demands and the best value of each; None if there are too many."""
     # Amounts as one number, in which equal amounts are found by sorting.
     sizes = [amount + 1 for amount in limit.tolist()]
     if math.prod(sizes) > LARGEST_KEY:
         return None
     radix = np.array([math.prod(sizes[r + 1 :]) for r in range(len(sizes))], dtype=np.int64)
-    taken, worth, work = np.zeros((1, len(limit)), dtype=np.int64), np.zeros(1, dtype=np.int64), 0
+    demands, worth, work = np.zeros((1, len(limit)), dtype=np.int64), np.zeros(1, dtype=np.int64), 0
     for weights, gain in groups:
         useful = gain > 0
-        everything, paid = [taken], [worth]
+        everything, paid = [demands], [worth]
         for weight, more in zip(weights[useful], gain[useful].tolist(), strict=True):
             check_time()
-            fits = (taken + weight <= limit).all(axis=1)
-            everything.append(taken[fits] + weight)
+            fits = (demands + weight <= limit).all(axis=1)
+            everything.append(demands[fits] + weight)
             paid.append(worth[fits] + more)
-            work += len(taken)
+            work += len(demands)
             if work > MOST_MERGED:
                 return None
-        taken, worth = _best_of_each(np.concatenate(everything), np.concatenate(paid), radix)
-    return taken, worth
+        demands, worth = _best_of_each(np.concatenate(everything), np.concatenate(paid), radix)
+    return demands, worth
 
 
-def _best_of_each(taken: Ints, worth: Ints, radix: Ints) -> tuple[Ints, Ints]:
-    """Keep the best of the patterns that take the same amounts."""
-    keys = taken @ radix
+def _best_of_each(demands: Ints, worth: Ints, radix: Ints) -> tuple[Ints, Ints]:
+    """Return the best pattern of each sum of demands."""
+    keys = demands @ radix
     order = np.lexsort((worth, keys))
     last = np.append(np.diff(keys[order]) != 0, True)
     chosen = order[last]
-    return taken[chosen], worth[chosen]
+    return demands[chosen], worth[chosen]
 
 
 def closure(pieces: Ints, slots: Ints, prices: Ints) -> Ints:
-    """Return the most that is paid for tasks of one shape on a server, in any pieces; shape (S,)."""
+    """Return the largest price of each slot of one shape over all splits into pieces; shape (S,)."""
     if len(pieces) < len(slots):  # only single tasks have a price
         singles: Ints = slots[:, 0] * prices[0]
         return singles
