@@ -2,10 +2,10 @@
 
 A certificate consists of dual prices and a cutoff; `check/` derives what it proves.
 
-The marginal value of a resource is the saving from one more unit of it. With V(C) the optimum at capacities
-C, e_r one unit of r and V the value of the plan, 0 ≤ V(C) − V(C + e_r) ≤ λ_r + V − L(λ): the dual price, and
-the distance of the plan from the Lagrangian bound. That holds among the configurations that fit in the
-cluster as it is; larger ones may save more, and the text says so where there are any.
+The marginal value of a resource is the saving from one more unit of it. With V(C) the optimum at
+capacities C, e_r one unit of r and V the value of the plan, 0 ≤ V(C) − V(C + e_r) ≤ λ_r + V − L(λ): the
+dual price, and the distance of the plan from the Lagrangian bound. That holds among the configurations that
+fit in the cluster as it is; larger ones may save more, and the text says so where there are any.
 """
 
 from __future__ import annotations

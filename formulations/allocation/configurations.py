@@ -118,7 +118,7 @@ def resource_limits(instance: AllocationInstance) -> tuple[tuple[str, ...], Floa
 
 
 def task_demands(instance: AllocationInstance, table: JobTable) -> tuple[Floats, Floats]:
-    """Return the demands of one parameter server and one worker of each variant, two arrays of shape (V, R)."""
+    """Return the demands of a parameter server and of a worker of each variant, both of shape (V, R)."""
     if instance.budget_usd_per_hour is None:
         return table.ps_demand, table.worker_demand
     # The budget is one more resource, of which a task takes its hourly cost.

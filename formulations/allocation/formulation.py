@@ -213,7 +213,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return derive(self.instance, self.table, self.configurations)
 
     def shared_tables(self) -> str | None:
-        """Return a note on the configurations that the check shares with the solvers; None if it shares none."""
+        """Return a note on the configurations that the check shares with the solvers; None without any."""
         return self.checked.shared
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
@@ -247,7 +247,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return buy_next(self.instance, prices, value - bound)
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Return a diagnosis of jobs that cannot run alone, or of resources that the smallest configurations exceed."""
+        """Return a diagnosis of jobs that cannot run alone, or of resources too small for all jobs."""
         configs = self.checked
         never = np.flatnonzero(np.diff(configs.start) == 0)
         alone = [reason for j in never.tolist() for reason in why_never(self.instance, self.table, j)]

@@ -189,7 +189,7 @@ class _AtFirstCall:
 
     @functools.cached_property
     def inner(self) -> Any:
-        """The version for calls from compiled functions, which compiles faster without wrappers for Python."""
+        """The version for calls from compiled functions; it compiles faster without wrappers for Python."""
         return self._jit(self._knowing_others("inner"), no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
     def _jit(self, function: Callable[..., Any], **more: Any) -> Any:
