@@ -1,9 +1,9 @@
 """Grids of clusters for the frontier of cost and completion time, and the proven error of points on them.
 
 A grid makes a capacity or budget parametric. It is a finite sequence of rising steps. Step x stands for a
-cluster, or for an hourly cost, and a plan of a step keeps the limits of every higher one: F(x) ⊆ F(y) for x ≤ y, also with the tolerance within which a limit
-counts as kept, because a larger limit has a larger tolerance. So the least mean completion time V(x) does not
-rise along the grid, and a bound that is proven for a step holds for all steps below.
+cluster, or for an hourly cost, and a plan of a step keeps the limits of every higher one: F(x) ⊆ F(y) for
+x ≤ y, also with the tolerance of limits, because a larger limit has a larger tolerance. So the least mean
+completion time V(x) does not rise along the grid, and a bound proven for a step holds for all steps below.
 
 The two grids of clusters: the instance's cluster scaled, or free amounts of the resources with a price.
 `fixed`, `ScaledCluster`: the instance's cluster, scaled. With N_r = C_r, or 10,000 where C_r is not an
