@@ -6,9 +6,9 @@ edges that touch it, reversed, as if forward layers mirrored them. Classes in a 
 merged, for no stage can come between them (Tarnawski et al. 2020, appendix).
 
 Blocks are classes after those without time are merged into a neighbour, where that makes no plan worse.
-Moving a class n without time and memory into the stage of m changes only transfers. No stage then pays more if each tensor
-that n touches is also one of m, or if the tensors between n and m alone weigh at least as much as those of n
-without m. The order of stages allows it where m is the only class before n, or the only one after it. Where
+Moving a class n without time and memory into the stage of m changes only transfers. No stage then becomes
+slower if each tensor that n touches is also one of m, or if the tensors between n and m alone weigh at least
+as much as those of n without m. The order of stages allows it where m is the only class before n, or the only one after it. Where
 stages relay, the same holds for the cuts of the ideals between the two stages, which gain n or lose it.
 
 Stage times: the tensor of a layer is cut by a set of classes if it touches a class in

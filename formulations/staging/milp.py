@@ -417,7 +417,7 @@ class _Builder:
                     self.problem += self.y[d][o] >= self.tau + self.z[d][o] - 1, f"paid_{d}_{o}"
 
     def _binds(self, d: int, o: int, name: str, seconds: Any, transfers: Any, at: int | None = None) -> None:
-        """Add the big-M row that bounds τ by a time of option o in slot d, with the cuts of slot `at` or d."""
+        """Add the big-M row that bounds τ by a time of option o in slot d, with cuts of slot `at` or d."""
         import pulp
 
         terms = [(self.x[c][d], s / self.slowest_s) for c, s in enumerate(seconds.tolist()) if s]
