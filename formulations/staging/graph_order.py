@@ -8,13 +8,14 @@ merged, for no stage can come between them (Tarnawski et al. 2020, appendix).
 Blocks are classes after those without time are merged into a neighbour, where that makes no plan worse.
 Moving a class n without time and memory into the stage of m changes only transfers. No stage then becomes
 slower if each tensor that n touches is also one of m, or if the tensors between n and m alone weigh at least
-as much as those of n without m. The order of stages allows it where m is the only class before n, or the only one after it. Where
-stages relay, the same holds for the cuts of the ideals between the two stages, which gain n or lose it.
+as much as those of n without m. The order of stages allows it where m is the only class before n, or the
+only one after it. Where stages relay, the same holds for the cuts of the ideals between the two stages, which
+gain n or lose it.
 
-Stage times: the tensor of a layer is cut by a set of classes if it touches a class in
-the set and one outside. D(S), the seconds in which one unit sends and receives, sums the tensors that the
-stage S cuts, each once. Then CT = S + A/k and DT = S' + (A' + D)/k as in a chain, and ET = max(CT, DT) where
-they overlap, CT + DT where they add up.
+Stage times: the tensor of a layer is cut by a set of classes if it touches a class in the set and one
+outside. D(S), the seconds in which one unit sends and receives, sums the tensors that the stage S cuts, each
+once. Then CT = S + A/k and DT = S' + (A' + D)/k as in a chain, and ET = max(CT, DT) where they overlap, CT +
+DT where they add up.
 
 Where stages relay, a tensor passes through all stages between the first and the last that it touches. A stage
 from ideal I to ideal J receives what I cuts while it sends what J cuts: D = max{D(I), D(J)}, and ET is

@@ -9,9 +9,9 @@ positive one proves that there is no plan.
 Fewest units are rounded down, never up; sums get a margin on the side that weakens the bound.
 
 The parts of every segment of layers on every type are derived from docs/problems/staging.md, independently of
-the solvers' table. A stage on k units takes ET(k) = max(S + A/k, S' + A'/k). Each part is a sum over the layers of the stage, so the
-segments that end with a layer are those that end with the layer before, each one layer longer, and the layer
-alone.
+the solvers' table. A stage on k units takes ET(k) = max(S + A/k, S' + A'/k). Each part is a sum over the
+layers of the stage, so the segments that end with a layer are those that end with the layer before, each one
+layer longer, and the layer alone.
 """
 
 from __future__ import annotations

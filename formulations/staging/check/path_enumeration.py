@@ -386,7 +386,7 @@ class _Pruning:
 
 
 def _remaining(network: Network, values: Floats) -> Floats:
-    """Return the least value of a path from each layer to the end, shape (L + 1, T, M), by arc values (M, K)."""
+    """Return the least value of a path from each layer on, shape (L + 1, T, M), by values of arcs (M, K)."""
     arcs, types = network.arcs, max(1, network.types)
     remaining = np.full((len(values), network.layers + 1, types), math.inf)
     remaining[:, network.layers] = 0.0
