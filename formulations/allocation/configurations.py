@@ -180,7 +180,7 @@ def measured_row(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Int
 def _most(demand: Floats, limit: Floats, highest: Ints) -> Ints:
     """Return the number of tasks of each variant that fit in the empty cluster, at most `highest`."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # Rounding may let one task too many through; `_configurations` compares exact demands.
+        # Rounding may let one task too many through; exact demands are compared afterwards.
         ratio = np.where(demand > 0, all_loosened(limit) / demand, np.inf).min(axis=1)
     fitting: Ints = np.floor(np.minimum(ratio, 1e9)).astype(np.int64)
     return np.minimum(highest, fitting)
@@ -199,7 +199,7 @@ def _grids(table: JobTable, ps_demand: Floats, worker_demand: Floats, limit: Flo
 
 
 def _parts(count: Ints) -> Iterator[tuple[int, int]]:
-    """Yield first and last job (exclusive) of blocks of about `CONFIGURATIONS_AT_ONCE` configurations."""
+    """Yield first and last job (exclusive) of blocks with a limited number of configurations."""
     total = np.cumsum(count)
     first = 0
     while first < len(total):

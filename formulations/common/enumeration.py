@@ -104,7 +104,7 @@ def _affordable(choices: Choices, cutoff: float) -> Choices:
 
 
 def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
-    """Enumerate the states job by job, and return the result of `none_below`."""
+    """Enumerate the states job by job; return whether none ends below the cutoff, None if undecided."""
     counts = np.diff(choices.start)
     # The margin covers the largest sum that any state or bound can add up.
     size = float(np.maximum.reduceat(np.abs(choices.cost), choices.start[:-1]).sum()) + abs(cutoff)

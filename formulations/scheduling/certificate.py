@@ -173,7 +173,7 @@ def buy_next(instance: SchedulingInstance, worth: Mapping[str, float], value: fl
     Parameters
     ----------
     worth
-        Marginal value of each resource, as `worth_of_units` returns it.
+        Marginal value of each resource, in seconds of mean completion time.
     value
         Mean completion time of the plan [s].
     """

@@ -2,7 +2,7 @@
 
 It implements the definition of K_j, t_jk and a_jkr in docs/problems/allocation.md job by job, without the
 configuration table of the solvers. For millions of configurations that takes longer than the check itself,
-so beyond `MOST_DERIVED` configurations the check uses the solvers' table, after comparing it with the
+so beyond a maximum number the check uses the solvers' table, after comparing it with the
 derived configurations of some jobs, drawn at random.
 """
 
@@ -178,7 +178,7 @@ def derive(instance: AllocationInstance, table: JobTable, shared: Configurations
     Parameters
     ----------
     shared
-        The table of the solvers, used beyond `MOST_DERIVED` configurations.
+        The table of the solvers, used where it is too large for the derivation.
     """
     derivation = Derivation(instance, table)
     limits = (table.weight, derivation.resources, derivation.capacity)

@@ -208,7 +208,7 @@ def through(
     alternating: bool,
     result: Floats,
 ) -> None:
-    """Compute the least weight of a path through each segment, shape (n,), with arguments as in `forward`."""
+    """Compute the least weight of a path through each segment, shape (n,), after the forward pass."""
     hardware, layers = arrival.shape[0], arrival.shape[1] - 1
     # `beginning` collects the paths that begin at each layer, until all its segments are processed.
     beginning = np.full((hardware, layers), np.inf)
