@@ -225,7 +225,7 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
     if count.sum() > MOST_CONFIGURATIONS:
         raise TooLargeError(
             f"there are {count.sum():,} configurations, and at most {MOST_CONFIGURATIONS:,} can be "
-            "filled; narrow the ranges of ps and workers"
+            "held; narrow the ranges of ps and workers"
         )
     most = int(count.sum())
     columns: list[Any] = [np.empty(most, np.int32) for _ in range(3)]

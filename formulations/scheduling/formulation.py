@@ -74,8 +74,8 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         wrong = sorted(set(segments.job[segments.row < 0].tolist()))
         if wrong:
             return [self._no_configuration(j) for j in wrong]
-        found = list(broken_constraints(self.instance, segments))
-        return [*found, *broken_placements(self.instance, plan)]
+        violations = list(broken_constraints(self.instance, segments))
+        return [*violations, *broken_placements(self.instance, plan)]
 
     def _no_configuration(self, j: int) -> Violation:
         menus, name = self.instance.menus(), self.instance.table().names[j]

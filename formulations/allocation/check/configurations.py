@@ -196,7 +196,7 @@ def derive(instance: AllocationInstance, table: JobTable, shared: Configurations
 
 
 def _compared(derivation: Derivation, shared: Configurations) -> tuple[str, bool]:
-    """Compare the methods' configurations of some jobs with the derivation.
+    """Compare the shared configurations of some jobs with the derived ones.
 
     Returns
     -------

@@ -108,7 +108,7 @@ class Order:
                     moved = True
 
     def _near(self, number: int) -> list[int]:
-        """Return the groups into whose stage the order always allows moving a group."""
+        """Return the groups with which the order of stages always allows merging a group."""
         group = self.groups[number]
         neighbours = [next(iter(side)) for side in (group.before, group.after) if len(side) == 1]
         busy = any(len(self.tensors[index][0]) > 1 for index in self.touching[number])

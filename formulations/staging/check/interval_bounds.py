@@ -253,7 +253,7 @@ class IntervalBounds:
         return units, cost
 
     def _bound(self, interval: Interval, own: Segments) -> tuple[float, Floats, Floats]:
-        """Return the Lagrangian bound, rounded down, the priced costs, and the weights of paths to each layer.
+        """Return the Lagrangian bound, rounded down, the priced costs, and the path weights to each layer.
 
         The bound is infinite if there is no plan, and −∞ if nothing is proven.
         """
