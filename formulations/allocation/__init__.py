@@ -1,1 +1,1 @@
-"""The mathematics of allocation, and the check of its plans and bounds."""
+"""Formulation of allocation, and the check of its plans and bounds."""

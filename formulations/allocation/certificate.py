@@ -1,12 +1,11 @@
-"""Dual prices of an allocation: the form of its certificate, and the marginal value of a resource.
+"""Certificates of dual prices for allocation, and the marginal values of resources.
 
-The form of an allocation's certificate: dual prices and a cutoff, and how methods write it. What it proves is
-for `check/` to derive; nothing here evaluates anything.
+A certificate consists of dual prices and a cutoff; `check/` derives what it proves.
 
-The marginal value of a resource: what dual prices say one more unit of it saves. With V(C) the optimum at
-capacities C, e_r one unit of r and V the value of the plan, 0 ≤ V(C) − V(C + e_r) ≤ λ_r + V − L(λ): the dual
-price, and how far the plan lies above the Lagrangian bound. That holds among the configurations that fit in
-the cluster as it is; larger ones may save more, and where there are any, this is said.
+The marginal value of a resource is the saving from one more unit of it. With V(C) the optimum at
+capacities C, e_r one unit of r and V the value of the plan, 0 ≤ V(C) − V(C + e_r) ≤ λ_r + V − L(λ): the
+dual price, and the distance of the plan from the Lagrangian bound. That holds among the configurations that
+fit in the cluster as it is; larger ones may save more, and the text says so where there are any.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from ..common.objective import all_loosened, rounded_up
 from .configurations import BUDGET
 
 CUTOFF_MARGIN = 5e-10
-"""A cutoff lies this much below the bound, relatively, so that the plan itself does not count as better."""
+"""Relative distance of the cutoff below the bound, so that the plan itself does not count as better."""
 LARGEST = 1e100
-"""No dual price or cutoff may exceed this, so that no product or sum overflows."""
+"""Upper limit of dual prices and cutoffs, so that no product or sum overflows."""
 MOST_PRICES = 1001
-"""As many as there may be resources, and one for the budget."""
+"""Maximum number of dual prices: one for each possible resource, and one for the budget."""
 
 
 class PriceCertificate(Model):
@@ -47,7 +46,7 @@ class PriceCertificate(Model):
 
 
 def certificate(resources: Sequence[str], prices: Floats, bound: float | None) -> dict[str, Any]:
-    """Return the certificate of a bound.
+    """Return the certificate of a bound as plain data.
 
     Parameters
     ----------
@@ -63,7 +62,7 @@ def certificate(resources: Sequence[str], prices: Floats, bound: float | None) -
 
 
 def certificate_fault(resources: Sequence[str], data: Any) -> str | None:
-    """Return what is wrong with the form of a certificate; None if it can be read."""
+    """Return the first fault in the form of a certificate; None if it can be read."""
     try:
         given = PriceCertificate.model_validate(data)
     except ValidationError as error:
@@ -74,22 +73,22 @@ def certificate_fault(resources: Sequence[str], data: Any) -> str | None:
 
 
 def read_prices(data: Any) -> dict[str, float]:
-    """Return the dual prices of a certificate whose form is right."""
+    """Return the dual prices of a well-formed certificate."""
     return PriceCertificate.model_validate(data).prices
 
 
 HOUR = 3600.0
 NOTHING = 1e-6
-"""Weighted job-hours, a few milliseconds."""
+"""Savings below this, in weighted job-hours, count as zero; a few milliseconds."""
 UNIT = {BUDGET: "USD/h of budget"}
-"""What one more of is said, where that is not the name of the resource."""
+"""Text for one unit of a resource, where that is not its name."""
 
 
 def buy_next(instance: AllocationInstance, prices: Mapping[str, float], beyond: float) -> str:
-    """Return the marginal values in words, and which resource to buy next.
+    """Return a sentence with the marginal values of the resources, and the resource to buy next.
 
     A resource is only recommended if its dual price exceeds the distance of the plan from the bound. Figures
-    are rounded up, for savings are at most so large.
+    are rounded up because they bound the savings from above.
 
     Parameters
     ----------
@@ -124,7 +123,7 @@ def buy_next(instance: AllocationInstance, prices: Mapping[str, float], beyond: 
 
 
 def _some_do_not_fit(instance: AllocationInstance) -> bool:
-    """Return whether some configuration takes more than there is, or more than the budget allows."""
+    """Return whether some configuration exceeds a capacity or the hourly budget."""
     table = instance.table()
     variant = np.repeat(np.arange(len(table.first_row) - 1), np.diff(table.first_row))
     demand = np.concatenate(

@@ -1,10 +1,9 @@
 """Grids of clusters for the frontier of cost and completion time, and the proven error of points on them.
 
-The grid of clusters of a trade-off between cost and completion time: a parametric capacity or budget. A grid
-is a finite sequence of rising steps. Step x stands for a cluster, or for an hourly cost, and a plan of a step
-keeps the limits of every higher one: F(x) ⊆ F(y) for x ≤ y, also with the tolerance within which a limit
-counts as kept, because a larger limit has a larger tolerance. So the least mean completion time V(x) does not
-rise along the grid, and a bound that is proven for a step holds for all steps below.
+A grid makes a capacity or budget parametric. It is a finite sequence of rising steps. Step x stands for a
+cluster, or for an hourly cost, and a plan of a step keeps the limits of every higher one: F(x) ⊆ F(y) for
+x ≤ y, also with the tolerance of limits, because a larger limit has a larger tolerance. So the least mean
+completion time V(x) does not rise along the grid, and a bound proven for a step holds for all steps below.
 
 The two grids of clusters: the instance's cluster scaled, or free amounts of the resources with a price.
 `fixed`, `ScaledCluster`: the instance's cluster, scaled. With N_r = C_r, or 10,000 where C_r is not an
@@ -58,16 +57,16 @@ ZERO = Fraction(0)
 
 
 class ClusterGrid(ABC):
-    """Steps of rising cost, from `ZERO` to `last`; steps beyond are too dear, or bring nothing.
+    """Clusters of rising cost, as steps from `ZERO` to `last`; higher steps are too dear or improve nothing.
 
     Parameters
     ----------
     instance
-        Its objective and its budget play no part.
+        Its objective and its budget are ignored.
     prices
         USD per hour of one unit of each resource.
     most_usd
-        Dearer steps, in USD per hour, are left out; None: none is.
+        Maximum cost of a step, in USD per hour; None for no maximum.
     """
 
     mix: Mix
@@ -89,50 +88,50 @@ class ClusterGrid(ABC):
     @property
     @abstractmethod
     def last(self) -> Fraction:
-        """The highest step that matters: dearer ones exceed `most_usd`, or have no better plan."""
+        """The last step of the grid: higher ones exceed `most_usd` or have no better plan."""
 
     @abstractmethod
     def next(self, step: Fraction) -> Fraction:
-        """Return the step above."""
+        """Return the next higher step."""
 
     @abstractmethod
     def at_most(self, amount: Fraction) -> Fraction:
-        """Return the highest step that is not above an amount."""
+        """Return the highest step not above an amount."""
 
     @abstractmethod
     def lowest_with(self, need: Floats) -> Fraction | None:
-        """Return the lowest step that has so much of each resource of `wide`; None if none has."""
+        """Return the lowest step with at least these amounts of the resources of `wide`; None if none has."""
 
     @abstractmethod
     def cluster(self, step: Fraction) -> AllocationInstance:
-        """Return the instance of a step."""
+        """Return the instance with the cluster of a step."""
 
     @abstractmethod
     def rate(self, step: Fraction) -> float:
-        """Return what a step costs, in USD per hour."""
+        """Return the cost of a step in USD per hour."""
 
     @abstractmethod
     def place(self, step: Fraction, used: Mapping[str, float]) -> tuple[Fraction, dict[str, float]]:
-        """Return the lowest step and the cluster of a plan that was found for a step.
+        """Return the lowest step that allows a plan of a given step, and the cluster of the plan.
 
         Parameters
         ----------
         used
-            What the plan takes of each resource.
+            Use of each resource by the plan.
         """
 
     @abstractmethod
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
-        """Return the step of a cluster; None if the grid has no such cluster."""
+        """Return the step of a cluster; None if the cluster is not in the grid."""
 
     @property
     @abstractmethod
     def widest_cluster(self) -> AllocationInstance:
-        """An instance whose configurations are those that any step allows."""
+        """An instance with the configurations of all steps of the grid."""
 
     @cached_property
     def wide(self) -> Configurations:
-        """Every configuration that any step allows."""
+        """The configurations of all steps of the grid."""
         try:
             return build_configurations(self.widest_cluster, self.table)
         except OutOfTimeError:
@@ -142,11 +141,11 @@ class ClusterGrid(ABC):
 
     @cached_property
     def _wide_checked(self) -> CheckedConfigurations:
-        """The same, as the check derives them."""
+        """The configurations of all steps of the grid, as the check derives them."""
         return derive(self.widest_cluster, self.table, self.wide)
 
     def assumptions(self) -> tuple[str, ...]:
-        """Return the assumptions of the grid, a sentence each."""
+        """Return the assumptions of the grid, one sentence each."""
         free = [name for name in self.instance.resources if name not in self.prices]
         lines = [self._about()]
         if free:
@@ -156,26 +155,26 @@ class ClusterGrid(ABC):
 
     @abstractmethod
     def _about(self) -> str:
-        """Return which clusters there are, in a sentence."""
+        """Return a sentence that describes the clusters of the grid."""
 
     @cached_property
     def weight(self) -> float:
-        """Σ ω of the jobs."""
+        """Sum Σ ω of the weights of all jobs."""
         return math.fsum(self.table.weight)
 
     def previous(self, step: Fraction) -> Fraction:
-        """Return the highest step below one that is above `ZERO`."""
+        """Return the next lower step of a step above `ZERO`."""
         return self.highest(lambda _: True, ZERO, step)
 
     def highest(self, holds: Callable[[Fraction], bool], low: Fraction, high: Fraction) -> Fraction:
-        """Return the highest step for which something holds, which it does up to some step.
+        """Return the highest step that satisfies a condition monotone in the step, by bisection.
 
         Parameters
         ----------
         low, high
-            A step for which it holds, and a higher one for which it does not.
+            A step that satisfies the condition, and a higher one that does not.
         """
-        # Bisection; where rounding down yields no progress, go on by single steps.
+        # Where rounding down yields no progress, go on by single steps.
         while self.next(low) < high:
             middle = self.at_most((low + high) / 2)
             middle = middle if middle > low else self.next(low)
@@ -183,7 +182,7 @@ class ClusterGrid(ABC):
         return low
 
     def formulation(self, step: Fraction) -> AllocationFormulation:
-        """Return the formulation of a step; its configurations are a subset of `wide`."""
+        """Return the formulation of a step, with the configurations of `wide` that fit in its cluster."""
         cluster = self.cluster(step)
         resources, capacity = resource_limits(cluster)
         assert resources == self.wide.resources
@@ -197,19 +196,19 @@ class ClusterGrid(ABC):
         return AllocationFormulation(self.instance)
 
     def own_rate(self) -> float:
-        """Return what the instance's own cluster costs, in USD per hour."""
+        """Return the cost of the instance's own cluster in USD per hour."""
         return self.cost_of(self.instance.resources)
 
     def cost_of(self, capacities: Mapping[str, float]) -> float:
-        """Return what a cluster costs, in USD per hour."""
+        """Return the cost of a cluster in USD per hour."""
         return math.fsum(price * capacities.get(name, 0.0) for name, price in self.prices.items())
 
     def unpriced(self) -> dict[str, float]:
-        """Return what the instance has of the resources without a price."""
+        """Return the capacities of the resources without a price."""
         return {name: c for name, c in self.instance.resources.items() if name not in self.prices}
 
     def used(self, formulation: AllocationFormulation, plan: Sequence[JobAllocation]) -> dict[str, float]:
-        """Return what a feasible plan takes of each resource."""
+        """Return the use of each resource by a feasible plan."""
         configs = formulation.configurations
         taken = configs.demand[formulation.indices_of(plan)].sum(axis=0)
         return {
@@ -218,18 +217,18 @@ class ClusterGrid(ABC):
 
 
 PARTS = 10_000
-"""An amount that is not whole is scaled in so many parts of what the instance has."""
+"""Number of parts in which a non-integer capacity is scaled."""
 MOST_STEPS = 10**8
-"""Of the mix `any`; the tolerance of a limit, 10⁻⁹, then stays well below a step."""
+"""Maximum number of steps for the mix `any`; the tolerance of a limit, 10⁻⁹, stays well below a step."""
 
 
 def fastest_configurations(configs: Configurations, price: Floats) -> Ints:
-    """Return for each job its configuration of least ω·t, the cheapest of several.
+    """Return the configuration of least ω·t of each job, the cheapest among equals.
 
     Parameters
     ----------
     price
-        Of each resource.
+        Price of each resource.
     """
     order = np.lexsort((configs.demand @ price, configs.cost, configs.owner))
     fastest: Ints = order[configs.start[:-1]]
@@ -237,7 +236,7 @@ def fastest_configurations(configs: Configurations, price: Floats) -> Ints:
 
 
 def widest(table: JobTable) -> Floats:
-    """Return the most that one job can take of each resource, shape (R,)."""
+    """Return the largest demand of a single job for each resource, shape (R,)."""
     ps, workers = table.max_ps.copy(), table.max_workers.copy()
     if len(table.row_ps):
         of_row = np.repeat(np.arange(len(table.model)), np.diff(table.first_row))
@@ -248,7 +247,7 @@ def widest(table: JobTable) -> Floats:
 
 
 class ScaledCluster(ClusterGrid):
-    """The mix `fixed`; a step is a scale."""
+    """Grid of the mix `fixed`: the instance's cluster scaled; a step is a scale."""
 
     mix: Mix = "fixed"
 
@@ -272,15 +271,15 @@ class ScaledCluster(ClusterGrid):
             )
 
     def next(self, step: Fraction) -> Fraction:
-        """Return the next larger cluster."""
+        """Return the scale of the next larger cluster."""
         return min(Fraction(math.floor(step * n) + 1, n) for n in self._rising)
 
     def at_most(self, amount: Fraction) -> Fraction:
-        """Return the largest cluster of at most a scale."""
+        """Return the scale of the largest cluster not above a scale."""
         return max(Fraction(math.floor(amount * n), n) for n in self._rising)
 
     def capacities(self, step: Fraction) -> dict[str, float]:
-        """Return what the cluster of a scale has of each resource."""
+        """Return the capacities of the cluster of a scale."""
         return {
             name: float(math.floor(step * n) * self._unit[name]) if n else 0.0
             for name, n in self._counts.items()
@@ -291,11 +290,11 @@ class ScaledCluster(ClusterGrid):
         return self.instance.model_copy(update={"resources": self.capacities(step)})
 
     def rate(self, step: Fraction) -> float:
-        """Return what the cluster of a scale costs, used or not, in USD per hour."""
+        """Return the cost of the cluster of a scale, used or not, in USD per hour."""
         return self.cost_of(self.capacities(step))
 
     def lowest_with(self, need: Floats) -> Fraction | None:
-        """Return the smallest cluster that has so much of each resource."""
+        """Return the scale of the smallest cluster with at least these amounts; None if there is none."""
         least = ZERO
         for (name, n), amount in zip(self._counts.items(), need.tolist(), strict=True):
             if not n and not within(amount, 0.0):
@@ -308,12 +307,12 @@ class ScaledCluster(ClusterGrid):
         return below if below == least else self.next(below)
 
     def place(self, step: Fraction, used: Mapping[str, float]) -> tuple[Fraction, dict[str, float]]:
-        """Return the step itself: a cluster is paid for whether it is used or not."""
+        """Return the step and its cluster unchanged, as a cluster costs the same whether used or not."""
         del used
         return step, self.capacities(step)
 
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
-        """Return the scale of a cluster; None if it is not the instance's cluster, scaled."""
+        """Return the scale of a cluster; None if it is not a scaled cluster of the instance."""
         scales = [
             Fraction(round(Fraction(capacities.get(name, 0.0)) / self._unit[name]), n)
             for name, n in self._counts.items()
@@ -326,7 +325,7 @@ class ScaledCluster(ClusterGrid):
 
     @property
     def widest_cluster(self) -> AllocationInstance:
-        """The dearest cluster; without a limit, one in which every configuration fits alone."""
+        """The dearest allowed cluster; without a limit, one in which every configuration fits alone."""
         if self.most_usd is not None:
             return self.cluster(self._dearest)
         most = zip(self.instance.resources.items(), widest(self.table).tolist(), strict=True)
@@ -335,7 +334,7 @@ class ScaledCluster(ClusterGrid):
 
     @cached_property
     def _dearest(self) -> Fraction:
-        """The largest cluster that costs at most `most_usd`."""
+        """The scale of the largest cluster that costs at most `most_usd`."""
         assert self.most_usd is not None
         high = self.next(ZERO)
         while within(self.rate(high), self.most_usd):
@@ -344,9 +343,9 @@ class ScaledCluster(ClusterGrid):
 
     @cached_property
     def last(self) -> Fraction:
-        """The smallest cluster in which all jobs have their fastest configurations, or the dearest allowed.
+        """The scale at which all jobs have their fastest configurations, or of the dearest allowed cluster.
 
-        Beyond it every job has what `wide` has best, so no larger cluster has a better plan.
+        There every job has its best configuration of `wide`, so no larger cluster has a better plan.
         """
         configs = self.wide
         if (np.diff(configs.start) == 0).any():  # there is no plan anywhere, which this cluster shows
@@ -363,13 +362,13 @@ class ScaledCluster(ClusterGrid):
 
 
 class FreeCluster(ClusterGrid):
-    """The mix `any`; a step is an hourly cost in USD."""
+    """Grid of the mix `any`: free amounts of the priced resources; a step is an hourly cost in USD."""
 
     mix: Mix = "any"
 
     @cached_property
     def grain(self) -> Fraction:
-        """Between two steps, in USD per hour."""
+        """Difference of two consecutive steps, in USD per hour."""
         names = [self.table.resources.index(name) for name in self.prices]
         prices = [Fraction(str(price)) for price in self.prices.values()]
         tasks = np.concatenate([self.table.ps_demand, self.table.worker_demand])[:, names]
@@ -386,7 +385,7 @@ class FreeCluster(ClusterGrid):
 
     @cached_property
     def _wide_usd(self) -> Fraction:
-        """What the plan costs in which every job takes as much as it can, or the most that is allowed."""
+        """Hourly cost of the plan with the dearest configuration of every job, at most `most_usd`."""
         configs = self.wide
         if (np.diff(configs.start) == 0).any():  # there is no plan, whatever the cost
             return Fraction(self.most_usd or 1.0)
@@ -397,26 +396,26 @@ class FreeCluster(ClusterGrid):
 
     @cached_property
     def last(self) -> Fraction:
-        """The cost at which a budget binds no more, or the most that is allowed."""
+        """The hourly cost from which a budget is not binding, or the highest one allowed."""
         steps = math.floor(self._wide_usd / self.grain)
         if self.most_usd is None:
             return (steps + 1) * self.grain
         return (steps + within(float((steps + 1) * self.grain), self.most_usd)) * self.grain
 
     def next(self, step: Fraction) -> Fraction:
-        """Return the next higher cost."""
+        """Return the next higher hourly cost."""
         return step + self.grain
 
     def at_most(self, amount: Fraction) -> Fraction:
-        """Return the highest step that does not cost more."""
+        """Return the highest step that costs at most an amount."""
         return math.floor(amount / self.grain) * self.grain
 
     def previous(self, step: Fraction) -> Fraction:
-        """Return the next lower cost."""
+        """Return the next lower hourly cost."""
         return step - self.grain
 
     def cluster(self, step: Fraction) -> AllocationInstance:
-        """Return the instance with more of the resources with a price than can be used, and a budget."""
+        """Return the instance with a budget, and with ample capacities of the resources with a price."""
         return self._roomy(float(step))
 
     def _roomy(self, budget: float) -> AllocationInstance:
@@ -426,11 +425,11 @@ class FreeCluster(ClusterGrid):
         return self.instance.model_copy(update={"resources": resources, "budget_usd_per_hour": budget})
 
     def rate(self, step: Fraction) -> float:
-        """Return the step."""
+        """Return the cost of a step in USD per hour, which is the step itself."""
         return float(step)
 
     def lowest_with(self, need: Floats) -> Fraction | None:
-        """Return the least cost that is enough; the other capacities do not depend on the step."""
+        """Return the lowest step whose budget covers the need; None if an unpriced resource is too small."""
         *others, cost = need.tolist()
         limits = self.wide.capacity[:-1].tolist()
         if not all(within(amount, limit) for amount, limit in zip(others, limits, strict=True)):
@@ -438,17 +437,17 @@ class FreeCluster(ClusterGrid):
         return self._reaching(cost)
 
     def _reaching(self, cost: float) -> Fraction:
-        """Return the lowest step whose plans may cost so much, with half of the tolerance to spare."""
+        """Return the lowest step that allows plans of a cost, with half of the tolerance to spare."""
         step = self.at_most(Fraction(cost))
         return step if cost <= (float(step) + loosened(float(step))) / 2 else self.next(step)
 
     def place(self, step: Fraction, used: Mapping[str, float]) -> tuple[Fraction, dict[str, float]]:
-        """Return what a plan costs as a step, and what it uses; the rest as the instance has it."""
+        """Return the cost of a plan as a step, and the cluster with the priced resources it uses."""
         capacities = self.instance.resources | {name: used[name] for name in self.prices}
         return min(step, self._reaching(self.cost_of(capacities))), capacities
 
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
-        """Return the step of an hourly cost; None if a resource without a price is not the instance's."""
+        """Return the step of an hourly cost; None if an unpriced capacity differs from the instance's."""
         fixed = [name for name in self.instance.resources if name not in self.prices]
         if any(capacities.get(name) != self.instance.resources[name] for name in fixed) or not rate >= 0:
             return None
@@ -456,7 +455,7 @@ class FreeCluster(ClusterGrid):
 
     @property
     def widest_cluster(self) -> AllocationInstance:
-        """The cluster of the highest budget; without a limit, one in which every configuration fits alone."""
+        """The cluster of the highest budget; without a limit, one in which each configuration fits alone."""
         most = self.most_usd
         if most is None:
             most = self.cost_of(dict(zip(self.instance.resources, widest(self.table).tolist(), strict=True)))
@@ -469,7 +468,7 @@ class FreeCluster(ClusterGrid):
 
 
 def _common_divisor(a: Fraction, b: Fraction) -> Fraction:
-    """Return the greatest number of which both are multiples."""
+    """Return the greatest common divisor of two fractions."""
     return Fraction(
         math.gcd(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator
     )
@@ -478,32 +477,32 @@ def _common_divisor(a: Fraction, b: Fraction) -> Fraction:
 def cluster_grid_of(
     instance: AllocationInstance, mix: Mix, prices: Mapping[str, float], most_usd: float | None
 ) -> ClusterGrid:
-    """Return the grid of a scaling mode, `fixed` or `any`.
+    """Return the grid of a mix, `fixed` or `any`.
 
     Raises
     ------
     OptionError
-        If nothing in which the clusters differ has a price.
+        If no resource in which the clusters differ has a price.
     """
     return (ScaledCluster if mix == "fixed" else FreeCluster)(instance, prices, most_usd)
 
 
 ROUNDING = 1e-9
-"""A bound this close to the value, relatively, is the value."""
+"""Relative gap below which a bound counts as equal to the value."""
 WRONG = 1e-6
-"""A bound that exceeds the value of a plan by more than this, relatively, is wrong."""
+"""Relative excess of a bound over the value of a plan from which the bound is wrong."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Steps from `low` to `high`, for all of which the bound of `high` is the best known.
+    """An interval of steps from `low` to `high` with the same best known bound, that of `high`.
 
     Attributes
     ----------
     point
-        Step of the best plan that all of them can have; None if there is none.
+        Step of the best known plan that is feasible for all of them; None if there is none.
     value, bound
-        Of that plan, infinite without one; and below which no plan is, infinite if there is none.
+        Value of that plan, infinite without one; lower bound on all plans, infinite if there is no plan.
     """
 
     low: Fraction
@@ -514,7 +513,7 @@ class Interval:
 
     @property
     def error(self) -> float:
-        """The relative improvement that a plan can still have; infinite if that is not known."""
+        """The relative gap between value and bound; infinite if it is unknown."""
         if math.isinf(self.value):
             return 0.0 if math.isinf(self.bound) else math.inf
         if self.bound >= self.value * (1 - ROUNDING):
@@ -523,24 +522,24 @@ class Interval:
 
     @property
     def contradicts(self) -> bool:
-        """Whether the bound excludes the plan, so that it must be wrong."""
+        """Whether the bound exceeds the value of the plan, so that it must be wrong."""
         return self.bound > self.value * (1 + WRONG)
 
 
 def intervals(
     grid: ClusterGrid, values: Mapping[Fraction, float], bounds: Mapping[Fraction, float]
 ) -> list[Interval]:
-    """Return the intervals of the whole grid, from the cheapest.
+    """Return the intervals of the whole grid in order of cost.
 
     Parameters
     ----------
     values
-        Of a plan of each of some steps.
+        Value of a plan, by step.
     bounds
-        Of some steps; infinite where there is no plan.
+        Lower bound, by step; infinite where there is no plan.
     """
     known = dict(bounds)
-    # Without a bound of the last step the steps below it have at least the trivial one.
+    # Without a bound for the last step, the trivial bound 0 holds there.
     known.setdefault(grid.last, 0.0)
     best: dict[Fraction, float] = {}
     bound = -math.inf
@@ -550,19 +549,19 @@ def intervals(
     least: list[tuple[float, Fraction | None]] = [(math.inf, None)]
     for step in at:
         least.append((values[step], step) if values[step] < least[-1][0] else least[-1])
-    found, low = [], ZERO
+    result, low = [], ZERO
     for high in sorted(best):
         value, point = least[bisect.bisect_right(at, low)]
-        found.append(Interval(low, high, point, value, best[high]))
+        result.append(Interval(low, high, point, value, best[high]))
         if high >= grid.last:
             break
         low = grid.next(high)
-    return found
+    return result
 
 
 def proven_error(
     grid: ClusterGrid, values: Mapping[Fraction, float], bounds: Mapping[Fraction, float]
 ) -> float | None:
-    """Return ε of the module's docstring; None if some step may have a plan and has no point."""
+    """Return the proven error ε of points on the grid; None if a step may have a plan but no point."""
     worst = max(interval.error for interval in intervals(grid, values, bounds))
     return None if math.isinf(worst) else worst

@@ -1,4 +1,4 @@
-"""The configuration table of an allocation instance: every configuration of every job, in columns.
+"""The configuration table of an allocation instance, with every configuration of every job.
 
 (p, w) is a finite set, so allocation is a multiple-choice multi-dimensional knapsack (Sinha & Zoltners 1979;
 Kellerer, Pferschy & Pisinger 2004, ch. 11): one configuration for each job, one constraint for each
@@ -26,16 +26,16 @@ from ..common.objective import all_loosened, loosened
 Shorts = NDArray[np.int32]
 
 MOST_CONFIGURATIONS = 250_000_000
-"""Some 16 GB of columns."""
+"""Maximum number of configurations in the table, about 16 GB."""
 CONFIGURATIONS_AT_ONCE = 50_000
-"""The table is built for so many configurations at a time, so that temporary arrays stay in the cache."""
+"""Number of configurations that are built at a time, so that temporary arrays stay in the cache."""
 UNPLACED = -1
 BUDGET = "budget_usd_per_hour"
 
 
 @dataclass(frozen=True, eq=False)
 class Configurations:
-    """Configurations in columns; those of job j have indices `start[j]` to `start[j + 1]`.
+    """Table of configurations; those of job j have indices `start[j]` to `start[j + 1]`.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Configurations:
     time_s
         Shape (K,): completion time t.
     demand
-        Shape (K, R): a, what the configuration takes of each resource.
+        Shape (K, R): a, the demand of the configuration for each resource.
     weight
         Shape (jobs,): ω.
     resources, capacity
@@ -78,19 +78,19 @@ class Configurations:
         return np.repeat(np.arange(self.jobs), np.diff(self.start))
 
     def parts(self) -> Iterator[tuple[int, Configurations]]:
-        """Yield the tables of consecutive blocks of jobs, each after the index of its first job."""
+        """Yield consecutive blocks of jobs: the index of the first job, and the table of the block."""
         for first, last in _parts(np.diff(self.start)):
             own = slice(int(self.start[first]), int(self.start[last]))
             start = self.start[first : last + 1] - self.start[first]
             yield first, self.only(own, start=start, weight=self.weight[first:last])
 
     def only(self, keep: slice | Flags, **changes: Any) -> Configurations:
-        """Return the configurations that are kept; `changes` have to include where those of a job start."""
+        """Return the selected configurations; `changes` must include the new `start`."""
         names = ("variant", "ps", "workers", "time_s", "demand")
         return replace(self, **{name: getattr(self, name)[keep] for name in names}, **changes)
 
     def within(self, capacity: Floats) -> Configurations:
-        """Return the configurations that fit alone in a cluster of no larger capacities."""
+        """Return the configurations that fit alone in a cluster with the same or smaller capacities."""
         smaller = replace(self, capacity=capacity)
         keep: Flags = np.all(self.demand <= smaller.limit, axis=1)
         if keep.all():
@@ -99,12 +99,12 @@ class Configurations:
 
     @cached_property
     def cost(self) -> Floats:
-        """ω·t of each configuration, shape (K,)."""
+        """Weighted completion time ω·t of each configuration, shape (K,)."""
         return np.repeat(self.weight, np.diff(self.start)) * self.time_s
 
     @cached_property
     def limit(self) -> Floats:
-        """What a plan may take of each resource, a tolerance above `capacity`; shape (R,)."""
+        """Capacity of each resource plus its tolerance, shape (R,)."""
         return np.array([loosened(amount) for amount in self.capacity.tolist()])
 
 
@@ -118,7 +118,7 @@ def resource_limits(instance: AllocationInstance) -> tuple[tuple[str, ...], Floa
 
 
 def task_demands(instance: AllocationInstance, table: JobTable) -> tuple[Floats, Floats]:
-    """Return what one parameter server and one worker of each variant take, two arrays of shape (V, R)."""
+    """Return the demands of a parameter server and of a worker of each variant, both of shape (V, R)."""
     if instance.budget_usd_per_hour is None:
         return table.ps_demand, table.worker_demand
     # The budget is one more resource, of which a task takes its hourly cost.
@@ -131,7 +131,7 @@ def task_demands(instance: AllocationInstance, table: JobTable) -> tuple[Floats,
 
 
 def completion_time_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints, step_s: Floats) -> Floats:
-    """Return t = Q / f(p, w), plus the restart where the configuration is not the current one.
+    """Return the completion time t = Q / f(p, w), plus the restart time of a changed configuration.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def completion_time_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints, s
 
 
 def formula_step_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Floats:
-    """Return 1/f(p, w) of variants whose speed is a formula; NaN where it was measured."""
+    """Return the step time 1/f(p, w) of variants with a speed formula; NaN where the speed is measured."""
     step = np.full(len(variant), np.nan)
     model = table.model[variant]
     for code, name in enumerate(MODELS):
@@ -163,33 +163,33 @@ def formula_step_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> F
 
 
 def measured_row(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Ints:
-    """Return which measured row lists each configuration; -1 where none does."""
+    """Return the index of the measured row of each configuration; -1 where there is none."""
     if not len(table.row_ps):
         return np.full(len(variant), -1)
     of_row = np.repeat(np.arange(len(table.model)), np.diff(table.first_row))
     widest, most = int(table.row_workers.max()) + 1, int(table.row_ps.max()) + 1
     listed = (of_row * widest + table.row_workers) * most + table.row_ps
     wanted = (variant * widest + np.minimum(workers, widest)) * most + np.minimum(ps, most)
-    # Keys of counts beyond the widest may collide, so that the row that was found is compared below.
-    found = np.minimum(np.searchsorted(listed, wanted), len(listed) - 1)
-    right = (of_row[found] == variant) & (table.row_workers[found] == workers) & (table.row_ps[found] == ps)
-    found[~right] = -1
-    return found
+    # Keys of counts beyond the widest may collide, so that the row is compared below.
+    row = np.minimum(np.searchsorted(listed, wanted), len(listed) - 1)
+    right = (of_row[row] == variant) & (table.row_workers[row] == workers) & (table.row_ps[row] == ps)
+    row[~right] = -1
+    return row
 
 
 def _most(demand: Floats, limit: Floats, highest: Ints) -> Ints:
-    """Return how many tasks of each variant fit alone, at most `highest`."""
+    """Return the number of tasks of each variant that fit in the empty cluster, at most `highest`."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # Rounding may let one task too many through; `_configurations` compares exact demands.
+        # Rounding may let one task too many through; exact demands are compared afterwards.
         ratio = np.where(demand > 0, all_loosened(limit) / demand, np.inf).min(axis=1)
     fitting: Ints = np.floor(np.minimum(ratio, 1e9)).astype(np.int64)
     return np.minimum(highest, fitting)
 
 
 def _grids(table: JobTable, ps_demand: Floats, worker_demand: Floats, limit: Floats) -> tuple[Ints, Ints]:
-    """Return how many numbers of parameter servers, and how many (p, w), of each variant may fit alone.
+    """Return the width in p, and the number of pairs (p, w), of the grid of each variant that may fit alone.
 
-    Measured rows are a list.
+    For measured speeds the second is the number of measured rows.
     """
     measured = table.model == TABLE
     wide_ps = np.maximum(_most(ps_demand, limit, table.max_ps) - table.min_ps + 1, 0)
@@ -199,7 +199,7 @@ def _grids(table: JobTable, ps_demand: Floats, worker_demand: Floats, limit: Flo
 
 
 def _parts(count: Ints) -> Iterator[tuple[int, int]]:
-    """Yield first and last job (exclusive) of blocks of about `CONFIGURATIONS_AT_ONCE` configurations."""
+    """Yield first and last job (exclusive) of blocks with a limited number of configurations."""
     total = np.cumsum(count)
     first = 0
     while first < len(total):
@@ -210,7 +210,7 @@ def _parts(count: Ints) -> Iterator[tuple[int, int]]:
 
 
 def build_configurations(instance: AllocationInstance, table: JobTable) -> Configurations:
-    """Return every configuration that keeps the job's deadline and fits in the empty cluster.
+    """Return the table of configurations that keep the job's deadline and fit in the empty cluster.
 
     Raises
     ------
@@ -230,16 +230,16 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
     most = int(count.sum())
     columns: list[Any] = [np.empty(most, np.int32) for _ in range(3)]
     columns += [np.empty(most), np.empty((most, len(resources)))]
-    held, counts = 0, []
+    filled, counts = 0, []
     for first, last in _parts(count):
         check_time()
         own, *part = _configurations(table, grids, ps_demand, worker_demand, limit, first, last)
         counts.append(own)
         for column, piece in zip(columns, part, strict=True):
-            column[held : held + own.sum()] = piece
-        held += own.sum()
+            column[filled : filled + own.sum()] = piece
+        filled += own.sum()
     start = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
-    variant, ps, workers, time, demand = (column[:held] for column in columns)
+    variant, ps, workers, time, demand = (column[:filled] for column in columns)
     return Configurations(start, variant, ps, workers, time, demand, table.weight, resources, capacity)
 
 
@@ -252,7 +252,7 @@ def _configurations(
     first: int,
     last: int,
 ) -> tuple[Ints, Shorts, Shorts, Shorts, Floats, Floats]:
-    """Return the number of configurations of each job of a block, and their columns."""
+    """Return the number of configurations of each job of a block, and the columns of the table."""
     low, high = int(table.first_variant[first]), int(table.first_variant[last])
     wide_ps, count = grids[0], grids[1][low:high]
     variant = np.repeat(np.arange(low, high), count)
@@ -283,7 +283,7 @@ def _configurations(
 
 
 def _with_unplaced(columns: list[Any], jobs: Ints, time_s: Floats) -> list[Any]:
-    """Add the configuration `unplaced` behind the others of each optional job."""
+    """Append the configuration `unplaced` to those of each optional job."""
     where = np.searchsorted(columns[0], jobs, side="right")
     zero = np.zeros(len(jobs), dtype=np.int64)
     nothing = np.zeros((len(jobs), columns[5].shape[1]))

@@ -61,11 +61,11 @@ from .configurations import (
 from .plan import Entries, JobAllocation, completion_times_s, plan_violations, read_entries
 
 MOST_PAIRS = 1_000_000
-"""Configurations that are examined; beyond, the largest numbers of tasks are left out."""
+"""Maximum number of configurations that are examined; beyond it the largest numbers of tasks are skipped."""
 
 
 def why_never(instance: AllocationInstance, table: JobTable, j: int) -> list[str]:
-    """Return for each variant of a job that cannot run alone what it breaks, and by how much."""
+    """Return a sentence for each variant of an infeasible job: the violated constraint, and by how much."""
     return [
         f"job {table.names[j]!r}, variant {table.variant_names[v]!r}: {_reason(instance, table, j, v)}"
         for v in range(int(table.first_variant[j]), int(table.first_variant[j + 1]))
@@ -100,7 +100,7 @@ def _reason(instance: AllocationInstance, table: JobTable, j: int, v: int) -> st
 
 
 def _pairs(table: JobTable, v: int) -> tuple[Ints, Ints]:
-    """Return the parameter servers and workers of each configuration of a variant."""
+    """Return the numbers of parameter servers and workers of each configuration of a variant."""
     if table.model[v] == TABLE:
         rows = slice(table.first_row[v], table.first_row[v + 1])
         return table.row_ps[rows], table.row_workers[rows]
@@ -125,17 +125,17 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     @cached_property
     def table(self) -> JobTable:
-        """The jobs in columns."""
+        """The jobs as a table with one array for each attribute."""
         return self.instance.table()
 
     @cached_property
     def configurations(self) -> Configurations:
-        """Every configuration of every job, in columns."""
+        """The configuration table: every configuration of every job."""
         return build_configurations(self.instance, self.table)
 
     @property
     def menu(self) -> Configurations:
-        """The configurations, under the name by which solvers of other packages may know them."""
+        """Alias of `configurations`, for solvers of other packages."""
         return self.configurations
 
     @cached_property
@@ -143,7 +143,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return {name: j for j, name in enumerate(self.table.names)}
 
     def plan_of(self, chosen: Sequence[int] | Ints) -> tuple[JobAllocation, ...]:
-        """Return the plan of these configurations.
+        """Return the plan that selects the given configurations.
 
         Parameters
         ----------
@@ -185,11 +185,11 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return read_entries(self.table, self._index, plan)
 
     def violations(self, plan: Sequence[JobAllocation]) -> list[Violation]:
-        """Return every constraint that the plan breaks."""
+        """Return all constraint violations of the plan."""
         return plan_violations(self.instance, self.table, self._entries(plan))
 
     def evaluate(self, plan: Sequence[JobAllocation]) -> tuple[float, ...]:
-        """Return the weighted sum of completion times, or the largest, in seconds."""
+        """Return the weighted sum of completion times, or the makespan, in seconds."""
         entries = self._entries(plan)
         times = completion_times_s(self.table, entries)
         if self.instance.objective == "makespan":
@@ -209,15 +209,15 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     @cached_property
     def checked(self) -> CheckedConfigurations:
-        """The configurations that the check derives by itself, as far as they are few enough."""
+        """The configurations of the check, derived independently of the solvers up to a maximum number."""
         return derive(self.instance, self.table, self.configurations)
 
     def shared_tables(self) -> str | None:
-        """Return how far the check took its configurations from the methods."""
+        """Return a note on the configurations that the check shares with the solvers; None without any."""
         return self.checked.shared
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Return the objective if every job were alone in the cluster."""
+        """Return the objective value that results if every job is alone in the cluster."""
         return (self.checked.elementary_bound(self.instance.objective == "makespan"),)
 
     def certified_bounds(
@@ -232,7 +232,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return (elementary if proven is None else max(elementary, proven),)
 
     def certificate_fault(self, certificate: Any) -> str | None:
-        """Return what is wrong with the form of a certificate."""
+        """Return the first fault in the form of a certificate; None if it can be read."""
         return certificate_fault(self.checked.resources, certificate)
 
     def prices(self, certificate: Any, plan: Sequence[JobAllocation]) -> dict[str, float] | None:
@@ -241,13 +241,13 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return None if self.certificate_fault(certificate) else read_prices(certificate)
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return which resource saves most, for each USD/h where resources have prices."""
+        """Return a sentence with the marginal values of the resources, and the resource to buy next."""
         configs = self.checked
         bound = price_bound(configs, np.array([prices.get(name, 0.0) for name in configs.resources]))
         return buy_next(self.instance, prices, value - bound)
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Find a job that cannot run alone, or a resource that the smallest configurations overfill."""
+        """Return a diagnosis of jobs that cannot run alone, or of resources too small for all jobs."""
         configs = self.checked
         never = np.flatnonzero(np.diff(configs.start) == 0)
         alone = [reason for j in never.tolist() for reason in why_never(self.instance, self.table, j)]
@@ -267,17 +267,17 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     @property
     def model_terms(self) -> int:
-        """Coefficients of an explicit model, which has a column for each configuration."""
+        """Number of coefficients of an explicit model, which has a column for each configuration."""
         rows = 1 + len(self.configurations.resources) + (self.instance.objective == "makespan")
         return len(self.configurations.time_s) * rows
 
 
 MOST_UNITS = 1e9
-"""The largest completion time of the model; its unit is the shortest makespan, if that is enough."""
+"""Largest completion time in the model's time unit, which is at least the bound on the makespan."""
 
 
 def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
-    """Return the multiple-choice model of the formulation."""
+    """Return the compact MILP model, a multiple-choice knapsack."""
     import pulp
 
     configs = formulation.configurations
@@ -321,7 +321,7 @@ def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
 
 
 class Monomial(NamedTuple):
-    """c·pᵃ·wᵇ in seconds; a is `ps`, b is `workers`."""
+    """A monomial c·pᵃ·wᵇ in seconds; the exponent a is `ps`, b is `workers`."""
 
     coefficient: float
     ps: int
@@ -329,7 +329,7 @@ class Monomial(NamedTuple):
 
 
 def monomials(speed: FormulaModel) -> tuple[Monomial, ...]:
-    """Return the monomials of the seconds of one step; those that are zero are left out."""
+    """Return the non-zero monomials whose sum is the time of one training step in seconds."""
     # Each is c, a and b, in the order of the table above.
     if isinstance(speed, PsSync):
         t0, t1, t2, t3, t4 = speed.theta

@@ -1,4 +1,4 @@
-"""The registered parts of allocation: its formulation and its compact model."""
+"""Registration of the formulation and the compact MILP model of allocation."""
 
 from ..common.kind import FormulationKind
 from .formulation import AllocationFormulation, milp_model

@@ -1,4 +1,4 @@
-"""The plan of an allocation: what each job gets, read into columns and checked against the instance."""
+"""Plans of allocation: the configuration of each job, its conversion to arrays, and constraint violations."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from .configurations import (
 )
 
 STATED_ERROR = 1e-9
-"""Relative; a completion time that an entry states may differ by so much."""
+"""Relative tolerance of the completion time that an entry states."""
 MOST_SHOWN = 20
-"""So many violations of one constraint are spelt out."""
+"""Maximum number of violations of one constraint that are listed."""
 
 
 class JobAllocation(Model):
@@ -50,7 +50,7 @@ class JobAllocation(Model):
 
 @dataclass(frozen=True)
 class Entries:
-    """A plan in columns, as far as its entries name jobs and variants of the instance.
+    """A plan as arrays, for those entries that name jobs and variants of the instance.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Entries:
     stated_s
         Shape (entries,): the completion time that the entry states, NaN if none.
     faults
-        What is wrong with the entries that are left out.
+        Violations of the entries that are left out.
     """
 
     job: Ints
@@ -71,14 +71,14 @@ class Entries:
 
 
 def read_entries(table: JobTable, index: Mapping[str, int], plan: Sequence[JobAllocation]) -> Entries:
-    """Return a plan in columns.
+    """Return a plan as arrays.
 
     Parameters
     ----------
     index
         Index of each job by name.
     """
-    found, stated, faults = [], [], []
+    rows, stated, faults = [], [], []
     first, names, seen = table.first_variant.tolist(), table.variant_names, set()
     for entry in plan:
         j = index.get(entry.job)
@@ -97,17 +97,17 @@ def read_entries(table: JobTable, index: Mapping[str, int], plan: Sequence[JobAl
                 continue
         elif entry.variant is not None or entry.ps or entry.workers:
             faults.append(Violation("placement", f"job {entry.job!r} is not placed, but has tasks"))
-        found.append((j, variant, entry.ps, entry.workers))
+        rows.append((j, variant, entry.ps, entry.workers))
         stated.append(np.nan if entry.completion_s is None else entry.completion_s)
     if len(seen) < len(table):
         missing = [name for j, name in enumerate(table.names) if j not in seen]
         faults += [Violation("one configuration", f"job {name!r} is missing") for name in missing]
-    columns = np.array(found, dtype=np.int64).reshape(len(found), 4).T
+    columns = np.array(rows, dtype=np.int64).reshape(len(rows), 4).T
     return Entries(columns[0], columns[1], columns[2], columns[3], np.array(stated), tuple(faults))
 
 
 def completion_times_s(table: JobTable, entries: Entries) -> Floats:
-    """Return the completion time of each entry; NaN where a measured speed is not listed."""
+    """Return the completion time of each entry; NaN for a configuration without a measured speed."""
     time = table.unplaced_s[entries.job]
     placed = np.flatnonzero(entries.variant >= 0)
     variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
@@ -122,14 +122,14 @@ def completion_times_s(table: JobTable, entries: Entries) -> Floats:
 
 
 def plan_violations(instance: AllocationInstance, table: JobTable, entries: Entries) -> list[Violation]:
-    """Return every constraint that a plan breaks."""
-    found = [*entries.faults, *_job_violations(table, entries)]
+    """Return all constraint violations of a plan."""
+    violations = [*entries.faults, *_job_violations(table, entries)]
     ps_demand, worker_demand = task_demands(instance, table)
     placed = entries.variant >= 0
     variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
     usage = (ps[:, None] * ps_demand[variant] + workers[:, None] * worker_demand[variant]).sum(axis=0)
     names, limits = resource_limits(instance)
-    return found + [
+    return violations + [
         Violation(
             "budget" if name == BUDGET else f"capacity of {name}",
             f"the plan takes {used:g}, {used - limit:g} more than the {limit:g} there are",
@@ -140,7 +140,7 @@ def plan_violations(instance: AllocationInstance, table: JobTable, entries: Entr
 
 
 def _job_violations(table: JobTable, entries: Entries) -> Iterator[Violation]:
-    """Check what concerns one job alone: placement, ranges, listed configurations and deadline."""
+    """Yield violations of the constraints on single jobs: placement, ranges, measured rows and deadlines."""
     job, variant = entries.job, entries.variant
     placed = variant >= 0
 

@@ -1,1 +1,1 @@
-"""What the formulations of all kinds share: objectives, tolerances, the compact model."""
+"""Modules shared by the formulations of all kinds: objectives, tolerances, compact models, time limits."""

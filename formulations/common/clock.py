@@ -1,6 +1,6 @@
-"""Time limits: a clock that methods ask, and that interrupts work without a partial result.
+"""Time limits of solves: a clock, and the interruption of work that has no partial result.
 
-A search, which has an incumbent at any time, is given a clock and asks it. Building a model, a table or a
+A search, which has an incumbent at any time, receives a clock and polls it. Building a model, a table or a
 certificate has no partial result: inside ``with clock.enforced():`` its functions call `check_time`, which
 raises once the time is up. Of nested blocks the innermost counts, so that the check of a plan can be given
 the time that it needs.
@@ -17,18 +17,18 @@ from typing import TypeVar
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 
 MOST_TERMS = 10_000_000
-"""Coefficients of an explicit model: some gigabytes as Python objects."""
+"""Maximum number of coefficients of an explicit model: some gigabytes as Python objects."""
 TERMS_PER_S = 1_000_000
-"""Coefficients of an explicit model that no machine of today writes down in less than a second."""
+"""Upper bound on the coefficients of an explicit model that a machine of today builds in one second."""
 
 SELDOM = 100
-"""Items of which one is preceded by a look at the clock."""
+"""Number of items between two reads of the clock."""
 
 ItemT = TypeVar("ItemT")
 
 
 class Clock:
-    """Measures a solve, and knows when its time is up.
+    """Measures the elapsed time of a solve against its time limit.
 
     Parameters
     ----------
@@ -52,20 +52,20 @@ class Clock:
 
     @property
     def expired(self) -> bool:
-        """Whether the time is up."""
+        """Whether the time limit has been reached."""
         return self.limit_s is not None and self.elapsed_s >= self.limit_s
 
     def share(self, part: float) -> Clock:
-        """Return a clock for this part of the time that is left."""
+        """Return a clock whose limit is a fraction of the remaining time."""
         return Clock(None if self.remaining_s is None else part * self.remaining_s)
 
     def at_most(self, limit_s: float) -> Clock:
-        """Return a clock for so many seconds, or for those that are left where these are fewer."""
+        """Return a clock with the smaller of a limit and the remaining time."""
         return Clock(limit_s if self.remaining_s is None else min(limit_s, self.remaining_s))
 
     @contextmanager
     def enforced(self) -> Iterator[None]:
-        """Let `check_time` raise inside the block once the time is up; in this thread only."""
+        """Make `check_time` raise inside the block once the clock has expired, in this thread only."""
         before = _enforced.set(self)
         try:
             yield
@@ -77,36 +77,36 @@ _enforced: ContextVar[Clock | None] = ContextVar("enforced", default=None)
 
 
 def time_is_up() -> bool:
-    """Return whether the enforced clock has expired; loops that can end early ask it."""
+    """Return whether the enforced clock has expired, for loops that can end early."""
     clock = _enforced.get()
     return clock is not None and clock.expired
 
 
 def time_left_s() -> float | None:
-    """Return the seconds that the enforced clock has left; None without a limit."""
+    """Return the remaining seconds of the enforced clock; None without a limit."""
     clock = _enforced.get()
     return None if clock is None else clock.remaining_s
 
 
 def check_time() -> None:
-    """Go on, unless the time of the enforced clock is up; loops that build something call it.
+    """Raise an error if the enforced clock has expired.
 
     Raises
     ------
     OutOfTimeError
-        If it is.
+        If it has.
     """
     if time_is_up():
         raise OutOfTimeError("preparing it takes longer than there is time for")
 
 
 def in_time(items: Iterable[ItemT]) -> Iterator[ItemT]:
-    """Yield items one by one, unless the time of the enforced clock is up.
+    """Yield the items, and raise an error once the enforced clock has expired.
 
     Raises
     ------
     OutOfTimeError
-        If it is.
+        If it has.
     """
     for index, item in enumerate(items):
         if index % SELDOM == 0:
@@ -115,12 +115,12 @@ def in_time(items: Iterable[ItemT]) -> Iterator[ItemT]:
 
 
 def refuse_beyond(terms: int, what: str) -> None:
-    """Refuse to build an explicit model that memory does not hold, or that cannot be built in time.
+    """Raise an error if an explicit model is too large for the memory or for the remaining time.
 
     Parameters
     ----------
     terms
-        Coefficients that it would have.
+        Number of coefficients of the model.
 
     Raises
     ------

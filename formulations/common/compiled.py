@@ -1,11 +1,11 @@
-"""Loops that numba compiles where they take long, which costs seconds once on a machine.
+"""Compilation of loops by numba, deferred until the loops take long; it costs seconds once on a machine.
 
-Python itself runs them while that is quicker: on little data, until some seconds have gone into them. The
-numbers are the same to the last bit, so that nothing but time depends on which of the two ran a loop.
+The Python interpreter runs them while that is quicker: on little data, until they have taken some time. The
+numbers are the same to the last bit, so that only the time depends on which of the two ran a loop.
 Numba is imported with the first compilation; what it compiles is kept on disk, and the time counts against
 the enforced clock.
 
-Whatever is wrong with the files on disk costs a compilation, never the answer. Numba keeps an index (`.nbi`)
+A damaged file on disk costs a compilation, never the result. Numba keeps an index (`.nbi`)
 and the code (`.nbc`) of each function, and trusts both: of a file that was cut or overwritten it raises
 whatever reading it raises, at every later call, and it runs damaged machine code.
 """
@@ -30,12 +30,12 @@ from .clock import time_left_s
 
 
 class _Sealed:
-    """Writes a digest beside the code, so that damaged code is known before it is used.
+    """Stores a digest beside the compiled code, so that damaged code is detected before it is used.
 
     Parameters
     ----------
     plain
-        Numba's own way to write and read the code of a function.
+        Numba's own serialiser of a function's code.
     """
 
     def __init__(self, plain: Any) -> None:
@@ -43,14 +43,14 @@ class _Sealed:
         self.locator, self.check_cachable = plain.locator, plain.check_cachable
 
     def reduce(self, result: Any) -> tuple[bytes, bytes]:
-        """Return what is written of the code."""
+        """Return the digest and the serialised code."""
         from numba.core.serialize import dumps
 
         code = dumps(self._plain.reduce(result))
         return hashlib.sha256(code).digest(), code
 
     def rebuild(self, target: Any, kept: tuple[bytes, bytes]) -> Any:
-        """Return the code from what was written."""
+        """Return the code restored from its digest and serialised form."""
         digest, code = kept
         if hashlib.sha256(code).digest() != digest:
             raise ValueError("the code kept on disk is damaged")
@@ -58,12 +58,12 @@ class _Sealed:
 
 
 class KeptCode:
-    """What numba asks for the code of a function, and gives it to be kept.
+    """On-disk cache of the compiled code of one function, as numba uses it.
 
     Parameters
     ----------
     function
-        A `RuntimeError` says that there is no folder in which its code could be kept.
+        A `RuntimeError` is raised where no folder can hold its code.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -73,7 +73,7 @@ class KeptCode:
         self._files._impl = _Sealed(self._files._impl)
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Return the code that is kept for some types of arguments; None if there is none that is sound."""
+        """Return the cached code for some types of arguments; None if there is none or it is damaged."""
         try:
             return self._files.load_overload(signature, target)
         except Exception:  # noqa: BLE001 - a damaged file raises whatever its bytes happen to mean
@@ -83,7 +83,7 @@ class KeptCode:
             return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep what was compiled, where that is possible."""
+        """Save compiled code on disk where that is possible."""
         with suppress(Exception):  # a full disk, a folder in place of a file: the code is there all the same
             self._files.save_overload(signature, result)
 
@@ -91,14 +91,14 @@ class KeptCode:
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 MOST_ENTRIES = 20_000
-"""Entries of the arrays that Python's loops take; those on more are compiled at once."""
+"""Maximum number of array entries for which a loop is interpreted; with more it is compiled at once."""
 MOST_S = 0.5
-"""Processor time that Python spends in a function before it is compiled; later processes gain too."""
+"""Processor time of a function in the interpreter before it is compiled; later processes gain too."""
 LOOK_S = 0.1
-"""Processor time after which numba is imported, and code that is on disk already is used."""
+"""Processor time of a function after which numba is imported and its code is looked up on disk."""
 
 Watcher = Callable[[bool], None]
-"""Takes whether a function is being made ready, as it begins and as it ends."""
+"""Callback that receives True before a function is compiled or loaded, and False afterwards."""
 
 _interprets: ContextVar[bool] = ContextVar("interprets", default=False)
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
@@ -106,7 +106,7 @@ _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 @contextmanager
 def interpreted() -> Iterator[None]:
-    """Let Python run all loops inside the block, in this thread, also those that are compiled."""
+    """Run all loops inside the block in the Python interpreter, in this thread, compiled or not."""
     before = _interprets.set(True)
     try:
         yield
@@ -116,7 +116,7 @@ def interpreted() -> Iterator[None]:
 
 @contextmanager
 def watched_by(watcher: Watcher) -> Iterator[None]:
-    """Let somebody know, in this thread, when a function that is called has to be made ready first."""
+    """Call a listener before and after the compilation of functions inside the block, in this thread."""
     before = _watcher.set(watcher)
     try:
         yield
@@ -138,7 +138,7 @@ def _told() -> Iterator[None]:
 
 
 class _AtFirstCall:
-    """A function that is compiled for the types of its first arguments, and kept compiled on disk."""
+    """A function that is compiled lazily, for the types of its first arguments, and cached on disk."""
 
     def __init__(self, function: Callable[..., Any], makes_arrays: bool) -> None:
         self.function = function
@@ -157,7 +157,7 @@ class _AtFirstCall:
         return self.dispatcher(*arguments)
 
     def _pays(self, arguments: tuple[Any, ...]) -> bool:
-        """Return whether compiled code is quicker from now on, with the time to get it."""
+        """Return whether to use compiled code from now on, given the time to compile or load it."""
         if self.spent_s >= MOST_S or _entries(arguments) > MOST_ENTRIES:
             return True
         if self.spent_s < LOOK_S or self.looked:
@@ -176,12 +176,12 @@ class _AtFirstCall:
 
     @functools.cached_property
     def plain(self) -> Callable[..., Any]:
-        """What Python runs, with all that it calls."""
+        """The interpreted version, which calls the interpreted versions of its callees."""
         return self._knowing_others("plain")
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """What Python calls; it is kept on disk with all that it calls."""
+        """The compiled version to be called from Python, cached on disk with all its callees."""
         dispatcher = self._jit(self._knowing_others("inner"))
         with suppress(RuntimeError):  # there is no folder in which it could be kept
             dispatcher._cache = KeptCode(dispatcher.py_func)
@@ -189,18 +189,18 @@ class _AtFirstCall:
 
     @functools.cached_property
     def inner(self) -> Any:
-        """What other compiled functions call: without what Python needs, which takes longer than the rest."""
+        """The version for calls from compiled functions; it compiles faster without wrappers for Python."""
         return self._jit(self._knowing_others("inner"), no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
     def _jit(self, function: Callable[..., Any], **more: Any) -> Any:
         from numba import njit
 
-        # Divisions are those of NumPy: x/0 is infinite. Sums are rounded as written. Nothing counts who
-        # refers to an array where all of them were there before.
+        # Divisions are those of NumPy: x/0 is infinite. Sums are rounded as written. References to arrays are
+        # not counted where no array is created.
         return njit(nogil=True, error_model="numpy", _nrt=self.makes_arrays, **more)(function)
 
     def _knowing_others(self, as_what: str) -> Callable[..., Any]:
-        """Return the function, calling others of its module as an attribute of theirs gives them."""
+        """Return the function with compiled callees of its module replaced by the given version of each."""
         function, names = self.function, self.function.__globals__
         others = {
             name: getattr(names[name], as_what)
@@ -221,7 +221,7 @@ class _AtFirstCall:
         if left is None:
             self._compile(arguments)
             return
-        # The compiler cannot be interrupted, so another thread waits for it.
+        # The compiler cannot be interrupted, so it runs in another thread.
         thread = threading.Thread(target=self._compile, args=(arguments,), name="compile loops")
         thread.start()
         thread.join(left)
@@ -239,7 +239,7 @@ class _AtFirstCall:
 
 
 def _entries(arguments: tuple[Any, ...]) -> int:
-    """Return how many entries the arrays among arguments have, also those in tuples."""
+    """Return the number of entries of all arrays among the arguments, those in tuples included."""
     return sum(
         _entries(argument) if isinstance(argument, tuple) else int(getattr(argument, "size", 0))
         for argument in arguments
@@ -247,30 +247,31 @@ def _entries(arguments: tuple[Any, ...]) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Return what a loop gives as numba would: Python's own numbers."""
+    """Return the result of an interpreted loop with Python's own numbers, as numba returns it."""
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
     return value.item() if isinstance(value, np.generic) else value
 
 
 def compiled(function: FunctionT) -> FunctionT:
-    """Return a function that numba compiles at its first call; it may call only others of its own module.
+    """Return a function that numba compiles when needed; it may call only compiled functions of its module.
 
-    What is kept on disk is renewed when the module changes, not when another one does. The first call raises
-    an `OutOfTimeError` if the time of the enforced clock is up before the function is compiled; the
-    compilation goes on for the next who calls it.
+    The code on disk is renewed when the module changes, not when another one does. A call raises an
+    `OutOfTimeError` if the enforced clock expires before the function is compiled; the compilation goes on
+    for the next call.
     """
     return cast("FunctionT", _AtFirstCall(function, makes_arrays=True))
 
 
 def compiled_in_place(function: FunctionT) -> FunctionT:
-    """Return a function as `compiled` does that makes no array, nor a part of one, nor calls one that does.
+    """Return a lazily compiled function, as `compiled` does, for one that creates no array and no slice.
 
-    That takes a quarter less to compile; numba refuses it where an array is made after all.
+    The same holds for the functions that it calls. Compilation takes a quarter less time; numba raises an
+    error if an array is created after all.
     """
     return cast("FunctionT", _AtFirstCall(function, makes_arrays=False))
 
 
 def is_ready(function: Callable[..., Any]) -> bool:
-    """Return whether a function needs no compiling any more."""
+    """Return whether a function is compiled already or needs no compilation."""
     return not isinstance(function, _AtFirstCall) or function.ready

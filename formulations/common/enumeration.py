@@ -1,9 +1,9 @@
-"""Implicit enumeration of a multiple-choice knapsack: does any feasible choice cost less than a cutoff?
+"""Implicit enumeration of a multiple-choice knapsack: the proof that no feasible choice is below a cutoff.
 
 Dynamic programming over the jobs. A state is the resources used and the cost of the jobs decided so far. A
 state is pruned if a Lagrangian bound on the remaining jobs proves that it cannot end below the cutoff; among
 states of equal use only the cheapest stays (dominance; Kellerer, Pferschy, Pisinger, Knapsack Problems,
-2004, chapter 11). The checker alone uses it, and nothing in it comes from a solver: it tries several price
+2004, chapter 11). Only the check uses it, and it shares no code with a solver: it tries several price
 vectors around the given one, and any of them may prune. All comparisons leave a margin for rounding, on the
 side that keeps states.
 """
@@ -21,7 +21,7 @@ from .clock import check_time
 
 @dataclass(frozen=True)
 class EnumerationSettings:
-    """Tuning of the enumeration; all but the margin decide only how fast it is and when it gives up.
+    """Parameters of the enumeration; all but the margin affect only its speed and when it gives up.
 
     Attributes
     ----------
@@ -30,11 +30,11 @@ class EnumerationSettings:
     most_bounds
         Bounds evaluated in all, which takes a second or two; the search gives up beyond.
     all_vectors_every
-        Jobs; in between, only the price vectors are tried that pruned a state the last time.
+        Number of jobs; in between, only the price vectors that pruned a state the last time are tried.
     margin
-        Share of the sum of all summands that may be rounding.
+        Rounding error allowed for, relative to the sum of all summands.
     factors
-        Each price by itself, and all prices together, are multiplied by these.
+        Multipliers of each single price and of all prices together.
     """
 
     most_states: int = 2_000_000
@@ -49,7 +49,7 @@ SETTINGS = EnumerationSettings()
 
 @dataclass(frozen=True)
 class Choices:
-    """A multiple-choice problem: the configurations of job j are `start[j]` to `start[j + 1]`.
+    """A multiple-choice knapsack: the configurations of job j are `start[j]` to `start[j + 1]`.
 
     Attributes
     ----------
@@ -64,12 +64,12 @@ class Choices:
 
 
 def none_below(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
-    """Return whether no choice within the limits costs less than the cutoff.
+    """Return whether no feasible choice costs less than the cutoff.
 
     Parameters
     ----------
     prices
-        λ ≥ 0, shape (R,); any are right, good ones make it fast.
+        Dual prices λ ≥ 0, shape (R,); any are valid, good ones make it fast.
 
     Returns
     -------
@@ -90,9 +90,9 @@ def none_below(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
 
 
 def _affordable(choices: Choices, cutoff: float) -> Choices:
-    """Return the problem without configurations that are too dear beside the cheapest of all other jobs.
+    """Return the problem without configurations that exceed the cutoff with the cheapest of all other jobs.
 
-    The margin of the search is a share of the largest sum, which they would blur.
+    Their large costs would widen the rounding margin of the search, which is relative to the largest sum.
     """
     start, sizes = choices.start[:-1], np.diff(choices.start)
     cheapest = np.minimum.reduceat(choices.cost, start)
@@ -104,7 +104,7 @@ def _affordable(choices: Choices, cutoff: float) -> Choices:
 
 
 def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
-    """Enumerate job by job; the answer is that of `none_below`."""
+    """Enumerate the states job by job; return whether none ends below the cutoff, None if undecided."""
     counts = np.diff(choices.start)
     # The margin covers the largest sum that any state or bound can add up.
     size = float(np.maximum.reduceat(np.abs(choices.cost), choices.start[:-1]).sum()) + abs(cutoff)
@@ -143,32 +143,32 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
 
 
 def _without_fixed(choices: Choices, counts: Ints, cutoff: float) -> tuple[Choices, float]:
-    """Return the problem of the jobs that have a choice; the others reduce the limits and the cutoff."""
+    """Return the problem of the jobs with several configurations, with reduced limits and cutoff."""
     fixed = choices.start[:-1][counts == 1]
     free = np.repeat(counts > 1, counts)
     start = np.concatenate([[0], np.cumsum(counts[counts > 1])])
     limit = choices.limit - choices.demand[fixed].sum(axis=0)
-    left = Choices(start, choices.cost[free], choices.demand[free], limit)
-    return left, cutoff - math.fsum(choices.cost[fixed])
+    remaining = Choices(start, choices.cost[free], choices.demand[free], limit)
+    return remaining, cutoff - math.fsum(choices.cost[fixed])
 
 
 def multipliers(prices: Floats) -> tuple[Floats, Floats]:
-    """Return weights of the cost, shape (M,), and prices, shape (M, R), of the bounds that are tried."""
+    """Return the cost weights, shape (M,), and price vectors, shape (M, R), of the bounds to try."""
     limits = len(prices)
-    found = [(1.0, prices)]
+    candidates = [(1.0, prices)]
     for factor in SETTINGS.factors:
-        found.append((1.0, prices * factor))
+        candidates.append((1.0, prices * factor))
         for r in range(limits):
             changed = prices.copy()
             changed[r] *= factor
-            found.append((1.0, changed))
-    found += [(0.0, unit) for unit in np.eye(limits)]  # each limit by itself
-    found.append((0.0, prices))
-    return np.array([weight for weight, _ in found]), np.array([vector for _, vector in found])
+            candidates.append((1.0, changed))
+    candidates += [(0.0, unit) for unit in np.eye(limits)]  # each limit by itself
+    candidates.append((0.0, prices))
+    return np.array([weight for weight, _ in candidates]), np.array([vector for _, vector in candidates])
 
 
 def _order(choices: Choices, prices: Floats) -> Ints:
-    """Return the jobs with the nearest alternatives first: where later ones deviate, it costs too much."""
+    """Return the jobs by rising difference of reduced cost between their two best configurations."""
     value = choices.cost + choices.demand @ prices
     second = np.empty(len(choices.start) - 1)
     for job in range(len(second)):
@@ -178,7 +178,7 @@ def _order(choices: Choices, prices: Floats) -> Ints:
 
 
 def _least_left(choices: Choices, weights: Floats, vectors: Floats, order: Ints) -> Floats:
-    """Return for each place the least that the jobs from there on add to every bound, shape (J + 1, M)."""
+    """Return the least contribution of the jobs from each position on to each bound, shape (J + 1, M)."""
     total = np.zeros((len(order) + 1, len(weights)))
     if not len(order):
         return total
@@ -189,7 +189,7 @@ def _least_left(choices: Choices, weights: Floats, vectors: Floats, order: Ints)
 
 
 def cheapest_states(taken: Floats, spent: Floats) -> tuple[Floats, Floats]:
-    """Return undominated states: the cheapest of equal use, and under one limit of at most this use."""
+    """Return the non-dominated states: the cheapest of equal use or, with one resource, of no larger use."""
     if len(spent) < 2:
         return taken, spent
     order = np.lexsort((spent, *taken.T))

@@ -1,4 +1,4 @@
-"""The contract of a formulation: evaluation, violations and bounds of plans, and its compact MILP model.
+"""Interface of a formulation: evaluation, violations and bounds of plans, and its compact MILP model.
 
 A kind evaluates a plan from the plan alone, whichever method computed it, and lists the constraints that
 the plan violates. Combinatorial bounds come from counting, certified bounds from a certificate that a
@@ -36,14 +36,14 @@ EntryT = TypeVar("EntryT", bound=Model)
 
 
 class Formulation(ABC, Generic[InstanceT, EntryT]):
-    """The mathematics of one instance.
+    """Objectives, constraints and certified bounds of one instance.
 
-    A plan is a tuple of entries, one for each job or stage. Subclasses say which entries there are.
+    A plan is a tuple of entries, one for each job or stage; `entry` is their type.
 
     Parameters
     ----------
     instance
-        The validated instance; what is derived from it is computed once and kept here.
+        The validated instance; data derived from it are computed once and cached here.
     """
 
     kind: ClassVar[ProblemKind]
@@ -77,23 +77,23 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
 
     @abstractmethod
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Return for each objective a bound that needs no solver, None where there is none.
+        """Return a combinatorial bound on each objective, which needs no solver; None where there is none.
 
-        The checker re-derives it, so it is the least that is certified about any plan.
+        The check re-derives it, so it holds for any plan even without a certificate.
         """
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
-        """Return for each objective the bound that is derived here, without trusting any solver.
+        """Return the certified bound on each objective, derived without trusting any solver.
 
         Parameters
         ----------
         certificate
-            Plain data from a solver, None if there is none; what it claims is checked, never believed.
+            Plain data from a solver, None if there is none; its claims are checked.
         values
-            Objectives of the feasible plan that it came with, if there is one: a bound on a later objective
-            is one on plans whose earlier objectives are no worse than these.
+            Objectives of the feasible plan that belongs to it, if there is one: a bound on a later objective
+            holds for plans whose earlier objectives are no worse than these.
 
         Returns
         -------
@@ -104,9 +104,9 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         return self.elementary_bounds()
 
     def shared_tables(self) -> str | None:
-        """Return which table the check took from the methods, and how far it compared it.
+        """Return a note on the table that the check shares with the solvers, and how far it was compared.
 
-        None where the check derived everything by itself.
+        None where the check derived all data independently.
         """
         return None
 
@@ -116,46 +116,46 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         return f"there are no certificates for {self.kind} yet"
 
     def prices(self, certificate: Any, plan: Sequence[EntryT]) -> dict[str, float] | None:
-        """Return the dual price of each resource by a certificate; None if it has none."""
+        """Return the dual price of each resource in a certificate; None if it has no prices."""
         del certificate, plan
         return None
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return advice on what to buy next by dual prices, one sentence; None where there is none.
+        """Return a sentence that recommends a purchase by dual prices; None where there is none.
 
         Parameters
         ----------
         value
-            The first objective of the plan that they came with.
+            First objective of the plan that belongs to the prices.
         """
         del prices, value
         return None
 
     @abstractmethod
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Return a diagnosis if counting alone proves that no plan exists."""
+        """Return a diagnosis if a counting argument proves that no plan exists; otherwise None."""
 
     def choices(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:
-        """Return the plan with its decisions alone, without what it states of their consequences.
+        """Return the plan with its decisions only, without figures derived from them such as times.
 
-        It can be valued with other figures, of which the consequences are others.
+        It can then be evaluated on an instance with other data.
         """
         return tuple(plan)
 
     def finish(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:
-        """Return the plan as it is shown: in the order of the instance, with reasons filled in."""
+        """Return the plan for output, in the order of the instance, with derived figures and reasons."""
         return tuple(plan)
 
     @classmethod
     def parse_plan(cls, data: Any) -> tuple[EntryT, ...]:
-        """Return a plan from plain data; raises pydantic's ValidationError where it is malformed."""
+        """Return the plan parsed from plain data; raises pydantic's ValidationError if it is malformed."""
         plan: tuple[EntryT, ...] = _plan_adapter(cls.entry).validate_python(data)
         return plan
 
 
 @cache
 def _plan_adapter(entry: type[Model]) -> TypeAdapter[Any]:
-    """Return the pydantic reader of plans, cached: building it takes longer than reading a small plan."""
+    """Return the pydantic validator of plans, cached because building it takes longer than using it."""
     # A type made while the program runs is beyond the type checker.
     return TypeAdapter(tuple[entry, ...])  # type: ignore[valid-type]
 
@@ -198,7 +198,7 @@ class MilpModel(Generic[ModelEntryT]):
     Attributes
     ----------
     problem
-        The PuLP problem with all constraints; the objective is set by whoever solves it.
+        The PuLP problem with all constraints; the solver sets the objective.
     objectives
         In lexicographic order.
     decode
@@ -214,17 +214,17 @@ class MilpModel(Generic[ModelEntryT]):
     _nothing: Any = None
 
     def minimise(self, index: int, scale: float) -> None:
-        """Make `scale` times an objective, without its constant, the one to be minimised."""
+        """Set the objective to minimise `scale` times one of the objectives, without its constant."""
         import pulp
 
         self.problem.sense = pulp.LpMinimize
         self._optimise([(x, scale * c) for x, c in self.objectives[index].expression.items()])
 
     def _optimise(self, terms: list[tuple[Any, float]], constant: float = 0.0) -> None:
-        """Set the objective to the terms without zeros, or where none is left to a variable fixed at 0.
+        """Set the objective to the non-zero terms or, without any, to a variable fixed at 0.
 
-        PuLP writes a variable that stands nowhere with a coefficient, or an empty objective, to files that
-        CBC cannot read.
+        CBC cannot read the files that PuLP writes for an empty objective, or for variables without any
+        coefficient.
         """
         import pulp
 
@@ -237,9 +237,9 @@ class MilpModel(Generic[ModelEntryT]):
         self.problem.objective = pulp.LpAffineExpression(terms, constant)
 
     def write(self, path: Path, index: int = 0) -> None:
-        """Write the model with one of its objectives to an MPS or LP file, as the ending says.
+        """Write the model with one of its objectives to an MPS or LP file, by the suffix of the path.
 
-        MPS has no word for maximising that every reader knows, so there it is the negative to be minimised.
+        Not every reader of MPS knows maximisation, so in MPS the negative objective is minimised.
         """
         import pulp
 
@@ -254,7 +254,7 @@ class MilpModel(Generic[ModelEntryT]):
 
 
 def whole_row(coefficients: Sequence[float], limit: float) -> tuple[list[int], int] | None:
-    """Return Σ aᵢxᵢ ≤ b with integer x, scaled to integer coefficients without changing its solutions.
+    """Return the row Σ aᵢxᵢ ≤ b over integer x, scaled to integer coefficients with the same solutions.
 
     The decimals that the user wrote count as exact: 0.1 is 1/10. Integer coefficients make a row immune to
     a solver's feasibility tolerance.

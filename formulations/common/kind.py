@@ -1,4 +1,4 @@
-"""The record by which a kind of problem registers its formulation."""
+"""The record with which a problem kind registers its formulation and its compact MILP model."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .formulation import Formulation, MilpModel
 
 @dataclass(frozen=True)
 class FormulationKind:
-    """The mathematics of one kind.
+    """Formulation and compact MILP model of one problem kind.
 
     Attributes
     ----------
     formulation
-        Its objectives, constraints and bounds.
+        Class with its objectives, constraints and bounds.
     milp_model
-        Returns its textbook model; None where it has none.
+        Returns its compact MILP model; None where it has none.
     formulate
-        Returns the formulation of an instance where some need one of their own; by default the class does.
+        Returns the formulation of an instance, where different instances need different classes.
     """
 
     formulation: type[Formulation[Any, Any]]

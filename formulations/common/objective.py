@@ -1,4 +1,4 @@
-"""Objectives, violated constraints and diagnoses of infeasibility, and the tolerances of their figures.
+"""Objectives, violated constraints and diagnoses of infeasibility, with their numerical tolerances.
 
 Equal figures may differ within a tolerance, since sums of floats depend on their order.
 """
@@ -18,31 +18,31 @@ TOLERANCE = 1e-9
 """Relative slack in every comparison of a float with a limit: 0.1 + 0.2 may fill a capacity of 0.3."""
 
 TIE = 1e-12
-"""Values of two plans that differ by no more than this, relatively, are the same."""
+"""Relative difference up to which the values of two plans count as equal."""
 
 
 def within(amount: float, limit: float) -> bool:
-    """Return whether an amount keeps a limit, up to the rounding of floating-point sums."""
+    """Return whether an amount is within a limit, up to the rounding of floating-point sums."""
     return amount <= loosened(limit)
 
 
 def loosened(limit: float) -> float:
-    """Return the largest amount that still keeps a limit; every method must allow what the check allows."""
+    """Return a limit plus its tolerance, the largest amount that the check accepts."""
     return limit + TOLERANCE * max(abs(limit), 1e-9)  # a limit of 0 has no size to be relative to
 
 
 def all_loosened(limits: Floats) -> Floats:
-    """Return `loosened` of each limit."""
+    """Return the limits plus their tolerances, as `loosened` does for one limit."""
     return limits + TOLERANCE * np.maximum(np.abs(limits), 1e-9)
 
 
 def agree(a: float, b: float) -> bool:
-    """Return whether two figures are the same up to the rounding of floating-point sums."""
+    """Return whether two figures are equal up to the rounding of floating-point sums."""
     return math.isclose(a, b, rel_tol=1e-9)
 
 
 def rounded_up(value: float, digits: int = 3) -> float:
-    """Return a bound from above with so many digits that it still holds."""
+    """Return an upper bound rounded up to a number of significant digits."""
     if not 0 < value < math.inf:
         return value
     places = digits - 1 - math.floor(math.log10(value))
@@ -62,7 +62,7 @@ class Objective:
     unit: str
 
     def gap(self, value: float | None, bound: float | None) -> float | None:
-        """Return ``|value − bound| / |value|``; 0 if equal, None if unknown, beyond all floats or by 0."""
+        """Return the gap ``|value − bound| / |value|``; 0 if equal, None if unknown or infinite."""
         if value is None or bound is None:
             return None
         if value == bound:
@@ -85,7 +85,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Violation:
-    """A constraint that a plan breaks, and by how much."""
+    """A constraint that a plan violates, and by how much."""
 
     constraint: str
     what: str

@@ -1,1 +1,1 @@
-"""The mathematics of scheduling: segments, constraints, objectives and metrics."""
+"""Formulation of scheduling: segments, constraints, objectives and metrics."""

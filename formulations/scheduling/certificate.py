@@ -1,12 +1,11 @@
-"""Prices of time: the form of a certificate of scheduling, its grid, and the marginal value of a resource.
+"""Prices of time: the form of scheduling certificates, their grid, and the marginal values of resources.
 
-The form of a certificate of scheduling: prices of time, and how methods write it. What the prices prove is
-for `check/` to derive; nothing here evaluates anything.
+A certificate of scheduling consists of prices of time; `check/` derives what they prove.
 
-What one more unit of a resource saves at most, by the prices of time that prove the bound. With C + 1 units
-of resource r at all times the same prices prove L(λ; C + 1) = L(λ; C) − ∫ λ_r(t) dt, so that no schedule on
-the larger cluster is below that. A plan saves at most its distance from this bound and ∫ λ_r(t) dt / Σ ω_j
-more. Malleable jobs have the configurations that fit today: larger ones may save more.
+The prices also bound the saving from one more unit of a resource. With C + 1 units of resource r at all times
+the same prices prove L(λ; C + 1) = L(λ; C) − ∫ λ_r(t) dt, so that no schedule on the larger cluster is below
+that. A plan saves at most its distance from the bound plus ∫ λ_r(t) dt / Σ ω_j. Malleable jobs have the
+configurations that fit today: larger ones may save more.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ from ...instances.scheduling.instance import SchedulingInstance
 from ..common.objective import rounded_up
 
 MOST_EDGES = 20_000
-"""Edges of a grid; two thousand are usual, and more hardly raise the bound."""
+"""Maximum number of edges of a grid; two thousand are usual, and more hardly raise the bound."""
 MOST_FIGURES = 1_000_000
-"""Prices of all resources together."""
+"""Maximum number of prices of all resources."""
 LATEST_S = 1e13
-"""No edge is later: the times of instances are at most 1e11 s."""
+"""Largest allowed edge; the times of instances are at most 1e11 s."""
 LARGEST = 1e100
-"""No price may exceed this, so that no product or sum overflows."""
+"""Largest allowed price, so that no product or sum overflows."""
 
 
 @dataclass(frozen=True, eq=False)
 class PriceGrid:
-    """λ_r(t) ≥ 0, piecewise constant.
+    """Piecewise constant prices of time, λ_r(t) ≥ 0.
 
     Attributes
     ----------
     edges_s
-        Times that rise strictly, shape (G,). Before the first one everything is free.
+        Strictly rising times, shape (G,). Before the first one all prices are 0.
     price
         Price of a unit of each resource from edge g to the next one, per second, shape (G, R). The last row
         holds from the last edge on, and is 0.
@@ -72,7 +71,7 @@ class PriceGrid:
 
     @classmethod
     def free(cls, resources: int) -> PriceGrid:
-        """Return prices that are 0 for ever."""
+        """Return a grid with all prices 0."""
         return cls(np.zeros(1), np.zeros((1, resources)))
 
     def at(self, times_s: Floats) -> Floats:
@@ -81,7 +80,7 @@ class PriceGrid:
         return np.where((cell < 0)[:, None], 0.0, self.price[cell])
 
     def refined(self, times_s: Floats) -> PriceGrid:
-        """Return the same prices on a grid that has these times too; for the evaluation, without its cap."""
+        """Return the same prices on a grid with additional edges, without the maximum number of edges."""
         edges = np.union1d(self.edges_s, times_s)
         grid = object.__new__(PriceGrid)
         object.__setattr__(grid, "edges_s", edges)
@@ -120,7 +119,7 @@ class PriceCertificate(Model):
     @field_validator("edges_s", "prices", mode="before")
     @classmethod
     def _plain_numbers(cls, value: Any) -> Any:
-        """Refuse texts and truth values that pydantic would take for numbers."""
+        """Raise an error for strings and booleans that pydantic would accept as numbers."""
         rows = value.values() if isinstance(value, dict) else (value,)
         for row in rows:
             if isinstance(row, list | tuple) and not all(type(x) in (int, float) for x in row):
@@ -129,7 +128,7 @@ class PriceCertificate(Model):
 
 
 def certificate_of(grid: PriceGrid, resources: Sequence[str]) -> dict[str, Any]:
-    """Return a grid of prices as a certificate; resources are named in the order of its columns."""
+    """Return a grid of prices as a certificate, for resource names in the order of its columns."""
     priced = {
         name: tuple(grid.price[:, r].tolist()) for r, name in enumerate(resources) if grid.price[:, r].any()
     }
@@ -137,7 +136,7 @@ def certificate_of(grid: PriceGrid, resources: Sequence[str]) -> dict[str, Any]:
 
 
 def read_grid(data: Any, resources: Sequence[str]) -> PriceGrid | str:
-    """Return the grid of a certificate that nobody vouches for, or what is wrong with its form."""
+    """Return the price grid of an untrusted certificate, or the first fault in its form."""
     try:
         given = PriceCertificate.model_validate(data)
     except ValidationError as error:
@@ -161,11 +160,11 @@ def read_grid(data: Any, resources: Sequence[str]) -> PriceGrid | str:
 
 HOUR_S = 3600.0
 MOST_NAMED = 3
-"""Resources that the advice names."""
+"""Maximum number of resources that the advice names."""
 
 
 def worth_of_units(instance: SchedulingInstance, grid: PriceGrid) -> dict[str, float]:
-    """Return ∫ λ_r(t) dt / Σ ω_j of each resource: seconds of mean completion time for a unit throughout."""
+    """Return the marginal value ∫ λ_r(t) dt / Σ ω_j of each resource, in seconds of mean completion time."""
     weight = instance.table().weight
     total = math.fsum((weight / weight.max()).tolist())
     whole: Floats = np.diff(grid.edges_s) @ grid.price[:-1]
@@ -173,28 +172,28 @@ def worth_of_units(instance: SchedulingInstance, grid: PriceGrid) -> dict[str, f
 
 
 def buy_next(instance: SchedulingInstance, worth: Mapping[str, float], value: float) -> str:
-    """Return what one more unit of the resources that matter most saves at most, one sentence.
+    """Return a sentence with upper bounds on the savings from one more unit of the scarcest resources.
 
     Parameters
     ----------
     worth
-        Of each resource, as `worth_of_units` returns it.
+        Marginal value of each resource, in seconds of mean completion time.
     value
-        The mean completion time [s] that the plan has.
+        Mean completion time of the plan [s].
     """
     jobs = instance.table()
-    # By what a hundredth more of a resource saves, for units of unlike resources do not compare.
+    # Ranked by the saving from 1 % more of a resource, as units of different resources do not compare.
     weighed = {name: price * instance.pool.get(name, 0.0) for name, price in worth.items()}
     named = [name for name in sorted(weighed, key=lambda name: -weighed[name]) if worth[name] > 0]
     if not named:
         return "more of no resource saves anything beyond the certified gap"
     equal = bool((jobs.weight == jobs.weight[0]).all())
-    said = []
+    clauses = []
     for name in named[:MOST_NAMED]:
         seconds = rounded_up(worth[name])
         part = f" ({rounded_up(100 * worth[name] / value):g} %)" if value > 0 else ""
         hours = f", {rounded_up(worth[name] * len(jobs) / HOUR_S):,.10g} job-hours in all" if equal else ""
         saved = f"{seconds:,.10g} s of the mean completion time{part}{hours}"
-        said.append(f"one more {name} throughout saves at most {saved}")
+        clauses.append(f"one more {name} throughout saves at most {saved}")
     sizes = ", in the configurations that fit now" if instance.menus().malleable else ""
-    return f"{'; '.join(said)}, beyond the certified gap{sizes}"
+    return f"{'; '.join(clauses)}, beyond the certified gap{sizes}"

@@ -1,9 +1,8 @@
-"""The evaluation of a schedule from its segments alone: violated constraints, and reported metrics.
+"""Evaluation of a schedule from its segments alone: violated constraints, and reported metrics.
 
-Constraints are checked on whole columns, and those of plans that name servers on the tasks of each
-segment. A job that the cluster interrupts loses the work since its last checkpoint. Metrics are those
-that are reported beside the objective, such as the use of the cluster and the number of waiting jobs over
-time.
+Constraints are checked with array operations; where plans name servers, also for the tasks on each server.
+A job that the cluster interrupts loses the work since its last checkpoint. Metrics are reported beside the
+objective, such as the use of the cluster and the number of waiting jobs over time.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ EPSILON = float(np.finfo(float).eps)
 
 
 def running_totals(changes: Floats, least: float) -> Floats:
-    """Return the running sums of changes, each of which is exact up to a part of TOLERANCE × `least`.
+    """Return the cumulative sums of changes, with errors well below TOLERANCE × `least`.
 
-    Doubles are added where that is exact enough, else whole multiples of a unit: beside an amount of 10^12
-    one of 1 would be lost.
+    Doubles are added where that is exact enough, otherwise integer multiples of a unit: a change of 1 would
+    be lost beside an amount of 10^12.
     """
     totals = np.cumsum(changes)
     if len(totals) * EPSILON * np.abs(totals).max(initial=0.0) <= 0.1 * TOLERANCE * least:
@@ -44,16 +43,16 @@ def running_totals(changes: Floats, least: float) -> Floats:
 
 @dataclass(frozen=True)
 class Usage:
-    """Step functions of time, each constant from one of K times to the next.
+    """Use of the cluster over time, as step functions that are constant between K times.
 
     Attributes
     ----------
     at_s
-        Sorted, all different, shape (K,).
+        Strictly rising times, shape (K,).
     used, capacity
-        Of each resource, shape (K, R).
+        Use and capacity of each resource, shape (K, R).
     running, waiting
-        Jobs that run, and jobs that have arrived and do neither run nor are done, shape (K,).
+        Number of running jobs, and of arrived jobs that neither run nor are done, shape (K,).
     """
 
     at_s: Floats
@@ -64,12 +63,12 @@ class Usage:
 
     @property
     def length_s(self) -> Floats:
-        """How long each value holds, shape (K − 1,); nothing happens after the last time."""
+        """Length of the interval from each time to the next, shape (K − 1,)."""
         return np.diff(self.at_s)
 
 
 def usage_over_time(instance: SchedulingInstance, segments: SegmentTable) -> Usage:
-    """Return how the cluster is used by segments of all jobs."""
+    """Return the use of the cluster over time by the segments of all jobs."""
     jobs = instance.table()
     demand = instance.menus().usage[segments.row]
     times, amounts = instance.capacity_over_time
@@ -96,25 +95,25 @@ def usage_over_time(instance: SchedulingInstance, segments: SegmentTable) -> Usa
 
 @dataclass(frozen=True)
 class Metrics:
-    """Figures of one schedule; completion times are C_j − r_j.
+    """Metrics of one schedule; completion times are C_j − r_j.
 
     Attributes
     ----------
     mean_s, median_s, p95_s, p99_s
-        Of the completion times, without weights; the quantile q of n times is the one at place ⌊q n⌋ of the
-        sorted ones, counted from 0.
+        Mean and quantiles of the completion times, without weights; the quantile q of n times has index
+        ⌊q n⌋ among the sorted ones, counted from 0.
     makespan_s
-        From the first arrival to the last end.
+        Time from the first arrival to the last end.
     mean_queueing_s
-        How long a job is there and does not run.
+        Mean time from arrival to end in which a job does not run.
     mean_slowdown
-        (C_j − r_j) / p_j.
+        Mean of (C_j − r_j) / p_j.
     utilisation
         Share of each resource that is used from the first arrival to the last end.
     fragmentation
         Share of each resource that is idle while jobs wait.
     preemptions
-        Starts that are not the first of their job.
+        Number of starts that are not the first of their job.
     tenant_fairness
         Jain's index (Σ x)² / (n Σ x²) of the tenants' mean slowdowns: 1 where all are alike; None where there
         are no tenants.
@@ -134,18 +133,18 @@ class Metrics:
 
 
 def quantile(sorted_values: Floats, share: float) -> float:
-    """Return the value at place ⌊share × n⌋ of n sorted ones."""
+    """Return the quantile of sorted values, the one with index ⌊share × n⌋ of n."""
     return float(sorted_values[min(int(share * len(sorted_values)), len(sorted_values) - 1)])
 
 
 def metrics_of(instance: SchedulingInstance, segments: SegmentTable) -> Metrics:
-    """Return the figures of a feasible schedule."""
+    """Return the metrics of a feasible schedule."""
     jobs = instance.table()
     times = segments.completion_s - jobs.arrival_s
     in_order = np.sort(times)
     slowdown = times / jobs.duration_s
     usage = usage_over_time(instance, segments)
-    used, idle, there = (
+    used, idle, available = (
         usage.length_s @ column[:-1]
         for column in (
             usage.used,
@@ -161,8 +160,8 @@ def metrics_of(instance: SchedulingInstance, segments: SegmentTable) -> Metrics:
         makespan_s=float(segments.completion_s.max() - jobs.arrival_s.min()),
         mean_queueing_s=float((times - segments.running_s).mean()),
         mean_slowdown=float(slowdown.mean()),
-        utilisation=_shares(instance, used, there),
-        fragmentation=_shares(instance, idle, there),
+        utilisation=_shares(instance, used, available),
+        fragmentation=_shares(instance, idle, available),
         preemptions=int(segments.begins.sum()) - len(jobs),
         tenant_fairness=_jain(slowdown[jobs.tenant >= 0], jobs.tenant[jobs.tenant >= 0]),
     )
@@ -184,7 +183,7 @@ def _jain(values: Floats, group: Ints) -> float | None:
 
 
 def interval_s(instance: SchedulingInstance) -> float:
-    """Return the work between two checkpoints: 0 where nothing is ever lost, infinite where all of it is."""
+    """Return the work between two checkpoints: 0 if no work is ever lost, infinite if all of it is."""
     if instance.checkpoint_s is not None:
         return instance.checkpoint_s
     return math.inf if instance.preemption == "none" else 0.0
@@ -193,8 +192,8 @@ def interval_s(instance: SchedulingInstance) -> float:
 def runs_at_once(instance: SchedulingInstance) -> bool:
     """Return whether each job does all its work in one run.
 
-    Without preemption it does, even if it has to begin again; but not if it loses its place and goes on from
-    a checkpoint.
+    That holds without preemption, even if a job has to restart, unless an evicted job resumes from a
+    checkpoint.
     """
     return instance.preemption == "none" and not (
         instance.evict == "restart" and instance.checkpoint_s is not None and bool(instance.events)
@@ -202,14 +201,14 @@ def runs_at_once(instance: SchedulingInstance) -> bool:
 
 
 def kept_s(progress_s: float, interval: float, slack_s: float = 0.0) -> float:
-    """Return the work that is left of a job's progress when it loses its place.
+    """Return the progress of an evicted job at its last checkpoint.
 
     Parameters
     ----------
     interval
         Work between two checkpoints, which are counted from the job's first second.
     slack_s
-        Work that may be missing to a checkpoint that counts.
+        Tolerance for the work at which a checkpoint counts as reached.
     """
     if interval == 0:
         return progress_s
@@ -219,7 +218,7 @@ def kept_s(progress_s: float, interval: float, slack_s: float = 0.0) -> float:
 
 
 class Falls:
-    """The moments at which amounts fall, of the whole cluster, and of each server."""
+    """The times at which the capacity drops, of the whole cluster and of each server."""
 
     def __init__(self, instance: SchedulingInstance) -> None:
         times, amounts = instance.capacity_over_time
@@ -229,13 +228,13 @@ class Falls:
         if instance.servers:
             states = instance.server_states
             now = states.amounts.copy()
-            for at_s, n, there in states.changes:
-                if (there < now[n]).any():
+            for at_s, n, available in states.changes:
+                if (available < now[n]).any():
                     self._of_servers.add((at_s, states.names[n]))
-                now[n] = there
+                now[n] = available
 
     def hit(self, end_s: float, servers: Mapping[str, int]) -> bool:
-        """Return whether a run that ends then loses its place; without servers it is one of the pool."""
+        """Return whether a run that ends at a time is evicted; without servers it runs in the pool."""
         if servers:
             return any((end_s, name) in self._of_servers for name in servers)
         return bool((self.of_all == end_s).any())
@@ -244,34 +243,34 @@ class Falls:
 def hit_runs(
     instance: SchedulingInstance, of: Ints, end_s: Floats, servers: Sequence[Mapping[str, int]]
 ) -> Flags:
-    """Return which runs, sorted by job, end before their job does at a moment at which amounts fall.
+    """Return a mask of evicted runs, which end at a capacity drop and before their job does.
 
     Parameters
     ----------
     servers
-        Of each run; empty where no segment names any.
+        Servers of each run; empty where no segment names any.
     """
-    found = np.zeros(len(of), dtype=bool)
+    evicted = np.zeros(len(of), dtype=bool)
     if not instance.events:
-        return found
+        return evicted
     falls = Falls(instance)
     later = np.zeros(len(of), dtype=bool)
     later[:-1] = of[1:] == of[:-1]
     moments = instance.capacity_over_time[0] if instance.servers else falls.of_all
     for k in np.flatnonzero(later & np.isin(end_s, moments)).tolist():
-        found[k] = falls.hit(float(end_s[k]), servers[k] if servers else {})
-    return found
+        evicted[k] = falls.hit(float(end_s[k]), servers[k] if servers else {})
+    return evicted
 
 
 def progress_of(gain: Floats, of: Ints, hit: Flags, interval: Floats, slack: Floats) -> Floats:
-    """Return the work that is done of each job in the end, shape (J,).
+    """Return the final progress of each job, shape (J,).
 
     Parameters
     ----------
     gain, of, hit
-        What each run adds, of which job, and whether it loses its place; sorted by job, then time.
+        Progress by each run, its job, and whether it is evicted; sorted by job, then time.
     interval, slack
-        Work between two checkpoints of each job, and how much of it may be missing, shape (J,).
+        Work between two checkpoints of each job, and its tolerance, shape (J,).
     """
     total = np.bincount(of, gain, len(slack)).astype(float)
     if not interval.any():
@@ -288,11 +287,11 @@ def progress_of(gain: Floats, of: Ints, hit: Flags, interval: Floats, slack: Flo
 
 
 MOST_NAMED = 20
-"""Faults of one sort that are named; the others are counted."""
+"""Maximum number of violations of one constraint that are listed; the others are counted."""
 
 
 def broken_constraints(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
-    """Yield what is wrong with segments of known jobs."""
+    """Yield the violations by segments of known jobs: times, arrivals, overlaps, work and capacities."""
     jobs, names = instance.table(), instance.table().names
     of = segments.job
 
@@ -314,12 +313,12 @@ def broken_constraints(instance: SchedulingInstance, segments: SegmentTable) -> 
     )
     yield from _progress(instance, segments)
     if empty.any() or not len(of):
-        return  # what is used over time makes no sense then
+        return  # the use over time is not defined then
     yield from _capacity(instance, segments)
 
 
 def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
-    """Yield jobs that lack work, that are interrupted although they must not be, or that are so too soon."""
+    """Yield violations of work, preemption and lease: unfinished jobs and forbidden or early preemptions."""
     jobs = instance.table()
     of, length, end = segments.runs
     first = np.ones(len(of), dtype=bool)
@@ -330,7 +329,7 @@ def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
     menus = instance.menus()
     slack = missing_work(instance, np.maximum(segments.completion_s, 0))
     speed = menus.speed[segments.row[segments.first_of_run]] * _speeds(instance, of, servers)
-    # Of a malleable job checkpoints are counted at the speed that is requested.
+    # Checkpoints of a malleable job are counted at its requested speed.
     interval = interval_s(instance) * (menus.work / jobs.duration_s)
     progress = progress_of(np.maximum(length - lost, 0) * speed, of, hit, interval, slack)
     yield from _listed(
@@ -350,7 +349,7 @@ def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
             starts > 1 + np.bincount(of[restarts], minlength=len(jobs)),
             lambda j: f"{jobs.names[j]!r} starts {starts[j]} times, and must not be interrupted",
         )
-    # A job that loses its place to a change of the cluster loses its lease too.
+    # A change of the cluster that evicts a job ends its lease too.
     last = np.ones(len(of), dtype=bool)
     last[:-1] = of[1:] != of[:-1]
     lease = instance.lease_s * (1 - TOLERANCE)
@@ -362,7 +361,7 @@ def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
 
 
 def _speeds(instance: SchedulingInstance, of: Ints, servers: Sequence[Mapping[str, int]]) -> Floats:
-    """Return how fast each run is, for being spread over servers."""
+    """Return the relative speed of each run by the number of servers over which it is spread."""
     spreading = instance.table().spreading
     if spreading is None or not servers:
         return np.ones(len(of))
@@ -370,10 +369,10 @@ def _speeds(instance: SchedulingInstance, of: Ints, servers: Sequence[Mapping[st
 
 
 def missing_work(instance: SchedulingInstance, ends: Floats) -> Floats:
-    """Return how much work may be missing of jobs that end at these times, shape (J,).
+    """Return the tolerance for missing work of jobs that end at given times, shape (J,).
 
-    A moment is as exact as the seconds since the first arrival allow, and no more than doubles are; what
-    could have been done in the time between counts at the job's best speed, which is 1 for rigid jobs.
+    It allows for relative errors of the work and of the time since the first arrival, and for the rounding of
+    times to doubles; errors of times count at the job's best speed, which is 1 for rigid jobs.
     """
     menus = instance.menus()
     span = np.maximum(ends - instance.table().arrival_s.min(), 0)
@@ -381,7 +380,7 @@ def missing_work(instance: SchedulingInstance, ends: Floats) -> Floats:
 
 
 def restarts_s(instance: SchedulingInstance) -> Floats:
-    """Return how long each job makes no progress after a start that is not its first, shape (J,)."""
+    """Return the restart time of each job, without progress after every start but the first, shape (J,)."""
     own = instance.table().restart_s
     if instance.preemption != "costs":
         return np.zeros(len(own))
@@ -402,7 +401,7 @@ def _capacity(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
 
 
 def _listed(constraint: str, wrong: Flags, what: Callable[..., Any]) -> Iterator[Violation]:
-    """Yield a violation for each row that is wrong; of many the first ones."""
+    """Yield a violation for each of the first marked rows, and one with the number of the others."""
     rows = np.flatnonzero(wrong).tolist()
     for k in rows[:MOST_NAMED]:
         yield Violation(constraint, what(k))
@@ -411,11 +410,11 @@ def _listed(constraint: str, wrong: Flags, what: Callable[..., Any]) -> Iterator
 
 
 MOST_NAMED_SERVERS = 20
-"""Faults of one sort that are named."""
+"""Maximum number of listed violations of one kind on servers."""
 
 
 def server_names(instance: SchedulingInstance) -> dict[str, dict[str, float]]:
-    """Return the capacity of each server by its name; of several alike, NAME-0, NAME-1, …."""
+    """Return the capacity of each server by its name; names of identical servers are NAME-0, NAME-1, …."""
     return {name: server.capacity for server in instance.servers for name in server.names}
 
 
@@ -426,7 +425,7 @@ class Pieces:
     Attributes
     ----------
     segment, server, tasks
-        Index into the plan, index of the server, and how many tasks of the job are there; shape (P,).
+        Index into the plan, index of the server, and number of tasks of the job on it; shape (P,).
     """
 
     segment: Ints
@@ -435,9 +434,9 @@ class Pieces:
 
 
 def broken_placements(instance: SchedulingInstance, plan: Sequence[Segment]) -> Iterator[Violation]:
-    """Yield what is wrong with the servers that segments name.
+    """Yield the violations by segments that name servers.
 
-    A plan that names none takes them as one pool, where no job is slower for being spread.
+    A plan without names treats the servers as one pool, where spreading slows no job.
     """
     if not any(entry.servers for entry in plan):
         spreading = instance.table().spreading
@@ -460,16 +459,16 @@ def _named_wrongly(
     table = instance.table()
     jobs = {name: j for j, name in enumerate(table.names)}
     for entry in plan:
-        there, tasks = sum(entry.servers.values()), tasks_in(table, jobs[entry.job], entry.configuration)
-        if there != tasks:
-            yield Violation("servers", f"{there} tasks of {entry.job!r} have servers, and it has {tasks}")
+        placed, tasks = sum(entry.servers.values()), tasks_in(table, jobs[entry.job], entry.configuration)
+        if placed != tasks:
+            yield Violation("servers", f"{placed} tasks of {entry.job!r} have servers, and it has {tasks}")
         for name in entry.servers:
             if name not in index:
                 yield Violation("servers", f"there is no server {name!r}, on which {entry.job!r} runs")
 
 
 def tasks_in(table: JobTable, j: int, configuration: str) -> int:
-    """Return how many tasks a job has in a configuration: one on one server where these are not alike."""
+    """Return the number of tasks of a job in a configuration; 1 if it runs on a single server."""
     job = table.malleable.get(j)
     if job is None:
         return int(table.tasks[j])
@@ -479,7 +478,7 @@ def tasks_in(table: JobTable, j: int, configuration: str) -> int:
 def _overfull(
     instance: SchedulingInstance, plan: Sequence[Segment], index: dict[str, int]
 ) -> Iterator[Violation]:
-    """Yield servers on which more is used than they have at some time."""
+    """Yield violations of the capacities of servers over time."""
     states, table = instance.server_states, instance.table()
     jobs = {name: j for j, name in enumerate(table.names)}
     rows = [(s, index[name], n) for s, entry in enumerate(plan) for name, n in entry.servers.items()]
@@ -499,7 +498,7 @@ def _overfull(
     changes = states.changes
     at = np.array([c[0] for c in changes])
     what = np.array([c[2] for c in changes]).reshape(-1, amount.shape[1])
-    # At one moment ends and changes of what there is come before starts.
+    # At equal times ends and changes of capacity come before starts.
     moment = np.concatenate([end, at, start])
     server = np.concatenate([pieces.server, np.array([c[1] for c in changes], dtype=np.int64), pieces.server])
     order = np.lexsort((np.repeat([0, 1, 2], [len(end), len(at), len(start)]), moment, server))
@@ -507,23 +506,23 @@ def _overfull(
     server, moment = server[order], moment[order]
     first = np.r_[True, server[1:] != server[:-1]]
     last = np.r_[(server[1:] != server[:-1]) | (moment[1:] != moment[:-1]), True]
-    there = np.where(first[:, None], states.amounts[server], np.nan)
+    available = np.where(first[:, None], states.amounts[server], np.nan)
     is_change = (order >= len(end)) & (order < len(end) + len(at))
-    there[is_change] = what[order[is_change] - len(end)]
-    # What a server has holds until it changes.
+    available[is_change] = what[order[is_change] - len(end)]
+    # The capacity of a server holds until it changes.
     given = np.where(first | is_change, np.arange(len(order)), 0)
-    there = there[np.maximum.accumulate(given)]
+    available = available[np.maximum.accumulate(given)]
     for r, name in enumerate(table.resources):
-        least = float(there[:, r].min())
+        least = float(available[:, r].min())
         in_use = _sums_of_groups(used[:, r], first, least)
-        has = there[:, r]
+        has = available[:, r]
         for k in np.flatnonzero(last & (in_use > all_loosened(has)))[:MOST_NAMED_SERVERS].tolist():
             amounts = f"{in_use[k]:g} {name} of {states.names[int(server[k])]!r}"
             yield Violation("servers", f"{amounts} are used at {moment[k]:g} s, and it has {has[k]:g}")
 
 
 def _sums_of_groups(values: Floats, first: Flags, least: float) -> Floats:
-    """Return running totals that begin anew at each first row."""
+    """Return cumulative sums that restart at each first row of a group."""
     starts = np.flatnonzero(first).tolist()
     groups = np.split(values, starts[1:])
     return np.concatenate([running_totals(group, least) for group in groups])

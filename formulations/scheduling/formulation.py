@@ -22,9 +22,9 @@ Constraints
     with preemption `none`: one run for each job
     every run but the last of its job is at least ℓ long
 
-A job may keep what it got for longer than it needs, which is never an advantage for it: published simulators
-do so. Elementary bounds: no job ends before r_j + W_j / max v_k, and the work of all jobs needs its time on
-the whole cluster. Prices of time prove more of the mean completion time; see `check/price_bound.py`.
+A job may keep its resources for longer than it needs, as in published simulators; that is never an advantage.
+Elementary bounds: no job ends before r_j + W_j / max v_k, and the work of all jobs needs its time on the
+whole cluster. Prices of time prove more of the mean completion time; see `check/price_bound.py`.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ from .plan import Segment, SegmentTable
 
 
 class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
-    """The mathematics of one trace on one cluster."""
+    """Objectives, constraints and certified bounds of a scheduling instance."""
 
     kind: ClassVar[ProblemKind] = "scheduling"
     entry = Segment
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """The one objective, in seconds."""
+        """The single objective, mean completion time or makespan, in seconds."""
         return (Objective(self.instance.objective, "min", "s"),)
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """The index of each job."""
+        """Index of each job by name."""
         return {name: j for j, name in enumerate(self.instance.table().names)}
 
     def segments(self, plan: Sequence[Segment]) -> SegmentTable:
-        """Return the segments of a plan in columns."""
+        """Return the segments of a plan as a table."""
         return SegmentTable.of(plan, self.index, self.instance.menus())
 
     def violations(self, plan: Sequence[Segment]) -> list[Violation]:
-        """Return every constraint that a plan breaks, from its segments alone."""
+        """Return all constraint violations of a plan, from its segments alone."""
         unknown = sorted({entry.job for entry in plan} - self.index.keys())
         if unknown:
             return [Violation("jobs", f"there is no job {name!r}") for name in unknown]
@@ -74,8 +74,8 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         wrong = sorted(set(segments.job[segments.row < 0].tolist()))
         if wrong:
             return [self._no_configuration(j) for j in wrong]
-        found = list(broken_constraints(self.instance, segments))
-        return [*found, *broken_placements(self.instance, plan)]
+        violations = list(broken_constraints(self.instance, segments))
+        return [*violations, *broken_placements(self.instance, plan)]
 
     def _no_configuration(self, j: int) -> Violation:
         menus, name = self.instance.menus(), self.instance.table().names[j]
@@ -85,7 +85,7 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         return Violation("configuration", what + allowed)
 
     def evaluate(self, plan: Sequence[Segment]) -> tuple[float, ...]:
-        """Return the objective of a feasible plan."""
+        """Return the objective value of a feasible plan."""
         jobs = self.instance.table()
         ends = self.segments(plan).completion_s
         if self.instance.objective == "makespan":
@@ -94,11 +94,11 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         return (float(weight @ (ends - jobs.arrival_s) / weight.sum()),)
 
     def metrics(self, plan: Sequence[Segment]) -> Metrics:
-        """Return what is reported of a feasible plan beside its objective."""
+        """Return the metrics of a feasible plan, which are reported beside its objective."""
         return metrics_of(self.instance, self.segments(plan))
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Return the bound of the objective that needs no solver."""
+        """Return the elementary bound on the objective, which needs no solver."""
         if self.instance.objective == "makespan":
             return (least_makespan_s(self.instance),)
         return (least_mean_completion_s(self.instance),)
@@ -116,16 +116,16 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         return tuple(bound if bound is None else max(bound, proven) for bound in elementary)
 
     def certificate_fault(self, certificate: Any) -> str | None:
-        """Return what is wrong with the form of a certificate."""
+        """Return the first fault in the form of a certificate; None if it can be read."""
         grid = self.price_grid(certificate)
         return grid if isinstance(grid, str) else None
 
     def price_grid(self, certificate: Any) -> PriceGrid | str:
-        """Return the prices of time of a certificate, or what is wrong with their form."""
+        """Return the prices of time of a certificate, or the first fault in their form."""
         return read_grid(certificate, tuple(self.instance.pool))
 
     def prices(self, certificate: Any, plan: Sequence[Segment]) -> dict[str, float] | None:
-        """Return how many seconds of mean completion time one more unit of each resource saves at most."""
+        """Return the marginal value of each resource, an upper bound in seconds of mean completion time."""
         del plan
         grid = None if certificate is None else self.price_grid(certificate)
         if not isinstance(grid, PriceGrid) or self.instance.objective == "makespan":
@@ -133,11 +133,11 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         return worth_of_units(self.instance, grid)
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return what one more unit of the resources that matter most saves at most."""
+        """Return a sentence with the largest savings from one more unit of the scarcest resources."""
         return buy_next(self.instance, prices, value)
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Return nothing: jobs that never fit are refused with the instance."""
+        """Return None, as the validation of the instance excludes jobs that never fit."""
         return None
 
     def finish(self, plan: Sequence[Segment]) -> tuple[Segment, ...]:

@@ -1,7 +1,7 @@
-"""What scheduling consists of on this floor."""
+"""Registration of the formulation of scheduling."""
 
 from ..common.kind import FormulationKind
 from .formulation import SchedulingFormulation
 
 SCHEDULING = FormulationKind(SchedulingFormulation)
-"""It has no compact model: time would have to be cut into slots."""
+"""Scheduling has no compact MILP model, which would need a discretisation of time."""

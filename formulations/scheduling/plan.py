@@ -1,4 +1,4 @@
-"""What a plan of scheduling consists of: segments, in which a job runs without a break."""
+"""Plans of scheduling: segments in which a job runs without a break, and their table."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ class Segment(Model):
 
 @dataclass(frozen=True)
 class SegmentTable:
-    """The segments of a plan in columns, sorted by job, then start.
+    """Table of the segments of a plan, sorted by job, then start.
 
     Attributes
     ----------
     job
         Index of the job of each of the S segments, shape (S,).
     start_s, end_s
-        Shape (S,).
+        Start and end of each segment, shape (S,).
     jobs
         J, the number of jobs of the instance.
     moved
         Whether a segment has other servers, or another configuration, than the one before it in the table,
         shape (S,).
     row
-        The configuration as a row of the menus, −1 where a job has none of the name; shape (S,).
+        The configuration as a row of the menus, −1 where the job has none of that name; shape (S,).
     servers
-        Of each segment; empty where none names any.
+        Servers of each segment; empty where none names any.
     """
 
     job: Ints
@@ -67,7 +67,7 @@ class SegmentTable:
     def of(
         cls, plan: Sequence[Segment], index: Mapping[str, int], menus: Menus | None = None
     ) -> SegmentTable:
-        """Return the segments of jobs that are known, in columns; without menus all jobs are rigid."""
+        """Return the table of the segments of known jobs; without menus all jobs are rigid."""
         known = [entry for entry in plan if entry.job in index]
         job = np.array([index[entry.job] for entry in known], dtype=np.int64)
         start = np.array([entry.start_s for entry in known], dtype=float)
@@ -85,24 +85,24 @@ class SegmentTable:
 
     @property
     def length_s(self) -> Floats:
-        """How long each segment is, shape (S,)."""
+        """Length of each segment, shape (S,)."""
         return self.end_s - self.start_s
 
     @property
     def begins(self) -> Flags:
-        """Which segments are starts: not the same job, as before and where it was, at once, shape (S,)."""
+        """Mask of segments that start a run, as they do not continue the one before, shape (S,)."""
         starts = np.ones(len(self.job), dtype=bool)
         starts[1:] = (self.job[1:] != self.job[:-1]) | (self.start_s[1:] != self.end_s[:-1]) | self.moved[1:]
         return starts
 
     @property
     def first_of_run(self) -> Ints:
-        """The segment with which each run begins."""
+        """Index of the first segment of each run."""
         return np.flatnonzero(self.begins)
 
     @property
     def runs(self) -> tuple[Ints, Floats, Floats]:
-        """Job, length and end of each run, which is a start with all segments that follow it at once.
+        """Job, length and end of each run, a maximal sequence of segments without a pause or a move.
 
         All segments of a run have one configuration and the same servers, those of `first_of_run`.
         """
@@ -112,20 +112,20 @@ class SegmentTable:
 
     @property
     def completion_s(self) -> Floats:
-        """C_j, the end of the last segment, shape (J,); −∞ where a job has none."""
-        found = np.full(self.jobs, -np.inf)
-        np.maximum.at(found, self.job, self.end_s)
-        return found
+        """Completion time C_j of each job, the end of its last segment, shape (J,); −∞ without segments."""
+        last_end = np.full(self.jobs, -np.inf)
+        np.maximum.at(last_end, self.job, self.end_s)
+        return last_end
 
     @property
     def first_start_s(self) -> Floats:
-        """The start of the first segment, shape (J,); ∞ where a job has none."""
-        found = np.full(self.jobs, np.inf)
-        np.minimum.at(found, self.job, self.start_s)
-        return found
+        """Start of the first segment of each job, shape (J,); ∞ without segments."""
+        first_start = np.full(self.jobs, np.inf)
+        np.minimum.at(first_start, self.job, self.start_s)
+        return first_start
 
     @property
     def running_s(self) -> Floats:
-        """How long each job runs in all, shape (J,)."""
-        # Without any segment NumPy counts in integers.
+        """Total running time of each job, shape (J,)."""
+        # Without any segment NumPy returns integers.
         return np.bincount(self.job, self.length_s, self.jobs).astype(float)

@@ -1,1 +1,1 @@
-"""The mathematics of staging, and the check of its plans and bounds."""
+"""Formulation of staging, and the check of its plans and bounds."""

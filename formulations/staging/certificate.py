@@ -1,7 +1,7 @@
-"""The form of a staging certificate, and what methods need to write one.
+"""The form of staging certificates, with functions to write and to read them.
 
-A certificate holds intervals that cover all stage times, dual prices for each, and a cutoff. What it proves
-is derived in `check/`, which this module does not import.
+A certificate holds intervals that cover all stage times, dual prices for each, and a cutoff. `check/`, which
+this module does not import, derives what it proves.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ...instances.common.fields import Model, Name, validated_in_batches
 from ...instances.staging.instance import StagingInstance
 
 CUTOFF_MARGIN = 5e-10
-"""A cutoff lies this much below the value, relatively, so that the plan itself does not count as better."""
+"""Relative distance of the cutoff below the value, so that the plan itself does not count as better."""
 LARGEST = 1e100
-"""No price or cutoff may exceed this, so that no product or sum overflows."""
+"""Upper limit of prices and cutoffs, so that no product or sum overflows."""
 BUDGET = "hourly_budget_usd"
-"""Name of the budget's price beside those of the types: USD for one USD/h."""
+"""Name of the dual price of the hourly budget, in USD for one USD/h."""
 MOST_INTERVALS = 100_000
 MOST_PRICES = 1000
-"""As many as there may be types."""
+"""Maximum number of prices, one for each possible type."""
 
 Price = Annotated[float, Field(ge=0, le=LARGEST)]
 
@@ -69,7 +69,7 @@ def limited_types(instance: StagingInstance) -> list[str]:
 
 
 def read_certificate(instance: StagingInstance, data: Any) -> StagingCertificate | str:
-    """Return the certificate, or what is wrong with its form."""
+    """Return the certificate, or the first fault in its form."""
     try:
         given = StagingCertificate.model_validate(data)
     except ValidationError as error:
@@ -92,7 +92,7 @@ def named_prices(instance: StagingInstance, prices: Floats) -> tuple[dict[str, f
     Parameters
     ----------
     prices
-        Of each limited type in the order of the instance, then of the budget if there is one, shape (R,).
+        Dual prices of the limited types in the order of the instance, then of the budget, shape (R,).
     """
     limited = limited_types(instance)
     kept = np.clip(np.nan_to_num(prices), 0.0, LARGEST).tolist()
@@ -101,9 +101,9 @@ def named_prices(instance: StagingInstance, prices: Floats) -> tuple[dict[str, f
 
 
 def prices_at(instance: StagingInstance, data: Any, time_s: float) -> dict[str, float] | None:
-    """Return the dual prices of the interval with this stage time, of every limited type and of the budget.
+    """Return the dual prices of the limited types and of the budget in the interval of a stage time.
 
-    None if the certificate does not reach so far, or claims only that units do not suffice there.
+    None if no interval contains the stage time, or if its claim is only that units do not suffice.
     """
     given = StagingCertificate.model_validate(data)
     own = next((interval for interval in given.intervals if time_s <= interval.until_s), None)

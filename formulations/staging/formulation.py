@@ -20,7 +20,7 @@ Constraints
 Why y and not big-M rows: τ·z_c is a product of variables. Multiplying every path constraint by τ keeps the
 relaxation tight and needs no constant but τ_max = B0/TL.
 
-Why layers cannot be planned at all: what counting alone shows, one line for all layers alike.
+Elementary diagnoses of infeasibility have one reason for all layers of the same fault.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .check.certificate import CertificateCheck, certified_error, proves_none
 from .stages import Corner, Stage, StageTable, parts_of_layers, stage_table, stage_time_s
 
 MOST_NAMED = 5
-"""Layers of a line that are listed by name."""
+"""Maximum number of layers listed by name in one reason."""
 
 
 def named(layers: Sequence[Layer]) -> str:
@@ -54,25 +54,25 @@ def named(layers: Sequence[Layer]) -> str:
 def layers_out_of_reach(
     instance: StagingInstance, fastest: Sequence[tuple[float, str]], slowest_allowed_s: float
 ) -> Diagnosis | None:
-    """Return which layers no type can hold, or none can run at the floor.
+    """Return a diagnosis of layers that no type can hold or run at the floor; None if there are none.
 
     Parameters
     ----------
     fastest
-        For each layer its least time [s per probe batch] and the type with it; infinite where none holds it.
+        Least time of each layer [s per probe batch] and its type; infinite where no type holds the layer.
     slowest_allowed_s
         The longest stage time at the floor.
     """
     layers = list(zip(instance.layers, fastest, strict=True))
     homeless = [layer for layer, (time, _) in layers if math.isinf(time)]
     timed = [(layer, time, name) for layer, (time, name) in layers if math.isfinite(time)]
-    slow = [found for found in timed if not within(found[1], slowest_allowed_s)]
+    slow = [entry for entry in timed if not within(entry[1], slowest_allowed_s)]
     if not homeless and not slow:
         return None
     reasons = [_fit_no_device(instance, homeless)] if homeless else []
     remedies = ["raise a limit, memory or parallel share that is named above"]
     if slow:
-        slowest, time, name = max(slow, key=lambda found: found[1])
+        slowest, time, name = max(slow, key=lambda entry: entry[1])
         best = instance.probe_batch / time
         reason = f"layer {slowest.name!r}: at most {best:g} samples/s, on all units of {name}"
         others = [layer for layer, _, _ in slow if layer is not slowest]
@@ -84,7 +84,7 @@ def layers_out_of_reach(
 
 
 def _fit_no_device(instance: StagingInstance, layers: Sequence[Layer]) -> str:
-    """Say which layers no unit can hold, with the figures of the one that is farthest from it."""
+    """Return a sentence on the layers that fit in no unit, with the figures of the worst one."""
     shares = [
         min(
             (layer.memory_on(one.name) / one.memory_gib, layer.memory_on(one.name), one.memory_gib, one.name)
@@ -109,12 +109,12 @@ OBJECTIVES = {
 
 
 class StagingFormulation(Formulation[StagingInstance, Stage]):
-    """The mathematics of a staging instance."""
+    """Objectives, constraints and certified bounds of a staging instance."""
 
     kind: ClassVar[ProblemKind] = "staging"
     entry = Stage
     time_rounding: ClassVar[float] = 0.0
-    """How far a method and the check may differ in a stage time, intervals end so much earlier."""
+    """Relative difference of stage times between solver and check; intervals end earlier by it."""
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
@@ -123,28 +123,28 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     @cached_property
     def table(self) -> StageTable:
-        """The serial and parallel parts of every segment of layers on every type."""
+        """The table of serial and parallel parts of every segment of layers on every type."""
         return stage_table(self.instance, self._parts)
 
     @property
     def cost_factor(self) -> float:
-        """κ: USD per (second of stage time × USD per hour)."""
+        """Cost factor κ, in USD per (second of stage time × USD per hour)."""
         training = self.instance.training
         return training.epochs * training.samples / (3600 * self.instance.probe_batch)
 
     @property
     def slowest_allowed_s(self) -> float:
-        """τ_max = B0/TL, infinite without a floor."""
+        """Largest allowed stage time τ_max = B0/TL, infinite without a throughput floor."""
         floor = self.instance.throughput_floor_samples_per_s
         return math.inf if floor is None else self.instance.probe_batch / floor
 
     @property
     def latest_s(self) -> float:
-        """The longest stage time that the floor still accepts."""
+        """Largest allowed stage time plus its tolerance."""
         return loosened(self.slowest_allowed_s)
 
     def cost_usd(self, time_s: float, rate_usd_per_hour: float) -> float:
-        """Return the cost of the training at stage time τ."""
+        """Return the cost of the training at a stage time τ and an hourly rate."""
         return self.cost_factor * time_s * rate_usd_per_hour
 
     def stage(self, first: int, last: int, unit_type: int, units: int) -> Stage:
@@ -153,19 +153,19 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return Stage(first_layer=first, last_layer=last, type=name, units=units)
 
     def positions(self, plan: Sequence[Stage]) -> list[int] | None:
-        """Return where the stages of a feasible plan stand in the table, None where they do not."""
+        """Return the table indices of the stages of a feasible plan; None if the table lacks one."""
         names = [hardware.name for hardware in self.instance.types]
         return [self.table.index(s.first_layer, s.last_layer, names.index(s.type)) for s in plan]
 
     def times_of_stages_s(self, plan: Sequence[Stage]) -> list[float]:
-        """Return ET of each stage [s per B0 samples]."""
+        """Return the time ET of each stage [s per B0 samples]."""
         return [
             stage_time_s(self.instance, stage.first_layer, stage.last_layer, stage.type, stage.units)
             for stage in plan
         ]
 
     def stage_time_s(self, plan: Sequence[Stage]) -> float:
-        """Return τ, the time of the slowest stage [s per B0 samples]."""
+        """Return the stage time τ of a plan, that of its slowest stage [s per B0 samples]."""
         return max(self.times_of_stages_s(plan))
 
     def rate_usd_per_hour(self, plan: Sequence[Stage]) -> float:
@@ -174,7 +174,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return math.fsum(prices[stage.type] * stage.units for stage in plan)
 
     def plan_cost_usd(self, plan: Sequence[Stage]) -> float:
-        """Return what the training costs by a plan."""
+        """Return the cost of the training with a plan in USD."""
         return self.cost_usd(self.stage_time_s(plan), self.rate_usd_per_hour(plan))
 
     def evaluate(self, plan: Sequence[Stage]) -> tuple[float, ...]:
@@ -198,7 +198,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return value * instance.probe_batch / (instance.training.epochs * instance.training.samples)
 
     def violations(self, plan: Sequence[Stage]) -> list[Violation]:
-        """Return every constraint that the plan breaks."""
+        """Return all constraint violations of the plan."""
         return list(self._structure(plan)) or [*self._resources(plan), *self._limits(plan)]
 
     def _structure(self, plan: Sequence[Stage]) -> Iterator[Violation]:
@@ -232,10 +232,10 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                 )
             for stage in stages:
                 layers = self.instance.layers[stage.first_layer : stage.last_layer + 1]
-                held = sum(layer.memory_on(hardware.name) for layer in layers)
-                if hardware.memory_gib is not None and not within(held, hardware.memory_gib):
+                need = sum(layer.memory_on(hardware.name) for layer in layers)
+                if hardware.memory_gib is not None and not within(need, hardware.memory_gib):
                     where = f"layers {stage.first_layer} to {stage.last_layer}"
-                    what = f"{where} need {held:g} GiB in a unit of {hardware.memory_gib:g} GiB"
+                    what = f"{where} need {need:g} GiB in a unit of {hardware.memory_gib:g} GiB"
                     yield Violation(f"memory of {hardware.name}", what)
 
     def _limits(self, plan: Sequence[Stage]) -> Iterator[Violation]:
@@ -253,7 +253,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                 )
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Bound cost by the cheapest work of each layer, throughput by the slowest layer's best time.
+        """Return the bound on cost by the cheapest work of each layer, or on throughput by the slowest layer.
 
         A unit that is paid for τ works at most τ, so κ·Σ π k τ ≥ κ·Σ_l min_t π_t (S + A)_lt: a stage on
         k units takes k·ET(k) ≥ k·S + A ≥ S + A unit-seconds. The floor on τ is the same for each layer.
@@ -265,19 +265,19 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     @property
     def budgeted_s(self) -> float:
-        """A lower bound on τ by the hourly budget H: Σ_l min_t π_t (S + A)_lt ≤ H τ; 0 without a budget.
+        """Lower bound on τ by the hourly budget H: Σ_l min_t π_t (S + A)_lt ≤ H τ; 0 without a budget.
 
         Each stage of layers l on k units of type t has τ ≥ ET(k) ≥ S + A/k with the sums S and A of its
         layers, so that π_t k τ ≥ π_t (k S + A) ≥ Σ_l π_t (S + A)_lt, as k ≥ 1. Every layer is in one stage,
         and the Σ π_t k of all stages is at most H. Transfers only make a stage slower.
         """
         budget = self.instance.hourly_budget_usd
-        # Plans are allowed a little more than the budget, and sums may be rounded up.
+        # Plans may exceed the budget by its tolerance, and sums may be rounded up.
         return 0.0 if budget is None else self._least_work / loosened(budget) * (1 - 1e-12)
 
     @cached_property
     def _least_work(self) -> float:
-        """Σ_l min_t π_t (S + A)_lt: USD/h times the seconds in which one unit does each layer, at least."""
+        """Least priced work of all layers, Σ_l min_t π_t (S + A)_lt, in USD/h times seconds."""
         # Compute alone: the larger of two sums is at least either, but a sum of larger ones need not be.
         work = self._parts[:, :, 0] + self._parts[:, :, 1]
         able, price = np.isfinite(work), [one.price_usd_per_hour for one in self.instance.types]
@@ -286,7 +286,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     @cached_property
     def _parts(self) -> Floats:
-        """S, A, S', A' of every layer on every type, shape (L, T, 4)."""
+        """Parts S, A, S', A' of every layer on every type, shape (L, T, 4)."""
         return parts_of_layers(self.instance)
 
     def certified_bounds(
@@ -304,7 +304,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return (self.objectives[0].tighter(elementary, proven),)
 
     def _certified_speed(self, certificate: Any) -> float | None:
-        """Return the bound on throughput or time; infinite where there is proven to be no plan."""
+        """Return the certified bound on throughput or time; infinite if there is proven to be no plan."""
         given = read_certificate(self.instance, certificate)
         if isinstance(given, str):
             return None
@@ -314,7 +314,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         time = CertificateCheck(self.instance).stage_time_bound(claimed, certificate)
         if time is None or time <= 0:
             return None
-        # That there is no plan is a bound beyond all values: −∞ for a maximum.
+        # Without any plan the bound is beyond all values: −∞ for a maximum.
         return (
             -math.inf if math.isinf(time) and self.objectives[0].sense == "max" else self.of_stage_time(time)
         )
@@ -327,26 +327,26 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         intervals: Any,
         most_work: int | None = None,
     ) -> float | None:
-        """Return by which part a frontier's certificate proves that plans beat its points at most."""
+        """Return the relative error of a frontier that its certificate proves; None if it proves none."""
         return certified_error(self.instance, corners, error, most_usd, intervals, most_work)
 
     def proves_none(self, most_usd: float | None, intervals: Any) -> bool:
-        """Return whether a frontier's certificate proves that no plan costs at most so much."""
+        """Return whether a frontier's certificate proves that no plan costs at most `most_usd`."""
         return proves_none(self.instance, most_usd, intervals)
 
     def certificate_fault(self, certificate: Any) -> str | None:
-        """Return what is wrong with the form of a certificate."""
+        """Return the first fault in the form of a certificate; None if it can be read."""
         given = read_certificate(self.instance, certificate)
         return given if isinstance(given, str) else None
 
     def prices(self, certificate: Any, plan: Sequence[Stage]) -> dict[str, float] | None:
-        """Return the prices of the interval that the plan's stage time lies in, in USD per unit."""
+        """Return the dual prices of the interval of the plan's stage time, in USD per unit."""
         if self.violations(plan) or self.certificate_fault(certificate) is not None:
             return None
         return prices_at(self.instance, certificate, self.stage_time_s(plan))
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return which type is scarcest; its price is only a first estimate of the saving."""
+        """Return a sentence that names the scarcest type; None if no type has a dual price."""
         del value
         worth = {name: price for name, price in prices.items() if price > 0 and name != BUDGET}
         if not worth:
@@ -356,7 +356,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     @cached_property
     def fastest_s(self) -> float:
-        """A lower bound on τ: every layer runs on some type, on at most all of its units."""
+        """Lower bound on τ: the largest of the layers' times on all units of their fastest types."""
         return max(time for time, _ in self._fastest_by_layer)
 
     @cached_property
@@ -376,5 +376,5 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return list(zip(single.min(axis=1).tolist(), [names[t] for t in best], strict=True))
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Find layers that no type can hold, or that none can run at the floor."""
+        """Return a diagnosis of layers that no type can hold or run at the floor; None if there are none."""
         return layers_out_of_reach(self.instance, self._fastest_by_layer, self.slowest_allowed_s)

@@ -1,4 +1,4 @@
-"""Staging on a graph of layers: what the formulation of chains does not know.
+"""Formulation of staging on a graph of layers, an extension of the one on chains.
 
 Sets
     classes of layers that share a stage (`classes.py`); ideals I of their order; stages S = J − I, I ⊂ J
@@ -44,28 +44,28 @@ def formulation_of(instance: StagingInstance) -> StagingFormulation:
 
 
 class GraphFormulation(StagingFormulation):
-    """The mathematics of a staging instance whose layers make a graph."""
+    """Objectives, constraints and certified bounds of a staging instance whose layers form a graph."""
 
-    # Sums over a set of layers have no order of their own.
+    # The order of summation over a set of layers is not fixed.
     time_rounding = 1e-11
 
     @cached_property
     def classes(self) -> Classes:
-        """Layers that are in one stage, their order, and the tensors between them."""
+        """The classes of layers that share a stage, their order, and the tensors between them."""
         return classes_of(self.instance)
 
     @cached_property
     def blocks(self) -> Blocks:
-        """The classes, those without time merged into a neighbour where no plan is the worse for it."""
+        """The classes after merging those without time into a neighbour where no plan becomes worse."""
         return blocks_of(self.instance, self.classes)
 
     @cached_property
     def ideals(self) -> Ideals:
-        """The ideals of the blocks, or those of one order where there are too many."""
+        """The ideals of the blocks, or those of one topological order where there are too many."""
         return ideals_of(len(self.blocks), self.blocks.arcs)
 
     def of_one_order(self) -> GraphFormulation:
-        """Return the formulation of the plans whose stages are blocks next to each other in their order."""
+        """Return the formulation restricted to contiguous stages in one topological order of the blocks."""
         other = GraphFormulation(self.instance)
         other.classes, other.blocks = self.classes, self.blocks
         other.ideals = beginnings(len(self.blocks))
@@ -73,31 +73,31 @@ class GraphFormulation(StagingFormulation):
 
     @cached_property
     def slowest_sum_s(self) -> float:
-        """An upper bound on the time of any stage that can run: all times and transfers together."""
+        """Upper bound on the time of any stage: the sum of all times and transfers."""
         parts, transfers = self.blocks.parts, self.blocks.transfer_s
         finite = np.where(np.isfinite(parts), parts, 0.0)
         return float(finite.max(axis=1).sum() + transfers.sum()) * (1 + 1e-9)
 
     @cached_property
     def table(self) -> GraphTable:  # type: ignore[override]
-        """The serial and parallel parts of every stage between two ideals."""
+        """The table of serial and parallel parts of every stage between two ideals."""
         return graph_table(self.instance, self.blocks, self.ideals, self.latest_s)
 
     def stage(self, first: int, last: int, unit_type: int, units: int) -> Stage:
-        """Return the stage from one ideal to another; `last` is one less than the larger one's number."""
+        """Return the stage between two ideals; `last` is the index of the larger one minus one."""
         inside = self.ideals.sets[last + 1] & ~self.ideals.sets[first]
         layers = [layer for b, own in enumerate(self.blocks.layers) if inside >> b & 1 for layer in own]
         return stage_of(sorted(layers), self.instance.types[unit_type].name, units)
 
     def positions(self, plan: Sequence[Stage]) -> list[int] | None:
-        """Return where the stages of a feasible plan stand in the table, None where they do not."""
+        """Return the table indices of the stages of a feasible plan; None if the table lacks one."""
         place = {ideal: index for index, ideal in enumerate(self.ideals.sets)}
         names = [hardware.name for hardware in self.instance.types]
-        done, ideal, found = set[int](), 0, []
+        done, ideal, indices = set[int](), 0, []
         for stage in plan:
             done.update(stage.members)
             larger = sum(1 << b for b, own in enumerate(self.blocks.layers) if done.issuperset(own))
-            # A plan may part the layers of a block, or not follow the one order that was looked at.
+            # A plan may split the layers of a block, or not follow the one topological order.
             if len(done) != sum(len(own) for b, own in enumerate(self.blocks.layers) if larger >> b & 1):
                 return None
             if larger not in place:
@@ -105,12 +105,12 @@ class GraphFormulation(StagingFormulation):
             at = self.table.index(place[ideal], place[larger] - 1, names.index(stage.type))
             if at < 0:
                 return None
-            found.append(at)
+            indices.append(at)
             ideal = larger
-        return found
+        return indices
 
     def times_of_stages_s(self, plan: Sequence[Stage]) -> list[float]:
-        """Return ET of each stage [s per probe batch]; where stages relay, it depends on those before."""
+        """Return the time ET of each stage [s per probe batch], with relayed transfers if stages relay."""
         return times_of_stages_s(self.instance, self.classes, plan)
 
     def _structure(self, plan: Sequence[Stage]) -> Iterator[Violation]:
@@ -143,7 +143,7 @@ class GraphFormulation(StagingFormulation):
         yield from self._order(place)
 
     def _order(self, place: dict[int, int]) -> Iterator[Violation]:
-        """Yield classes that are parted, and those that come before what they need."""
+        """Yield violations of classes that are split between stages, and of the order of classes."""
         names = [layer.name for layer in self.instance.layers]
         members = self.classes.members
         for own in members:
@@ -168,14 +168,14 @@ class GraphFormulation(StagingFormulation):
             for index, stage in enumerate(plan):
                 if stage.type != hardware.name or hardware.memory_gib is None:
                     continue
-                held = math.fsum(self.instance.layers[layer].memory_on(stage.type) for layer in stage.members)
-                if not within(held, hardware.memory_gib):
-                    what = f"stage {index} needs {held:g} GiB in a unit of {hardware.memory_gib:g} GiB"
+                need = math.fsum(self.instance.layers[layer].memory_on(stage.type) for layer in stage.members)
+                if not within(need, hardware.memory_gib):
+                    what = f"stage {index} needs {need:g} GiB in a unit of {hardware.memory_gib:g} GiB"
                     yield Violation(f"memory of {hardware.name}", what)
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Find layers that no type can hold, or none can run at the floor, and classes that none can run."""
-        found = super().elementary_infeasibility()
+        """Return a diagnosis of layers and classes that no type can run within memory and floor."""
+        diagnosis = super().elementary_infeasibility()
         layers = self.instance.layers
         classes = [
             [(layers[index].name, set(layers[index].compute_s)) for index in own]
@@ -183,18 +183,18 @@ class GraphFormulation(StagingFormulation):
         ]
         apart = [own for own in classes if not set.intersection(*(able for _, able in own))]
         if not apart:
-            return found
+            return diagnosis
         like = f", like {len(apart) - 1} other such groups" if len(apart) > 1 else ""
         reason = (
             f"layers {_cannot_share(apart[0])} have to be in one stage, for they share a colour or lie on a "
             f"cycle of classes, and no type can run all layers of that stage{like}"
         )
-        others = found or Diagnosis(reasons=(), remedies=())
+        others = diagnosis or Diagnosis(reasons=(), remedies=())
         remedy = "give the layers of one stage times on a common type, or other colours"
         return Diagnosis(reasons=(reason, *others.reasons), remedies=(remedy, *others.remedies))
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Bound cost by the cheapest work of each layer, throughput also by all work on all units."""
+        """Return the bound on cost by the cheapest work of each layer, or on throughput also by all units."""
         if self.instance.objective == "cost":
             return super().elementary_bounds()
         time = max(self.fastest_s, self.budgeted_s, self.shared_work_s)
@@ -203,7 +203,7 @@ class GraphFormulation(StagingFormulation):
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
-        """Return the bound that the certificate proves; the elementary one where the graph is too large."""
+        """Return the bound that the certificate proves, or the elementary one if the graph is too large."""
         try:
             return super().certified_bounds(certificate, values)
         except TooLargeError:
@@ -211,10 +211,10 @@ class GraphFormulation(StagingFormulation):
 
     @cached_property
     def shared_work_s(self) -> float:
-        """A lower bound on τ: with weights y ≥ 0 of the types, Σ_l min_t y_t (S + A)_lt ≤ τ Σ_t y_t N_t.
+        """Lower bound on τ: with weights y ≥ 0 of the types, Σ_l min_t y_t (S + A)_lt ≤ τ Σ_t y_t N_t.
 
-        A stage on k units takes k·ET(k) ≥ S + A unit-seconds of computing. For y every type once measures
-        the others by the layer on which they are fastest beside it.
+        A stage on k units takes k·ET(k) ≥ S + A unit-seconds of computing. One weight vector is tried for
+        each type: its least time relative to that of every other type.
         """
         instance = self.instance
         if any(one.limit is None for one in instance.types):
@@ -241,7 +241,7 @@ class GraphFormulation(StagingFormulation):
 
 
 def _cannot_share(layers: Sequence[tuple[str, set[str]]]) -> str:
-    """Return two layers that have no type in common; the first and last where any two have one."""
+    """Return the names of two layers without a common type, or of the first and the last layer."""
     for (one, able), (other, others) in itertools.combinations(layers, 2):
         if not able & others:
             return f"{one!r} and {other!r}"
@@ -249,5 +249,5 @@ def _cannot_share(layers: Sequence[tuple[str, set[str]]]) -> str:
 
 
 def _least_ratio(pairs: Sequence[tuple[float, float]]) -> float:
-    """Return the least a/b of pairs of finite figures, b positive; infinite where there is none."""
+    """Return the least ratio a/b of pairs of finite figures with positive b; infinite if there is none."""
     return min((a / b for a, b in pairs if math.isfinite(a) and math.isfinite(b) and b > 0), default=math.inf)

@@ -1,26 +1,27 @@
 """The order of a graph of layers: classes that share a stage, blocks of classes, ideals, and stage times.
 
-Classes of layers that are in one stage, their order, and the tensors that pass between them. Layers of one
-colour make a class. A forward edge between two classes orders them; a class of backward layers alone is
-ordered by the backward edges that touch it, reversed, as if forward layers mirrored them. Classes in a cycle
-of this order are one, for no stage can come between them (Tarnawski et al. 2020, appendix).
+A class is a set of layers that share a stage: all layers of one colour, or a single layer.
+A forward edge between two classes orders them; a class of backward layers alone is ordered by the backward
+edges that touch it, reversed, as if forward layers mirrored them. Classes in a cycle of this order are
+merged, for no stage can come between them (Tarnawski et al. 2020, appendix).
 
-Blocks: classes that take no time merged into a neighbour, where that makes no plan worse. Moving a class n
-without time and memory into the stage of m changes only transfers. No stage then pays more if each tensor
-that n touches is also one of m, or if the tensors between n and m alone weigh at least as much as those of n
-without m. The order of stages allows it where m is the only class before n, or the only one after it. Where
-stages relay, the same holds of what is cut by the ideals between the two stages, which gain n or lose it.
+Blocks are classes after those without time are merged into a neighbour, where that makes no plan worse.
+Moving a class n without time and memory into the stage of m changes only transfers. No stage then becomes
+slower if each tensor that n touches is also one of m, or if the tensors between n and m alone weigh at least
+as much as those of n without m. The order of stages allows it where m is the only class before n, or the
+only one after it. Where stages relay, the same holds for the cuts of the ideals between the two stages, which
+gain n or lose it.
 
-The time of one stage of a graph. The tensor of a layer is cut by a set of classes if it touches a class in
-the set and one outside. D(S), the seconds in which one unit sends and receives, sums the tensors that the
-stage S cuts, each once. Then CT = S + A/k and DT = S' + (A' + D)/k as in a chain, and ET = max(CT, DT) where
-they overlap, CT + DT where they add up.
+Stage times: the tensor of a layer is cut by a set of classes if it touches a class in the set and one
+outside. D(S), the seconds in which one unit sends and receives, sums the tensors that the stage S cuts, each
+once. Then CT = S + A/k and DT = S' + (A' + D)/k as in a chain, and ET = max(CT, DT) where they overlap, CT +
+DT where they add up.
 
 Where stages relay, a tensor passes through all stages between the first and the last that it touches. A stage
 from ideal I to ideal J receives what I cuts while it sends what J cuts: D = max{D(I), D(J)}, and ET is
 max(CT, DT), which is what PipeDream's optimiser computes (Narayanan et al. 2019).
 
-Ideals (down-sets) of the order of blocks: what may have been done when a stage begins. A stage is the
+Ideals are down-sets of the order of blocks, those that may precede the beginning of a stage. A stage is the
 difference of two ideals I ⊂ J. Blocks are numbered in an order of their arcs, so every superset of I is
 reached once by adding blocks in rising order, through ideals alone.
 """
@@ -42,7 +43,7 @@ from .stages import Parts, Stage, layer_parts, parts_time_s
 
 @dataclass(frozen=True)
 class Tensor:
-    """The output of a layer, which passes between classes.
+    """The output of a layer that is sent between classes.
 
     Attributes
     ----------
@@ -58,7 +59,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes of an instance, in an order of their arcs.
+    """The classes of an instance, in a topological order of their arcs.
 
     Attributes
     ----------
@@ -111,14 +112,14 @@ def classes_of(instance: StagingInstance) -> Classes:
 def _arcs(
     instance: StagingInstance, pairs: Sequence[tuple[int, int]], colour: Sequence[Hashable]
 ) -> Iterator[tuple[Hashable, Hashable]]:
-    """Yield which colour comes before which; the same colour may stand twice."""
+    """Yield the arcs between colours, the earlier one first, self-loops included."""
     backward = [bool(layer.backward) for layer in instance.layers]
     forward = {key for key, back in zip(colour, backward, strict=True) if not back}
     for source, target in pairs:
         if not backward[source] and not backward[target]:
             yield colour[source], colour[target]
         elif backward[source] and not {colour[source], colour[target]} <= forward:
-            # The forward pass of an orphan would run against the edges of its backward pass.
+            # A class of backward layers alone follows its backward edges, reversed.
             yield colour[target], colour[source]
 
 
@@ -132,17 +133,17 @@ def _tensors(pairs: Sequence[tuple[int, int]], of_layer: Sequence[int]) -> Itera
 
 
 def place_of(stages: Sequence[Sequence[int]]) -> Mapping[int, int]:
-    """Return in which stage each layer is."""
+    """Return the stage index of each layer."""
     return {layer: index for index, layers in enumerate(stages) for layer in layers}
 
 
 def relays(instance: StagingInstance) -> bool:
-    """Return whether stages hand on what crosses them, so that their times depend on their order."""
+    """Return whether stages relay the tensors that cross them, so that times depend on their order."""
     return instance.stage_cost == "relay"
 
 
 def tensor_seconds(instance: StagingInstance, index: int) -> list[float]:
-    """Return the seconds in which one unit of each type sends or receives the output of a layer."""
+    """Return the time [s] for one unit of each type to send or receive the output of a layer."""
     layer = instance.layers[index]
     link = instance.link_gbit_per_s
     usual = 0.0 if link is None else layer.output_bytes / (link * 1e9 / 8)
@@ -151,7 +152,7 @@ def tensor_seconds(instance: StagingInstance, index: int) -> list[float]:
 
 
 def with_rule(instance: StagingInstance, parts: Parts) -> Parts:
-    """Return parts whose larger time is that of the stage; where times add up, all of it is computing."""
+    """Return the parts by the rule for stage costs; where times add up, all of them count as computing."""
     serial, parallel, comm_serial, comm_parallel = parts
     if instance.stage_cost == "sum":
         return serial + comm_serial, parallel + comm_parallel, 0.0, 0.0
@@ -161,7 +162,7 @@ def with_rule(instance: StagingInstance, parts: Parts) -> Parts:
 def cut_seconds(
     instance: StagingInstance, classes: Classes, inside: Collection[int], name: str
 ) -> list[float]:
-    """Return the seconds, on one unit of a type, of each tensor that a set of classes cuts."""
+    """Return the transfer time [s], on one unit of a type, of each tensor that a set of classes cuts."""
     position, own = [one.name for one in instance.types].index(name), set(inside)
     return [
         tensor_seconds(instance, tensor.layer)[position]
@@ -178,7 +179,7 @@ def stage_parts(
     Parameters
     ----------
     before
-        The layers of all stages before it, which count only where stages relay.
+        The layers of all stages before it, used only where stages relay.
     """
     own, of_layer = sorted(layers), classes.of_layer()
     inside = {of_layer[layer] for layer in own}
@@ -195,7 +196,7 @@ def stage_parts(
 
 
 def times_of_stages_s(instance: StagingInstance, classes: Classes, plan: Sequence[Stage]) -> list[float]:
-    """Return ET of each stage of a plan [s per probe batch]."""
+    """Return the time ET of each stage of a plan [s per probe batch]."""
     done, times = set[int](), []
     for stage in plan:
         parts = stage_parts(instance, classes, stage.members, stage.type, done)
@@ -206,7 +207,7 @@ def times_of_stages_s(instance: StagingInstance, classes: Classes, plan: Sequenc
 
 @dataclass(frozen=True)
 class Blocks:
-    """The blocks of a graph, in an order of their arcs.
+    """The blocks of a graph, in a topological order of their arcs.
 
     Attributes
     ----------
@@ -217,11 +218,11 @@ class Blocks:
     parts
         S, A, S' and A' of each block on each type, shape (B, T, 4); S is infinite where it cannot run.
     memory_gib
-        Of each block, shape (B,).
+        Memory of each block, shape (B,).
     tensors
         The blocks that each tensor touches, at least two.
     transfer_s
-        Of each tensor on each type, shape (H, T).
+        Transfer time of each tensor on each type, shape (H, T).
     """
 
     layers: tuple[tuple[int, ...], ...]
@@ -243,7 +244,7 @@ def blocks_of(instance: StagingInstance, classes: Classes) -> Blocks:
 
 
 class _Merging:
-    """Classes that absorb others; an absorbed one has no place in `members` any more."""
+    """Merges classes without time into neighbours; a merged class is removed from `members`."""
 
     def __init__(self, instance: StagingInstance, classes: Classes) -> None:
         self.members = {index: list(layers) for index, layers in enumerate(classes.members)}
@@ -254,7 +255,7 @@ class _Merging:
         memory = [layer.most_memory_gib for layer in instance.layers]
         self.memory = np.array([math.fsum(memory[i] for i in layers) for layers in classes.members])
         room = [one.memory_gib for one in instance.types if one.memory_gib is not None]
-        # Where one unit holds the whole model, memory decides nothing.
+        # Where one unit holds the whole model, memory is no constraint.
         self.free_memory = math.fsum(memory) <= loosened(min(room, default=math.inf))
         self.before: dict[int, set[int]] = {index: set() for index in self.members}
         self.after: dict[int, set[int]] = {index: set() for index in self.members}
@@ -273,7 +274,7 @@ class _Merging:
                 self.touching[index].add(touched)
 
     def run(self) -> None:
-        """Merge until nothing changes."""
+        """Merge classes until no more can be merged."""
         changed = True
         while changed:
             changed = False
@@ -291,7 +292,7 @@ class _Merging:
         )
 
     def _host(self, index: int) -> int | None:
-        """Return the class that may take in a class without time."""
+        """Return a class into which a class without time can be merged; None if there is none."""
         own = self.touching[index]
         neighbours: Iterable[int] = [*self.before[index]] if len(self.before[index]) == 1 else []
         if len(self.after[index]) == 1:
@@ -326,7 +327,7 @@ class _Merging:
         del self.touching[index]
 
     def blocks(self) -> Blocks:
-        """Return what is left, in an order of its arcs."""
+        """Return the remaining classes as blocks, in a topological order."""
         import networkx as nx
 
         order: nx.DiGraph[int] = nx.DiGraph()
@@ -346,9 +347,9 @@ class _Merging:
 
 
 MOST_IDEALS = 100_000
-"""Where there are more, only those of one order of the blocks are looked at."""
+"""Maximum number of ideals; beyond it only those of one topological order are used."""
 LOOK_EVERY = 1000
-"""Ideals between two looks at the clock."""
+"""Number of ideals between two checks of the time limit."""
 
 
 @dataclass(frozen=True)
@@ -377,7 +378,7 @@ class Ideals:
 
 
 def ideals_of(count: int, arcs: Collection[tuple[int, int]], most: int = MOST_IDEALS) -> Ideals:
-    """Return the ideals of an order; where there are more than `most`, the beginnings of the numbering.
+    """Return the ideals of an order or, with more than `most`, the prefixes of the numbering.
 
     Parameters
     ----------
@@ -400,27 +401,27 @@ def ideals_of(count: int, arcs: Collection[tuple[int, int]], most: int = MOST_ID
             check_time()
         ideal, own = sets[index], addable[index]
         if 1 << len(own) > most:
-            # Any of these blocks make a larger ideal.
+            # Every subset of these blocks makes a larger ideal.
             return beginnings(count)
         for added in own:
             larger = ideal | 1 << added
-            found = place.get(larger)
-            if found is None:
-                found = place[larger] = len(sets)
-                if found >= most:
+            number = place.get(larger)
+            if number is None:
+                number = place[larger] = len(sets)
+                if number >= most:
                     return beginnings(count)
                 sets.append(larger)
                 freed = [b for b in followers[added] if not needs[b] & ~larger]
                 addable.append(sorted([b for b in own if b != added] + freed))
             block.append(added)
-            target.append(found)
+            target.append(number)
         start.append(len(block))
         index += 1
     return Ideals(tuple(sets), np.array(start), np.array(block), np.array(target), complete=True)
 
 
 def beginnings(count: int) -> Ideals:
-    """Return the ideals that are the first blocks of the numbering."""
+    """Return the ideals that are prefixes of the numbering of the blocks."""
     sets = tuple((1 << size) - 1 for size in range(count + 1))
     places = np.arange(count)
     return Ideals(sets, np.append(places, [count, count]), places, places + 1, complete=False)

@@ -1,16 +1,16 @@
 """The stages of a graph of layers: every stage between two ideals, and its times on every type.
 
-Every stage between two ideals, one smaller ideal at a time: the inner loop of all methods on graphs. From an
-ideal I the supersets are reached by adding blocks in rising order, each once. Sums and cut tensors change by
+Stages are enumerated one smaller ideal at a time, the inner loop of all solvers on graphs. From an ideal I
+the supersets are reached by adding blocks in rising order, each once. Sums and cut tensors change by
 the block that is added; a count for each tensor says whether a stage touches it in part. What a stage
 receives from I stays cut however it grows, so that computing and receiving bound all larger stages. Where
 stages relay, I and the larger ideal alone say what a stage receives and sends. Pairs are not kept here: a
 graph of 35,000 ideals has hundreds of millions.
 
-The stage times of every pair of ideals on every type at once, for the methods. The ideals take the place of
-the boundaries between the layers of a chain: a stage from ideal i to ideal j has `first` = i and `last` = j -
-1, and a plan is a path from ideal 0 to the last one. So the search for chains works on graphs too, as long as
-the pairs can be stored.
+The table for the solvers has the stage times of every pair of ideals on every type. The ideals take the place
+of the boundaries between the layers of a chain: a stage from ideal i to ideal j has `first` = i and `last` =
+j - 1, and a plan is a path from ideal 0 to the last one. So the search for chains works on graphs too, as
+long as the pairs can be stored.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from .graph_order import Blocks, Ideals, relays
 from .stages import MOST_UNITS
 
 LOOK_EVERY = 64
-"""Ideals between two looks at the clock."""
+"""Number of ideals between two checks of the time limit."""
 
 
 class Problem(NamedTuple):
-    """Blocks and ideals in arrays.
+    """Blocks and ideals as arrays for compiled loops.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Problem(NamedTuple):
     start, block, target
         As in `Ideals`.
     parts, memory
-        Of each block, shapes (B, T, 4) and (B,).
+        Parts and memory of each block, shapes (B, T, 4) and (B,).
     room, most_units
         Memory of a unit of each type, and units that a stage may have, shape (T,).
     touching_start, touching
@@ -54,10 +54,9 @@ class Problem(NamedTuple):
     touched_start, touched
         The blocks of each tensor, in the same form.
     transfer
-        Seconds of each tensor on each type, shape (H, T); where stages relay there are none, for all that
-        counts is:
+        Seconds of each tensor on each type, shape (H, T); empty where stages relay.
     crossing
-        Seconds of the tensors that each ideal cuts on each type, shape (I, T); else zeros.
+        Where stages relay: seconds of the tensors cut by each ideal on each type, shape (I, T); else zeros.
     adds_up
         Whether computing and communicating add up.
     """
@@ -80,7 +79,7 @@ class Problem(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Room for the stages that begin with one ideal: larger ideal, type, and S, A, S', A' of each."""
+    """Buffers for the stages from one ideal: the larger ideal, type, and S, A, S', A' of each."""
 
     last: Ints
     type: Ints
@@ -88,14 +87,14 @@ class Rows(NamedTuple):
 
 
 def rows_for(problem: Problem) -> Rows:
-    """Return room for as many stages as can begin with one ideal."""
+    """Return buffers for the largest possible number of stages from one ideal."""
     most = len(problem.bits) * len(problem.room)
     return Rows(np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty((most, 4)))
 
 
 @compiled
 def _time_of(parts: tuple[float, float, float, float], units: float) -> float:
-    """Return ET = max(S + A/k, S' + A'/k)."""
+    """Return the stage time ET = max(S + A/k, S' + A'/k) on k units."""
     return max(parts[0] + parts[1] / units, parts[2] + parts[3] / units)
 
 
@@ -103,9 +102,9 @@ def _time_of(parts: tuple[float, float, float, float], units: float) -> float:
 def crossing_of(
     bits: NDArray[np.uint64], touched_start: Ints, touched: Ints, transfer: Floats, crossing: Floats
 ) -> None:
-    """Write the seconds of the tensors that each ideal cuts into zeros of shape (I, T).
+    """Add the seconds of the tensors that each ideal cuts to an array of zeros, shape (I, T).
 
-    A sum of its own for each, without differences, so that rounding leaves nothing over.
+    Each ideal has a separate sum without differences, so that no rounding error remains.
     """
     for ideal in range(len(bits)):
         for tensor in range(len(transfer)):
@@ -121,7 +120,7 @@ def crossing_of(
 
 @compiled
 def _begun(problem: Problem, source: int) -> NDArray[np.bool_]:
-    """Return which tensors touch an ideal."""
+    """Return a mask of the tensors that touch an ideal."""
     begun = np.zeros(len(problem.transfer), dtype=np.bool_)
     for block in range(len(problem.memory)):
         if problem.bits[source, block >> 6] >> np.uint64(block & 63) & np.uint64(1):
@@ -142,11 +141,11 @@ def _add(
     cut: Floats,
     kept: Floats,
 ) -> None:
-    """Add a block to the stage below on the types that can be of use.
+    """Extend the stage of the level below by a block, on the types that are still possible.
 
-    Updates its times, what the stage cuts now, and what it cuts however it grows.
+    Updates its times, the tensors that the stage cuts, and those that all its extensions cut too.
     """
-    # Loops over few types, for slices would be objects.
+    # Loops over the few types avoid the objects of slices.
     types = len(problem.room)
     for t in range(types):
         if alive[depth - 1, t]:
@@ -178,7 +177,7 @@ def _remove(problem: Problem, block: int, count: Ints) -> None:
 def _with_transfers(
     problem: Problem, sums: Floats, depth: int, t: int, transfers: float
 ) -> tuple[float, float, float, float]:
-    """Return S, A, S' and A' of a stage; where times add up, all of them are of computing."""
+    """Return S, A, S' and A' of a stage; where times add up, S' and A' are 0."""
     received = max(transfers, 0.0) + sums[depth, t, 3]
     if problem.adds_up:
         return sums[depth, t, 0] + sums[depth, t, 2], sums[depth, t, 1] + received, 0.0, 0.0
@@ -187,7 +186,7 @@ def _with_transfers(
 
 @compiled
 def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> int:
-    """Write the stages from one ideal that are fast enough on all units they may have; return their number.
+    """Write the stages from one ideal that are fast enough on all available units; return their number.
 
     Parameters
     ----------
@@ -199,7 +198,7 @@ def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> in
     # The stack: ideal, next edge, block added last, and the sums so far.
     ideal, edge = np.zeros(blocks + 1, dtype=np.int64), np.zeros(blocks + 1, dtype=np.int64)
     added = np.full(blocks + 1, -1, dtype=np.int64)
-    held, sums = np.zeros(blocks + 1), np.zeros((blocks + 1, types, 4))
+    memory, sums = np.zeros(blocks + 1), np.zeros((blocks + 1, types, 4))
     cut, kept = np.zeros((blocks + 1, types)), np.zeros((blocks + 1, types))
     # Where a stage is too large or too slow on a type, larger ones are too.
     alive = np.ones((blocks + 1, types), dtype=np.bool_)
@@ -219,17 +218,17 @@ def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> in
             continue
         depth += 1
         ideal[depth], edge[depth], added[depth] = target, problem.start[target], block
-        held[depth] = held[depth - 1] + problem.memory[block]
+        memory[depth] = memory[depth - 1] + problem.memory[block]
         _add(problem, depth, block, count, begun, alive, sums, cut, kept)
         useful = False
         for t in range(types):
-            alive[depth, t] = alive[depth - 1, t] and held[depth] <= problem.room[t]
+            alive[depth, t] = alive[depth - 1, t] and memory[depth] <= problem.room[t]
             if not alive[depth, t]:
                 continue
             computing = sums[depth, t, 0] + sums[depth, t, 1] * share[t]
             communicating = sums[depth, t, 2] + (sums[depth, t, 3] + kept[depth, t]) * share[t]
             bound = computing + communicating if problem.adds_up else max(computing, communicating)
-            # The margin is for sums that rounding makes a little larger than a larger stage's.
+            # The margin covers rounding by which a sum exceeds that of a larger stage.
             alive[depth, t] = computing < np.inf and bound * (1 - 1e-12) <= slowest
             if not alive[depth, t]:
                 continue
@@ -242,14 +241,14 @@ def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> in
                     rows.parts[written, part] = parts[part]
                 written += 1
         if not useful:
-            # No larger stage is of use either.
+            # No larger stage is possible either.
             edge[depth] = problem.start[target + 1]
     return written
 
 
 @dataclass(frozen=True)
 class StagePairs:
-    """Stages: smaller and larger ideal and type, shape (n,), and S, A, S', A', shape (n, 4)."""
+    """Stages as arrays: smaller and larger ideal and type, shape (n,), and S, A, S', A', shape (n, 4)."""
 
     first: Ints
     last: Ints
@@ -258,13 +257,13 @@ class StagePairs:
 
 
 class Pairs:
-    """The stages of a graph, all of them where there are few."""
+    """Enumerates the stages of a graph, up to a maximum number."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
     def up_to(self, slowest_s: float, most: int) -> StagePairs | None:
-        """Return the stages that can be as fast, None where there are more than `most`."""
+        """Return the stages of at most a stage time; None where there are more than `most`."""
         rows = rows_for(self.problem)
         first, last, types, parts = [], [], [], []
         total = 0
@@ -283,12 +282,12 @@ class Pairs:
 
 
 MOST_STAGES = 3_000_000
-"""Stages, one for each pair of ideals and type; all arrays of a search take some 200 bytes for each."""
+"""Maximum number of stages of a graph; the arrays of a search take about 200 bytes for each."""
 
 
 @dataclass(frozen=True)
 class GraphTable:
-    """The parts of stages, ordered by larger ideal, type and smaller ideal.
+    """Table of the parts of stages, ordered by larger ideal, type and smaller ideal.
 
     Attributes
     ----------
@@ -314,23 +313,23 @@ class GraphTable:
     limit: Floats
 
     def places(self, position: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return smaller ideal, larger ideal less one, and type of stages."""
+        """Return the smaller ideals, the larger ideals less one, and the types of stages."""
         return self.first[position], self.last[position], self.type[position]
 
     def index(self, first: int, last: int, unit_type: int) -> int:
-        """Return the position of a stage in the arrays, -1 where it is not among them."""
-        found = np.flatnonzero((self.first == first) & (self.last == last) & (self.type == unit_type))
-        return int(found[0]) if len(found) else -1
+        """Return the index of a stage in the arrays, -1 if it is missing."""
+        matches = np.flatnonzero((self.first == first) & (self.last == last) & (self.type == unit_type))
+        return int(matches[0]) if len(matches) else -1
 
     def time_s(self, units: Floats | Ints | int) -> Floats:
-        """Return ET of every stage, with this number of units or one for each, shape (n,)."""
+        """Return the time ET of every stage, for one number of units or one for each, shape (n,)."""
         compute = self.serial + self.parallel / units
         result: Floats = np.maximum(compute, self.comm_serial + self.comm_parallel / units)
         return result
 
 
 def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowest_s: float) -> GraphTable:
-    """Return the stages that memory holds and that are fast enough on all units that they may have.
+    """Return the table of stages that fit in memory and are fast enough on all available units.
 
     Raises
     ------
@@ -338,30 +337,30 @@ def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowe
         If there are too many.
     """
     problem = problem_of(instance, blocks, ideals)
-    found = Pairs(problem).up_to(slowest_s, MOST_STAGES)
-    if found is None:
+    stages = Pairs(problem).up_to(slowest_s, MOST_STAGES)
+    if stages is None:
         raise TooLargeError(
             f"the graph has {len(ideals):,} ideals and more than {MOST_STAGES:,} possible stages; a tighter "
             "floor or fewer parallel branches make it smaller"
         )
     check_time()
-    order = np.lexsort((found.first, found.type, found.last))
+    order = np.lexsort((stages.first, stages.type, stages.last))
     return GraphTable(
         len(ideals) - 1,
-        narrow(found.first[order]),
-        narrow(found.last[order] - 1),
-        narrow(found.type[order]),
-        found.parts[order, 0],
-        found.parts[order, 1],
-        found.parts[order, 2],
-        found.parts[order, 3],
+        narrow(stages.first[order]),
+        narrow(stages.last[order] - 1),
+        narrow(stages.type[order]),
+        stages.parts[order, 0],
+        stages.parts[order, 1],
+        stages.parts[order, 2],
+        stages.parts[order, 3],
         np.array([one.price_usd_per_hour for one in instance.types]),
         problem.most_units.copy(),
     )
 
 
 def problem_of(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> Problem:
-    """Return the blocks and ideals as arrays that compiled loops read."""
+    """Return the blocks and ideals as arrays for compiled loops."""
     units = [instance.most_units_per_stage or MOST_UNITS, MOST_UNITS]
     relayed = relays(instance)
     counted, seconds = ((), blocks.transfer_s[:0]) if relayed else (blocks.tensors, blocks.transfer_s)
@@ -401,6 +400,6 @@ def problem_of(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> Pro
 
 
 def _in_a_row(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """Return lists as one array with the start of each; the last start is the length."""
+    """Return the start of each list in their concatenation, with its length last, and the concatenation."""
     members = np.array([member for own in lists for member in own], dtype=np.int64)
     return np.cumsum([0, *map(len, lists)]), members

@@ -1,4 +1,4 @@
-"""What staging consists of on this floor."""
+"""Registration of the formulations and the compact MILP model of staging."""
 
 from ..common.kind import FormulationKind
 from .formulation import StagingFormulation

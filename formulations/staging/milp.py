@@ -1,13 +1,13 @@
 """The compact MILP formulations of staging in PuLP: for a chain and for a graph of layers.
 
-A chain: two flows on one network, whose columns are all stages that could be part of an optimal plan.
+For a chain: two flows on one network, whose columns are all stages that could be part of an optimal plan.
 Symbols are those of the formulation. Stage times are in units of the slowest allowed one, so that τ and y
 lie between 0 and 1.
 
-A graph, after the integer programme of Tarnawski et al. (2020). Stages stand in a row of slots d.
+For a graph, after the integer programme of Tarnawski et al. (2020): stages are in a sequence of slots d.
 Variables: x_cd, whether class c is in slot d; z_do, whether slot d has option o, units of a type; h_ud,
 whether slot d cuts tensor u (where stages relay, whether all slots up to d together cut it); τ; and y_do
-= τ·z_do where money counts. The time of an option binds only slots that have it, by big-M rows. Times are
+= τ·z_do where costs matter. Big-M rows enforce the time of an option only in slots that have it. Times are
 in units of the slowest allowed one.
 """
 
@@ -33,7 +33,7 @@ from .stages import MOST_UNITS, Column, Stage, fewest_units, layer_parts, parts_
 
 MOST_COLUMNS = 2_000_000
 MOST_UNITS_OF_A_TYPE = 1e6
-"""An explicit model has a column for each number of units."""
+"""Maximum number of units of a type, as the model has a column for each number of units."""
 
 
 class Columns:
@@ -51,27 +51,27 @@ class Columns:
 
     @property
     def model_terms(self) -> int:
-        """Coefficients of an explicit model, roughly; most are in the rows that keep types apart."""
+        """Estimated number of coefficients of an explicit model, mostly in the rows of `maximal_runs`."""
         instance = self.formulation.instance
         apart = len(instance.types) + 1 if instance.stage_rule == "maximal_runs" else 0
         return len(self.all) * (10 + 2 * apart)
 
     def uses(self, plan: Sequence[Stage]) -> list[bool]:
-        """Return for each column whether the plan has that stage."""
+        """Return for each column whether the plan uses its stage."""
         names = [hardware.name for hardware in self.formulation.instance.types]
         used = {(s.first_layer, s.last_layer, names.index(s.type), s.units) for s in plan}
         return [(c.first, c.last, c.type, c.units) in used for c in self.all]
 
     def stages(self, columns: Sequence[Column]) -> tuple[Stage, ...]:
-        """Return the plan that these columns make, from the first layer to the last."""
+        """Return the plan that consists of the given columns, in the order of the layers."""
         ordered = sorted(columns, key=lambda c: c.first)
         return tuple(self.formulation.stage(c.first, c.last, c.type, c.units) for c in ordered)
 
 
 def _columns(formulation: StagingFormulation) -> list[Column]:
-    """Return every stage that limits, memory, floor and cost allow; of units, no more than speed it up."""
+    """Return the columns within limits, memory, floor and cost, for units that still reduce the time."""
     table = formulation.table
-    found: list[Column] = []
+    result: list[Column] = []
     for t, highest in enumerate(_highest_units(formulation)):
         own = np.flatnonzero(table.type == t)
         first, last = table.first[own], table.last[own]
@@ -83,24 +83,24 @@ def _columns(formulation: StagingFormulation) -> list[Column]:
                 break
             useful = _affordable(formulation, t, units, time)
             if before is not None:
-                # A unit more must speed the stage up, and matters only above the least possible stage time.
+                # One more unit must speed the stage up, and matters only above the least possible stage time.
                 useful &= (time < before) & (before > formulation.fastest_s)
             # The limit is checked before the columns are made, which take most of the memory.
-            if len(found) + int(useful.sum()) > MOST_COLUMNS:
+            if len(result) + int(useful.sum()) > MOST_COLUMNS:
                 raise TooLargeError(
                     f"more than {MOST_COLUMNS:,} possible stages; lower the limits of the types"
                 )
-            found += [
+            result += [
                 Column(int(first[i]), int(last[i]), t, units, float(time[i])) for i in np.flatnonzero(useful)
             ]
             before = time
-    return found
+    return result
 
 
 def _affordable(
     formulation: StagingFormulation, unit_type: int, units: int, time: Floats
 ) -> NDArray[np.bool_]:
-    """Return which stages on these units keep the throughput floor and, alone, the cost limit."""
+    """Return a mask of stages that keep the throughput floor and, alone, the cost limit."""
     slowest, limit = formulation.latest_s, formulation.instance.cost_limit_usd
     useful: NDArray[np.bool_] = time <= slowest if math.isfinite(slowest) else np.isfinite(time)
     if limit is not None:
@@ -111,12 +111,12 @@ def _affordable(
 
 
 def _highest_units(formulation: StagingFormulation) -> list[int]:
-    """Return for each type how many units a sensible plan has at most.
+    """Return an upper bound on the units of each type in an optimal plan.
 
     Raises
     ------
     TooLargeError
-        If nothing in the instance bounds a type.
+        If the units of a type are unbounded.
     """
     budget, rate = formulation.instance.hourly_budget_usd, _rate_limit(formulation)
     highest = []
@@ -134,7 +134,7 @@ def _highest_units(formulation: StagingFormulation) -> list[int]:
 
 
 def _rate_limit(formulation: StagingFormulation) -> float | None:
-    """Return the most USD/h an optimal plan can take, from a cost limit or a plan on a single type."""
+    """Return an upper bound on the USD/h of an optimal plan, from a cost limit or a single-type plan."""
     if formulation.fastest_s <= 0:
         return None
     limit = formulation.instance.cost_limit_usd
@@ -145,11 +145,11 @@ def _rate_limit(formulation: StagingFormulation) -> float | None:
 
 
 def _single_type_costs(formulation: StagingFormulation) -> list[float]:
-    """Return the cost of the cheapest plan on each single type that has one.
+    """Return the costs of the cheapest plans with one stage on a single type.
 
     k·ET(k) does not fall with k, so the cheapest has the fewest units that keep the floor.
     """
-    table, last, found = formulation.table, len(formulation.instance.layers) - 1, []
+    table, last, result = formulation.table, len(formulation.instance.layers) - 1, []
     for t, hardware in enumerate(formulation.instance.types):
         parts, allowed = table.parts(0, last, t), formulation.slowest_allowed_s
         time = parts_time_s(parts, 1) if math.isinf(allowed) else allowed
@@ -159,17 +159,17 @@ def _single_type_costs(formulation: StagingFormulation) -> list[float]:
             continue
         stage = formulation.stage(0, last, t, units)
         if not formulation.violations([stage]):
-            found.append(formulation.plan_cost_usd([stage]))
-    return found
+            result.append(formulation.plan_cost_usd([stage]))
+    return result
 
 
 def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
-    """Return the model.
+    """Return the compact MILP model of staging on a chain.
 
     Raises
     ------
     TooLargeError
-        If there are too many columns, or nothing bounds a type's units.
+        If there are too many columns, or the units of a type are unbounded.
     """
     import pulp
 
@@ -226,7 +226,7 @@ def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
 def _add_paths(
     formulation: StagingFormulation, problem: Any, columns: list[Column], flows: list[tuple[list[Any], Any]]
 ) -> None:
-    """Make each flow a path through the layers, and keep neighbours of one type apart if asked to."""
+    """Add the rows that make each flow a path through the layers, and those of `maximal_runs`."""
     import pulp
 
     instance = formulation.instance
@@ -252,51 +252,51 @@ def _add_paths(
 
 
 class Option(NamedTuple):
-    """Units of a type, by its index, that a slot may have."""
+    """An option of a slot: the index of a type and a number of units."""
 
     type: int
     units: int
 
 
 def milp_of(formulation: StagingFormulation) -> MilpModel[Stage]:
-    """Return the textbook model of an instance, a chain or a graph.
+    """Return the compact MILP model of an instance on a chain or a graph.
 
     Raises
     ------
     TooLargeError
-        If the model would be too large, or nothing bounds a type's units.
+        If the model would be too large, or the units of a type are unbounded.
     """
     return graph_model(formulation) if isinstance(formulation, GraphFormulation) else milp_model(formulation)
 
 
 def graph_model(formulation: GraphFormulation) -> MilpModel[Stage]:
-    """Return the model.
+    """Return the compact MILP model of staging on a graph.
 
     Raises
     ------
     TooLargeError
-        If the model would be too large, or nothing bounds a type's units.
+        If the model would be too large, or the units of a type are unbounded.
     """
     return _Builder(formulation).model()
 
 
 def options_of(formulation: GraphFormulation) -> list[Option]:
-    """Return what a slot may have.
+    """Return the options of a slot.
 
     Raises
     ------
     TooLargeError
-        If nothing bounds a type's units.
+        If the units of a type are unbounded.
     """
-    instance, found = formulation.instance, []
+    instance, result = formulation.instance, []
     for t, one in enumerate(instance.types):
         bounds = [bound for bound in (one.limit, instance.most_units_per_stage) if bound is not None]
         if not bounds:
             raise TooLargeError(
                 f"type {one.name!r} has no limit, and the textbook model has a variable for each of its units"
             )
-        found += [Option(t, units) for units in range(1, min(bounds) + 1)]
-    return found
+        result += [Option(t, units) for units in range(1, min(bounds) + 1)]
+    return result
 
 
 class _Builder:
@@ -310,7 +310,7 @@ class _Builder:
         count = len(self.classes.members)
         self.slots = range(count if None in limits else min(count, sum(limit or 0 for limit in limits)))
         tensors = self.classes.tensors
-        # Rows with the classes of all slots up to one.
+        # Number of rows with the classes of all slots up to a slot.
         long = len(self.classes.arcs) + (sum(len(u.classes) for u in tensors) if self.relayed else 0)
         options = 3 * len(self.options) if self.relayed else 2 * len(self.options)
         terms = len(self.slots) * ((count + len(tensors)) * (options + 4) + len(self.slots) * long)
@@ -351,7 +351,7 @@ class _Builder:
         return MilpModel(self.problem, (objective,), self._decode, self._encode)
 
     def _place(self) -> None:
-        """Put each class into one slot with an option, after the classes that come before it."""
+        """Add the rows that assign each class to one used slot, in the order of the classes."""
         import pulp
 
         used = [pulp.lpSum(options) for options in self.z]
@@ -368,7 +368,7 @@ class _Builder:
                 self.problem += done, f"order_{a}_{b}_{d}"
 
     def _cut(self) -> None:
-        """Let a slot, or all up to it, with some classes of a tensor, and not with all, cut it."""
+        """Add the rows by which a slot, or all slots up to it, cut a tensor between its classes."""
         import pulp
 
         for u, tensor in enumerate(self.classes.tensors):
@@ -381,7 +381,7 @@ class _Builder:
                     self.problem += self.h[u][d] >= apart, f"cut_{u}_{a}_{d}"
 
     def _time(self, d: int) -> None:
-        """Bound τ by the time of a slot on each option, and say which classes it cannot run."""
+        """Add the rows that bound τ by the time of a slot on each option, and exclude infeasible classes."""
         import pulp
 
         layers, tensors = self.instance.layers, self.classes.tensors
@@ -417,7 +417,7 @@ class _Builder:
                     self.problem += self.y[d][o] >= self.tau + self.z[d][o] - 1, f"paid_{d}_{o}"
 
     def _binds(self, d: int, o: int, name: str, seconds: Any, transfers: Any, at: int | None = None) -> None:
-        """Let τ be at least a time of a slot that has an option, with what slot `at`, else d, cuts."""
+        """Add the big-M row that bounds τ by a time of option o in slot d, with cuts of slot `at` or d."""
         import pulp
 
         terms = [(self.x[c][d], s / self.slowest_s) for c, s in enumerate(seconds.tolist()) if s]
@@ -431,20 +431,20 @@ class _Builder:
     def _memory(self, d: int) -> None:
         import pulp
 
-        held = [
+        memory = [
             math.fsum(self.instance.layers[layer].most_memory_gib for layer in own)
             for own in self.classes.members
         ]
         for t, one in enumerate(self.instance.types):
-            if one.memory_gib is None or math.fsum(held) <= one.memory_gib:
+            if one.memory_gib is None or math.fsum(memory) <= one.memory_gib:
                 continue
-            terms = [(self.x[c][d], amount / one.memory_gib) for c, amount in enumerate(held) if amount]
+            terms = [(self.x[c][d], amount / one.memory_gib) for c, amount in enumerate(memory) if amount]
             on = pulp.lpSum(self.z[d][o] for o, option in enumerate(self.options) if option.type == t)
-            room, rest = loosened(1.0), math.fsum(held) / one.memory_gib - 1
+            room, rest = loosened(1.0), math.fsum(memory) / one.memory_gib - 1
             self.problem += pulp.LpAffineExpression(terms) <= room + rest * (1 - on), f"memory_{d}_{t}"
 
     def _limits(self) -> Any:
-        """Add what limits all slots together; return what the plan costs."""
+        """Add the limits, the budget and the cost limit; return the cost of the plan."""
         import pulp
 
         instance, options = self.instance, self.options

@@ -1,9 +1,9 @@
-"""The stages of a pipeline: a plan's entries, and how long consecutive layers take on k units of a type.
+"""Stages of a pipeline: the entries of a plan, and the time of consecutive layers on k units of a type.
 
 A stage's compute time is S + A/k and its communication time S' + A'/k, where S is the serial and A the
 parallel part (Amdahl 1967; HeterPS 2023, eq. 1-4). The parts of a stage are sums over its layers.
 
-The table for the methods has the stage times of every segment, a run of consecutive layers on one type.
+The table for the solvers has the stage times of every segment, a run of consecutive layers on one type.
 Parts are added from the first layer to the last, so that the table and the evaluation of a single stage
 give the same floating-point numbers. The check derives its own (`check/interval_bounds.py`).
 """
@@ -58,7 +58,7 @@ class Stage(Checked):
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out layers where there are none, so that plans of chains keep their form and hash."""
+        """Return the plain data without empty `layers`, so that plans of chains keep their form and hash."""
         data: dict[str, Any] = handler(self)
         if self.layers is None:
             data.pop("layers", None)
@@ -66,12 +66,12 @@ class Stage(Checked):
 
     @property
     def members(self) -> Sequence[int]:
-        """All layers of the stage."""
+        """Indices of all layers of the stage."""
         return range(self.first_layer, self.last_layer + 1) if self.layers is None else self.layers
 
 
 def stage_of(layers: Sequence[int], name: str, units: int) -> Stage:
-    """Return the stage of these layers, in ascending order, of a graph on units of a type."""
+    """Return the stage of ascending layers of a graph on units of a type."""
     return Stage(first_layer=layers[0], last_layer=layers[-1], layers=tuple(layers), type=name, units=units)
 
 
@@ -95,15 +95,15 @@ class Corner:
 
 
 Parts = tuple[float, float, float, float]
-"""S, A of compute and S', A' of communication, with the transfer; an infinite S cannot be a stage."""
+"""Parts S, A of compute and S', A' of communication, with the transfer; no stage has an infinite S."""
 MOST_UNITS = 10**9
-"""Of one stage; plans with more are refused as malformed."""
+"""Maximum number of units of one stage; plans with more are malformed."""
 MOST_SEGMENTS = 30_000_000
-"""Segments of layers, one for each type; all arrays of a search take some 200 bytes for each."""
+"""Maximum number of segments of all types; the arrays of a search take about 200 bytes for each."""
 
 
 def refuse_many_segments(instance: StagingInstance) -> None:
-    """Refuse an instance whose segments would not fit into memory.
+    """Raise an error if the segments of an instance would not fit into memory.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def layer_parts(layer: Layer, name: str) -> Parts:
 
 
 def parts_of_layers(instance: StagingInstance) -> Floats:
-    """Return `layer_parts` of every layer on every type, shape (L, T, 4)."""
+    """Return the parts S, A, S', A' of every layer on every type, shape (L, T, 4)."""
     names, layers = [hardware.name for hardware in instance.types], instance.layers
     compute = np.array([[layer.compute_s.get(name, math.inf) for name in names] for layer in layers])
     able = np.isfinite(compute)
@@ -158,14 +158,14 @@ def _shares(shares: Sequence[float | dict[str, float]], names: Sequence[str]) ->
 
 
 def transfer_s(instance: StagingInstance, first: int) -> float:
-    """Return the seconds in which one unit receives the input of a stage that starts at layer `first`."""
+    """Return the time [s] for one unit to receive the input of a stage that starts at layer `first`."""
     if first == 0 or instance.link_gbit_per_s is None:
         return 0.0
     return instance.layers[first - 1].output_bytes / (instance.link_gbit_per_s * 1e9 / 8)
 
 
 def parts_time_s(parts: Parts, units: float) -> float:
-    """Return ET = max(S + A/k, S' + A'/k)."""
+    """Return the stage time ET = max(S + A/k, S' + A'/k) on k units."""
     compute = parts[0] + parts[1] / units
     communication = parts[2] + parts[3] / units
     return compute if compute >= communication else communication
@@ -174,7 +174,7 @@ def parts_time_s(parts: Parts, units: float) -> float:
 def fewest_units(parts: Parts, time_s: float, most: int) -> int:
     """Return the smallest k from 1 to `most` with ET(k) ≤ time_s, or 0; rounding is left to the caller.
 
-    The ceiling of A/(τ − S) can be one off at an exact breakpoint, so the very time that counts corrects it.
+    The ceiling of A/(τ − S) can be one off at an exact breakpoint, so ET itself corrects it.
     """
     serial, parallel, comm_serial, comm_parallel = parts
     if serial == math.inf or serial > time_s or comm_serial > time_s:
@@ -199,12 +199,12 @@ def fewest_units(parts: Parts, time_s: float, most: int) -> int:
 
 
 def stage_time_s(instance: StagingInstance, first: int, last: int, name: str, units: int) -> float:
-    """Return ET of the stage of layers `first` to `last` on `units` units [s per probe batch].
+    """Return the time ET of the stage of layers `first` to `last` on `units` units [s per probe batch].
 
     ET = max(S + A/k, S' + (A' + transfer)/k), HeterPS eq. 1-4 with the receiving stage's transfer.
     """
     parts = [layer_parts(layer, name) for layer in instance.layers[first : last + 1]]
-    # Not sum(): from Python 3.12 on it rounds otherwise than adding one after another does.
+    # Not sum(): from Python 3.12 on it rounds differently from adding one after another.
     serial, parallel, comm_serial, comm_parallel = (
         reduce(add, column) for column in zip(*parts, strict=True)
     )
@@ -214,7 +214,7 @@ def stage_time_s(instance: StagingInstance, first: int, last: int, name: str, un
 
 @dataclass(frozen=True)
 class StageTable:
-    """The parts of every segment on every type, ordered by last layer, type and first layer.
+    """Table of the parts of every segment on every type, ordered by last layer, type and first layer.
 
     Attributes
     ----------
@@ -236,12 +236,12 @@ class StageTable:
     limit: Floats
 
     def places(self, position: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return first layer, last layer and type of segments.
+        """Return the first layers, last layers and types of segments.
 
         Parameters
         ----------
         position
-            In the arrays, rising, shape (k,).
+            Rising indices of the segments in the arrays, shape (k,).
         """
         every = np.arange(self.layers + 1)
         starts = every * (every + 1) // 2 * len(self.price)
@@ -271,24 +271,24 @@ class StageTable:
         return self._places[2]
 
     def index(self, first: int, last: int, unit_type: int) -> int:
-        """Return the position of a segment in the arrays."""
+        """Return the index of a segment in the arrays."""
         return last * (last + 1) // 2 * len(self.price) + unit_type * (last + 1) + first
 
     def parts(self, first: int, last: int, unit_type: int) -> tuple[float, float, float, float]:
-        """Return S, A, S' and A' of one segment."""
+        """Return the parts S, A, S' and A' of one segment."""
         at = self.index(first, last, unit_type)
         compute = float(self.serial[at]), float(self.parallel[at])
         return *compute, float(self.comm_serial[at]), float(self.comm_parallel[at])
 
     def time_s(self, units: Floats | Ints | int) -> Floats:
-        """Return ET of every segment, with this number of units or one for each, shape (n,)."""
+        """Return the time ET of every segment, for one number of units or one for each, shape (n,)."""
         compute = self.serial + self.parallel / units
         result: Floats = np.maximum(compute, self.comm_serial + self.comm_parallel / units)
         return result
 
 
 def stage_table(instance: StagingInstance, single: Floats | None = None) -> StageTable:
-    """Return the parts of every segment; those that a unit's memory cannot hold have infinite time.
+    """Return the table of all segments; those too large for a unit's memory have infinite time.
 
     Parameters
     ----------
@@ -308,18 +308,18 @@ def stage_table(instance: StagingInstance, single: Floats | None = None) -> Stag
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in types])
     received = np.array([transfer_s(instance, first) for first in range(size)])
     parts, end = np.empty((4, count)), 0
-    # Of the segments that end with a layer, by type and first layer: each is one layer longer than before.
-    sums, held = np.zeros((4, len(types), size)), np.zeros((len(types), size))
+    # Sums for the segments that end with a layer, by type and first layer: each grows by one layer.
+    sums, memory_sums = np.zeros((4, len(types), size)), np.zeros((len(types), size))
     for last in range(size):
         check_time()
         sums[:, :, : last + 1] += single[last].T[:, :, None]
-        held[:, : last + 1] += memory[last, :, None]
+        memory_sums[:, : last + 1] += memory[last, :, None]
         begin, end = end, end + len(types) * (last + 1)
         own = parts[:, begin:end].reshape(4, len(types), last + 1)
         own[:] = sums[:, :, : last + 1]
         own[3] += received[: last + 1]
         # An impossible segment is infinite in its serial part alone, so that no inf − inf can arise.
-        impossible = (held[:, : last + 1] > room[:, None]) | np.isinf(own[0])
+        impossible = (memory_sums[:, : last + 1] > room[:, None]) | np.isinf(own[0])
         if impossible.any():
             own[0][impossible], own[1:, impossible] = math.inf, 0.0
     serial, *others = parts

@@ -1,4 +1,4 @@
-"""The bound that a certificate of dual prices and a cutoff proves.
+"""Certified bounds of allocation from a certificate of dual prices and a cutoff.
 
 The check evaluates the Lagrangian bound with rounding that can only weaken it, drops every configuration
 whose reduced cost lies beyond the cutoff (reduced-cost fixing), and enumerates all combinations of the rest
@@ -31,9 +31,9 @@ from .dual_bound import (
 )
 
 SMALLEST = 1e-100
-"""A price below this counts as 0, so that no product underflows on its way into a sum."""
+"""Threshold below which a price counts as 0, so that no product in a sum underflows."""
 MOST_FREE = 4000
-"""Configurations beyond one for each job that the enumeration is tried on."""
+"""Maximum number of configurations for the enumeration, beyond one for each job."""
 
 
 def certified_bound(configs: CheckedConfigurations, makespan: bool, data: Any) -> float | None:
@@ -67,7 +67,7 @@ def _total_bound(configs: CheckedConfigurations, prices: Floats, cutoff: float |
     choices = _survivors(configs, configs.cost, prices, claim - priced)
     try:
         none = choices is not None and none_below(choices, prices, claim)
-    except OutOfTimeError:  # what the prices prove by themselves stays
+    except OutOfTimeError:  # the bound of the prices alone remains
         none = False
     if not none:
         return priced
@@ -94,18 +94,18 @@ def _makespan_bound(configs: CheckedConfigurations, prices: Floats, cutoff: floa
 def _survivors(
     configs: CheckedConfigurations, cost: Floats, prices: Floats, threshold: float
 ) -> Choices | None:
-    """Return the configurations whose reduced cost is at most the threshold; None if they are too many."""
-    found, counts, total = [], [], 0
+    """Return the configurations with a reduced cost of at most the threshold; None if they are too many."""
+    indices, counts, total = [], [], 0
     for start, value, low in priced_parts(configs, prices, cost):
         size = np.diff(start)
         # Margins on both sides: a configuration at the threshold survives, whatever the rounding.
         edge = np.repeat(low * (1 + MARGIN) + threshold * (1 + MARGIN), size)
         near = (value * (1 - MARGIN) <= edge) & np.isfinite(value)
-        found.append(start[0] + np.flatnonzero(near))
+        indices.append(start[0] + np.flatnonzero(near))
         counts.append(np.add.reduceat(near, start[:-1] - start[0], dtype=np.int64))
-        total += len(found[-1]) - len(low)
+        total += len(indices[-1]) - len(low)
         if total > MOST_FREE:
             return None
-    kept = np.concatenate(found)
+    kept = np.concatenate(indices)
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
     return Choices(offsets, cost[kept], configs.demand[kept], configs.limit)

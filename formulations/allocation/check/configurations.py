@@ -1,9 +1,9 @@
-"""The configurations of an allocation as the check derives them, one variant of one job after another.
+"""Independent derivation of the configurations of an allocation for the check.
 
-This is the definition of K_j, t_jk and a_jkr in docs/problems/allocation.md, written out. Nothing here comes
-from the table that the methods use. For millions of configurations that takes longer than the check itself,
-so beyond `MOST_DERIVED` configurations the check takes the methods' table, but only after it
-has derived all configurations of some jobs, drawn at random, and found them equal.
+It implements the definition of K_j, t_jk and a_jkr in docs/problems/allocation.md job by job, without the
+configuration table of the solvers. For millions of configurations that takes longer than the check itself,
+so beyond a maximum number the check uses the solvers' table, after comparing it with the
+derived configurations of some jobs, drawn at random.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ...common.objective import loosened
 from ..configurations import BUDGET, Configurations
 
 MOST_DERIVED = 100_000
-"""Configurations that the check derives itself, which takes some tenths of a second."""
+"""Maximum number of configurations that the check derives, which takes some tenths of a second."""
 SAMPLED_JOBS = 500
 MOST_SAMPLED = 20_000
-"""Configurations of the sampled jobs together."""
+"""Maximum number of configurations of all sampled jobs."""
 SAMPLE_SEED = 20_180_423
 MOST_TASKS = 1e9
-"""No range reaches so far."""
+"""Number of tasks beyond the range of any variant."""
 ROUNDING = 1e-12
-"""Relative; the two derivations may add in another order."""
+"""Relative tolerance of the comparison, as the two derivations may add in a different order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,16 +69,16 @@ class CheckedConfigurations:
 
     @cached_property
     def cost(self) -> Floats:
-        """ω·t of each configuration, shape (K,)."""
+        """Weighted completion time ω·t of each configuration, shape (K,)."""
         return np.repeat(self.weight, np.diff(self.start)) * self.time_s
 
     @cached_property
     def limit(self) -> Floats:
-        """What the check of a plan lets it take of each resource, shape (R,)."""
+        """Capacity of each resource plus its tolerance, shape (R,)."""
         return np.array([loosened(amount) for amount in self.capacity.tolist()])
 
     def within(self, capacity: Floats) -> CheckedConfigurations:
-        """Return the configurations that fit alone in a cluster of no larger capacities."""
+        """Return the configurations that fit alone in a cluster with the same or smaller capacities."""
         smaller = replace(self, capacity=capacity)
         keep = (self.demand <= smaller.limit).all(axis=1)
         start = np.concatenate([[0], np.cumsum(keep)])[self.start]
@@ -90,7 +90,7 @@ class CheckedConfigurations:
         return bool((np.diff(self.start) == 0).any())
 
     def elementary_bound(self, makespan: bool) -> float | None:
-        """Return the objective, in seconds, if every job were alone in the cluster; None if one cannot."""
+        """Return the objective, in seconds, if every job is alone in the cluster; None if one cannot run."""
         if self.some_job_has_none:
             return None
         if makespan:
@@ -99,7 +99,7 @@ class CheckedConfigurations:
 
 
 class Derivation:
-    """Derives the configurations of single jobs from the columns of the document."""
+    """Derives the configurations of single jobs from the job table of the instance."""
 
     def __init__(self, instance: AllocationInstance, table: JobTable) -> None:
         self.table = table
@@ -112,7 +112,7 @@ class Derivation:
         self._limit = np.array([loosened(amount) for amount in capacity.values()])
 
     def of_job(self, job: int) -> tuple[Floats, Floats]:
-        """Return t_jk, shape (k,), and a_jk, shape (k, R), of what keeps the deadline and fits alone."""
+        """Return times t_jk, shape (k,), and demands a_jk, shape (k, R), of the configurations of a job."""
         table = self.table
         times, demands = [], []
         for variant in range(int(table.first_variant[job]), int(table.first_variant[job + 1])):
@@ -134,7 +134,7 @@ class Derivation:
         return np.concatenate(times), np.concatenate(demands)
 
     def _candidates(self, variant: int, per_ps: Floats, per_worker: Floats) -> tuple[Ints, Ints, Floats]:
-        """Return p, w and 1/f(p, w) of all that may fit in the empty cluster, and of some that do not."""
+        """Return p, w and 1/f(p, w) of a superset of the configurations that fit in the empty cluster."""
         table = self.table
         if table.model[variant] == TABLE:
             own = slice(int(table.first_row[variant]), int(table.first_row[variant + 1]))
@@ -148,19 +148,19 @@ class Derivation:
         return ps, workers, _step_time_s(model, theta, float(table.batch[variant]), ps, workers)
 
     def _fitting(self, per_task: Floats) -> int:
-        """Return a number of tasks that is one above how many fit, so that no rounding leaves one out."""
+        """Return one more than the number of tasks that fit, so that rounding excludes none."""
         taking = per_task > 0
         return 1 + int(min(MOST_TASKS, (self._limit[taking] / per_task[taking]).min(initial=math.inf)))
 
     def _per_task(self, *demands: Floats) -> list[Floats]:
-        """Return what single tasks take of each resource and, where there is one, of the budget."""
+        """Return the demands of single tasks, extended by their hourly cost where there is a budget."""
         if BUDGET not in self.resources:
             return list(demands)
         return [np.append(demand, (demand * self._prices).sum()) for demand in demands]
 
 
 def _step_time_s(model: str, theta: list[float], batch: float, p: Ints, w: Ints) -> Floats:
-    """Return 1/f(p, w) in seconds."""
+    """Return the step time 1/f(p, w) in seconds by the formula of a speed model."""
     seconds: Floats
     if model == "ps_sync":
         seconds = theta[0] * batch / w + theta[1] + theta[2] * w / p + theta[3] * w + theta[4] * p
@@ -173,12 +173,12 @@ def _step_time_s(model: str, theta: list[float], batch: float, p: Ints, w: Ints)
 
 
 def derive(instance: AllocationInstance, table: JobTable, shared: Configurations) -> CheckedConfigurations:
-    """Return the configurations that the check works with.
+    """Return the configurations for the check, derived or shared with the solvers.
 
     Parameters
     ----------
     shared
-        The table of the methods: its size decides what is derived, and it is used beyond `MOST_DERIVED`.
+        The table of the solvers, used where it is too large for the derivation.
     """
     derivation = Derivation(instance, table)
     limits = (table.weight, derivation.resources, derivation.capacity)
@@ -196,12 +196,12 @@ def derive(instance: AllocationInstance, table: JobTable, shared: Configurations
 
 
 def _compared(derivation: Derivation, shared: Configurations) -> tuple[str, bool]:
-    """Compare the methods' configurations of some jobs with the derivation.
+    """Compare the shared configurations of some jobs with the derived ones.
 
     Returns
     -------
-    said, refuted
-        What was compared, in a sentence, and whether it differs.
+    note, refuted
+        A sentence on what was compared, and whether it differs.
     """
     table, sizes = derivation.table, np.diff(shared.start)
     compared = jobs = 0
@@ -212,17 +212,17 @@ def _compared(derivation: Derivation, shared: Configurations) -> tuple[str, bool
         own = slice(int(shared.start[job]), int(shared.start[job + 1]))
         time_s, demand = derivation.of_job(job)
         if not (_equal(shared.time_s[own], time_s) and _equal(shared.demand[own], demand)):
-            said = (
+            note = (
                 f"configurations: those that the methods use for job {table.names[job]!r} are not those that "
                 "the check derives, so the certificate proves nothing"
             )
-            return said, True
+            return note, True
         compared, jobs = compared + len(time_s), jobs + 1
-    said = (
+    note = (
         f"configurations: shared with the methods; {compared:,} of {len(shared.time_s):,}, all those of "
         f"{jobs:,} jobs, derived again and equal"
     )
-    return said, False
+    return note, False
 
 
 def _equal(shared: Floats, derived: Floats) -> bool:

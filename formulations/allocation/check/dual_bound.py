@@ -1,4 +1,4 @@
-"""Lower bounds that dual prices prove, whoever found the prices.
+"""Lower bounds of allocation that dual prices prove, independent of their source.
 
 With a dual price λ_r ≥ 0 on each resource, the Lagrangian relaxation of the multiple-choice knapsack (Fisher
 1981) splits into one choice for each job:
@@ -24,14 +24,14 @@ from ...common.clock import time_is_up
 from .configurations import CheckedConfigurations
 
 MARGIN = 1e-13
-"""Relative; some hundred roundings of 2⁻⁵³ lie within, and sums over jobs are made by `math.fsum`."""
+"""Relative margin for rounding: about a hundred errors of 2⁻⁵³; sums over jobs use `math.fsum`."""
 TINY = 1e-280
-"""Absolute; what is lost where a product of tiny figures underflows."""
+"""Absolute margin for the underflow of products of tiny figures."""
 JOBS_AT_ONCE = 4096
 
 
 def price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
-    """Return L(λ), rounded down.
+    """Return the Lagrangian bound L(λ), rounded down.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
 
 
 def makespan_price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
-    """Return the largest completion time before which the prices prove that no plan ends.
+    """Return the largest lower bound on the makespan that the prices prove.
 
     Returns
     -------
@@ -79,21 +79,21 @@ def proves_none_before(configs: CheckedConfigurations, prices: Floats, time_s: f
 
 
 def priced_capacity(configs: CheckedConfigurations, prices: Floats) -> float:
-    """Return λ·C for the capacity that a plan may take."""
+    """Return the priced capacity λ·C, with the tolerance on C."""
     return math.fsum(p * c for p, c in zip(prices.tolist(), configs.limit.tolist(), strict=True))
 
 
 def least_priced(configs: CheckedConfigurations, prices: Floats, cost: Floats) -> float:
-    """Return Σ_j min_k (cost_k + λ·a_k)."""
+    """Return the sum of the least priced costs of the jobs, Σ_j min_k (cost_k + λ·a_k)."""
     return math.fsum(math.fsum(least) for _, _, least in priced_parts(configs, prices, cost))
 
 
 def priced_parts(
     configs: CheckedConfigurations, prices: Floats, cost: Floats
 ) -> Iterator[tuple[Ints, Floats, Floats]]:
-    """Yield some jobs at a time: their offsets, cost_k + λ·a_k of their configurations, and the least.
+    """Yield for blocks of jobs the offsets, the priced costs cost_k + λ·a_k, and the least of each job.
 
-    Offsets have one entry more than there are jobs.
+    Offsets have one entry more than the block has jobs.
     """
     for first in range(0, configs.jobs, JOBS_AT_ONCE):
         start = configs.start[first : first + JOBS_AT_ONCE + 1]

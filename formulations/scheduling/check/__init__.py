@@ -1,1 +1,1 @@
-"""What certifies a schedule; no solver imports it."""
+"""The check of scheduling bounds and certificates, which no solver imports."""

@@ -1,4 +1,4 @@
-"""Bounds on a schedule that need no solver: no job ends before it has run, and no second is used twice."""
+"""Elementary bounds on the objectives of a schedule, which need no solver."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ....instances.scheduling.instance import SchedulingInstance
 from ...common.objective import TOLERANCE
 
 ROUNDING = 4e-15
-"""What a moment may be wrong by in doubles, relatively."""
+"""Relative rounding error of times as doubles."""
 
 
 def earliest_ends_s(instance: SchedulingInstance) -> Floats:
@@ -26,18 +26,18 @@ def earliest_ends_s(instance: SchedulingInstance) -> Floats:
 
 
 def least_mean_completion_s(instance: SchedulingInstance) -> float:
-    """Return Σ ω_j p_j / Σ ω_j with the shortest p_j, less what the check of plans tolerates."""
+    """Return the bound Σ ω_j p_j / Σ ω_j on the mean completion time, less the tolerance of plans."""
     jobs = instance.table()
     weight = jobs.weight / jobs.weight.max()
     return float(weight @ (earliest_ends_s(instance) - jobs.arrival_s) / weight.sum())
 
 
 def least_makespan_s(instance: SchedulingInstance) -> float:
-    """Return the largest of max r_j + p_j, and of what the jobs need that arrive from some moment on.
+    """Return a bound on the makespan by single jobs, and by the work of jobs that arrive after some time.
 
-    Those that arrive at s or later do their work after s. So the makespan is at least s − min r and their
-    work over the most there ever is of a resource. The same holds if a job that takes over half of that
-    counts as all of it, one that takes just half as half, and others as nothing: a dual feasible function
+    Jobs that arrive at s or later do their work after s. So the makespan is at least s − min r plus their
+    work over the largest capacity of a resource. The same holds if a job that takes more than half of that
+    capacity counts as all of it, one that takes just half as half, and others as 0: a dual feasible function
     (Fekete and Schepers 2001).
     """
     jobs, menus = instance.table(), instance.menus()
@@ -47,7 +47,7 @@ def least_makespan_s(instance: SchedulingInstance) -> float:
     used = most > 0
     share = menus.usage[:, used] / most[used]
     over_half = np.where(share > (1 + 4 * TOLERANCE) / 2, 1.0, np.where(share >= 0.5, 0.5, 0.0))
-    # The least that a job takes of a resource, or of its halves, for a unit of its work, shape (J, 2R).
+    # Least use by a job of a resource, or of its halves, for a unit of its work, shape (J, 2R).
     least = np.minimum.reduceat(np.hstack([share, over_half]) / menus.speed[:, None], menus.first[:-1])
     order = np.argsort(-jobs.arrival_s, kind="stable")
     # Of each job TOLERANCE (W_j + v_j T) + ROUNDING v_j (min r + T) of work may be missing, where T is the
@@ -57,6 +57,6 @@ def least_makespan_s(instance: SchedulingInstance) -> float:
     later = (jobs.arrival_s[order] - first)[:, None]
     needed = (1 - TOLERANCE) * (later + work) - ROUNDING * first * missed
     room = 1 + 2 * TOLERANCE + (TOLERANCE + ROUNDING) * missed
-    # Without work, nothing is known of the time after an arrival.
+    # Without work, the time after an arrival may be 0.
     ends = np.where(work > 0, needed / room, 0.0)
     return max(0.0, longest, float(ends.max(initial=0.0)))

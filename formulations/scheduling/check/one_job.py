@@ -1,16 +1,15 @@
-"""Compiled loops of the check: what each job costs at least, by prices of time, when it is alone.
+"""Compiled loops of the check: lower bounds on the cost of each job alone, by prices of time.
 
-A job runs from r on, and ends at C; it costs ω (C − r) and what it takes at the price of the moment. Nothing
-here is shared with any method. Arrays are written entry by entry, for the compiler takes seconds for a slice.
+A job runs from r on, and ends at C; it costs ω (C − r) and its use of resources at their prices over time. No
+code is shared with the solvers. Arrays are written entry by entry, as slices take seconds to compile.
 
-Configuration k of a job costs c_k(t) = λ(t)·a_k a second, and does s_k of work in it. In a cell of the grid,
-where c is constant, the lower hull of the points (0, 0) and (s_k, c_k) says what work costs: pieces of so
-much speed, at rising costs per work.
+Configuration k of a job costs c_k(t) = λ(t)·a_k per second, and does work s_k per second. In a cell of the
+grid, where c is constant, the lower hull of the points (0, 0) and (s_k, c_k) gives the cost of work: pieces
+of speed at rising costs per work.
 
-Every loop counts its roundings. A figure is returned less what they may have raised it by: all terms are sums
-of products of what is not negative, so that a rounding is wrong by `UNIT` of the largest cost that there was.
-What roundings do to times and to work is relative too, n roundings of UNIT each; the caller gives less work
-than there is, by more than that.
+Every loop counts its roundings, and results are reduced by their largest possible error: all terms are sums
+of non-negative products, so that a rounding is wrong by at most `UNIT` of the largest cost. The errors of
+times and of work are relative too, n roundings of UNIT each; the caller reduces the work by more than that.
 """
 
 from __future__ import annotations
@@ -23,35 +22,35 @@ from ...common.compiled import compiled
 UNIT = 2.0**-53
 """Relative error of one rounding."""
 MOST_ROUNDINGS = 1e6
-"""Of one job; with more the cost is that of its fastest run at no price."""
+"""Maximum number of roundings for one job; with more the cost is that of its fastest run without prices."""
 
 END, COST, LEAST, COUNT = 0, 1, 2, 3
-"""Places in the state of a sweep: C − r, cost of the work that is held, least total so far, roundings."""
+"""Indices in the state of a sweep: C − r, cost of the selected work, least total so far, roundings."""
 
 
 @compiled
 def _rate(price: Floats, usage: Floats) -> float:
-    """Return λ·a."""
-    found = 0.0
+    """Return the cost per second λ·a of a configuration."""
+    total = 0.0
     for r in range(len(price)):
-        found += price[r] * usage[r]
-    return found
+        total += price[r] * usage[r]
+    return total
 
 
 @compiled
 def _hull(price: Floats, usage: Floats, speed: Floats, pieces: Floats, corners: Floats) -> int:
-    """Find the lower hull of what work costs in a cell; return how many pieces it has.
+    """Compute the lower hull of the cost of work in a cell; return its number of pieces.
 
     Parameters
     ----------
     price
         λ, shape (R,).
     usage, speed
-        Of the K configurations by rising speed, shapes (K, R) and (K,).
+        Demands and speeds of the K configurations by rising speed, shapes (K, R) and (K,).
     pieces
-        Becomes cost per work, and speed, of each piece; shape (2, K).
+        Output: cost per work, and speed, of each piece; shape (2, K).
     corners
-        Scratch: speed and cost at the end of each piece, shape (2, K + 1).
+        Buffer: speed and cost at the end of each piece, shape (2, K + 1).
     """
     count = 0
     corners[0, 0] = corners[1, 0] = 0.0
@@ -72,7 +71,7 @@ def _hull(price: Floats, usage: Floats, speed: Floats, pieces: Floats, corners: 
 
 @compiled
 def _push(heap: Floats, count: int, dear: float, work: float) -> None:
-    """Put work at a cost into a heap of `count` piles whose first is the dearest; shape (2, capacity)."""
+    """Insert work at a cost into a max-heap of `count` entries; shape (2, capacity)."""
     at = count
     while at and heap[0, (at - 1) // 2] < dear:
         above = (at - 1) // 2
@@ -83,7 +82,7 @@ def _push(heap: Floats, count: int, dear: float, work: float) -> None:
 
 @compiled
 def _pop(heap: Floats, count: int) -> None:
-    """Take the dearest of `count` piles away."""
+    """Remove the dearest of `count` entries from the heap."""
     last = count - 1
     dear, work = heap[0, last], heap[1, last]
     at = 0
@@ -109,7 +108,7 @@ def _clear(values: Floats, n: int) -> None:
 
 @compiled
 def _enlarged(heap: Floats, count: int, n: int) -> Floats:
-    """Return a heap with room for n more piles, and the first `count`."""
+    """Return a copy of a heap of `count` entries with capacity for n more."""
     larger = np.empty((2, 2 * heap.shape[1] + n))
     for i in range(count):
         larger[0, i], larger[1, i] = heap[0, i], heap[1, i]
@@ -120,31 +119,31 @@ def _enlarged(heap: Floats, count: int, n: int) -> Floats:
 def _cross(
     length: float,
     pieces: Floats,
-    held: Floats,
+    selected: Floats,
     n: int,
     heap: Floats,
     count: int,
     weight: float,
     state: Floats,
 ) -> int:
-    """Let C move through a cell: cheap work of the cell takes the place of the dearest that is held.
+    """Advance C through a cell, replacing the dearest selected work by cheaper work of the cell.
 
     Parameters
     ----------
-    pieces, held, n
-        Hull of the cell in the first n columns, and how much work of each of its n pieces is held.
+    pieces, selected, n
+        Hull of the cell in the first n columns, and the selected work of each of its n pieces.
     heap, count
-        Work that is held of earlier cells.
+        Selected work of earlier cells.
 
     Returns
     -------
     count
-        Piles that are left in the heap.
+        Number of entries left in the heap.
     """
     left = length
     while left > 0:
         own = n - 1
-        while own >= 0 and held[own] <= 0:
+        while own >= 0 and selected[own] <= 0:
             own -= 1
         dearest = pieces[0, own] if own >= 0 else 0.0
         from_heap = count > 0 and heap[0, 0] > dearest
@@ -158,24 +157,24 @@ def _cross(
         state[COUNT] += 2 * active + 8
         if active == 0:
             break
-        pile = heap[1, 0] if from_heap else held[own]
+        pile = heap[1, 0] if from_heap else selected[own]
         step = min(left, pile / pace)
         for i in range(active):
-            held[i] += pieces[1, i] * step
+            selected[i] += pieces[1, i] * step
         if step < left:
             left -= step
             if from_heap:
                 _pop(heap, count)
                 count -= 1
             else:
-                held[own] = 0.0
+                selected[own] = 0.0
         else:
             left = 0.0
             rest = max(0.0, pile - pace * step)
             if from_heap:
                 heap[1, 0] = rest
             else:
-                held[own] = rest
+                selected[own] = rest
         state[END] += step
         state[COST] -= saving * step
         # The total is linear from one step to the next.
@@ -195,25 +194,25 @@ def least_interrupted(
     usage: Floats,
     speed: Floats,
 ) -> Floats:
-    """Return a lower bound on min ω (C − r) + ∫ λ·a dt of each job that may be interrupted, shape (J,).
+    """Return lower bounds on min ω (C − r) + ∫ λ·a dt of jobs that may be interrupted, shape (J,).
 
-    C sweeps over time while the cheapest work before it is held, sorted by what it costs.
+    C sweeps over time, with the cheapest work before it selected and sorted by cost.
 
     Parameters
     ----------
     edges, price
         Shapes (G,) and (G, R); the first edge is before any arrival, and the last row is 0.
     arrival, work, weight
-        Shape (J,); without work a job costs nothing.
+        Arrival, work and weight of each job, shape (J,); without work a job costs nothing.
     first, usage, speed
         Configurations of job j are rows first[j] to first[j + 1] − 1, by rising speed.
     """
-    cells, found = len(edges), np.zeros(len(arrival))
+    cells, bounds = len(edges), np.zeros(len(arrival))
     widest = 1
     for j in range(len(arrival)):
         widest = max(widest, first[j + 1] - first[j])
     pieces, corners = np.empty((2, widest)), np.empty((2, widest + 1))
-    held, heap, state = np.zeros(widest), np.empty((2, 1024)), np.zeros(4)
+    selected, heap, state = np.zeros(widest), np.empty((2, 1024)), np.zeros(4)
     for j in range(len(arrival)):
         if work[j] <= 0:
             continue
@@ -224,15 +223,15 @@ def least_interrupted(
         while g < cells:
             length = edges[g + 1] - at if g + 1 < cells else np.inf
             n = _hull(price[g], own_usage, own_speed, pieces, corners)
-            _clear(held, n)
+            _clear(selected, n)
             state[COUNT] += 2 * n + 8
             if not filled:
-                # As early as can be: everything at full speed.
+                # As early as possible: all work at full speed.
                 full = own_speed[-1]
                 step = min(length, rest / full)
                 for i in range(n):
-                    held[i] = pieces[1, i] * step
-                    state[COST] += pieces[0, i] * held[i]
+                    selected[i] = pieces[1, i] * step
+                    state[COST] += pieces[0, i] * selected[i]
                 state[END] += step
                 filled = step < length or full * length >= rest
                 rest -= full * step
@@ -241,22 +240,22 @@ def least_interrupted(
                     highest, soonest = state[COST], weight[j] * state[END]
                     state[LEAST] = soonest + highest
             if filled:
-                count = _cross(length, pieces, held, n, heap, count, weight[j], state)
+                count = _cross(length, pieces, selected, n, heap, count, weight[j], state)
                 if weight[j] * state[END] >= state[LEAST]:
                     break
             if count + n > heap.shape[1]:
                 heap = _enlarged(heap, count, n)
             for i in range(n):
-                if held[i] > 0:
-                    _push(heap, count, pieces[0, i], held[i])
+                if selected[i] > 0:
+                    _push(heap, count, pieces[0, i], selected[i])
                     count += 1
             g += 1
             at = edges[g] if g < cells else np.inf
         margin = 2 * UNIT * (state[COUNT] + price.shape[1] + 8)
-        found[j] = soonest * (1 - margin)
+        bounds[j] = soonest * (1 - margin)
         if state[COUNT] < MOST_ROUNDINGS and np.isfinite(state[COST]) and np.isfinite(highest):
-            found[j] = max(found[j], state[LEAST] * (1 - margin) - margin * highest)
-    return found
+            bounds[j] = max(bounds[j], state[LEAST] * (1 - margin) - margin * highest)
+    return bounds
 
 
 @compiled
@@ -269,7 +268,7 @@ def _window(
     usage: Floats,
     begin: int,
 ) -> float:
-    """Return a lower bound on the cost of one run of so many seconds.
+    """Return a lower bound on the cost of one run of a given length in one configuration.
 
     The total is linear in the start between those at which the start or the end is at an edge.
     """
@@ -325,8 +324,8 @@ def least_at_once(
     usage: Floats,
     speed: Floats,
 ) -> Floats:
-    """Return the same for jobs that run in one go in one configuration, shape (J,)."""
-    found = np.zeros(len(arrival))
+    """Return lower bounds on the cost of jobs that run without a break in one configuration, shape (J,)."""
+    bounds = np.zeros(len(arrival))
     for j in range(len(arrival)):
         if work[j] <= 0:
             continue
@@ -335,5 +334,5 @@ def least_at_once(
         for k in range(first[j], first[j + 1]):
             length = work[j] / speed[k]
             least = min(least, _window(edges, price, arrival[j], length, weight[j], usage[k], begin))
-        found[j] = least
-    return found
+        bounds[j] = least
+    return bounds

@@ -1,4 +1,4 @@
-"""The lower bound on the mean completion time that prices of time prove, whoever found the prices.
+"""Lower bound on the mean completion time that prices of time prove, independent of their source.
 
 Lagrangian relaxation of the capacities: for prices λ_r(t) ≥ 0,
 
@@ -6,10 +6,10 @@ Lagrangian relaxation of the capacities: for prices λ_r(t) ≥ 0,
     φ_j(λ) = min over schedules of job j alone of ω_j (C_j − r_j) + ∫ λ(t)·a_j(t) dt
 
 is at most Σ ω_j (C_j − r_j) of every schedule. Restarts, leases, servers and the slowdown of spread jobs are
-left out of φ_j: they only make schedules worse, as does keeping a place for longer than a job needs.
+left out of φ_j: they only make schedules worse, as does keeping resources for longer than a job needs.
 
-What a plan may lack by the tolerances of its check is granted to it here, twice: once for the check, and
-once for the roundings of both sides, which are smaller by far.
+The tolerances of the check of plans are granted here twice: once for the check, and once for the roundings
+of both sides, which are far smaller.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from .elementary import ROUNDING
 from .one_job import UNIT, least_at_once, least_interrupted
 
 GRANTED = 2
-"""How many times the tolerance of the check of plans is granted."""
+"""Multiple of the tolerance of the check of plans that is granted."""
 JOBS_AT_ONCE = 2_000
 TINY = 1e-250
-"""What is lost where products of tiny figures underflow."""
+"""Absolute margin for the underflow of products of tiny figures."""
 
 
 def price_bound(instance: SchedulingInstance, grid: PriceGrid) -> float:
@@ -42,7 +42,7 @@ def price_bound(instance: SchedulingInstance, grid: PriceGrid) -> float:
     Raises
     ------
     OutOfTimeError
-        If the time of the enforced clock is up before.
+        If the enforced clock expires.
     """
     weight = relative_weights(instance)
     least = math.fsum(least_costs(instance, grid, weight))
@@ -53,17 +53,17 @@ def price_bound(instance: SchedulingInstance, grid: PriceGrid) -> float:
 
 
 def relative_weights(instance: SchedulingInstance) -> Floats:
-    """Return ω_j over the largest, shape (J,), as in the value of a plan."""
+    """Return the weights ω_j relative to the largest, shape (J,), as in the value of a plan."""
     weight = instance.table().weight
     return np.asarray(weight / weight.max())
 
 
 def granted_work(instance: SchedulingInstance, last_edge_s: float) -> Floats:
-    """Return how much work each job does at least in every plan that the check accepts, shape (J,).
+    """Return the least work of each job in any plan that the check accepts, shape (J,).
 
-    A job alone gains nothing by ending later than its work takes after the last edge, where all is free. Of
-    one that ends at C the check accepts that TOLERANCE W_j + v_j (TOLERANCE (C − min r) + ROUNDING C) is
-    missing, where v_j is its best speed.
+    After the last edge all prices are 0, so a job alone gains nothing by running there for longer than its
+    work takes. For a job that ends at C the check accepts that TOLERANCE W_j + v_j (TOLERANCE (C − min r) +
+    ROUNDING C) is missing, where v_j is its best speed.
     """
     arrival, menus = instance.table().arrival_s, instance.menus()
     work, best = menus.work, menus.best_speed
@@ -80,13 +80,13 @@ def least_costs(instance: SchedulingInstance, grid: PriceGrid, weight: Floats) -
     order = np.lexsort((menus.speed, menus.owner))
     usage, speed = np.ascontiguousarray(menus.usage[order]), menus.speed[order]
     of_jobs = least_at_once if runs_at_once(instance) else least_interrupted
-    found = []
+    costs = []
     for start in range(0, len(jobs), JOBS_AT_ONCE):
         check_time()
         part = slice(start, start + JOBS_AT_ONCE)
         first = menus.first[start : start + JOBS_AT_ONCE + 1]
         rows = slice(int(first[0]), int(first[-1]))
-        found.append(
+        costs.append(
             of_jobs(
                 grid.edges_s,
                 grid.price,
@@ -98,11 +98,11 @@ def least_costs(instance: SchedulingInstance, grid: PriceGrid, weight: Floats) -
                 speed[rows],
             )
         )
-    return np.concatenate(found)
+    return np.concatenate(costs)
 
 
 def priced_capacity(instance: SchedulingInstance, grid: PriceGrid) -> float:
-    """Return Σ_r ∫ C_r(t) λ_r(t) dt for the capacity that plans may take, rounded up."""
+    """Return the priced capacity Σ_r ∫ C_r(t) λ_r(t) dt with its tolerance, rounded up."""
     times, amounts = instance.capacity_over_time
     fine = grid.refined(times)
     cell = np.searchsorted(times, fine.edges_s, side="right") - 1

@@ -1,1 +1,1 @@
-"""The check of staging certificates: its own stage times, interval bounds and path enumeration."""
+"""The check of staging certificates: independent stage times, interval bounds and path enumeration."""

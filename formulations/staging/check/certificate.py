@@ -1,15 +1,14 @@
 """The check of staging certificates: intervals of the stage time, dual prices for each, and a cutoff.
 
-Every plan has a stage time in one of the intervals. For each it is shown, at its prices and without trusting
-any solver, that no plan in it beats the cutoff; where prices alone do not show it, the few segments that they
-leave are enumerated. An interval for which neither succeeds keeps its price bound, and the least of these is
-what is certified.
+Every plan has a stage time in one of the intervals. For each interval the check proves, with its prices and
+without trusting any solver, that no plan in it beats the cutoff; where prices alone do not prove it, the few
+remaining segments are enumerated. An interval without proof keeps its price bound, and the least of these
+bounds is certified.
 
-What the certificate of a frontier proves: by how much any plan can beat the points that are listed.
-
-The certificate is a list of intervals as for a single plan. In the interval that begins at stage time a, a
-plan matters if it costs less than the cheapest point that is as fast as a, less the part ε. Where no point is
-so fast, every plan matters within the highest cost that was looked for.
+The certificate of a frontier, a list of intervals as for a single plan, proves by how much a plan can beat
+the points of the frontier. In the interval that begins at stage time a, a plan is relevant if it costs less
+than the cheapest point that is as fast as a, less the part ε. Where no point is so fast, every plan within
+the maximum cost is relevant.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ from .graph_stages import derive_graph_segments, refuted
 from .interval_bounds import MOST_WORK, Interval, IntervalBounds, Limits, Segments, derive_segments
 
 ROUNDING = 1e-12
-"""Limits are this much wider here, relatively, than in the check of a plan: sums may round otherwise."""
+"""Relative widening of limits beyond those of the check of plans, as sums may round differently."""
 SMALLEST_PRICE = 1e-100
-"""A price below this counts as 0, so that no product underflows on its way into a sum."""
+"""Threshold below which a price counts as 0, so that no product in a sum underflows."""
 
 
 class CertificateCheck:
-    """Derives what certificates prove about one instance, from the instance alone.
+    """Derives the bounds that certificates prove for one instance, from the instance alone.
 
     Attributes
     ----------
     cost_factor
         κ: USD per second of stage time and USD/h.
     slowest_s
-        No plan within the throughput floor has a longer stage time; may be infinite.
+        Largest stage time within the throughput floor; may be infinite.
     most_usd
-        No plan within the cost limit costs more; may be infinite.
+        Largest cost within the cost limit; may be infinite.
     """
 
     def __init__(self, instance: StagingInstance) -> None:
@@ -57,7 +56,7 @@ class CertificateCheck:
         self.most_usd = math.inf if cost is None else loosened(cost) * (1 + ROUNDING)
 
     def cost_bound(self, data: Any) -> float | None:
-        """Return the cost below which the certificate proves that there is no plan [USD].
+        """Return the lower bound on cost that the certificate proves [USD].
 
         Returns
         -------
@@ -72,7 +71,7 @@ class CertificateCheck:
         return min([math.inf if given.cutoff is None else cutoff, *(bound for _, bound in unproven)])
 
     def stage_time_bound(self, claimed_s: float | None, data: Any) -> float | None:
-        """Return the stage time below which the certificate proves that there is no plan [s per probe batch].
+        """Return the lower bound on the stage time that the certificate proves [s per probe batch].
 
         Parameters
         ----------
@@ -102,19 +101,19 @@ class CertificateCheck:
         cutoff: Callable[[float], float],
         most_work: int = MOST_WORK,
     ) -> list[tuple[Interval, float]]:
-        """Return the intervals that could not be shown, each with a bound on the cost of a plan in it.
+        """Return the unproven intervals, each with a lower bound on the cost of a plan in it.
 
         Parameters
         ----------
         last_s
-            The slowest stage time to be shown. What the intervals leave over is one more, without prices.
+            The largest relevant stage time. Times beyond the given intervals form one more, without prices.
         cutoff
-            Of the fast end of an interval: a plan in it that costs less would refute the claim.
+            Cutoff as a function of the lower end of an interval: a cheaper plan would refute the claim.
         most_work
-            Bounds that the enumerations of all intervals may evaluate together.
+            Maximum number of bounds that the enumerations of all intervals evaluate together.
         """
         limits = self._limits()
-        found: list[Interval] = []
+        intervals: list[Interval] = []
         low = 0.0
         for interval in given:
             if low > last_s:
@@ -125,17 +124,17 @@ class CertificateCheck:
             known = np.array(prices)
             known[known < SMALLEST_PRICE] = 0.0
             high = min(interval.until_s, last_s)
-            found.append(Interval(low, high, known, interval.counts_cost, cutoff(low)))
+            intervals.append(Interval(low, high, known, interval.counts_cost, cutoff(low)))
             # The next float, so that no stage time lies between two intervals.
             low = math.nextafter(interval.until_s, math.inf)
         if low <= last_s:
-            found.append(Interval(low, last_s, np.zeros(len(limits.capacity)), True, cutoff(low)))
+            intervals.append(Interval(low, last_s, np.zeros(len(limits.capacity)), True, cutoff(low)))
         alternating = self.instance.stage_rule == "maximal_runs"
         segments = self._segments(last_s)
-        return IntervalBounds(segments, self.cost_factor, limits, alternating, most_work).unproven(found)
+        return IntervalBounds(segments, self.cost_factor, limits, alternating, most_work).unproven(intervals)
 
     def _only_devices_limit(self) -> bool:
-        """Return whether nothing but units, memory and the floor restricts the plans of a graph."""
+        """Return whether only units, memory and the throughput floor restrict the plans of a graph."""
         instance = self.instance
         money = instance.cost_limit_usd is not None or instance.hourly_budget_usd is not None
         return instance.is_graph and not money and all(one.limit is not None for one in instance.types)
@@ -146,21 +145,21 @@ class CertificateCheck:
         return derive_segments(self.instance, last_s)
 
     def _limits(self) -> Limits:
-        """Return one row for each limited type, and one for an hourly budget."""
+        """Return the limits: a row for each limited type, and one for the hourly budget."""
         hardware = self.instance.types
         rows = [np.eye(len(hardware))[t] for t, one in enumerate(hardware) if one.limit is not None]
         capacity = [float(one.limit) for one in hardware if one.limit is not None]
         if self.instance.hourly_budget_usd is not None:
             rows.append(np.array([one.price_usd_per_hour for one in hardware]))
-            # Counts are integers and need no margin; a sum of money is not one.
+            # Counts are integers and need no margin, unlike sums of money.
             capacity.append(loosened(self.instance.hourly_budget_usd) * (1 + ROUNDING))
         return Limits(np.array(rows).reshape(-1, len(hardware)), np.array(capacity))
 
 
 SUMS_OVER_SETS = 1 - 2e-11
-"""A point of a graph's frontier counts as being so much faster."""
+"""Factor on the stage times of the points of a graph's frontier, for the rounding of their sums."""
 MOST_FRONTIER_WORK = 3_000_000_000
-"""Bounds that the enumeration may evaluate: a frontier is as much as dozens of single plans."""
+"""Maximum number of bounds of the enumerations for a frontier, as much work as dozens of single plans."""
 
 
 def certified_error(
@@ -171,30 +170,30 @@ def certified_error(
     data: Any,
     most_work: int | None = None,
 ) -> float | None:
-    """Return the part by which no plan that costs at most `most_usd` beats the corners.
+    """Return the proven relative error of the corners of a frontier, for plans of at most `most_usd`.
 
     Parameters
     ----------
     corners
-        By rising stage time; each of a feasible plan.
+        By rising stage time, each the point of a feasible plan.
     error
-        ε that is claimed.
+        The claimed error ε.
     most_usd
-        Dearer plans do not matter; None: all do.
+        Maximum cost of relevant plans; None for no maximum.
     data
         The intervals of the certificate, plain data.
     most_work
-        Bounds that the enumeration of what prices leave open may evaluate; at most three thousand million.
+        Maximum number of bounds that the enumeration evaluates; at most three thousand million.
 
     Returns
     -------
     error
-        The claimed one, or the larger one that is proven; None if none is, or the data are malformed.
+        The claimed one, or a larger one that is proven; None if none is, or the data are malformed.
     """
     given = read_certificate(instance, {"intervals": data})
     if isinstance(given, str):
         return None
-    # Stage times of a graph are sums over sets, which two additions give a little differently.
+    # Stage times of a graph are sums over sets, whose rounding depends on the order of addition.
     as_fast = SUMS_OVER_SETS if instance.is_graph else 1.0
     times = [corner.time_s * as_fast for corner in corners]
     least: list[float] = []
@@ -222,7 +221,7 @@ def certified_error(
 
 
 def proves_none(instance: StagingInstance, most_usd: float | None, data: Any) -> bool:
-    """Return whether the intervals prove that no plan costs at most so much, or that there is none at all."""
+    """Return whether the intervals prove that no plan costs at most `most_usd`, or that none exists."""
     given = read_certificate(instance, {"intervals": data})
     if isinstance(given, str):
         return False

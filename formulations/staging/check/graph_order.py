@@ -1,7 +1,7 @@
-"""The check's own reading of a graph: which layers share a stage, their order, and all ideals of it.
+"""Independent derivation of a graph for the check: groups of layers that share a stage, order and ideals.
 
-Written from docs/problems/staging.md, apart from what the methods use (`graphs/`). Layers that share a stage
-are found by reachability; ideals are found from all layers downwards.
+It implements docs/problems/staging.md without the code of the solvers. Layers that share a stage are found by
+reachability; ideals are enumerated from all layers downwards.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass
 class Group:
-    """Layers that share a stage.
+    """A group of layers that share a stage.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Group:
     parts
         S, A, S', A' on each type, shape (T, 4); S is infinite where it cannot run.
     before, after
-        Numbers of the groups that have to be in this group's stage or an earlier one, or a later one.
+        Numbers of the groups in the same stage or an earlier one, and in the same stage or a later one.
     """
 
     layers: list[int]
@@ -44,16 +44,16 @@ class Group:
 
 
 class Order:
-    """The groups of a graph that matter, by number, and the tensors between them.
+    """The groups of a graph after merging those without time, and the tensors between them.
 
     Attributes
     ----------
     groups
-        By number; numbers have gaps.
+        Groups by number; numbers have gaps.
     tensors
         The groups that a tensor touches, with its seconds on each type, shape (T,).
     touching
-        The places in `tensors` of those that touch a group.
+        The indices in `tensors` of those that touch a group.
     """
 
     def __init__(self, instance: StagingInstance) -> None:
@@ -86,11 +86,11 @@ class Order:
             for one in numbers:
                 self.touching[one].add(index)
         self._drop_idle()
-        # A tensor that touches a single group now is of no stage's concern.
+        # A tensor that now touches a single group is never cut.
         self.tensors = [(own, s) for own, s in self.tensors if len(own) > 1]
 
     def _drop_idle(self) -> None:
-        """Join groups without time to a neighbour where no plan is the worse for it, until none is left."""
+        """Merge groups without time into a neighbour where no plan becomes worse, as long as possible."""
         rooms = [one.memory_gib for one in self.instance.types if one.memory_gib is not None]
         needed = math.fsum(layer.most_memory_gib for layer in self.instance.layers)
         roomy = needed <= loosened(min(rooms, default=math.inf))
@@ -108,15 +108,15 @@ class Order:
                     moved = True
 
     def _near(self, number: int) -> list[int]:
-        """Return the groups whose stage a group may always be moved to."""
+        """Return the groups with which the order of stages always allows merging a group."""
         group = self.groups[number]
-        found = [next(iter(side)) for side in (group.before, group.after) if len(side) == 1]
+        neighbours = [next(iter(side)) for side in (group.before, group.after) if len(side) == 1]
         busy = any(len(self.tensors[index][0]) > 1 for index in self.touching[number])
         alone = not group.before and not group.after and not busy
-        return [other for other in self.groups if other != number] if alone else found
+        return [other for other in self.groups if other != number] if alone else neighbours
 
     def _may_join(self, number: int, other: int) -> bool:
-        """Return whether no stage pays more where a group without time is in the stage of another."""
+        """Return whether merging a group without time into another makes no stage slower."""
         runs, needed = (np.isfinite(self.groups[one].parts[:, 0]) for one in (number, other))
         more = np.zeros(len(runs))
         for index in self.touching[number]:
@@ -125,7 +125,7 @@ class Order:
                 more = more + seconds
             elif own == {number, other}:
                 more = more - seconds
-        # Rounding must not let through what adds up to a little more.
+        # Rounding must not accept a merge that adds a little time.
         return bool((needed <= runs).all() and (more <= 0).all())
 
     def _join(self, number: int, other: int) -> None:
@@ -147,7 +147,7 @@ class Order:
 
 
 def _parts(instance: StagingInstance, layer: Layer) -> Floats:
-    """Return S, A, S' and A' of a layer on each type, shape (T, 4)."""
+    """Return the parts S, A, S' and A' of a layer on each type, shape (T, 4)."""
     rows = []
     for one in instance.types:
         alpha, beta = (
@@ -163,7 +163,7 @@ def _parts(instance: StagingInstance, layer: Layer) -> Floats:
 
 
 def _seconds(instance: StagingInstance, layer: Layer) -> Floats:
-    """Return the seconds in which one unit of each type sends or receives the output of a layer."""
+    """Return the time [s] for one unit of each type to send or receive the output of a layer."""
     link = instance.link_gbit_per_s
     usual = 0.0 if link is None else layer.output_bytes * 8 / (link * 1e9)
     given = layer.transfer_s or {}
@@ -171,7 +171,7 @@ def _seconds(instance: StagingInstance, layer: Layer) -> Floats:
 
 
 def _shared_stages(instance: StagingInstance) -> tuple[Bools, Bools]:
-    """Return which layers share a stage in every plan, and which may not be after which, shape (L, L)."""
+    """Return masks of layers that share a stage in every plan, and of their arcs, both of shape (L, L)."""
     layers = instance.layers
     place = {layer.name: index for index, layer in enumerate(layers)}
     colours = np.unique(
@@ -206,11 +206,11 @@ class Below:
     Attributes
     ----------
     groups
-        Numbers of the groups, in an order that their neighbours allow.
+        Numbers of the groups, in a topological order.
     sets
         The groups of each ideal as bits.
     links
-        (ideal, group, ideal): the second ideal is the first without the group, all by place.
+        Indices (ideal, group, ideal): the second ideal is the first without the group.
     """
 
     groups: list[int]
@@ -219,7 +219,7 @@ class Below:
 
 
 def ideals_below(order: Order) -> Below:
-    """Return all ideals, found from the set of all groups downwards.
+    """Return all ideals, enumerated from the set of all groups downwards.
 
     Raises
     ------
@@ -237,7 +237,7 @@ def ideals_below(order: Order) -> Below:
         check_time()
         smaller: dict[int, tuple[int, list[int]]] = {}
         for ideal, (place, last) in level.items():
-            # A group may be left out once all that come after it are.
+            # A group may be removed once all its successors are.
             for index in last:
                 rest = ideal ^ 1 << index
                 if rest not in smaller:
@@ -252,13 +252,13 @@ def ideals_below(order: Order) -> Below:
 
 
 def _sorted(order: Order) -> list[int]:
-    """Return the numbers of the groups in an order that their neighbours allow."""
-    left, found = {number: set(group.before) for number, group in order.groups.items()}, []
-    while left:
-        ready = [number for number, needs in left.items() if not needs]
-        found += ready
+    """Return the numbers of the groups in a topological order."""
+    remaining, ordered = {number: set(group.before) for number, group in order.groups.items()}, []
+    while remaining:
+        ready = [number for number, needs in remaining.items() if not needs]
+        ordered += ready
         for number in ready:
-            del left[number]
-        for needs in left.values():
+            del remaining[number]
+        for needs in remaining.values():
             needs.difference_update(ready)
-    return found
+    return ordered

@@ -1,14 +1,13 @@
-"""The check's own stages of a graph, one larger ideal at a time.
+"""Independent stages of a graph for the check, and the proof that limited devices allow no faster plan.
 
-A stage J − I is found by taking groups off J, in falling order. What it sends beyond J is cut however many
-groups it has, so that computing and sending bound all larger stages with the same end. Parts are rounded
-down, so that no stage is found too slow. Where stages relay, what crosses its two ends is all it transfers.
+A stage J − I is enumerated by removing groups from the larger ideal J, in falling order. The tensors that it
+sends beyond J are cut however many groups it has, so that computing and sending bound all larger stages with
+the same end. Parts are rounded down, so that no stage is excluded as too slow. Where stages relay, a stage
+transfers what crosses its two ends.
 
-The check's own proof that limited devices allow no faster plan of a graph.
-
-From all groups downwards, it is noted with how many units of each type the stages after an ideal can do, each
-stage with the fewest with which it is fast enough. If the empty ideal is never reached within the limits,
-there is no plan as fast. No value of a method is used but the stage time that is refuted.
+The proof is a dynamic programme from all groups downwards. Its states are ideals with the units of each type
+that the stages after them use, each stage with the fewest units that are fast enough. If the empty ideal is
+not reached within the limits, there is no plan as fast. The only input from a solver is the stage time.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from .graph_order import Bools, Order, ideals_below
 from .interval_bounds import Segments
 
 ROUNDED_DOWN = 1 - 1e-12
-"""Sums of times are taken so much smaller: they may be added in another order elsewhere."""
+"""Factor on sums of times, as the order of addition may differ elsewhere."""
 MOST_STAGES = 4_000_000
 LOOK_EVERY = 64
-"""Ideals between two looks at the clock."""
+"""Number of ideals between two checks of the time limit."""
 AT_ONCE = 4096
-"""Ideals whose tensors are counted in one product of matrices."""
+"""Number of ideals whose tensors are counted in one matrix product."""
 
 
 class Stages(NamedTuple):
-    """A graph in arrays; ideals are numbered from the empty one, 0, by rising size.
+    """A graph as arrays; ideals are numbered by rising size from the empty one, 0.
 
     Attributes
     ----------
@@ -49,18 +48,18 @@ class Stages(NamedTuple):
         Ideal i without group[e] is ideal smaller[e], for e from link_start[i] to link_start[i + 1] - 1, by
         falling group.
     parts, memory
-        Of each group, shapes (G, T, 4) and (G,).
+        Parts and memory of each group, shapes (G, T, 4) and (G,).
     size
-        Groups that a tensor touches, shape (H,).
+        Number of groups that a tensor touches, shape (H,).
     own_start, own
         The tensors that touch group g are own[own_start[g]:own_start[g + 1]].
     seconds
-        Of each tensor on each type, shape (H, T).
+        Transfer time of each tensor on each type, shape (H, T).
     crossing
         Where stages relay: seconds of the tensors cut by each ideal on each type, shape (I, T), and no tensor
         is listed above; else zeros.
     drift
-        What adding and subtracting seconds may leave over on each type, shape (T,).
+        Bound on the rounding error of adding and subtracting seconds on each type, shape (T,).
     room, units
         Memory of a unit of each type, and units that a stage may have, shape (T,).
     adds_up
@@ -85,7 +84,7 @@ class Stages(NamedTuple):
 
 
 def derive_stages(instance: StagingInstance) -> Stages:
-    """Return the graph of an instance in arrays.
+    """Return the graph of an instance as arrays.
 
     Raises
     ------
@@ -137,18 +136,18 @@ def derive_stages(instance: StagingInstance) -> Stages:
 
 
 def _crossing(inside: Bools, tensor: Bools, seconds: Floats) -> Floats:
-    """Return the seconds of the tensors that each ideal cuts, shape (I, T)."""
-    found, touched = [], tensor.astype(np.float32).T
+    """Return the transfer time of the tensors that each ideal cuts, shape (I, T)."""
+    blocks, touched = [], tensor.astype(np.float32).T
     for part in np.array_split(inside, len(inside) // AT_ONCE + 1):
         check_time()
         own = part.astype(np.float32) @ touched
-        found.append(((own > 0) & (own < touched.sum(axis=0))) @ seconds)
-    return np.concatenate(found)
+        blocks.append(((own > 0) & (own < touched.sum(axis=0))) @ seconds)
+    return np.concatenate(blocks)
 
 
 @compiled
 def _beyond(graph: Stages, end: int) -> NDArray[np.bool_]:
-    """Return which tensors touch a group outside an ideal."""
+    """Return a mask of the tensors that touch a group outside an ideal."""
     beyond = np.zeros(len(graph.seconds), dtype=np.bool_)
     for g in range(len(graph.memory)):
         if not graph.inside[end, g]:
@@ -169,11 +168,11 @@ def _take_off(
     cut: Floats,
     sent: Floats,
 ) -> None:
-    """Move a group into the stage of a level: add its times, and update what is cut and sent.
+    """Move a group into the stage of a level: add its times, and update the tensors cut and sent.
 
-    Only types on which the stage without the group is possible are looked at.
+    Only types on which the stage without the group is possible are updated.
     """
-    # Loops over few types, for slices would be objects.
+    # Loops over the few types avoid the objects of slices.
     types = len(graph.room)
     for t in range(types):
         if possible[level - 1, t]:
@@ -203,14 +202,14 @@ def _put_back(graph: Stages, g: int, touched: Ints) -> None:
 
 @compiled
 def _fast(computing: float, communicating: float, adds_up: bool, slowest: float) -> bool:
-    """Return whether a stage may take at most `slowest`, rounded so that no such stage is missed."""
+    """Return whether a stage takes at most `slowest`, with a margin for rounding."""
     time = computing + communicating if adds_up else max(computing, communicating)
     return bool(time * (1 - 1e-12) <= slowest)
 
 
 @compiled
 def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints, parts: Floats) -> int:
-    """Write the stages that end with an ideal and can be as fast; return their number.
+    """Write the stages that end with an ideal and take at most `slowest`; return their number.
 
     Parameters
     ----------
@@ -222,9 +221,9 @@ def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints
     # By level, the number of groups taken off: the ideal, its next link, the group taken off last, and sums.
     here, link = np.zeros(groups + 1, dtype=np.int64), np.zeros(groups + 1, dtype=np.int64)
     off = np.full(groups + 1, groups, dtype=np.int64)
-    held, sums = np.zeros(groups + 1), np.zeros((groups + 1, types, 4))
+    memory, sums = np.zeros(groups + 1), np.zeros((groups + 1, types, 4))
     cut, sent = np.zeros((groups + 1, types)), np.zeros((groups + 1, types))
-    # What is too large or too slow on a type stays so with more groups.
+    # A stage too large or too slow on a type stays so with more groups.
     possible = np.ones((groups + 1, types), dtype=np.bool_)
     for t in range(types):
         sent[0, t] = graph.crossing[end, t]
@@ -242,11 +241,11 @@ def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints
             continue
         level, g, to = level + 1, graph.group[at], graph.smaller[at]
         here[level], off[level], link[level] = to, g, graph.link_start[to]
-        held[level] = held[level - 1] + graph.memory[g]
+        memory[level] = memory[level - 1] + graph.memory[g]
         _take_off(graph, level, g, touched, beyond, possible, sums, cut, sent)
         larger = False
         for t in range(types):
-            possible[level, t] = possible[level - 1, t] and held[level] <= graph.room[t]
+            possible[level, t] = possible[level - 1, t] and memory[level] <= graph.room[t]
             if not possible[level, t]:
                 continue
             computing = sums[level, t, 0] + sums[level, t, 1] * share[t]
@@ -256,7 +255,7 @@ def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints
                 possible[level, t] = False
                 continue
             larger = True
-            # Adding and subtracting may leave a little more than there is.
+            # Rounding in adding and subtracting may leave a little too much.
             transfers = max(0.0, cut[level, t] - graph.drift[t])
             transfers = max(transfers, graph.crossing[to, t], graph.crossing[end, t])
             if _fast(computing, communicating + transfers * share[t], graph.adds_up, slowest):
@@ -268,7 +267,7 @@ def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints
         if not larger:
             link[level] = graph.link_start[to + 1]
     if graph.adds_up:
-        # All of it is computing.
+        # The sum counts as computing.
         parts[:written, 0] += parts[:written, 2]
         parts[:written, 1] += parts[:written, 3]
         parts[:written, 2:] = 0.0
@@ -276,13 +275,13 @@ def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints
 
 
 def room_for(graph: Stages) -> tuple[Ints, Ints, Floats]:
-    """Return room for the stages that end with one ideal."""
+    """Return buffers for the stages that end with one ideal."""
     most = len(graph.inside) * len(graph.room)
     return np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty((most, 4))
 
 
 def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segments:
-    """Return the stages of a graph as segments between ideals, those that can be as fast.
+    """Return the stages of a graph of at most a stage time, as segments between ideals.
 
     Raises
     ------
@@ -312,15 +311,15 @@ def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segmen
 
 
 MOST_STATES = 60_000_000
-"""Ideals times ways to use units, one byte each."""
+"""Maximum number of states: ideals times combinations of used units, one byte each."""
 LONGEST_S = 1e200
-"""Stands for an infinite stage time, which no units left would make anything of."""
+"""Finite substitute for an infinite stage time, for the product with 0 units."""
 LOOK_EVERY_IDEALS = 16
-"""Ideals between two looks at the clock."""
+"""Number of ideals between two checks of the time limit, in the proof."""
 
 
 def refuted(instance: StagingInstance, slowest_s: float) -> bool:
-    """Return whether no plan of a graph has stages of at most `slowest_s`; False also where it is too large.
+    """Return whether it is proven that no plan has stages of at most `slowest_s`; False if too large.
 
     Raises
     ------
@@ -343,7 +342,7 @@ def refuted(instance: StagingInstance, slowest_s: float) -> bool:
     for end in range(ideals - 1, 0, -1):
         if end % LOOK_EVERY_IDEALS == 0:
             check_time()
-        # Work before this ideal that the units left cannot do in the time leads nowhere.
+        # A state is pruned if the units left cannot do the work before its ideal in the time.
         fits = (needed[:, end, None] <= min(slowest_s, LONGEST_S) * offered * (1 + 1e-9)).all(axis=0)
         reached[end] &= fits
         if reached[end].any():
@@ -353,10 +352,10 @@ def refuted(instance: StagingInstance, slowest_s: float) -> bool:
 
 
 def _work(graph: Stages, left: Ints) -> tuple[Floats, Floats]:
-    """Return work inside each ideal and work that units left can do in a second, for ways to weigh types.
+    """Return the weighted work inside each ideal, and the weighted work per second of the units left.
 
     With any weights y ≥ 0 of the types, stages of at most τ seconds on k_t units do Σ_b min_t y_t (S + A)_bt
-    ≤ τ Σ_t y_t k_t. The weights are those of each type's speed beside another's, where it is least ahead.
+    ≤ τ Σ_t y_t k_t. One weight vector for each type has its least times relative to every other type.
     """
     work = graph.parts[:, :, 0] + graph.parts[:, :, 1]
     needed, offered = [], []
@@ -369,7 +368,7 @@ def _work(graph: Stages, left: Ints) -> tuple[Floats, Floats]:
             continue
         with np.errstate(invalid="ignore"):
             least = np.fmin.reduce(work * weights, axis=1)
-        # No stage has a group that no type can run.
+        # A group that no type can run is in no stage.
         least[~np.isfinite(least)] = 0.0
         needed.append(graph.inside @ least)
         offered.append(weights @ left)
@@ -393,7 +392,7 @@ def _spread(
     kind: Ints,
     parts: Floats,
 ) -> None:
-    """Note where the stages that end with an ideal lead."""
+    """Mark the states that the stages ending with an ideal reach."""
     here = np.flatnonzero(reached[end])
     for row in range(count):
         t = kind[row]

@@ -1,19 +1,17 @@
-"""The check's bound on every plan whose stage time lies in an interval, at given dual prices.
+"""Lower bounds of the check on the cost of plans with a stage time in an interval, by dual prices.
 
 A plan with stage time τ in [a, b] uses each of its segments with k units, ET(k) ≤ τ, so with at least k(b),
 the fewest for b. It pays κ·π·k·τ for it, and because k·ET(k) does not fall with k that is at least
 κ·π·k(b)·max(a, ET(k(b))). With prices y ≥ 0 on what units consume of the limits, a shortest path at these
-costs, less y·limit, is a Lagrangian bound on the plan's cost (Handler & Zang 1980); leaving costs out, a
-positive one shows that there is no plan.
+costs, less y·limit, is a Lagrangian bound on the plan's cost (Handler & Zang 1980); without costs, a
+positive one proves that there is no plan.
 
 Fewest units are rounded down, never up; sums get a margin on the side that weakens the bound.
 
-The check's own stage times: the parts of every segment of layers on every type of hardware.
-
-Written from docs/problems/staging.md, apart from the table that the methods use (`stage_table.py`). A stage
-on k units takes ET(k) = max(S + A/k, S' + A'/k). Each part is a sum over the layers of the stage, so the
-segments that end with a layer are those that end with the layer before, each one layer longer, and the layer
-alone.
+The parts of every segment of layers on every type are derived from docs/problems/staging.md, independently of
+the solvers' table. A stage on k units takes ET(k) = max(S + A/k, S' + A'/k). Each part is a sum over the
+layers of the stage, so the segments that end with a layer are those that end with the layer before, each one
+layer longer, and the layer alone.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from .path_enumeration import MOST_ARCS, Arcs, Network, none_below
 
 @dataclass(frozen=True)
 class Segments:
-    """The segments that can be a stage, ordered by last layer, then type, then first layer.
+    """Table of the possible stages (segments), ordered by last layer, then type, then first layer.
 
     Attributes
     ----------
@@ -62,12 +60,12 @@ class Segments:
     comm_parallel: Floats
 
     def only(self, keep: Ints) -> Segments:
-        """Return some of the segments."""
+        """Return the segments at the given indices."""
         columns = ("first", "last", "type", "serial", "parallel", "comm_serial", "comm_parallel")
         return replace(self, **{name: getattr(self, name)[keep] for name in columns})
 
     def time_s(self, units: Floats) -> Floats:
-        """Return ET for these units, shape (n,) or (B, n)."""
+        """Return the time ET of each segment on these units, shape (n,) or (B, n)."""
         compute = self.serial + self.parallel / units
         return np.maximum(compute, self.comm_serial + self.comm_parallel / units)
 
@@ -78,7 +76,7 @@ def derive_segments(instance: StagingInstance, last_s: float = math.inf) -> Segm
     Parameters
     ----------
     last_s
-        Segments that are slower on however many units are left out.
+        Segments that are slower on any number of units are left out.
 
     Raises
     ------
@@ -103,7 +101,7 @@ def derive_segments(instance: StagingInstance, last_s: float = math.inf) -> Segm
 
 
 def _layer_parts(layers: Sequence[Layer], names: Sequence[str]) -> Floats:
-    """Return S, A, S', A' of each layer on each type, shape (L, T, 4); S is infinite where it cannot run."""
+    """Return S, A, S', A' of each layer on each type, shape (L, T, 4); S is infinite if it cannot run."""
     parts = np.zeros((len(layers), len(names), 4))
     for row, layer in zip(parts, layers, strict=True):
         shares = layer.compute_parallel, layer.communication_parallel
@@ -120,7 +118,7 @@ def _layer_parts(layers: Sequence[Layer], names: Sequence[str]) -> Floats:
 
 
 def _received_s(instance: StagingInstance) -> Floats:
-    """Return D for a stage that begins at each layer: the output of the layer before, over the link [s]."""
+    """Return the transfer time D of the input of a stage, for each first layer [s]."""
     received = np.zeros(len(instance.layers))
     if instance.link_gbit_per_s is not None:
         bytes_per_s = instance.link_gbit_per_s * 1e9 / 8
@@ -129,27 +127,27 @@ def _received_s(instance: StagingInstance) -> Floats:
 
 
 MARGIN = 1e-12
-"""Relative to everything that is added up: the rounding of a sum."""
+"""Rounding margin of a sum, relative to the sum of absolute values."""
 MOST_WORK = 1_000_000_000
-"""Bounds that the enumerations of all intervals may evaluate together, which takes half a minute at most."""
+"""Maximum number of bounds in the enumerations of all intervals, half a minute of work."""
 PARTS = 4
-"""Parts of a group of intervals that is not shown as a whole."""
+"""Number of parts into which an unproven group of intervals is split."""
 AT_ONCE = 200_000
-"""Segments times intervals that are evaluated together."""
+"""Maximum number of segments times intervals that are evaluated without grouping."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Stage times from `low` to `high`, both included, and the claim about them.
+    """A closed interval of stage times from `low` to `high`, and the claim about its plans.
 
     Attributes
     ----------
     prices
         Dual price of each limit, shape (R,).
     counts_cost
-        Whether costs are added; else only units are.
+        Whether costs are included; otherwise only units count.
     cutoff
-        It is to be shown that no plan in the interval costs less [USD]; infinite: that there is none.
+        Claimed lower bound on the cost of plans in the interval [USD]; infinite claims that there is none.
     """
 
     low: float
@@ -161,7 +159,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class _Open:
-    """An interval that prices did not show, their bound, and the segments left; None if there is no hope."""
+    """An interval not proven by prices, its bound, and the segments left; None if they are too many."""
 
     interval: Interval
     bound: float
@@ -170,14 +168,14 @@ class _Open:
 
 @dataclass(frozen=True)
 class Limits:
-    """What units of each type consume of each limit, shape (R, T), and its capacity, shape (R,)."""
+    """Consumption of each limit by a unit of each type, shape (R, T), and capacities, shape (R,)."""
 
     weight: Floats
     capacity: Floats
 
 
 class IntervalBounds:
-    """Proves intervals.
+    """Proves the claims of intervals by Lagrangian bounds and enumeration.
 
     Parameters
     ----------
@@ -186,7 +184,7 @@ class IntervalBounds:
     alternating
         Whether neighbouring stages have to differ in type.
     most_work
-        Bounds that the enumerations of all intervals may evaluate together.
+        Maximum number of bounds that the enumerations of all intervals evaluate together.
     """
 
     def __init__(
@@ -201,15 +199,15 @@ class IntervalBounds:
         self.types = len(segments.price)
         self.rate = cost_factor * segments.price
         self.work_left = most_work
-        # Every interval writes into the same memory: fresh pages would take as long as the sums.
+        # All intervals reuse these arrays: new memory pages would take as long as the sums.
         self._room = np.empty((3, len(segments.first)))
 
     def unproven(self, intervals: Sequence[Interval]) -> list[tuple[Interval, float]]:
-        """Return the intervals that could not be shown, each with a bound on the cost of a plan in it.
+        """Return the unproven intervals, each with a lower bound on the cost of a plan in it.
 
-        Where there is much to do, neighbouring intervals are first tried together: an interval far from the
-        cutoff needs no part of its own, and a segment too dear for the union is too dear for each part. What
-        prices leave open is enumerated while there is time; the bounds by prices stand whether or not it is.
+        Many neighbouring intervals are first tried as a union: one far from the cutoff needs no separate
+        bound, and a segment too dear for the union is too dear for each part. Intervals not proven by prices
+        are enumerated while there is time; their bounds by prices hold in any case.
         """
         open_: list[_Open] = []
         everything = narrow(np.arange(len(self.segments.first)))
@@ -234,19 +232,19 @@ class IntervalBounds:
         return [(one.interval, one.bound) for one in open_ if not self._enumerated(one)]
 
     def _fallback(self, interval: Interval, bound: float, own: Segments) -> float:
-        """Return the bound of an interval that was not shown; where only units counted, without prices."""
+        """Return the bound on cost of an unproven interval; without prices where only units counted."""
         if interval.counts_cost:
             return bound
         free = replace(interval, prices=np.zeros_like(interval.prices), counts_cost=True)
         return self._bound(free, own)[0]
 
     def _least(self, interval: Interval, own: Segments) -> tuple[Floats, Floats]:
-        """Return a lower bound on the units of each segment in an interval, and its least cost.
+        """Return lower bounds on the units and on the cost of each segment in an interval.
 
         Returns
         -------
         units, cost
-            Shape (n,); infinite cost, and one unit, where no units suffice. They hold until the next call.
+            Shape (n,); infinite cost, and one unit, where no units suffice. Valid until the next call.
         """
         parts = own.serial, own.parallel, own.comm_serial, own.comm_parallel
         ends = interval.low, interval.high, interval.counts_cost
@@ -255,9 +253,9 @@ class IntervalBounds:
         return units, cost
 
     def _bound(self, interval: Interval, own: Segments) -> tuple[float, Floats, Floats]:
-        """Return the Lagrangian bound, rounded down, the priced costs, and the arrivals of `forward`.
+        """Return the Lagrangian bound, rounded down, the priced costs, and the path weights to each layer.
 
-        The bound is infinite if there is no plan, and −∞ if nothing is shown.
+        The bound is infinite if there is no plan, and −∞ if nothing is proven.
         """
         units, weight = self._least(interval, own)
         if interval.prices.any():
@@ -273,7 +271,7 @@ class IntervalBounds:
         return bound, weight, arrival
 
     def _useful(self, interval: Interval, own: Segments, weight: Floats, arrival: Floats) -> Ints:
-        """Return which segments a plan below the cutoff may use; reduced costs exclude the others."""
+        """Return the segments that reduced-cost fixing leaves for plans below the cutoff."""
         spare = float(interval.prices @ self.limits.capacity)
         threshold = (interval.cutoff if interval.counts_cost else 0.0) + spare
         value = self._room[2, : len(own.first)]
@@ -282,7 +280,7 @@ class IntervalBounds:
         return np.flatnonzero(value <= min(most, sys.float_info.max))
 
     def _enumerated(self, given: _Open) -> bool:
-        """Enumerate all paths of the segments that are left; return whether none is below the cutoff."""
+        """Enumerate the paths of the remaining segments; return whether none is below the cutoff."""
         if given.segments is None or self.work_left <= 0 or time_is_up():
             return False
         interval, own = given.interval, self.segments.only(given.segments)
@@ -300,7 +298,7 @@ class IntervalBounds:
 
 
 def _union(intervals: Sequence[Interval]) -> Interval:
-    """Return one interval over several, at the prices of the one in the middle."""
+    """Return the union of consecutive intervals, with the prices of the middle one."""
     middle = intervals[len(intervals) // 2]
     cutoff = max(interval.cutoff for interval in intervals)
     return Interval(intervals[0].low, intervals[-1].high, middle.prices, middle.counts_cost, cutoff)

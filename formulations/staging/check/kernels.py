@@ -1,6 +1,6 @@
-"""Compiled loops of the check: over all segments, their costs and shortest paths; over paths with states.
+"""Compiled loops of the check for segments, their least costs, shortest paths, and paths with states.
 
-They are separate from those of the solvers, so that no error is common to both. Sums and quotients are
+They are separate from those of the solvers, so that both share no error. Sums and quotients are
 rounded as written: without `fastmath` the compiler may not reorder them, and it does not fuse a product into
 a sum.
 """
@@ -15,31 +15,31 @@ from ....instances.common.arrays import Floats, Ints
 from ...common.compiled import compiled
 
 UNDERESTIMATE = 1e-9
-"""Units are first underestimated by this part, then corrected by the very time that counts."""
+"""Relative underestimate of the fewest units, before they are corrected by exact stage times."""
 
 
 @compiled
 def derive(
     own: Floats, memory: Floats, room: Floats, received: Floats, last_s: float
 ) -> tuple[Ints, Ints, Ints, Floats, Floats, Floats, Floats]:
-    """Return first and last layer, type and the four parts of segments that a unit can hold.
+    """Return the first layers, last layers, types and four parts of the segments that a unit can hold.
 
-    Left out are those that are slower than `last_s` on however many units.
+    Segments that are slower than `last_s` on any number of units are left out.
 
     Parameters
     ----------
     own
-        S, A, S', A' of each layer on each type, shape (L, T, 4).
+        Parts S, A, S', A' of each layer on each type, shape (L, T, 4).
     memory, room
         Memory of each layer on each type, shape (L, T), and of a unit of each type, shape (T,) [GiB].
     received
         D for a stage that begins at each layer, shape (L,) [s].
     last_s
-        The slowest stage time that matters [s per probe batch].
+        The largest relevant stage time [s per probe batch].
     """
     layers, hardware = own.shape[0], own.shape[1]
     most = layers * (layers + 1) // 2 * hardware
-    # 32 bits are half of the memory to be read later.
+    # 32 bits halve the memory to be read later.
     firsts, lasts, unit_types = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32)
     serial, parallel, comm_serial, comm_parallel = (
         np.empty(most),
@@ -47,16 +47,16 @@ def derive(
         np.empty(most),
         np.empty(most),
     )
-    sums, held = np.zeros((hardware, layers, 4)), np.zeros((hardware, layers))
+    sums, memory_sums = np.zeros((hardware, layers, 4)), np.zeros((hardware, layers))
     i = 0
     for last in range(layers):
         for t in range(hardware):
             for first in range(last + 1):
-                held[t, first] += memory[last, t]
+                memory_sums[t, first] += memory[last, t]
                 for part in range(4):
                     sums[t, first, part] += own[last, t, part]
                 # A layer that a type cannot run makes S of every longer segment infinite too.
-                if math.isinf(sums[t, first, 0]) or held[t, first] > room[t]:
+                if math.isinf(sums[t, first, 0]) or memory_sums[t, first] > room[t]:
                     continue
                 if sums[t, first, 0] > last_s or sums[t, first, 2] > last_s:
                     continue
@@ -100,16 +100,16 @@ def least(
     units: Floats,
     cost: Floats,
 ) -> None:
-    """Set a lower bound on the units of segments, k(high), and their least cost, in [low, high].
+    """Compute lower bounds on the units of segments, k(high), and on their costs, in [low, high].
 
     Parameters
     ----------
     limit, rate
-        Units, and κ·π, of each type.
+        Available units, and κ·π, of each type.
     units, cost
-        Shape (n,); set to infinite cost, and one unit, where no units suffice.
+        Output of shape (n,); infinite cost, and one unit, where no units suffice.
     """
-    # Where S is all of τ but rounding, the quotient must stay an underestimate: its divisor grows.
+    # Where S equals τ up to rounding, a larger divisor keeps the quotient an underestimate.
     tiny, near, late = max(1e-15 * high, 1e-300), high * (1 - 1e-14), False
     # These loops but the second have no branches, so that the compiler does several segments in one step.
     for i in range(len(serial)):
@@ -118,7 +118,7 @@ def least(
         computes = parallel[i] * comm_left >= comm_parallel[i] * left
         quotient = (parallel[i] if computes else comm_parallel[i]) / (left if computes else comm_left)
         need = max(np.ceil(quotient * (1 - UNDERESTIMATE)), 1.0)
-        # One division for both parts; the last digit of the time matters only where it decides, below.
+        # One division for both parts; the last digit of the time matters only near `high`, below.
         part = 1.0 / need
         time = max(serial[i] + parallel[i] * part, comm_serial[i] + comm_parallel[i] * part)
         units[i], cost[i] = need, time
@@ -143,14 +143,14 @@ def least(
 
 @compiled
 def _neighbours(best: Floats, alternating: bool, result: Floats) -> None:
-    """Set for each type the least over the types that may be its neighbour."""
+    """Compute for each type the minimum over the types that may be its neighbour."""
     first, second, cheapest = np.inf, np.inf, -1
     for t in range(len(best)):
         if best[t] < first:
             first, second, cheapest = best[t], first, t
         elif best[t] < second:
             second = best[t]
-    # Every type but the cheapest may follow the cheapest; that one follows the second cheapest.
+    # Every type except the cheapest may follow the cheapest, which follows the second cheapest.
     for t in range(len(best)):
         result[t] = first
     if alternating and cheapest >= 0:
@@ -167,17 +167,17 @@ def forward(
     hardware: int,
     alternating: bool,
 ) -> tuple[float, Floats]:
-    """Return the least weight of a path of all layers, and of one that ends before each layer.
+    """Return the least weight of a path through all layers, and of the paths to each layer.
 
     Parameters
     ----------
     first, last, unit_type, weight
-        Of segments by rising last layer, shape (n,); infinite weight where they cannot be used.
+        Segments by rising last layer, shape (n,); infinite weight where they cannot be used.
 
     Returns
     -------
     shortest, arrival
-        `arrival` is of paths that may go on with a type, shape (T, L + 1).
+        `arrival` holds the weights of paths that may go on with a type, shape (T, L + 1).
     """
     before = np.full((hardware, layers + 1), np.inf)
     for k in range(hardware):
@@ -187,7 +187,7 @@ def forward(
         for k in range(hardware):
             ending[k] = np.inf
         while i < len(last) and last[i] == layer:
-            # Unsigned, so that no index is looked at for whether it counts from the end.
+            # Unsigned, so that indices are not checked for negative values.
             t = np.uint32(unit_type[i])
             ending[t] = min(ending[t], weight[i] + before[t, np.uint32(first[i])])
             i += np.uint64(1)
@@ -208,9 +208,9 @@ def through(
     alternating: bool,
     result: Floats,
 ) -> None:
-    """Set the least weight of a path through each segment, shape (n,); the rest is as in `forward`."""
+    """Compute the least weight of a path through each segment, shape (n,), after the forward pass."""
     hardware, layers = arrival.shape[0], arrival.shape[1] - 1
-    # `beginning` takes up the ways from each layer on, until the last layers before it are done.
+    # `beginning` collects the paths that begin at each layer, until all its segments are processed.
     beginning = np.full((hardware, layers), np.inf)
     remaining = np.full((layers + 1, hardware), np.inf)
     remaining[layers] = 0.0
@@ -240,15 +240,15 @@ def arrivals_by_state(
     states: int,
     alternating: bool,
 ) -> Floats:
-    """Return the least weight of a path before each layer that has used so much, shape (L + 1, T, states).
+    """Return the least weight of a path to each layer by state of use, shape (L + 1, T, states).
 
     Parameters
     ----------
     first, after, kind, weight
-        Of arcs by rising `after`, shape (K,).
+        Arcs by rising `after`, shape (K,).
     place, size, units
-        The digit of the state that an arc raises: its place value, how many values it has, and by how much it
-        is raised; shape (K,).
+        The digit of the state that an arc increases: its place value, its number of values, and the
+        increase; shape (K,).
     """
     arrival = np.full((layers + 1, kinds, states), np.inf)
     for t in range(kinds):
@@ -262,7 +262,7 @@ def arrivals_by_state(
         while i < len(after) and after[i] == layer:
             source, target = arrival[first[i], kind[i]], ending[kind[i]]
             shift, room = place[i] * units[i], place[i] * (size[i] - units[i])
-            # States in which the digit can be raised come in runs of `room`.
+            # States in which the digit can be increased come in runs of `room`.
             for run in range(0, states, place[i] * size[i]):
                 for state in range(run, run + room):
                     target[state + shift] = min(target[state + shift], source[state] + weight[i])
@@ -293,18 +293,18 @@ def least_through(
     Parameters
     ----------
     arrival, left
-        Least weights before a layer by what is used, and from it on by what is left, (L + 1, T, states).
+        Least weights up to a layer by units used, and from it on by units left, (L + 1, T, states).
     """
-    last, found = arrival.shape[2] - 1, np.empty(len(weight))
+    last, result = arrival.shape[2] - 1, np.empty(len(weight))
     for i in range(len(weight)):
         before, beyond, best = arrival[first[i], kind[i]], left[after[i], kind[i]], np.inf
         shift, room = place[i] * units[i], place[i] * (size[i] - units[i])
         for run in range(0, last + 1, place[i] * size[i]):
             for state in range(run, run + room):
-                # The last state, in which all is left, less what is used.
+                # The last state, with all units left, less the units used.
                 best = min(best, before[state] + beyond[last - shift - state])
-        found[i] = best + weight[i]
-    return found
+        result[i] = best + weight[i]
+    return result
 
 
 @compiled
@@ -322,39 +322,39 @@ def extended(
     most: Floats,
     left: Floats,
 ) -> tuple[Floats, int]:
-    """Return the labels that an arc extends and that may still end below the cutoff, and the bounds it took.
+    """Return the extensions of labels by an arc that no bound prunes, and the number of bounds evaluated.
 
     Parameters
     ----------
     labels
         Rows of the type of the last stage, the consumption of each limit and the cost, shape (n, R + 2).
     kind, use, cost
-        Of the arc; `use` has shape (R,).
+        Type, consumption and cost of the arc; `use` has shape (R,).
     weights, vectors, places, full, most
-        Of each bound: the weight of costs, prices and place values of the limits, where `left` has the state
-        with nothing used, and the most that it may be; shapes (M,), (M, R), (M, R), (M,), (M,).
+        For each bound: the weight of costs, prices and place values of the limits, the index in `left` of the
+        state with nothing used, and its maximum; shapes (M,), (M, R), (M, R), (M,), (M,).
     left
-        The least of the rest of a path, shape (S,).
+        Least weights of the rest of a path, shape (S,).
     """
     limits, count, work = len(capacity), 0, 0
-    found = np.empty(labels.shape)
+    result = np.empty(labels.shape)
     for i in range(len(labels)):
         if alternating and labels[i, 0] == kind:
             continue
         fits = True
         for r in range(limits):
-            found[count, r + 1] = labels[i, r + 1] + use[r]
-            fits = fits and found[count, r + 1] <= capacity[r]
-        found[count, 0], found[count, limits + 1] = kind, labels[i, limits + 1] + cost
+            result[count, r + 1] = labels[i, r + 1] + use[r]
+            fits = fits and result[count, r + 1] <= capacity[r]
+        result[count, 0], result[count, limits + 1] = kind, labels[i, limits + 1] + cost
         bound = 0
         while fits and bound < len(weights):
             work += 1
-            value, state = weights[bound] * found[count, limits + 1], full[bound]
+            value, state = weights[bound] * result[count, limits + 1], full[bound]
             for r in range(limits):
-                value += vectors[bound, r] * found[count, r + 1]
-                state -= places[bound, r] * int(found[count, r + 1])
+                value += vectors[bound, r] * result[count, r + 1]
+                state -= places[bound, r] * int(result[count, r + 1])
             fits = value + left[state] <= most[bound]
             bound += 1
         if fits:
             count += 1
-    return found[:count].copy(), work
+    return result[:count].copy(), work

@@ -1,20 +1,17 @@
-"""Implicit enumeration by the check: is there a path of stages below a cutoff within the limits?
+"""Implicit enumeration by the check: the proof that no path of stages within the limits is below a cutoff.
 
-A label holds what the stages so far consume and cost, and the type of the last one (labels of a resource-
-constrained shortest path, Irnich & Desaulniers 2005). A label is pruned where dual prices on what is left of
-the limits prove that it cannot end below the cutoff, and of labels with equal consumption only the cheapest
-stays. Several price vectors around the given one are tried on every label, and bounds that count the units of
-some limits exactly (`state_space.py`); any of them may prune it. All comparisons leave a margin for rounding,
-on the side that keeps labels.
+The remaining stages of an interval form a network, whose paths are the plans. A label holds the consumption
+and cost of the stages so far, and the type of the last one (labels of a resource-constrained shortest path,
+Irnich & Desaulniers 2005). A label is pruned where dual prices on the rest of the limits prove that it cannot
+end below the cutoff, and of labels with equal consumption only the cheapest stays. Several price vectors
+around the given one are tried on every label, and bounds that count the units of some limits exactly; any of
+them may prune it. All comparisons leave a margin for rounding, on the side that keeps labels.
 
-The stages that are left of an interval as a network, whose paths are the plans.
-
-Bounds on paths that count the units of a few limits exactly and put a price on the others.
-
-A path's state is what it has used of the counted limits, so that a path beyond one of them does not exist.
-Only what is not counted is relaxed, and the bound of a path is at least that of the prices alone (state-space
-augmentation: Boland, Dethridge & Dumitrescu 2006). Arcs on no path below the cutoff are left out, and with
-fewer arcs more limits can be counted together.
+The exact bounds count the units of a few limits and put a price on the others. A path's state is its use of
+the counted limits, so that a path beyond one of them does not exist. Only the other limits are relaxed, and
+the bound of a path is at least that of the prices alone (state-space augmentation: Boland, Dethridge &
+Dumitrescu 2006). Arcs on no path below the cutoff are left out, and with fewer arcs more limits can be
+counted together.
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ class Arcs:
     cost
         Shape (K,).
     consumption
-        Of each limit, shape (R, K).
+        Consumption of each limit, shape (R, K).
     """
 
     first: Ints
@@ -56,14 +53,14 @@ class Arcs:
 
 @dataclass(frozen=True)
 class Network:
-    """All paths that arcs make.
+    """A network of arcs between layers, with limits on the consumption of its paths.
 
     Attributes
     ----------
     types
-        T where neighbours have to differ in type; 0 where they need not.
+        Number of types T where neighbours must differ in type; otherwise 0.
     capacity
-        Of each limit, shape (R,).
+        Capacity of each limit, shape (R,).
     """
 
     arcs: Arcs
@@ -76,17 +73,17 @@ class Network:
 
     @property
     def kind(self) -> Ints:
-        """The type of each arc; all are one where neighbours need not differ."""
+        """The type of each arc; 0 for all arcs where neighbours need not differ."""
         return self.arcs.type if self.types else np.zeros_like(self.arcs.type)
 
     def only(self, keep: Ints | NDArray[np.bool_]) -> Network:
-        """Return the network of some of the arcs."""
+        """Return the network with the given arcs only."""
         arcs = self.arcs
         columns = arcs.first[keep], arcs.after[keep], arcs.type[keep], arcs.cost[keep]
         return replace(self, arcs=Arcs(*columns, arcs.consumption[:, keep]))
 
     def sorted(self) -> Network:
-        """Return the network with its arcs by the layer that they lead to."""
+        """Return the network with its arcs sorted by the layer that they lead to."""
         return self.only(np.argsort(self.arcs.after, kind="stable"))
 
     def compact(self) -> Network:
@@ -97,42 +94,42 @@ class Network:
         return replace(self, arcs=replace(arcs, first=first, after=after), layers=len(layer) - 1)
 
     def mirrored(self) -> Network:
-        """Return the network in which every path runs backwards."""
+        """Return the network with all arcs reversed."""
         arcs = self.arcs
         turned = replace(arcs, first=self.layers - arcs.after, after=self.layers - arcs.first)
         return replace(self, arcs=turned)
 
     def free(self) -> Network:
-        """Return the network without costs."""
+        """Return the network with all costs set to 0."""
         return replace(self, arcs=replace(self.arcs, cost=np.zeros_like(self.arcs.cost)))
 
 
 STATES_MARGIN = 1e-12
-"""Relative to everything that is added up."""
+"""Rounding margin of a sum in the bounds by state, relative to the sum of absolute values."""
 MOST_CELLS = (60_000, 400_000, 2_000_000)
-"""Layers times types times states, for one try after another."""
+"""Maximum number of layers times types times states, in successive rounds."""
 MOST_STEPS = 10_000_000
-"""Arcs times states: some ten milliseconds."""
+"""Maximum number of arcs times states, some ten milliseconds of work."""
 STEPS_OF_A_BOUND = 32
-"""Steps that take as long as the bound of a label."""
+"""Number of steps that take as long as the bound of a label."""
 WORTH_ANOTHER = 0.8
-"""Once no more than this part of the arcs is left, all are looked at again."""
+"""Share of the arcs below which a round of bounds is repeated."""
 
 
 @dataclass(frozen=True)
 class Counting:
-    """Limits that are counted.
+    """A set of limits whose units are counted exactly in a state.
 
     Attributes
     ----------
     rows
-        Their numbers; the first one's digit has place value 1.
+        Indices of the limits; the digit of the first one has place value 1.
     prices
-        Of each limit, 0 where it is counted; shape (R,).
+        Dual price of each limit, 0 where it is counted; shape (R,).
     places
         Place value of each limit's units in the state, 0 where they are not counted; shape (R,).
     sizes
-        How many values each one's digit has.
+        Number of values of each digit.
     """
 
     rows: tuple[int, ...]
@@ -142,12 +139,12 @@ class Counting:
 
     @property
     def states(self) -> int:
-        """How many states there are."""
+        """Number of states."""
         return math.prod(self.sizes)
 
 
 def surviving(network: Network, prices: Floats, cutoff: float) -> tuple[Network, int]:
-    """Return a network with all paths below the cutoff that keep the limits, and the work it took."""
+    """Return the network without arcs on no feasible path below the cutoff, and the work done."""
     work = 0
     for most_cells in MOST_CELLS:
         before = math.inf
@@ -166,7 +163,7 @@ def surviving(network: Network, prices: Floats, cutoff: float) -> tuple[Network,
 
 
 def countings(network: Network, prices: Floats, cells: int = MOST_CELLS[-1]) -> Iterator[Counting]:
-    """Yield the limits with a price in groups, dearest first; an arc consumes only one limit of a group."""
+    """Yield groups of limits to count, dearest first, such that an arc consumes one limit of a group."""
     kinds = max(1, network.types)
     most = min(cells // ((network.layers + 1) * kinds), MOST_STEPS // max(1, len(network)))
     consumption = network.arcs.consumption
@@ -194,13 +191,13 @@ def countings(network: Network, prices: Floats, cells: int = MOST_CELLS[-1]) -> 
 
 
 def left_by_state(network: Network, counting: Counting) -> Floats:
-    """Return the least weight from each layer on, after an arc of each type, by what is left.
+    """Return the least weight from each layer on, after an arc of each type, by units left.
 
-    Shape (L + 1, T, states); the network's arcs stand by the layer that they lead to.
+    Shape (L + 1, T, states); the arcs are sorted by the layer that they lead to.
     """
     backwards = _arrivals(network.mirrored().sorted(), counting)[::-1]
     by_digit = backwards.reshape(*backwards.shape[:2], *counting.sizes[::-1])
-    # With more left all is possible that is with less.
+    # A path that is feasible with fewer units left is feasible with more.
     for axis in range(2, by_digit.ndim):
         by_digit = np.minimum.accumulate(by_digit, axis=axis)
     return np.ascontiguousarray(by_digit.reshape(backwards.shape))
@@ -211,18 +208,18 @@ def through(network: Network, counting: Counting) -> Floats:
     arcs = network.arcs
     to, left = _arrivals(network, counting), left_by_state(network, counting)
     columns = arcs.first, arcs.after, network.kind
-    found: Floats = least_through(
+    result: Floats = least_through(
         *columns, _weights(network, counting), *_digits(network, counting), to, left
     )
-    return found
+    return result
 
 
 def _arrivals(network: Network, counting: Counting) -> Floats:
     arcs = network.arcs
     columns = arcs.first, arcs.after, network.kind, _weights(network, counting), *_digits(network, counting)
     shape = network.layers, max(1, network.types), counting.states, bool(network.types)
-    found: Floats = arrivals_by_state(*columns, *shape)
-    return found
+    result: Floats = arrivals_by_state(*columns, *shape)
+    return result
 
 
 def _weights(network: Network, counting: Counting) -> Floats:
@@ -231,7 +228,7 @@ def _weights(network: Network, counting: Counting) -> Floats:
 
 
 def _digits(network: Network, counting: Counting) -> tuple[Ints, Ints, Ints]:
-    """Return the place value and the size of the digit that each arc raises, and by how much."""
+    """Return place value, size and increase of the digit of each arc."""
     count = len(network)
     place, size = np.full(count, counting.states), np.ones(count, dtype=np.int64)
     units = np.zeros(count, dtype=np.int64)
@@ -239,38 +236,38 @@ def _digits(network: Network, counting: Counting) -> tuple[Ints, Ints, Ints]:
         consumed = network.arcs.consumption[row]
         own = consumed > 0
         place[own], size[own] = counting.places[row], values
-        # An arc that alone exceeds the limit has no state to begin in.
+        # An arc that exceeds the limit alone can begin in no state.
         units[own] = np.minimum(consumed[own], values).astype(np.int64)
     return place, size, units
 
 
 MOST_ARCS = 20_000
-"""Networks with more are not looked at."""
+"""Maximum number of arcs of a network to which bounds are applied."""
 MOST_ENUMERATED = 4000
-"""Networks with more arcs, once bounds have left out what they can, are not enumerated."""
+"""Maximum number of arcs, after fixing by bounds, of a network that is enumerated."""
 MOST_LABELS = 1_000_000
-"""Labels that wait at one layer; the enumeration gives up beyond."""
+"""Maximum number of labels at one layer before the enumeration gives up."""
 MOST_WORK = 120_000_000
-"""Bounds evaluated for one interval, which takes a second or two."""
+"""Maximum number of bounds evaluated for one interval, a second or two of work."""
 MOST_COUNTINGS, CELLS_OF_AN_ARC = 4, 2000
-"""Groups of limits whose units are counted for the bounds of labels; cells of each, for an arc."""
+"""Maximum number of groups of counted limits for the bounds of labels, and of cells per arc in each."""
 MOST_DOMINATING = 48
-"""Labels of a type that are compared with all others: those that consume and cost no less are dominated."""
+"""Number of labels of a type whose dominance over all others is tested."""
 MARGIN = 1e-12
-"""Relative to everything that is added up."""
+"""Rounding margin of a sum, relative to the sum of absolute values."""
 
 
 def none_below(
     network: Network, prices: Floats, cutoff: float, most_work: int = MOST_WORK
 ) -> tuple[bool | None, int]:
-    """Return whether no path within the limits costs less than the cutoff, and the work it took.
+    """Return whether no path within the limits costs less than the cutoff, and the work done.
 
     Parameters
     ----------
     prices
-        y ≥ 0, shape (R,); any are right, good ones make it fast.
+        Dual prices y ≥ 0, shape (R,); any are valid, good ones make it fast.
     cutoff
-        Infinite: whether there is no path within the limits at all.
+        Infinite to ask whether any path within the limits exists.
 
     Returns
     -------
@@ -279,7 +276,7 @@ def none_below(
     """
     if len(network) > MOST_ARCS:
         return None, 0
-    # Where costs play no part more labels are equal without them.
+    # Where costs do not matter, more labels are equal without them.
     whole = network.free() if math.isinf(cutoff) else network
     network, work = surviving(whole.sorted().compact(), prices, 0.0 if math.isinf(cutoff) else cutoff)
     if not len(network):
@@ -316,9 +313,9 @@ def _cheapest(labels: Floats) -> Floats:
 
 
 class _Pruning:
-    """Prunes labels: for every (w, y), w·cost + y·consumption plus the least of the rest has to fit.
+    """Prunes labels by bounds: for each (w, y), w·cost + y·consumption plus the least rest of a path.
 
-    Where units are counted, the least of the rest depends on what is left of them.
+    Where units are counted, the least rest depends on the units left.
     """
 
     def __init__(self, network: Network, prices: Floats, cutoff: float) -> None:
@@ -349,7 +346,7 @@ class _Pruning:
         self.work = 0
 
     def undominated(self, labels: Floats) -> Floats:
-        """Return the labels without those that consume and cost no less than a strong one of their type."""
+        """Return the labels that no label of least priced cost and of the same type dominates."""
         if len(labels) < 2:
             return labels
         alive = np.ones(len(labels), dtype=bool)
@@ -367,7 +364,7 @@ class _Pruning:
         return labels[alive]
 
     def extended(self, labels: Floats, arc: int) -> Floats:
-        """Return the labels that an arc extends and that may still end below the cutoff."""
+        """Return the extensions of labels by an arc that may still end below the cutoff."""
         arcs, kind = self.network.arcs, int(self.kind[arc])
         moved, work = extended(
             labels,
@@ -384,12 +381,12 @@ class _Pruning:
             self.left[int(arcs.after[arc]), kind],
         )
         self.work += int(work)
-        found: Floats = moved
-        return found
+        result: Floats = moved
+        return result
 
 
 def _remaining(network: Network, values: Floats) -> Floats:
-    """Return the least value from each layer to the end, shape (L + 1, T, M), for values of shape (M, K)."""
+    """Return the least value of a path from each layer on, shape (L + 1, T, M), by values of arcs (M, K)."""
     arcs, types = network.arcs, max(1, network.types)
     remaining = np.full((len(values), network.layers + 1, types), math.inf)
     remaining[:, network.layers] = 0.0
