@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..formulations.common.clock import check_time
-from ..formulations.common.formulation import Formulation, MilpModel, ModelObjective, whole_row
+from ..formulations.common.formulation import Formulation, MilpModel, ModelObjective, exact_integer_row
 from ..formulations.registry import KINDS, milp_model
 from ..instances.common.errors import OutOfTimeError
 from .backends.base import Answer, Backend, Request
@@ -208,7 +208,7 @@ def _fix_objective(model: MilpModel[Any], target: ModelObjective, value: float) 
     limit += 1e-9 * abs(limit) + 1e-15  # the plan at hand has to stay feasible under rounding
     scaled = None
     if all(variable.cat == pulp.LpInteger for variable, _ in items):
-        scaled = whole_row([c for _, c in items], limit)
+        scaled = exact_integer_row([c for _, c in items], limit)
     if scaled is not None:
         weights, bound = scaled
         row = pulp.LpAffineExpression([(x, weight) for (x, _), weight in zip(items, weights, strict=True)])

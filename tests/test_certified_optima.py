@@ -65,7 +65,7 @@ def test_compiled_loops_prove_the_same_in_python(
             instance = parse_instance(KINDS[kind].document(random.Random(f"optima:{number}")))
             result = solve(instance, "exact", SolveOptions(threads=1, seed=1, gap=0.0, time_limit_s=10))
             proven[number] = instance, result, bounds_of(instance, result)
-    monkeypatch.setattr(compiled, "MOST_ENTRIES", -1)
+    monkeypatch.setattr(compiled, "MAX_INTERPRETED_ENTRIES", -1)
     for number, (instance, result, bounds) in proven.items():
         assert bounds_of(instance, result) == pytest.approx(bounds, rel=0, abs=0, nan_ok=True), number
 

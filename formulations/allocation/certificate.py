@@ -24,7 +24,7 @@ from .configurations import BUDGET
 
 CUTOFF_MARGIN = 5e-10
 """Relative distance of the cutoff below the bound, so that the plan itself does not count as better."""
-LARGEST = 1e100
+MAX_PRICE = 1e100
 """Upper limit of dual prices and cutoffs, so that no product or sum overflows."""
 MOST_PRICES = 1001
 """Maximum number of dual prices: one for each possible resource, and one for the budget."""
@@ -41,11 +41,13 @@ class PriceCertificate(Model):
         No plan is better than this, in seconds; None: there is no plan.
     """
 
-    prices: Annotated[dict[str, Annotated[float, Field(ge=0, le=LARGEST)]], validated_in_batches(MOST_PRICES)]
-    cutoff: Annotated[float, Field(ge=-LARGEST, le=LARGEST)] | None = None
+    prices: Annotated[
+        dict[str, Annotated[float, Field(ge=0, le=MAX_PRICE)]], validated_in_batches(MOST_PRICES)
+    ]
+    cutoff: Annotated[float, Field(ge=-MAX_PRICE, le=MAX_PRICE)] | None = None
 
 
-def certificate(resources: Sequence[str], prices: Floats, bound: float | None) -> dict[str, Any]:
+def certificate_of(resources: Sequence[str], prices: Floats, bound: float | None) -> dict[str, Any]:
     """Return the certificate of a bound as plain data.
 
     Parameters
@@ -55,7 +57,7 @@ def certificate(resources: Sequence[str], prices: Floats, bound: float | None) -
     bound
         In seconds; None claims that there is no plan.
     """
-    kept = np.clip(np.nan_to_num(prices), 0.0, LARGEST)
+    kept = np.clip(np.nan_to_num(prices), 0.0, MAX_PRICE)
     priced = dict(zip(resources, kept.tolist(), strict=True))
     cutoff = None if bound is None else bound - CUTOFF_MARGIN * abs(bound)
     return PriceCertificate(prices=priced, cutoff=cutoff).model_dump()
@@ -77,14 +79,14 @@ def read_prices(data: Any) -> dict[str, float]:
     return PriceCertificate.model_validate(data).prices
 
 
-HOUR = 3600.0
-NOTHING = 1e-6
+HOUR_S = 3600.0
+NEGLIGIBLE_HOURS = 1e-6
 """Savings below this, in weighted job-hours, count as zero; a few milliseconds."""
-UNIT = {BUDGET: "USD/h of budget"}
+UNIT_TEXTS = {BUDGET: "USD/h of budget"}
 """Text for one unit of a resource, where that is not its name."""
 
 
-def buy_next(instance: AllocationInstance, prices: Mapping[str, float], beyond: float) -> str:
+def marginal_value_text(instance: AllocationInstance, prices: Mapping[str, float], beyond: float) -> str:
     """Return a sentence with the marginal values of the resources, and the resource to buy next.
 
     A resource is only recommended if its dual price exceeds the distance of the plan from the bound. Figures
@@ -97,17 +99,17 @@ def buy_next(instance: AllocationInstance, prices: Mapping[str, float], beyond: 
     beyond
         V − L(λ), in weighted job-seconds.
     """
-    rest = max(beyond, 0.0) / HOUR
-    scarce = {name: price / HOUR for name, price in prices.items() if price > 0}
+    rest = max(beyond, 0.0) / HOUR_S
+    scarce = {name: price / HOUR_S for name, price in prices.items() if price > 0}
     weighted = any(weight != 1 for weight in instance.table().weight)
     unit = "weighted job-hours" if weighted else "job-hours"
-    among = "in the configurations that fit now, " if _some_do_not_fit(instance) else ""
-    if not scarce and rest < NOTHING:
+    among = "in the configurations that fit now, " if _some_exceed_capacity(instance) else ""
+    if not scarce and rest < NEGLIGIBLE_HOURS:
         return f"{among}nothing is scarce: one more unit of anything saves nothing"
     if not scarce:
         return f"{among}nothing is scarce: one more unit saves at most {rounded_up(rest, 2):g} {unit}"
     ordered = sorted(scarce.items(), key=lambda item: -item[1])
-    units = [f"one more {UNIT.get(name, name)}" for name, _ in ordered]
+    units = [f"one more {UNIT_TEXTS.get(name, name)}" for name, _ in ordered]
     most = [f"at most {rounded_up(hours + rest, 4):g}" for _, hours in ordered]
     others = [f", {one} {saved}" for one, saved in zip(units[1:], most[1:], strict=True)]
     text = f"{among}{units[0]} saves {most[0]} {unit}{''.join(others)}"
@@ -122,7 +124,7 @@ def buy_next(instance: AllocationInstance, prices: Mapping[str, float], beyond: 
     return f"{text}; buy {best} next: it saves most for its price, {saved}"
 
 
-def _some_do_not_fit(instance: AllocationInstance) -> bool:
+def _some_exceed_capacity(instance: AllocationInstance) -> bool:
     """Return whether some configuration exceeds a capacity or the hourly budget."""
     table = instance.table()
     variant = np.repeat(np.arange(len(table.first_row) - 1), np.diff(table.first_row))

@@ -47,7 +47,7 @@ from ...instances.allocation.job_table import JobTable
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OptionError, OutOfTimeError, TooLargeError
 from ..common.objective import agree, loosened, within
-from .check.configurations import CheckedConfigurations, derive
+from .check.configurations import CheckedConfigurations, checked_configurations
 from .configurations import BUDGET, Configurations, build_configurations, resource_limits
 from .formulation import AllocationFormulation
 from .plan import JobAllocation
@@ -142,19 +142,19 @@ class ClusterGrid(ABC):
     @cached_property
     def _wide_checked(self) -> CheckedConfigurations:
         """The configurations of all steps of the grid, as the check derives them."""
-        return derive(self.widest_cluster, self.table, self.wide)
+        return checked_configurations(self.widest_cluster, self.table, self.wide)
 
     def assumptions(self) -> tuple[str, ...]:
         """Return the assumptions of the grid, one sentence each."""
         free = [name for name in self.instance.resources if name not in self.prices]
-        lines = [self._about()]
+        lines = [self._clusters_text()]
         if free:
             what = "scale along at no cost" if self.mix == "fixed" else "stay as they are, at no cost"
             lines.append(f"resources without a price {what}: {', '.join(free)}")
         return (*lines, "the hourly budget and the objective of the instance play no part")
 
     @abstractmethod
-    def _about(self) -> str:
+    def _clusters_text(self) -> str:
         """Return a sentence that describes the clusters of the grid."""
 
     @cached_property
@@ -216,7 +216,7 @@ class ClusterGrid(ABC):
         }
 
 
-PARTS = 10_000
+SCALING_PARTS = 10_000
 """Number of parts in which a non-integer capacity is scaled."""
 MOST_STEPS = 10**8
 """Maximum number of steps for the mix `any`; the tolerance of a limit, 10⁻⁹, stays well below a step."""
@@ -235,7 +235,7 @@ def fastest_configurations(configs: Configurations, price: Floats) -> Ints:
     return fastest
 
 
-def widest(table: JobTable) -> Floats:
+def largest_job_demand(table: JobTable) -> Floats:
     """Return the largest demand of a single job for each resource, shape (R,)."""
     ps, workers = table.max_ps.copy(), table.max_workers.copy()
     if len(table.row_ps):
@@ -256,7 +256,7 @@ class ScaledCluster(ClusterGrid):
     ) -> None:
         super().__init__(instance, prices, most_usd)
         self._counts = {
-            name: int(amount) if float(amount).is_integer() else PARTS
+            name: int(amount) if float(amount).is_integer() else SCALING_PARTS
             for name, amount in instance.resources.items()
         }
         self._unit = {
@@ -328,7 +328,7 @@ class ScaledCluster(ClusterGrid):
         """The dearest allowed cluster; without a limit, one in which every configuration fits alone."""
         if self.most_usd is not None:
             return self.cluster(self._dearest)
-        most = zip(self.instance.resources.items(), widest(self.table).tolist(), strict=True)
+        most = zip(self.instance.resources.items(), largest_job_demand(self.table).tolist(), strict=True)
         resources = {name: wide if amount else 0.0 for (name, amount), wide in most}
         return self.instance.model_copy(update={"resources": resources})
 
@@ -355,10 +355,10 @@ class ScaledCluster(ClusterGrid):
         assert top is not None
         return top if self.most_usd is None else min(top, self._dearest)
 
-    def _about(self) -> str:
+    def _clusters_text(self) -> str:
         parts = [name for name, n in self._counts.items() if n != self.instance.resources[name]]
         text = "every cluster is the instance's, scaled, in steps of one unit of a resource with a price"
-        return text + (f"; {', '.join(parts)} in parts of 1/{PARTS:,}" if parts else "")
+        return text + (f"; {', '.join(parts)} in parts of 1/{SCALING_PARTS:,}" if parts else "")
 
 
 class FreeCluster(ClusterGrid):
@@ -381,10 +381,10 @@ class FreeCluster(ClusterGrid):
                 f"no task takes any of the resources with a price ({', '.join(self.prices)}), so there is "
                 "nothing to trade; price what the jobs use"
             )
-        return divisor * max(1, math.ceil(self._wide_usd / divisor / MOST_STEPS))
+        return divisor * max(1, math.ceil(self._max_cost_usd / divisor / MOST_STEPS))
 
     @cached_property
-    def _wide_usd(self) -> Fraction:
+    def _max_cost_usd(self) -> Fraction:
         """Hourly cost of the plan with the dearest configuration of every job, at most `most_usd`."""
         configs = self.wide
         if (np.diff(configs.start) == 0).any():  # there is no plan, whatever the cost
@@ -397,7 +397,7 @@ class FreeCluster(ClusterGrid):
     @cached_property
     def last(self) -> Fraction:
         """The hourly cost from which a budget is not binding, or the highest one allowed."""
-        steps = math.floor(self._wide_usd / self.grain)
+        steps = math.floor(self._max_cost_usd / self.grain)
         if self.most_usd is None:
             return (steps + 1) * self.grain
         return (steps + within(float((steps + 1) * self.grain), self.most_usd)) * self.grain
@@ -416,10 +416,10 @@ class FreeCluster(ClusterGrid):
 
     def cluster(self, step: Fraction) -> AllocationInstance:
         """Return the instance with a budget, and with ample capacities of the resources with a price."""
-        return self._roomy(float(step))
+        return self._with_budget(float(step))
 
-    def _roomy(self, budget: float) -> AllocationInstance:
-        most = zip(self.instance.resources.items(), widest(self.table).tolist(), strict=True)
+    def _with_budget(self, budget: float) -> AllocationInstance:
+        most = zip(self.instance.resources.items(), largest_job_demand(self.table).tolist(), strict=True)
         jobs = len(self.table)
         resources = {name: jobs * wide if name in self.prices else c for (name, c), wide in most}
         return self.instance.model_copy(update={"resources": resources, "budget_usd_per_hour": budget})
@@ -434,9 +434,9 @@ class FreeCluster(ClusterGrid):
         limits = self.wide.capacity[:-1].tolist()
         if not all(within(amount, limit) for amount, limit in zip(others, limits, strict=True)):
             return None
-        return self._reaching(cost)
+        return self._step_for_cost(cost)
 
-    def _reaching(self, cost: float) -> Fraction:
+    def _step_for_cost(self, cost: float) -> Fraction:
         """Return the lowest step that allows plans of a cost, with half of the tolerance to spare."""
         step = self.at_most(Fraction(cost))
         return step if cost <= (float(step) + loosened(float(step))) / 2 else self.next(step)
@@ -444,24 +444,26 @@ class FreeCluster(ClusterGrid):
     def place(self, step: Fraction, used: Mapping[str, float]) -> tuple[Fraction, dict[str, float]]:
         """Return the cost of a plan as a step, and the cluster with the priced resources it uses."""
         capacities = self.instance.resources | {name: used[name] for name in self.prices}
-        return min(step, self._reaching(self.cost_of(capacities))), capacities
+        return min(step, self._step_for_cost(self.cost_of(capacities))), capacities
 
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
         """Return the step of an hourly cost; None if an unpriced capacity differs from the instance's."""
         fixed = [name for name in self.instance.resources if name not in self.prices]
         if any(capacities.get(name) != self.instance.resources[name] for name in fixed) or not rate >= 0:
             return None
-        return self._reaching(rate)
+        return self._step_for_cost(rate)
 
     @property
     def widest_cluster(self) -> AllocationInstance:
         """The cluster of the highest budget; without a limit, one in which each configuration fits alone."""
         most = self.most_usd
         if most is None:
-            most = self.cost_of(dict(zip(self.instance.resources, widest(self.table).tolist(), strict=True)))
-        return self._roomy(most)
+            most = self.cost_of(
+                dict(zip(self.instance.resources, largest_job_demand(self.table).tolist(), strict=True))
+            )
+        return self._with_budget(most)
 
-    def _about(self) -> str:
+    def _clusters_text(self) -> str:
         names = ", ".join(self.prices)
         text = f"any amounts of {names}, as the plans use them"
         return f"{text}; hourly costs in steps of {float(self.grain):g} USD"
@@ -487,9 +489,9 @@ def cluster_grid_of(
     return (ScaledCluster if mix == "fixed" else FreeCluster)(instance, prices, most_usd)
 
 
-ROUNDING = 1e-9
+EQUALITY_TOLERANCE = 1e-9
 """Relative gap below which a bound counts as equal to the value."""
-WRONG = 1e-6
+CONTRADICTION_TOLERANCE = 1e-6
 """Relative excess of a bound over the value of a plan from which the bound is wrong."""
 
 
@@ -516,14 +518,14 @@ class Interval:
         """The relative gap between value and bound; infinite if it is unknown."""
         if math.isinf(self.value):
             return 0.0 if math.isinf(self.bound) else math.inf
-        if self.bound >= self.value * (1 - ROUNDING):
+        if self.bound >= self.value * (1 - EQUALITY_TOLERANCE):
             return 0.0
         return 1 - max(self.bound, 0.0) / self.value
 
     @property
     def contradicts(self) -> bool:
         """Whether the bound exceeds the value of the plan, so that it must be wrong."""
-        return self.bound > self.value * (1 + WRONG)
+        return self.bound > self.value * (1 + CONTRADICTION_TOLERANCE)
 
 
 def intervals(

@@ -27,7 +27,7 @@ Shorts = NDArray[np.int32]
 
 MOST_CONFIGURATIONS = 250_000_000
 """Maximum number of configurations in the table, about 16 GB."""
-CONFIGURATIONS_AT_ONCE = 50_000
+BLOCK_SIZE = 50_000
 """Number of configurations that are built at a time, so that temporary arrays stay in the cache."""
 UNPLACED = -1
 BUDGET = "budget_usd_per_hour"
@@ -79,7 +79,7 @@ class Configurations:
 
     def parts(self) -> Iterator[tuple[int, Configurations]]:
         """Yield consecutive blocks of jobs: the index of the first job, and the table of the block."""
-        for first, last in _parts(np.diff(self.start)):
+        for first, last in _job_blocks(np.diff(self.start)):
             own = slice(int(self.start[first]), int(self.start[last]))
             start = self.start[first : last + 1] - self.start[first]
             yield first, self.only(own, start=start, weight=self.weight[first:last])
@@ -177,7 +177,7 @@ def measured_row(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Int
     return row
 
 
-def _most(demand: Floats, limit: Floats, highest: Ints) -> Ints:
+def _max_tasks(demand: Floats, limit: Floats, highest: Ints) -> Ints:
     """Return the number of tasks of each variant that fit in the empty cluster, at most `highest`."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # Rounding may let one task too many through; exact demands are compared afterwards.
@@ -186,25 +186,27 @@ def _most(demand: Floats, limit: Floats, highest: Ints) -> Ints:
     return np.minimum(highest, fitting)
 
 
-def _grids(table: JobTable, ps_demand: Floats, worker_demand: Floats, limit: Floats) -> tuple[Ints, Ints]:
+def _grid_sizes(
+    table: JobTable, ps_demand: Floats, worker_demand: Floats, limit: Floats
+) -> tuple[Ints, Ints]:
     """Return the width in p, and the number of pairs (p, w), of the grid of each variant that may fit alone.
 
     For measured speeds the second is the number of measured rows.
     """
     measured = table.model == TABLE
-    wide_ps = np.maximum(_most(ps_demand, limit, table.max_ps) - table.min_ps + 1, 0)
-    wide_workers = np.maximum(_most(worker_demand, limit, table.max_workers) - table.min_workers + 1, 0)
+    wide_ps = np.maximum(_max_tasks(ps_demand, limit, table.max_ps) - table.min_ps + 1, 0)
+    wide_workers = np.maximum(_max_tasks(worker_demand, limit, table.max_workers) - table.min_workers + 1, 0)
     count = np.where(measured, np.diff(table.first_row), wide_ps * wide_workers)
     return np.maximum(wide_ps, 1), count
 
 
-def _parts(count: Ints) -> Iterator[tuple[int, int]]:
+def _job_blocks(count: Ints) -> Iterator[tuple[int, int]]:
     """Yield first and last job (exclusive) of blocks with a limited number of configurations."""
     total = np.cumsum(count)
     first = 0
     while first < len(total):
         before = total[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(total, before + CONFIGURATIONS_AT_ONCE)))
+        last = max(first + 1, int(np.searchsorted(total, before + BLOCK_SIZE)))
         yield first, min(last, len(total))
         first = last
 
@@ -220,7 +222,7 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
     resources, capacity = resource_limits(instance)
     limit = np.array([loosened(amount) for amount in capacity.tolist()])
     ps_demand, worker_demand = task_demands(instance, table)
-    grids = _grids(table, ps_demand, worker_demand, limit)
+    grids = _grid_sizes(table, ps_demand, worker_demand, limit)
     count = np.add.reduceat(grids[1], table.first_variant[:-1]) + table.optional
     if count.sum() > MOST_CONFIGURATIONS:
         raise TooLargeError(
@@ -231,9 +233,9 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
     columns: list[Any] = [np.empty(most, np.int32) for _ in range(3)]
     columns += [np.empty(most), np.empty((most, len(resources)))]
     filled, counts = 0, []
-    for first, last in _parts(count):
+    for first, last in _job_blocks(count):
         check_time()
-        own, *part = _configurations(table, grids, ps_demand, worker_demand, limit, first, last)
+        own, *part = _block_columns(table, grids, ps_demand, worker_demand, limit, first, last)
         counts.append(own)
         for column, piece in zip(columns, part, strict=True):
             column[filled : filled + own.sum()] = piece
@@ -243,7 +245,7 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
     return Configurations(start, variant, ps, workers, time, demand, table.weight, resources, capacity)
 
 
-def _configurations(
+def _block_columns(
     table: JobTable,
     grids: tuple[Ints, Ints],
     ps_demand: Floats,

@@ -41,12 +41,12 @@ from ...instances.allocation.job_table import TABLE, JobTable
 from ...instances.common.arrays import Ints
 from ...instances.common.base import ProblemKind
 from ...instances.common.speed import FormulaModel, PsAsync, PsSync
-from ..common.clock import check_time, in_time, refuse_beyond
-from ..common.formulation import Formulation, MilpModel, ModelObjective, at_most, new_problem
+from ..common.clock import check_model_size, check_time, until_time_limit
+from ..common.formulation import Formulation, MilpModel, ModelObjective, new_problem, upper_bound_row
 from ..common.objective import Diagnosis, Objective, Violation, within
-from .certificate import buy_next, certificate_fault, read_prices
+from .certificate import certificate_fault, marginal_value_text, read_prices
 from .check.bound import certified_bound
-from .check.configurations import CheckedConfigurations, derive
+from .check.configurations import CheckedConfigurations, checked_configurations
 from .check.dual_bound import price_bound
 from .configurations import (
     BUDGET,
@@ -64,16 +64,17 @@ MOST_PAIRS = 1_000_000
 """Maximum number of configurations that are examined; beyond it the largest numbers of tasks are skipped."""
 
 
-def why_never(instance: AllocationInstance, table: JobTable, j: int) -> list[str]:
+def infeasible_job_reasons(instance: AllocationInstance, table: JobTable, j: int) -> list[str]:
     """Return a sentence for each variant of an infeasible job: the violated constraint, and by how much."""
     return [
-        f"job {table.names[j]!r}, variant {table.variant_names[v]!r}: {_reason(instance, table, j, v)}"
+        f"job {table.names[j]!r}, variant {table.variant_names[v]!r}: "
+        + _infeasibility_text(instance, table, j, v)
         for v in range(int(table.first_variant[j]), int(table.first_variant[j + 1]))
     ]
 
 
-def _reason(instance: AllocationInstance, table: JobTable, j: int, v: int) -> str:
-    ps, workers = _pairs(table, v)
+def _infeasibility_text(instance: AllocationInstance, table: JobTable, j: int, v: int) -> str:
+    ps, workers = _task_counts(table, v)
     variant = np.full(len(ps), v)
     step = formula_step_s(table, variant, ps, workers)
     if table.model[v] == TABLE:
@@ -99,7 +100,7 @@ def _reason(instance: AllocationInstance, table: JobTable, j: int, v: int) -> st
     return f"none of its configurations fits in the cluster{kept}"
 
 
-def _pairs(table: JobTable, v: int) -> tuple[Ints, Ints]:
+def _task_counts(table: JobTable, v: int) -> tuple[Ints, Ints]:
     """Return the numbers of parameter servers and workers of each configuration of a variant."""
     if table.model[v] == TABLE:
         rows = slice(table.first_row[v], table.first_row[v + 1])
@@ -210,7 +211,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
     @cached_property
     def checked(self) -> CheckedConfigurations:
         """The configurations of the check, derived independently of the solvers up to a maximum number."""
-        return derive(self.instance, self.table, self.configurations)
+        return checked_configurations(self.instance, self.table, self.configurations)
 
     def shared_tables(self) -> str | None:
         """Return a note on the configurations that the check shares with the solvers; None without any."""
@@ -244,13 +245,15 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         """Return a sentence with the marginal values of the resources, and the resource to buy next."""
         configs = self.checked
         bound = price_bound(configs, np.array([prices.get(name, 0.0) for name in configs.resources]))
-        return buy_next(self.instance, prices, value - bound)
+        return marginal_value_text(self.instance, prices, value - bound)
 
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Return a diagnosis of jobs that cannot run alone, or of resources too small for all jobs."""
         configs = self.checked
         never = np.flatnonzero(np.diff(configs.start) == 0)
-        alone = [reason for j in never.tolist() for reason in why_never(self.instance, self.table, j)]
+        alone = [
+            reason for j in never.tolist() for reason in infeasible_job_reasons(self.instance, self.table, j)
+        ]
         if alone:
             remedy = "change what is named above for one variant, or make the job optional with unplaced_s"
             return Diagnosis(reasons=tuple(alone), remedies=(remedy,))
@@ -272,7 +275,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return len(self.configurations.time_s) * rows
 
 
-MOST_UNITS = 1e9
+MAX_SCALED_TIME = 1e9
 """Largest completion time in the model's time unit, which is at least the bound on the makespan."""
 
 
@@ -281,7 +284,7 @@ def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
     import pulp
 
     configs = formulation.configurations
-    refuse_beyond(formulation.model_terms, "the textbook model")
+    check_model_size(formulation.model_terms, "the textbook model")
     problem = new_problem(formulation.instance.name)
     x: list[Any] = []
     for j in range(configs.jobs):
@@ -290,12 +293,15 @@ def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
         problem += pulp.lpSum(x[k] for k in configs.of(j)) == 1, f"one_configuration_{j}"
     for r in range(len(configs.resources)):
         check_time()
-        problem += at_most(x, configs.demand[:, r].tolist(), float(configs.capacity[r])), f"capacity_{r}"
+        problem += (
+            upper_bound_row(x, configs.demand[:, r].tolist(), float(configs.capacity[r])),
+            f"capacity_{r}",
+        )
     if formulation.instance.objective == "makespan":
         # No makespan is below 1, so that tolerances are small beside it; but from 1e20 on, backends take a
         # coefficient for infinite.
         shortest, longest = formulation.elementary_bounds()[0] or 0.0, float(configs.time_s.max(initial=0.0))
-        unit = max(shortest, longest / MOST_UNITS) or 1.0
+        unit = max(shortest, longest / MAX_SCALED_TIME) or 1.0
         latest = problem.add_variable("makespan", lowBound=0)
         for j in range(configs.jobs):
             check_time()
@@ -303,7 +309,7 @@ def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
             problem += times <= latest, f"completion_{j}"
         expression = pulp.LpAffineExpression([(latest, unit)])
     else:
-        expression = pulp.LpAffineExpression(in_time(zip(x, configs.cost.tolist(), strict=True)))
+        expression = pulp.LpAffineExpression(until_time_limit(zip(x, configs.cost.tolist(), strict=True)))
 
     def decode(value: Callable[[Any], float]) -> tuple[JobAllocation, ...]:
         best = [max(configs.of(j), key=lambda k: value(x[k])) for j in range(configs.jobs)]

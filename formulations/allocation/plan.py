@@ -25,7 +25,7 @@ from .configurations import (
     task_demands,
 )
 
-STATED_ERROR = 1e-9
+STATED_TOLERANCE = 1e-9
 """Relative tolerance of the completion time that an entry states."""
 MOST_SHOWN = 20
 """Maximum number of violations of one constraint that are listed."""
@@ -158,7 +158,7 @@ def _job_violations(table: JobTable, entries: Entries) -> Iterator[Violation]:
         low, high = getattr(table, f"min_{key}")[variant], getattr(table, f"max_{key}")[variant]
         outside = formula & ((count < low) | (count > high))
         wrong |= outside
-        yield from each(outside, f"range of {key}", partial(_out_of_range, key, count, low, high))
+        yield from each(outside, f"range of {key}", partial(_range_text, key, count, low, high))
     time = completion_times_s(table, entries)
     unlisted = np.isnan(time) & placed
     yield from each(
@@ -167,7 +167,7 @@ def _job_violations(table: JobTable, entries: Entries) -> Iterator[Violation]:
         lambda row: f"has ps={entries.ps[row]}, workers={entries.workers[row]}, which is not in the table",
     )
     yield from each(
-        np.abs(entries.stated_s - time) > STATED_ERROR * time,
+        np.abs(entries.stated_s - time) > STATED_TOLERANCE * time,
         "completion time",
         lambda row: f"takes {time[row]:.10g} s; its entry says {entries.stated_s[row]:.10g} s",
     )
@@ -179,5 +179,5 @@ def _job_violations(table: JobTable, entries: Entries) -> Iterator[Violation]:
     )
 
 
-def _out_of_range(key: str, count: Ints, low: Ints, high: Ints, row: int) -> str:
+def _range_text(key: str, count: Ints, low: Ints, high: Ints, row: int) -> str:
     return f"has {count[row]} {key}; allowed: {low[row]} to {high[row]}"

@@ -21,7 +21,7 @@ MOST_TERMS = 10_000_000
 TERMS_PER_S = 1_000_000
 """Upper bound on the coefficients of an explicit model that a machine of today builds in one second."""
 
-SELDOM = 100
+CHECK_INTERVAL = 100
 """Number of items between two reads of the clock."""
 
 ItemT = TypeVar("ItemT")
@@ -100,7 +100,7 @@ def check_time() -> None:
         raise OutOfTimeError("preparing it takes longer than there is time for")
 
 
-def in_time(items: Iterable[ItemT]) -> Iterator[ItemT]:
+def until_time_limit(items: Iterable[ItemT]) -> Iterator[ItemT]:
     """Yield the items, and raise an error once the enforced clock has expired.
 
     Raises
@@ -109,12 +109,12 @@ def in_time(items: Iterable[ItemT]) -> Iterator[ItemT]:
         If it has.
     """
     for index, item in enumerate(items):
-        if index % SELDOM == 0:
+        if index % CHECK_INTERVAL == 0:
             check_time()
         yield item
 
 
-def refuse_beyond(terms: int, what: str) -> None:
+def check_model_size(terms: int, what: str) -> None:
     """Raise an error if an explicit model is too large for the memory or for the remaining time.
 
     Parameters

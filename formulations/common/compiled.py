@@ -29,7 +29,7 @@ from ...instances.common.errors import OutOfTimeError
 from .clock import time_left_s
 
 
-class _Sealed:
+class _ChecksummedCode:
     """Stores a digest beside the compiled code, so that damaged code is detected before it is used.
 
     Parameters
@@ -57,7 +57,7 @@ class _Sealed:
         return self._plain.rebuild(target, pickle.loads(code))  # noqa: S301 - as numba does with the file
 
 
-class KeptCode:
+class CodeCache:
     """On-disk cache of the compiled code of one function, as numba uses it.
 
     Parameters
@@ -70,7 +70,7 @@ class KeptCode:
         from numba.core.caching import FunctionCache
 
         self._files = FunctionCache(function)
-        self._files._impl = _Sealed(self._files._impl)
+        self._files._impl = _ChecksummedCode(self._files._impl)
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return the cached code for some types of arguments; None if there is none or it is damaged."""
@@ -90,43 +90,43 @@ class KeptCode:
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
-MOST_ENTRIES = 20_000
+MAX_INTERPRETED_ENTRIES = 20_000
 """Maximum number of array entries for which a loop is interpreted; with more it is compiled at once."""
-MOST_S = 0.5
+MAX_INTERPRETED_S = 0.5
 """Processor time of a function in the interpreter before it is compiled; later processes gain too."""
-LOOK_S = 0.1
+CACHE_LOOKUP_AFTER_S = 0.1
 """Processor time of a function after which numba is imported and its code is looked up on disk."""
 
-Watcher = Callable[[bool], None]
+CompileCallback = Callable[[bool], None]
 """Callback that receives True before a function is compiled or loaded, and False afterwards."""
 
-_interprets: ContextVar[bool] = ContextVar("interprets", default=False)
-_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+_interprets_all: ContextVar[bool] = ContextVar("interprets", default=False)
+_compile_callback: ContextVar[CompileCallback | None] = ContextVar("watcher", default=None)
 
 
 @contextmanager
 def interpreted() -> Iterator[None]:
     """Run all loops inside the block in the Python interpreter, in this thread, compiled or not."""
-    before = _interprets.set(True)
+    before = _interprets_all.set(True)
     try:
         yield
     finally:
-        _interprets.reset(before)
+        _interprets_all.reset(before)
 
 
 @contextmanager
-def watched_by(watcher: Watcher) -> Iterator[None]:
+def compile_listener(watcher: CompileCallback) -> Iterator[None]:
     """Call a listener before and after the compilation of functions inside the block, in this thread."""
-    before = _watcher.set(watcher)
+    before = _compile_callback.set(watcher)
     try:
         yield
     finally:
-        _watcher.reset(before)
+        _compile_callback.reset(before)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    watcher = _watcher.get()
+def _notified_compilation() -> Iterator[None]:
+    watcher = _compile_callback.get()
     if watcher is None:
         yield
         return
@@ -137,7 +137,7 @@ def _told() -> Iterator[None]:
         watcher(False)
 
 
-class _AtFirstCall:
+class _LazyFunction:
     """A function that is compiled lazily, for the types of its first arguments, and cached on disk."""
 
     def __init__(self, function: Callable[..., Any], makes_arrays: bool) -> None:
@@ -149,48 +149,48 @@ class _AtFirstCall:
         functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any) -> Any:
-        if _interprets.get() or not (self.ready or self._pays(arguments)):
-            return self._interpreted(arguments)
+        if _interprets_all.get() or not (self.ready or self._should_compile(arguments)):
+            return self._interpret(arguments)
         if not self.ready:
-            with _told():
+            with _notified_compilation():
                 self._wait(arguments)
         return self.dispatcher(*arguments)
 
-    def _pays(self, arguments: tuple[Any, ...]) -> bool:
+    def _should_compile(self, arguments: tuple[Any, ...]) -> bool:
         """Return whether to use compiled code from now on, given the time to compile or load it."""
-        if self.spent_s >= MOST_S or _entries(arguments) > MOST_ENTRIES:
+        if self.spent_s >= MAX_INTERPRETED_S or _entry_count(arguments) > MAX_INTERPRETED_ENTRIES:
             return True
-        if self.spent_s < LOOK_S or self.looked:
+        if self.spent_s < CACHE_LOOKUP_AFTER_S or self.looked:
             return False
         self.looked = True
         dispatcher = self.dispatcher
         return dispatcher._cache.load_overload(self._types(arguments), dispatcher.targetctx) is not None
 
-    def _interpreted(self, arguments: tuple[Any, ...]) -> Any:
+    def _interpret(self, arguments: tuple[Any, ...]) -> Any:
         start = time.thread_time()
         try:
             with np.errstate(all="ignore"):
-                return _plain(self.plain(*arguments))
+                return _python_numbers(self.plain(*arguments))
         finally:
             self.spent_s += time.thread_time() - start
 
     @functools.cached_property
     def plain(self) -> Callable[..., Any]:
         """The interpreted version, which calls the interpreted versions of its callees."""
-        return self._knowing_others("plain")
+        return self._with_callees("plain")
 
     @functools.cached_property
     def dispatcher(self) -> Any:
         """The compiled version to be called from Python, cached on disk with all its callees."""
-        dispatcher = self._jit(self._knowing_others("inner"))
+        dispatcher = self._jit(self._with_callees("inner"))
         with suppress(RuntimeError):  # there is no folder in which it could be kept
-            dispatcher._cache = KeptCode(dispatcher.py_func)
+            dispatcher._cache = CodeCache(dispatcher.py_func)
         return dispatcher
 
     @functools.cached_property
     def inner(self) -> Any:
         """The version for calls from compiled functions; it compiles faster without wrappers for Python."""
-        return self._jit(self._knowing_others("inner"), no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        return self._jit(self._with_callees("inner"), no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
     def _jit(self, function: Callable[..., Any], **more: Any) -> Any:
         from numba import njit
@@ -199,13 +199,13 @@ class _AtFirstCall:
         # not counted where no array is created.
         return njit(nogil=True, error_model="numpy", _nrt=self.makes_arrays, **more)(function)
 
-    def _knowing_others(self, as_what: str) -> Callable[..., Any]:
+    def _with_callees(self, as_what: str) -> Callable[..., Any]:
         """Return the function with compiled callees of its module replaced by the given version of each."""
         function, names = self.function, self.function.__globals__
         others = {
             name: getattr(names[name], as_what)
             for name in function.__code__.co_names
-            if isinstance(names.get(name), _AtFirstCall)
+            if isinstance(names.get(name), _LazyFunction)
         }
         known = types.FunctionType(
             function.__code__,
@@ -238,18 +238,18 @@ class _AtFirstCall:
         return tuple(map(self.dispatcher.typeof_pyval, arguments))
 
 
-def _entries(arguments: tuple[Any, ...]) -> int:
+def _entry_count(arguments: tuple[Any, ...]) -> int:
     """Return the number of entries of all arrays among the arguments, those in tuples included."""
     return sum(
-        _entries(argument) if isinstance(argument, tuple) else int(getattr(argument, "size", 0))
+        _entry_count(argument) if isinstance(argument, tuple) else int(getattr(argument, "size", 0))
         for argument in arguments
     )
 
 
-def _plain(value: Any) -> Any:
+def _python_numbers(value: Any) -> Any:
     """Return the result of an interpreted loop with Python's own numbers, as numba returns it."""
     if isinstance(value, tuple):
-        return tuple(map(_plain, value))
+        return tuple(map(_python_numbers, value))
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -260,18 +260,18 @@ def compiled(function: FunctionT) -> FunctionT:
     `OutOfTimeError` if the enforced clock expires before the function is compiled; the compilation goes on
     for the next call.
     """
-    return cast("FunctionT", _AtFirstCall(function, makes_arrays=True))
+    return cast("FunctionT", _LazyFunction(function, makes_arrays=True))
 
 
-def compiled_in_place(function: FunctionT) -> FunctionT:
+def compiled_without_arrays(function: FunctionT) -> FunctionT:
     """Return a lazily compiled function, as `compiled` does, for one that creates no array and no slice.
 
     The same holds for the functions that it calls. Compilation takes a quarter less time; numba raises an
     error if an array is created after all.
     """
-    return cast("FunctionT", _AtFirstCall(function, makes_arrays=False))
+    return cast("FunctionT", _LazyFunction(function, makes_arrays=False))
 
 
-def is_ready(function: Callable[..., Any]) -> bool:
+def is_compiled(function: Callable[..., Any]) -> bool:
     """Return whether a function is compiled already or needs no compilation."""
-    return not isinstance(function, _AtFirstCall) or function.ready
+    return not isinstance(function, _LazyFunction) or function.ready

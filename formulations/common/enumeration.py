@@ -63,7 +63,7 @@ class Choices:
     limit: Floats
 
 
-def none_below(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
+def no_choice_below(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
     """Return whether no feasible choice costs less than the cutoff.
 
     Parameters
@@ -109,13 +109,13 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
     # The margin covers the largest sum that any state or bound can add up.
     size = float(np.maximum.reduceat(np.abs(choices.cost), choices.start[:-1]).sum()) + abs(cutoff)
     most = np.maximum.reduceat(choices.demand, choices.start[:-1], axis=0).sum(axis=0) + choices.limit
-    weights, vectors = multipliers(prices)
+    weights, vectors = bound_multipliers(prices)
     margins = SETTINGS.margin * (weights * size + vectors @ most) + 1e-280
-    choices, cutoff = _without_fixed(choices, counts, cutoff)
+    choices, cutoff = _without_single_choices(choices, counts, cutoff)
     # Capacity of the aggregated row of each price vector: a state beyond it cannot end below the cutoff.
     room = weights * cutoff + vectors @ choices.limit + margins
-    order = _order(choices, prices)
-    left = _least_left(choices, weights, vectors, order)
+    order = _job_order(choices, prices)
+    left = _least_remaining(choices, weights, vectors, order)
     taken, spent, bounds = np.zeros((1, len(choices.limit))), np.zeros(1), 0
     useful = np.ones(len(weights), dtype=bool)
     if not len(order):
@@ -142,7 +142,7 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
     return False
 
 
-def _without_fixed(choices: Choices, counts: Ints, cutoff: float) -> tuple[Choices, float]:
+def _without_single_choices(choices: Choices, counts: Ints, cutoff: float) -> tuple[Choices, float]:
     """Return the problem of the jobs with several configurations, with reduced limits and cutoff."""
     fixed = choices.start[:-1][counts == 1]
     free = np.repeat(counts > 1, counts)
@@ -152,7 +152,7 @@ def _without_fixed(choices: Choices, counts: Ints, cutoff: float) -> tuple[Choic
     return remaining, cutoff - math.fsum(choices.cost[fixed])
 
 
-def multipliers(prices: Floats) -> tuple[Floats, Floats]:
+def bound_multipliers(prices: Floats) -> tuple[Floats, Floats]:
     """Return the cost weights, shape (M,), and price vectors, shape (M, R), of the bounds to try."""
     limits = len(prices)
     candidates = [(1.0, prices)]
@@ -167,7 +167,7 @@ def multipliers(prices: Floats) -> tuple[Floats, Floats]:
     return np.array([weight for weight, _ in candidates]), np.array([vector for _, vector in candidates])
 
 
-def _order(choices: Choices, prices: Floats) -> Ints:
+def _job_order(choices: Choices, prices: Floats) -> Ints:
     """Return the jobs by rising difference of reduced cost between their two best configurations."""
     value = choices.cost + choices.demand @ prices
     second = np.empty(len(choices.start) - 1)
@@ -177,7 +177,7 @@ def _order(choices: Choices, prices: Floats) -> Ints:
     return np.argsort(second, kind="stable")
 
 
-def _least_left(choices: Choices, weights: Floats, vectors: Floats, order: Ints) -> Floats:
+def _least_remaining(choices: Choices, weights: Floats, vectors: Floats, order: Ints) -> Floats:
     """Return the least contribution of the jobs from each position on to each bound, shape (J + 1, M)."""
     total = np.zeros((len(order) + 1, len(weights)))
     if not len(order):

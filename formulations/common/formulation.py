@@ -24,8 +24,8 @@ from pydantic import TypeAdapter
 
 from ...instances.common.base import Instance, ProblemKind
 from ...instances.common.fields import Model
-from .clock import in_time
-from .objective import TIE, Diagnosis, Objective, Violation, loosened
+from .clock import until_time_limit
+from .objective import TIE_TOLERANCE, Diagnosis, Objective, Violation, loosened
 
 if TYPE_CHECKING:
     import pulp
@@ -71,7 +71,7 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         Both were computed from plans by `evaluate`, so that only the last digits may be rounding.
         """
         for objective, x, y in zip(self.objectives, a, b, strict=True):
-            if not math.isclose(x, y, rel_tol=TIE):
+            if not math.isclose(x, y, rel_tol=TIE_TOLERANCE):
                 return x < y if objective.sense == "min" else x > y
         return False
 
@@ -162,7 +162,7 @@ def _plan_adapter(entry: type[Model]) -> TypeAdapter[Any]:
 
 ModelEntryT = TypeVar("ModelEntryT")
 
-EXACT = 10**12
+MAX_EXACT_INTEGER = 10**12
 """Largest integer that a scaled row may hold: PuLP writes 13 digits to a file, and sums stay exact."""
 
 
@@ -253,7 +253,7 @@ class MilpModel(Generic[ModelEntryT]):
             self.problem.writeLP(str(path))
 
 
-def whole_row(coefficients: Sequence[float], limit: float) -> tuple[list[int], int] | None:
+def exact_integer_row(coefficients: Sequence[float], limit: float) -> tuple[list[int], int] | None:
     """Return the row Σ aᵢxᵢ ≤ b over integer x, scaled to integer coefficients with the same solutions.
 
     The decimals that the user wrote count as exact: 0.1 is 1/10. Integer coefficients make a row immune to
@@ -271,25 +271,27 @@ def whole_row(coefficients: Sequence[float], limit: float) -> tuple[list[int], i
     for value in set(coefficients):
         exact[value] = Fraction(repr(float(value)))
         common = math.lcm(common, exact[value].denominator)
-        if common > EXACT:
+        if common > MAX_EXACT_INTEGER:
             return None
     # A common divisor of the coefficients may be taken out, because the limit is rounded down anyway.
     divisor = math.gcd(*(int(value * common) for value in exact.values())) or 1
     bound = math.floor(Fraction(repr(float(limit))) * common / divisor)
     whole = {value: int(fraction * common) // divisor for value, fraction in exact.items()}
-    if max(map(abs, [*whole.values(), bound, 0])) > EXACT:
+    if max(map(abs, [*whole.values(), bound, 0])) > MAX_EXACT_INTEGER:
         return None
     return [whole[value] for value in coefficients], bound
 
 
-def at_most(variables: Sequence[Any], coefficients: Sequence[float], limit: float) -> pulp.LpConstraint:
+def upper_bound_row(
+    variables: Sequence[Any], coefficients: Sequence[float], limit: float
+) -> pulp.LpConstraint:
     """Return the constraint Σ aᵢxᵢ ≤ b over integer variables, with integer coefficients where possible."""
     import pulp
 
     weights: Sequence[float]
-    weights, bound = whole_row(coefficients, loosened(limit)) or (coefficients, loosened(limit))
+    weights, bound = exact_integer_row(coefficients, loosened(limit)) or (coefficients, loosened(limit))
     # A row over all variables takes PuLP seconds.
-    terms = in_time((x, a) for x, a in zip(variables, weights, strict=True) if a)
+    terms = until_time_limit((x, a) for x, a in zip(variables, weights, strict=True) if a)
     return pulp.LpAffineExpression(terms) <= bound
 
 

@@ -17,7 +17,7 @@ from ...instances.common.fields import Many, Model
 TOLERANCE = 1e-9
 """Relative slack in every comparison of a float with a limit: 0.1 + 0.2 may fill a capacity of 0.3."""
 
-TIE = 1e-12
+TIE_TOLERANCE = 1e-12
 """Relative difference up to which the values of two plans count as equal."""
 
 

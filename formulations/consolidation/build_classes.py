@@ -23,10 +23,10 @@ from .classes import (
     Part,
     ServerClass,
     TaskShape,
-    common_step,
-    exact,
-    restart_of,
-    worth_of,
+    common_divisor,
+    exact_fraction,
+    job_value,
+    restart_loss,
 )
 from .cluster_data import ClusterData
 
@@ -36,11 +36,11 @@ MOST_PIECES = 2_000
 """Limit on the different pieces of one shape."""
 MOST_CELLS = 100_000_000
 """Limit on server shapes times sums of demands; beyond, the sums are not tabulated."""
-LARGEST_UNIT, LARGEST_TOTAL = 2**40, 2**58
+MAX_UNITS_PER_TASK, MAX_TOTAL_UNITS = 2**40, 2**58
 """Limits on a demand and on the total demand, in units; beyond, the unit is coarser."""
 
 
-def _unit(tasks: Mapping[float, int]) -> tuple[Fraction, bool]:
+def _resource_unit(tasks: Mapping[float, int]) -> tuple[Fraction, bool]:
     """Return the unit of a resource, and whether all amounts are exact multiples of it.
 
     Parameters
@@ -48,15 +48,15 @@ def _unit(tasks: Mapping[float, int]) -> tuple[Fraction, bool]:
     tasks
         Number of tasks that demand each amount.
     """
-    amounts = {exact(amount): count for amount, count in tasks.items() if amount}
-    unit = common_step(amounts) or Fraction(1)
+    amounts = {exact_fraction(amount): count for amount, count in tasks.items() if amount}
+    unit = common_divisor(amounts) or Fraction(1)
     # A tiny unit would give integers that leave 64 bits when they are added up.
     total = sum((amount * count for amount, count in amounts.items()), Fraction(0))
-    least = max(max(amounts, default=Fraction(0)) / LARGEST_UNIT, total / LARGEST_TOTAL)
+    least = max(max(amounts, default=Fraction(0)) / MAX_UNITS_PER_TASK, total / MAX_TOTAL_UNITS)
     return max(unit, least), unit >= least
 
 
-Alike = tuple[tuple[int, ...], tuple[int, ...], bool]
+ServerKey = tuple[tuple[int, ...], tuple[int, ...], bool]
 """Residual capacity of servers, the shapes of their resident tasks, and whether they count as used."""
 
 
@@ -73,7 +73,7 @@ class _Builder:
             for group in job.task_groups if data.fewest(job) is not None else ():
                 for name, amount in group.demand.items():
                     tasks_by_amount[name][amount] += group.tasks * len(members)
-        units = [_unit(tasks_by_amount[name]) for name in self.resources]
+        units = [_resource_unit(tasks_by_amount[name]) for name in self.resources]
         # Coarse units lose accuracy, not validity: demands are rounded down, so that more seems to fit.
         self.units, self.exact = [unit for unit, _ in units], all(exactly for _, exactly in units)
         self.task_shapes: dict[TaskShape, int] = {}
@@ -81,9 +81,9 @@ class _Builder:
         self.residents: dict[int, list[int]] = defaultdict(list)
         self.positions = {name: n for n, name in enumerate(data.servers)}
 
-    def _demand(self, demand: dict[str, float]) -> tuple[int, ...]:
+    def _demand_units(self, demand: dict[str, float]) -> tuple[int, ...]:
         return tuple(
-            math.floor(exact(demand.get(name, 0.0)) / unit)
+            math.floor(exact_fraction(demand.get(name, 0.0)) / unit)
             for name, unit in zip(self.resources, self.units, strict=True)
         )
 
@@ -101,14 +101,14 @@ class _Builder:
         # A job uses no more servers than it has tasks.
         most = min(sum(tasks), sum(self.data.shapes(job.gpu_model).values()))
         most = min(most, fewest) if rule == "required" else most
-        worth, lost = worth_of(job), tuple[Fraction, ...]()
+        worth, lost = job_value(job), tuple[Fraction, ...]()
         if "slowdown" in self.counts and job.speed_by_servers:
             # Beyond the last number that is listed the speed stays the same.
             differ = min(max(job.speed_by_servers), most)
-            lost = tuple(worth * (1 - exact(job.relative_speed(k + 1))) for k in range(differ))
+            lost = tuple(worth * (1 - exact_fraction(job.relative_speed(k + 1))) for k in range(differ))
         # If any number of servers will do, which tasks meet does not matter.
         loose = not preferred and not lost and (rule != "required" or fewest >= sum(tasks))
-        demands = [self._demand(group.demand) for group in groups]
+        demands = [self._demand_units(group.demand) for group in groups]
         if loose:
             parts = tuple(
                 Part(self._task_shape([demand], job.gpu_model), (g,), (count,))
@@ -122,7 +122,7 @@ class _Builder:
         return JobClass(
             tuple(members), parts, worth, job.must_place, loose, most,
             fewest if preferred else None, lost, placed, stays,
-            restart_of(self.data.instance, job) if stays else Fraction(0),
+            restart_loss(self.data.instance, job) if stays else Fraction(0),
         )  # fmt: skip
 
     def _current_placements(
@@ -152,7 +152,9 @@ class _Builder:
         made = (self._job_class(job, members) for job, members in self.data.distinct_jobs)
         return tuple(job for job in made if job is not None)
 
-    def raw_servers(self, tasks: Mapping[tuple[int, ...], int]) -> dict[str | None, dict[Alike, list[int]]]:
+    def raw_servers(
+        self, tasks: Mapping[tuple[int, ...], int]
+    ) -> dict[str | None, dict[ServerKey, list[int]]]:
         """Group the servers of each pool by residual capacity in units and resident tasks.
 
         Residual capacities are cut to the total demand of all tasks.
@@ -160,7 +162,7 @@ class _Builder:
         totals = [sum(demand[r] * n for demand, n in tasks.items()) for r in range(len(self.resources))]
         required = {model for shape in self.task_shapes for model in models_of(shape.gpu_model)}
         known: dict[tuple[float, ...], tuple[int, ...]] = {}
-        by_key: dict[str | None, dict[Alike, list[int]]] = defaultdict(lambda: defaultdict(list))
+        by_key: dict[str | None, dict[ServerKey, list[int]]] = defaultdict(lambda: defaultdict(list))
         names = self.resources
         for n, server in enumerate(self.data.servers.values()):
             check_time()
@@ -169,7 +171,7 @@ class _Builder:
             units = known.get(key)
             if units is None:
                 units = known[key] = tuple(
-                    min(math.floor(exact(loosened(amount)) / unit), total)
+                    min(math.floor(exact_fraction(loosened(amount)) / unit), total)
                     for amount, unit, total in zip(key, self.units, totals, strict=True)
                 )
             # Servers of a model that no job asks for differ in nothing but what is free.
@@ -180,7 +182,7 @@ class _Builder:
         return by_key
 
 
-def _maximal(vectors: Ints, most: int = 40) -> Ints:
+def _maximal_vectors(vectors: Ints, most: int = 40) -> Ints:
     """Return the maximal vectors; if they are more than `most`, their componentwise maximum."""
     # A vector is never below one with a smaller sum.
     order = vectors[np.argsort(-vectors.sum(axis=1), kind="stable")]
@@ -195,9 +197,11 @@ def _maximal(vectors: Ints, most: int = 40) -> Ints:
     return kept
 
 
-def _usages(demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int], free: Ints) -> Ints | None:
+def _demand_sums(
+    demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int], free: Ints
+) -> Ints | None:
     """Return all sums of demands within one of the residual capacities; None if there are too many."""
-    largest, most = _maximal(free), min(MOST_USAGES, MOST_CELLS // len(free))
+    largest, most = _maximal_vectors(free), min(MOST_USAGES, MOST_CELLS // len(free))
     limit = largest.max(axis=0).tolist()
     # A sum is one number of 63 bits. Each amount has room for twice its limit, and a guard bit above.
     widths = [amount.bit_length() + 2 for amount in limit]
@@ -208,7 +212,7 @@ def _usages(demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int
     guarded_limits = [_packed(vector, shifts) | guards for vector in largest.tolist()]
     sums = np.zeros(1, dtype=np.int64)
     # Few tasks of each demand first: where amounts are unlike, there soon are too many sums.
-    batches = sorted((count, d) for d in demands if any(d) for count in _batches(tasks[d]))
+    batches = sorted((count, d) for d in demands if any(d) for count in _batch_sizes(tasks[d]))
     for count, demand in batches:
         check_time()
         added = [count * amount for amount in demand]
@@ -234,7 +238,7 @@ def _packed(amounts: Sequence[int], shifts: Sequence[int]) -> int:
     return sum(amount << shift for amount, shift in zip(amounts, shifts, strict=True))
 
 
-def _batches(tasks: int) -> Iterator[int]:
+def _batch_sizes(tasks: int) -> Iterator[int]:
     """Yield batch sizes whose subset sums are all numbers from 0 to `tasks`."""
     size = 1
     while tasks > 0:
@@ -242,7 +246,7 @@ def _batches(tasks: int) -> Iterator[int]:
         tasks, size = tasks - size, 2 * size
 
 
-def _holdable(shape: TaskShape, tasks: Sequence[int], largest: Ints) -> Ints:
+def _feasible_counts(shape: TaskShape, tasks: Sequence[int], largest: Ints) -> Ints:
     """Return the non-zero task counts by group that fit on some server; shape (S, G)."""
     ranges = []
     for demand, count in zip(shape.demands, tasks, strict=True):
@@ -277,7 +281,7 @@ def classes_of(data: ClusterData) -> ClassTable:
     builder = _Builder(data)
     jobs = builder.jobs()
     task_shapes = tuple(builder.task_shapes)
-    tasks, by_demand = _tasks(task_shapes, jobs)
+    tasks, by_demand = _task_counts(task_shapes, jobs)
     usages: dict[str | None, Ints | None] = {}
     servers: list[ServerClass] = []
     # Before the sums of demands are known, servers are told apart by all that is free.
@@ -287,7 +291,7 @@ def classes_of(data: ClusterData) -> ClassTable:
         shapes = [shape for shape in task_shapes if allows(shape.gpu_model, pool)]
         demands = dict.fromkeys(demand for shape in shapes for demand in shape.demands)
         free = np.array([units for units, *_ in by_free], dtype=np.int64).reshape(len(by_free), -1)
-        usages[pool] = _usages(demands, by_demand, free)
+        usages[pool] = _demand_sums(demands, by_demand, free)
         servers += _server_classes(pool, by_free, usages[pool], list(demands))
     # Only pieces of these jobs need prices of their own; single tasks do for the others.
     cut = {part.shape for job in jobs if not job.loose for part in job.parts}
@@ -302,15 +306,15 @@ def classes_of(data: ClusterData) -> ClassTable:
         builder.exact,
         tuple(builder.units),
         len(data.in_use),
-        sum((restart_of(data.instance, job) for job in data.running), Fraction(0)),
+        sum((restart_loss(data.instance, job) for job in data.running), Fraction(0)),
         None if data.instance.max_moves is None else data.instance.max_moves - len(data.running),
         usages,
         builder.placed_now,
-        _bases(jobs, slots),
+        _base_rows(jobs, slots),
     )
 
 
-def _tasks(
+def _task_counts(
     task_shapes: Sequence[TaskShape], jobs: Sequence[JobClass]
 ) -> tuple[list[list[int]], dict[tuple[int, ...], int]]:
     """Return the number of tasks of each group of each shape, and of each demand."""
@@ -329,7 +333,7 @@ def _tasks(
 def _slots(
     task_shapes: Sequence[TaskShape],
     tasks: Sequence[Sequence[int]],
-    raw: Mapping[str | None, Mapping[Alike, list[int]]],
+    raw: Mapping[str | None, Mapping[ServerKey, list[int]]],
     resources: int,
 ) -> tuple[Ints, ...]:
     """Return for each shape the task counts by group that fit on a server."""
@@ -339,12 +343,12 @@ def _slots(
         if shape.gpu_model not in largest:
             able = {free for pool in raw if allows(shape.gpu_model, pool) for free, *_ in raw[pool]}
             free = np.array(sorted(able) or [(0,) * resources], dtype=np.int64)
-            largest[shape.gpu_model] = _maximal(free, len(free))
-        slots.append(_holdable(shape, counts, largest[shape.gpu_model]))
+            largest[shape.gpu_model] = _maximal_vectors(free, len(free))
+        slots.append(_feasible_counts(shape, counts, largest[shape.gpu_model]))
     return tuple(slots)
 
 
-def _bases(jobs: Sequence[JobClass], slots: Sequence[Ints]) -> dict[int, tuple[int, Ints]]:
+def _base_rows(jobs: Sequence[JobClass], slots: Sequence[Ints]) -> dict[int, tuple[int, Ints]]:
     """Return for each current placement the shape of the job's other pieces, and its row for each slot."""
     bases = {}
     for job in jobs:
@@ -358,7 +362,7 @@ def _bases(jobs: Sequence[JobClass], slots: Sequence[Ints]) -> dict[int, tuple[i
 
 def _server_classes(
     pool: str | None,
-    by_free: dict[Alike, list[int]],
+    by_free: dict[ServerKey, list[int]],
     usages: Ints | None,
     demands: Sequence[tuple[int, ...]],
 ) -> list[ServerClass]:
@@ -368,12 +372,12 @@ def _server_classes(
     not tabulated, servers with different residual capacities are in different classes.
     """
     some = [demand for demand in demands if any(demand)]
-    members: dict[Alike, list[int]] = defaultdict(list)
+    members: dict[ServerKey, list[int]] = defaultdict(list)
     most: dict[tuple[int, ...], tuple[int, ...]] = {}
     for (free, residents, in_use), servers in by_free.items():
         if free not in most:
             check_time()
-            most[free] = free if usages is None else _usable(free, usages)
+            most[free] = free if usages is None else _usable_amounts(free, usages)
         if len(some) < len(demands) or any(all(map(operator.le, demand, free)) for demand in some):
             members[most[free], residents, in_use] += servers
     return [
@@ -382,7 +386,7 @@ def _server_classes(
     ]
 
 
-def _usable(free: tuple[int, ...], usages: Ints) -> tuple[int, ...]:
+def _usable_amounts(free: tuple[int, ...], usages: Ints) -> tuple[int, ...]:
     """Return the largest usable amount of each resource, so that more servers are equal."""
     feasible = usages[(usages <= np.array(free)).all(axis=1)]
     return tuple(feasible.max(axis=0).tolist())

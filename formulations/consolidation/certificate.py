@@ -33,13 +33,13 @@ from pydantic import Field
 
 from ...instances.common.fields import Many, Model, Name, validated_in_batches
 
-LARGEST = 1e12
+MAX_PRICE = 1e12
 """Upper limit of prices and multipliers."""
 MUST_PLACE = "must_place"
 """Name of the goal before all objectives: the number of missing jobs that must be placed is 0."""
 PRICED = ("value", "spread", "servers", "slowdown", "migrations")
 """Objectives that depend on patterns alone; the others depend on named servers."""
-Price = Annotated[float, Field(ge=0, le=LARGEST)]
+Price = Annotated[float, Field(ge=0, le=MAX_PRICE)]
 
 
 class CertifiedGoal(Model):
@@ -74,7 +74,7 @@ class ConsolidationCertificate(Model):
 
 PRICED_BY_SHAPE = ("value", "servers")
 """Objectives with prices by shape of server."""
-PriceOf = Annotated[dict[Name, Price], Field(max_length=10_000)]
+PriceByName = Annotated[dict[Name, Price], Field(max_length=10_000)]
 
 
 class DevicePrices(Model):
@@ -82,13 +82,13 @@ class DevicePrices(Model):
 
     whole: Price = 0.0
     shares: Annotated[dict[Annotated[int, Field(ge=1, le=999)], Price], Field(max_length=999)] = {}
-    profiles: PriceOf = {}
+    profiles: PriceByName = {}
 
 
 class ShapePrices(Model):
     """Prices on servers of one shape: of a unit of each resource, and of devices by name."""
 
-    resources: PriceOf = {}
+    resources: PriceByName = {}
     devices: Annotated[dict[Name, DevicePrices], Field(max_length=100)] = {}
 
 

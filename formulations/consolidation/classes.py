@@ -28,9 +28,9 @@ from ...instances.consolidation.devices import WHOLE
 from ...instances.consolidation.instance import ConsolidationInstance
 from ...instances.consolidation.job import GpuModels, PlacementJob, allows
 
-MOVES = "moves"
+MOVE_LIMIT = "moves"
 """Name of the limit on moving jobs, where it has a multiplier as earlier objectives have."""
-BY_SERVERS = ("spread", "slowdown")
+SERVER_COUNT_OBJECTIVES = ("spread", "slowdown")
 """Objectives that depend on how many servers a job uses."""
 
 
@@ -212,7 +212,7 @@ class Classes:
 
     def least_levels(self) -> dict[str, Fraction]:
         """Return the level of the limit on moves, in which a job that stays counts −1; empty without it."""
-        return {} if self.moves is None else {MOVES: Fraction(self.moves)}
+        return {} if self.moves is None else {MOVE_LIMIT: Fraction(self.moves)}
 
     def weights(self, shape: int, counts: Ints) -> Ints:
         """Return the demand for each resource of rows of task counts by group."""
@@ -241,12 +241,12 @@ class ClassTable(Classes):
     base: dict[int, tuple[int, Ints]]
 
 
-def exact(value: float) -> Fraction:
+def exact_fraction(value: float) -> Fraction:
     """Return the fraction of the decimal representation of a number: 0.1 is 1/10."""
     return Fraction(repr(float(value)))
 
 
-def common_step(amounts: Iterable[Fraction]) -> Fraction | None:
+def common_divisor(amounts: Iterable[Fraction]) -> Fraction | None:
     """Return the greatest common divisor of the amounts; None if all are 0."""
     listed = {amount for amount in amounts if amount}
     if not listed:
@@ -255,17 +255,17 @@ def common_step(amounts: Iterable[Fraction]) -> Fraction | None:
     return Fraction(math.gcd(*(int(amount * common) for amount in listed)), common)
 
 
-def worth_of(job: PlacementJob) -> Fraction:
+def job_value(job: PlacementJob) -> Fraction:
     """Return the value of a job as a fraction; the number of its GPUs if the instance gives no value."""
     if job.value is not None:
-        return exact(job.value)
+        return exact_fraction(job.value)
     gpus = (
-        (g.tasks, exact(g.demand.get("gpu", 0.0)) + Fraction(g.gpu_thousandths, WHOLE))
+        (g.tasks, exact_fraction(g.demand.get("gpu", 0.0)) + Fraction(g.gpu_thousandths, WHOLE))
         for g in job.task_groups
     )
     return sum((tasks * each for tasks, each in gpus), Fraction(0))
 
 
-def restart_of(instance: ConsolidationInstance, job: PlacementJob) -> Fraction:
+def restart_loss(instance: ConsolidationInstance, job: PlacementJob) -> Fraction:
     """Return the loss of `value` if a running job is moved or stopped; 0 if it does not run."""
-    return worth_of(job) * instance.restart_h(job)
+    return job_value(job) * instance.restart_h(job)

@@ -13,10 +13,10 @@ from functools import cached_property
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import GpuModels, Group, PlacementJob, allows
 from ..common.objective import Objective, Sense
-from .classes import common_step, exact, restart_of
+from .classes import common_divisor, exact_fraction, restart_loss
 from .fewest_servers import Shapes, fewest_servers, shape_of
 
-OBJECTIVES: dict[str, tuple[Sense, str]] = {
+OBJECTIVE_SENSES: dict[str, tuple[Sense, str]] = {
     "value": ("max", "value"),
     "spread": ("min", "extra servers"),
     "servers": ("min", "servers"),
@@ -47,7 +47,7 @@ class ClusterData:
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
         """The instance's objectives, in its order."""
-        return tuple(Objective(name, *OBJECTIVES[name]) for name in self.instance.objectives)
+        return tuple(Objective(name, *OBJECTIVE_SENSES[name]) for name in self.instance.objectives)
 
     @cached_property
     def in_use(self) -> set[str]:
@@ -97,7 +97,7 @@ class ClusterData:
                 self.instance.spread_of(job),
                 job.gpu_model,
                 tuple(sorted(job.speed_by_servers.items())),
-                self._now_alike(position, job) if moving else None,
+                self._placement_key(position, job) if moving else None,
             )
             groups.setdefault(key, (job, []))[1].append(position)
         return list(groups.values())
@@ -111,11 +111,11 @@ class ClusterData:
                     by_server.setdefault(server, [0] * len(job.task_groups))[g] = count
         return by_server
 
-    def _now_alike(self, position: int, job: PlacementJob) -> object:
+    def _placement_key(self, position: int, job: PlacementJob) -> object:
         now = self.now(job)
         if len(now) > 1 or (now and len(job.task_groups) > 1):
             return position
-        return *map(tuple, now.values()), self.can_stay(job), restart_of(self.instance, job)
+        return *map(tuple, now.values()), self.can_stay(job), restart_loss(self.instance, job)
 
     def can_stay(self, job: PlacementJob) -> bool:
         """Return whether a job runs and all its running tasks are on servers that it may use."""
@@ -130,7 +130,7 @@ class ClusterData:
     @cached_property
     def restarts(self) -> dict[str, float]:
         """Loss of `value` if a running job is moved or stopped, by job name; only losses other than 0."""
-        costs = ((job.name, float(restart_of(self.instance, job))) for job in self.running)
+        costs = ((job.name, float(restart_loss(self.instance, job))) for job in self.running)
         return {name: cost for name, cost in costs if cost}
 
     def rack_of(self, server: str) -> str:
@@ -139,20 +139,20 @@ class ClusterData:
         return f"rack {rack}" if rack is not None else f"server {server}"
 
 
-RESOURCE = ""
+TRAFFIC_RESOURCE = ""
 """Name of the traffic resource; documents cannot use it for another resource."""
 
 
 def traffic_step(instance: ConsolidationInstance) -> Fraction | None:
     """Return the largest common divisor of all traffic amounts; None if there is none or it is too small."""
     # Sums of multiples of a step are multiples of it, so that only these are limits worth asking for.
-    amounts = {exact(server.traffic_gbit_per_s) for server in instance.servers}
-    amounts |= {exact(g.traffic_gbit_per_s) for job in instance.jobs for g in job.task_groups}
-    step = common_step(amounts)
+    amounts = {exact_fraction(server.traffic_gbit_per_s) for server in instance.servers}
+    amounts |= {exact_fraction(g.traffic_gbit_per_s) for job in instance.jobs for g in job.task_groups}
+    step = common_divisor(amounts)
     return step if step is not None and step * 10**6 > max(amounts) else None
 
 
-def limited(instance: ConsolidationInstance, most: float) -> ConsolidationInstance:
+def limit_traffic(instance: ConsolidationInstance, most: float) -> ConsolidationInstance:
     """Return the instance with the traffic of each server limited to `most` Gbit/s, as one more resource.
 
     Capacities exceed the total traffic, so that the fewest servers of a job stay the same.
@@ -165,21 +165,28 @@ def limited(instance: ConsolidationInstance, most: float) -> ConsolidationInstan
     for job in instance.jobs:
         groups = known.get(id(job.task_groups))
         if groups is None:
-            groups = known[id(job.task_groups)] = tuple(map(_group, job.task_groups))
+            groups = known[id(job.task_groups)] = tuple(map(_group_with_traffic, job.task_groups))
         jobs.append(job.model_copy(update={"groups": groups}))
     return instance.model_copy(
         update={
-            "servers": tuple(_server(server, most, everything) for server in instance.expanded_servers),
+            "servers": tuple(
+                _limited_server(server, most, everything) for server in instance.expanded_servers
+            ),
             "jobs": tuple(jobs),
             "objectives": tuple(name for name in instance.objectives if name != "traffic") or ("value",),
         }
     )
 
 
-def _server(server: Server, most: float, everything: float) -> Server:
-    free = {**server.available, RESOURCE: max(0.0, float(exact(most) - exact(server.traffic_gbit_per_s)))}
-    return server.model_copy(update={"capacity": {**server.capacity, RESOURCE: everything}, "free": free})
+def _limited_server(server: Server, most: float, everything: float) -> Server:
+    free = {
+        **server.available,
+        TRAFFIC_RESOURCE: max(0.0, float(exact_fraction(most) - exact_fraction(server.traffic_gbit_per_s))),
+    }
+    return server.model_copy(
+        update={"capacity": {**server.capacity, TRAFFIC_RESOURCE: everything}, "free": free}
+    )
 
 
-def _group(group: Group) -> Group:
-    return group.model_copy(update={"demand": {**group.demand, RESOURCE: group.traffic_gbit_per_s}})
+def _group_with_traffic(group: Group) -> Group:
+    return group.model_copy(update={"demand": {**group.demand, TRAFFIC_RESOURCE: group.traffic_gbit_per_s}})

@@ -10,34 +10,34 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 
-from ...instances.consolidation.devices import Device, occupied
+from ...instances.consolidation.devices import Device, states_after
 from ...instances.consolidation.job import GpuModels, Group, PlacementJob, allows, models_of
 from .cluster_data import ClusterData
-from .fewest_servers import Shapes, fewest_servers, instances_of, shape_of, tasks_that_fit, work_of
-from .plan import Action, JobPlacement, staying
+from .fewest_servers import Shapes, estimated_work, fewest_servers, shape_of, tasks_on_devices, tasks_that_fit
+from .plan import Action, JobPlacement, staying_tasks
 
 MOST_SHAPES = 4
 """Limit on the server shapes that a sentence lists."""
 MOST_WORK = 5_000
 """Limit on the work for jobs with several groups of tasks, in servers; takes some seconds."""
-ROUNDING = 1e-6
+ROUNDING_TOLERANCE = 1e-6
 """Fraction of a task's demand below which a residual amount is a rounding error."""
-TOO_MUCH = "waits: how its groups of tasks fit beside each other was too much to work out"
+TOO_COMPLEX_TEXT = "waits: how its groups of tasks fit beside each other was too much to work out"
 
 
-def why_never(data: ClusterData, job: PlacementJob) -> str | None:
+def unplaceable_text(data: ClusterData, job: PlacementJob) -> str | None:
     """Return why a job cannot run alone on all servers, or on their residual capacity; None if it can."""
     capacity = data.shapes(job.gpu_model)
     if not capacity:
         models = sorted({s.gpu_model for s in data.servers.values() if s.gpu_model is not None})
         models_text = f"there are: {', '.join(map(repr, models))}" if models else "no server says its model"
-        return f"never fits: no server has the GPU model {_named(job.gpu_model)}; {models_text}"
-    of_model = "" if job.gpu_model is None else f" with GPU model {_named(job.gpu_model)}"
+        return f"never fits: no server has the GPU model {_models_text(job.gpu_model)}; {models_text}"
+    of_model = "" if job.gpu_model is None else f" with GPU model {_models_text(job.gpu_model)}"
     for group in job.task_groups:
-        if not tasks_held(capacity, group):
-            return f"never fits: {_short(group, capacity, of_model)}"
+        if not tasks_on_shapes(capacity, group):
+            return f"never fits: {_shortage_by_shape_text(group, capacity, of_model)}"
     for group in job.task_groups:
-        holds = tasks_held(capacity, group)
+        holds = tasks_on_shapes(capacity, group)
         if holds < group.tasks:
             return (
                 f"never fits: all servers{of_model} together hold {holds} of its {group.tasks} {group.name}"
@@ -47,9 +47,9 @@ def why_never(data: ClusterData, job: PlacementJob) -> str | None:
         return f"never fits: its groups of tasks do not fit beside each other on all servers{of_model}"
     free = data.shapes(job.gpu_model, free=True)
     for group in job.task_groups:
-        now = tasks_held(free, group)
+        now = tasks_on_shapes(free, group)
         if not now:
-            return f"waits: {no_room(group, free)}"
+            return f"waits: {shortage_text(group, free)}"
         if now < group.tasks:
             return f"waits: only {now} of its {group.tasks} {group.name} fit in what is free now"
     needed = fewest_servers(job.task_groups, free)
@@ -57,27 +57,27 @@ def why_never(data: ClusterData, job: PlacementJob) -> str | None:
         return "waits: its groups of tasks do not fit beside each other in what is free now"
     if data.instance.spread_of(job) == "required" and needed > fewest:
         return (
-            f"waits: it must run on {_servers(fewest)}, the fewest that could ever hold it; "
+            f"waits: it must run on {_server_limit_text(fewest)}, the fewest that could ever hold it; "
             f"with what is free now it would take {needed}"
         )
     return None
 
 
-def _servers(count: int) -> str:
+def _server_limit_text(count: int) -> str:
     return "a single server" if count == 1 else f"at most {count} servers"
 
 
-def _named(models: GpuModels) -> str:
+def _models_text(models: GpuModels) -> str:
     return " or ".join(map(repr, models_of(models)))
 
 
-def tasks_held(shapes: Shapes, group: Group) -> int:
+def tasks_on_shapes(shapes: Shapes, group: Group) -> int:
     """Return the number of tasks of a group that servers of given shapes hold without other groups."""
     holds, count = shapes.hold(group.demand, group.tasks)
     return int(holds @ count)
 
 
-def no_room(group: Group, left: Shapes, beside: bool = False) -> str:
+def shortage_text(group: Group, left: Shapes, beside: bool = False) -> str:
     """Return the sentence on the resource that is short for a task on every server, or on their combination.
 
     Parameters
@@ -93,14 +93,14 @@ def no_room(group: Group, left: Shapes, beside: bool = False) -> str:
         most = max(dict(shape).get(resource, 0.0) for shape in left)
         if need > most:
             whose = "the placed jobs leave" if beside else "is free now"
-            shown = most if most > ROUNDING * need else 0.0
+            shown = most if most > ROUNDING_TOLERANCE * need else 0.0
             return f"{what} {need:g} {resource} on one server; the most that {whose} is {shown:g}"
     demand_text = " and ".join(f"{need:g} {resource}" for resource, need in demand)
     whose = "the placed jobs leave that on none" if beside else "none has all of that free now"
     return f"{what} {demand_text} on one server; {whose}"
 
 
-def _short(group: Group, shapes: Shapes, of_model: str) -> str:
+def _shortage_by_shape_text(group: Group, shapes: Shapes, of_model: str) -> str:
     """Return the sentence on the resources that are short for a task on each shape of server."""
     what, demand = f"a task of {group.name!r} needs", shape_of(group.demand)
     for resource, need in demand:
@@ -108,9 +108,8 @@ def _short(group: Group, shapes: Shapes, of_model: str) -> str:
         if need > largest:
             if not largest:
                 return f"{what} {need:g} {resource}; no server{of_model} has any"
-            return (
-                f"{what} {need:g} {resource}; the largest server{of_model} has {largest:g} ({_described(of)})"
-            )
+            most = f"{largest:g} ({_amounts_text(of)})"
+            return f"{what} {need:g} {resource}; the largest server{of_model} has {most}"
     lacks = Counter[str]()
     for shape, count in shapes.items():
         amounts = dict(shape)
@@ -119,17 +118,17 @@ def _short(group: Group, shapes: Shapes, of_model: str) -> str:
         short = [f"{what} ({need:g} needed)" for what, need in words]
         lacks[" and ".join(short)] += count
     listed = sorted(lacks.items(), key=lambda item: (-item[1], item[0]))
-    causes = [f"on {_counted(count)}: {what}" for what, count in listed[:MOST_SHAPES]]
+    causes = [f"on {_server_count_text(count)}: {what}" for what, count in listed[:MOST_SHAPES]]
     more = sum(count for _, count in listed[MOST_SHAPES:])
-    rest = [f"on {_counted(more)}: other things"] if more else []
+    rest = [f"on {_server_count_text(more)}: other things"] if more else []
     return f"no server{of_model} has all that a task of {group.name!r} needs; {'; '.join([*causes, *rest])}"
 
 
-def _counted(servers: int) -> str:
+def _server_count_text(servers: int) -> str:
     return "1 server" if servers == 1 else f"{servers} servers"
 
 
-def _described(shape: tuple[tuple[str, float], ...]) -> str:
+def _amounts_text(shape: tuple[tuple[str, float], ...]) -> str:
     return ", ".join(f"{amount:g} {name}" for name, amount in shape)
 
 
@@ -149,35 +148,35 @@ class Reasons:
         now = [server for group in job.task_groups for server in sorted(group.current)]
         if now:
             where = ", ".join(dict.fromkeys(now[:MOST_SHAPES])) + (", …" if len(now) > MOST_SHAPES else "")
-            return f"would be stopped where it runs now ({where}); {self._why(position)}"
-        return self._why(position)
+            return f"would be stopped where it runs now ({where}); {self._cached_reason(position)}"
+        return self._cached_reason(position)
 
-    def _why(self, position: int) -> str:
+    def _cached_reason(self, position: int) -> str:
         number = self._alike[position]
         if number not in self._known:
             job = self.data.distinct_jobs[number][0]
             # Reasons are worked out for each request once, and only as long as this takes seconds.
-            self._work += work_of(job.task_groups, self.data.shapes(job.gpu_model))
+            self._work += estimated_work(job.task_groups, self.data.shapes(job.gpu_model))
             if self._work > MOST_WORK:
-                self._known[number] = TOO_MUCH
+                self._known[number] = TOO_COMPLEX_TEXT
             else:
-                self._known[number] = why_never(self.data, job) or self._beside(job)
+                self._known[number] = unplaceable_text(self.data, job) or self._beside(job)
         return self._known[number]
 
     def _beside(self, job: PlacementJob) -> str:
         """Return why a job that can run alone does not run beside the placed jobs."""
         left = self.left(job.gpu_model)
         for group in job.task_groups:
-            now = tasks_held(left, group)
+            now = tasks_on_shapes(left, group)
             if not now:
-                return f"waits: {no_room(group, left, beside=True)}"
+                return f"waits: {shortage_text(group, left, beside=True)}"
             if now < group.tasks:
                 return f"waits: beside the placed jobs only {now} of its {group.tasks} {group.name} fit"
         needed, fewest = fewest_servers(job.task_groups, left), self.data.fewest(job)
         if needed is None:
             return "waits: its groups of tasks do not fit beside each other in what the placed jobs leave"
         if self.data.instance.spread_of(job) == "required" and needed > (fewest or 0):
-            must = f"it must run on {_servers(fewest or 0)}"
+            must = f"it must run on {_server_limit_text(fewest or 0)}"
             return f"waits: {must}; beside the placed jobs it would take {needed}"
         first = self.data.objectives[0].name
         return f"left out although there is room: {first} comes first, or the method did not get to it"
@@ -222,13 +221,15 @@ def action_of(job: PlacementJob, entry: JobPlacement, device_moves: bool | None 
         return "start"
     if now != {name: placed for name, placed in entry.tasks.items() if placed}:
         return "move"
-    stay = (staying(group, entry, device_moves) == sum(group.current.values()) for group in job.task_groups)
+    stay = (
+        staying_tasks(group, entry, device_moves) == sum(group.current.values()) for group in job.task_groups
+    )
     return "keep" if all(stay) else "move"
 
 
-ROOM = "left out although there is room"
+ROOM_PREFIX = "left out although there is room"
 """Start of a reason where the pooled relaxation has enough residual capacity."""
-APART = "waits: beside the placed jobs no single devices hold its tasks, though their sum would"
+DEVICES_SHORT_TEXT = "waits: beside the placed jobs no single devices hold its tasks, though their sum would"
 
 
 class DeviceReasons(Reasons):
@@ -247,28 +248,28 @@ class DeviceReasons(Reasons):
     def _beside(self, job: PlacementJob) -> str:
         reason = super()._beside(job)
         with_devices = self.on_devices.jobs[job.name]
-        if not reason.startswith(ROOM) or all(
-            self._holds(with_devices, group) for group in with_devices.task_groups
+        if not reason.startswith(ROOM_PREFIX) or all(
+            self._can_hold(with_devices, group) for group in with_devices.task_groups
         ):
             return reason
-        return APART
+        return DEVICES_SHORT_TEXT
 
-    def _holds(self, job: PlacementJob, group: Group) -> bool:
+    def _can_hold(self, job: PlacementJob, group: Group) -> bool:
         """Return whether the residual devices of the plan hold all tasks of one group without the others."""
         left = group.tasks
         for server in self.on_devices.eligible(job):
-            amounts, states = self._after[server.name]
+            amounts, states = self._residual[server.name]
             fit = tasks_that_fit(amounts, group.demand, left)
             for name, ask in group.asks.items():
                 devices = (server.devices or {}).get(name)
-                fit = min(fit, instances_of(ask, devices, states[name]) if devices is not None else 0)
+                fit = min(fit, tasks_on_devices(ask, devices, states[name]) if devices is not None else 0)
             left -= fit
             if left <= 0:
                 return True
         return False
 
     @cached_property
-    def _after(self) -> dict[str, tuple[dict[str, float], dict[str, list[Device]]]]:
+    def _residual(self) -> dict[str, tuple[dict[str, float], dict[str, list[Device]]]]:
         """Residual resources of each server in the plan, and the states of its devices."""
         residual = {
             name: (defaultdict(float, server.available), {k: [*v] for k, v in server.device_states.items()})
@@ -283,6 +284,6 @@ class DeviceReasons(Reasons):
                     available = self.on_devices.servers[server].devices or {}
                     for name, places in (pair for assignment in tasks for pair in assignment.items()):
                         states, geometry = residual[server][1][name], available[name].partitions
-                        after = occupied(states, geometry, group.asks[name], places)
+                        after = states_after(states, geometry, group.asks[name], places)
                         residual[server][1][name] = states if after is None else after
         return {name: (dict(amounts), states) for name, (amounts, states) in residual.items()}

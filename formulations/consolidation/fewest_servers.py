@@ -20,14 +20,14 @@ import numpy as np
 
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import TooLargeError
-from ...instances.consolidation.devices import WHOLE, Ask, Device, Devices, pack
+from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, pack
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import Group
 from ..common.clock import check_time
 from ..common.objective import all_loosened, loosened, within
 
 MOST_STATES = 5_000_000
-STATES_AT_ONCE, LOADS_AT_ONCE = 2_000, 10
+STATES_PER_UNIT, LOADS_PER_UNIT = 2_000, 10
 """Numbers of states, and of patterns of a server, that take as long as the other work for one server."""
 
 
@@ -94,17 +94,17 @@ def fewest_servers(groups: Sequence[Group], shapes: Shapes) -> int | None:
     return _fewest_for_groups(groups, shapes)
 
 
-def work_of(groups: Sequence[Group], shapes: Shapes) -> int:
+def estimated_work(groups: Sequence[Group], shapes: Shapes) -> int:
     """Return the estimated work of `fewest_servers`, in units of one server."""
     if len(groups) == 1:
         return 0
     tasks, states = sum(group.tasks for group in groups), math.prod(group.tasks + 1 for group in groups)
     loads = states // (groups[-1].tasks + 1)
-    each = 1 + states // STATES_AT_ONCE + loads // LOADS_AT_ONCE
+    each = 1 + states // STATES_PER_UNIT + loads // LOADS_PER_UNIT
     return sum(min(count, tasks) for count in shapes.values()) * each
 
 
-def _loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple[int, ...]]:
+def _maximal_loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple[int, ...]]:
     """Return the maximal patterns of one server, as task counts by group."""
     *others, last = groups
     shape = [tasks_that_fit(capacity, group.demand, group.tasks) + 1 for group in others]
@@ -142,7 +142,7 @@ def _fewest_for_groups(groups: Sequence[Group], shapes: Shapes) -> int | None:
     servers_by_loads: Counter[tuple[tuple[int, ...], ...]] = Counter()
     for shape, count in shapes.items():
         check_time()
-        servers_by_loads[tuple(load for load in _loads(dict(shape), groups) if any(load))] += count
+        servers_by_loads[tuple(load for load in _maximal_loads(dict(shape), groups) if any(load))] += count
     for loads, count in servers_by_loads.items():
         most = [max(tasks) for tasks in zip(*loads, strict=True)]
         for _ in range(min(count, sum(group.tasks for group in groups)) if loads else 0):
@@ -162,33 +162,35 @@ def _fewest_for_groups(groups: Sequence[Group], shapes: Shapes) -> int | None:
     return int(best) if np.isfinite(best) else None
 
 
-FINEST = 10**6
+FRACTION_DENOMINATOR = 10**6
 """Denominator to which fractions of a device are rounded, so that the relaxation stays valid."""
 
 
-def pooled(instance: ConsolidationInstance) -> ConsolidationInstance:
+def pooled_relaxation(instance: ConsolidationInstance) -> ConsolidationInstance:
     """Return the pooled relaxation, in which the devices of a server are an amount."""
-    sizes = _sizes(instance)
+    sizes = _least_fractions(instance)
     known: dict[int, tuple[Group, ...]] = {}
     jobs = []
     for job in instance.jobs:
         groups = known.get(id(job.task_groups))
         if groups is None:
-            groups = known[id(job.task_groups)] = tuple(_group(group, sizes) for group in job.task_groups)
+            groups = known[id(job.task_groups)] = tuple(
+                _pooled_group(group, sizes) for group in job.task_groups
+            )
         plain = {"devices": None, "share": None, "profile": None, "current_devices": None}
         several = job.groups is not None
         fields = {"groups": groups} if several else {"task_demand": groups[0].demand}
         jobs.append(job.model_copy(update={**plain, **fields, "value": job.worth}))
-    servers = tuple(_server(server, sizes) for server in instance.servers)
+    servers = tuple(_pooled_server(server, sizes) for server in instance.servers)
     return instance.model_copy(update={"servers": servers, "jobs": tuple(jobs), "device_moves": None})
 
 
-def counter(name: str, profile: str) -> str:
+def partition_resource(name: str, profile: str) -> str:
     """Return the name of the resource that counts the partitions of one profile."""
     return f"{profile} of {name}"
 
 
-def _sizes(instance: ConsolidationInstance) -> dict[tuple[str, str], float]:
+def _least_fractions(instance: ConsolidationInstance) -> dict[tuple[str, str], float]:
     """Return for each requested profile the least fraction of a device that it takes on any server."""
     requested = {
         (name, ask.profile)
@@ -202,49 +204,54 @@ def _sizes(instance: ConsolidationInstance) -> dict[tuple[str, str], float]:
         for name, devices in (server.devices or {}).items():
             for wanted, profile in (devices.partitions.profiles if devices.partitions else {}).items():
                 if (name, wanted) in requested and devices.partitions is not None:
-                    part = math.floor(FINEST * profile.size / devices.partitions.slots) / FINEST
+                    part = (
+                        math.floor(FRACTION_DENOMINATOR * profile.size / devices.partitions.slots)
+                        / FRACTION_DENOMINATOR
+                    )
                     fractions[name, wanted] = min(part, fractions.get((name, wanted), 1.0))
     return fractions
 
 
-def _group(group: Group, sizes: Mapping[tuple[str, str], float]) -> Group:
+def _pooled_group(group: Group, sizes: Mapping[tuple[str, str], float]) -> Group:
     if not group.asks:
         return group
     demand = dict(group.demand)
     for name, ask in group.asks.items():
         demand[name] = sizes[name, ask.profile] if ask.profile else ask.thousandths / WHOLE
         if ask.profile:
-            demand[counter(name, ask.profile)] = 1.0
+            demand[partition_resource(name, ask.profile)] = 1.0
     plain = {"devices": None, "share": None, "profile": None, "current_devices": None}
     return group.model_copy(update={"demand": demand, **plain})
 
 
-def _server(server: Server, counted: Iterable[tuple[str, str]]) -> Server:
+def _pooled_server(server: Server, counted: Iterable[tuple[str, str]]) -> Server:
     if not server.devices:
         return server
     capacity, free = dict(server.capacity), dict(server.available)
     for name, devices in server.devices.items():
         states = server.device_states[name]
         capacity[name] = float(devices.count)
-        free[name] = math.fsum(_left(state, devices) for state in states)
+        free[name] = math.fsum(_free_fraction(state, devices) for state in states)
         for of, profile in counted:
             if of == name and devices.partitions is not None and profile in devices.partitions.profiles:
                 most = devices.partitions.most(profile)
-                capacity[counter(name, profile)] = float(most * devices.count)
+                capacity[partition_resource(name, profile)] = float(most * devices.count)
                 partitions = sum(
                     devices.partitions.most(profile, state.used if state.mode == "parted" else 0)
                     for state in states
                     if state.mode in ("free", "parted")
                 )
-                free[counter(name, profile)] = float(partitions)
+                free[partition_resource(name, profile)] = float(partitions)
     return server.model_copy(update={"capacity": capacity, "free": free, "devices": None})
 
 
-def _left(state: Device, devices: Devices) -> float:
+def _free_fraction(state: Device, devices: Devices) -> float:
     """Return the free fraction of a device."""
     if state.mode == "parted" and devices.partitions is not None:
         slots = devices.partitions.slots
-        return math.ceil(FINEST * (slots - state.used.bit_count()) / slots) / FINEST
+        return (
+            math.ceil(FRACTION_DENOMINATOR * (slots - state.used.bit_count()) / slots) / FRACTION_DENOMINATOR
+        )
     if state.mode == "shared":
         return (WHOLE - state.used) / WHOLE
     return 1.0 if state.mode == "free" else 0.0
@@ -269,11 +276,11 @@ def tasks_on(server: Server, group: Group, free: bool = False) -> int:
         if devices is None:
             return 0
         states = server.device_states[name] if free else (Device(),) * devices.count
-        fit = min(fit, instances_of(ask, devices, states))
+        fit = min(fit, tasks_on_devices(ask, devices, states))
     return fit
 
 
-def instances_of(ask: Ask, devices: Devices, states: Sequence[Device]) -> int:
+def tasks_on_devices(ask: DeviceDemand, devices: Devices, states: Sequence[Device]) -> int:
     """Return the number of tasks with one request that devices in the given states can hold."""
     unused = sum(state.mode == "free" for state in states)
     if ask.whole:
@@ -288,7 +295,7 @@ def instances_of(ask: Ask, devices: Devices, states: Sequence[Device]) -> int:
     return most + sum(devices.partitions.most(ask.profile, mask) for mask in masks)
 
 
-def alike(servers: Iterable[Server]) -> list[tuple[Server, int]]:
+def group_servers(servers: Iterable[Server]) -> list[tuple[Server, int]]:
     """Group servers of equal capacity and devices: one server of each group, and its size."""
     counts: Counter[tuple[object, ...]] = Counter()
     first: dict[tuple[object, ...], Server] = {}
@@ -325,17 +332,17 @@ def fewest_on_devices(groups: Sequence[Group], servers: Sequence[tuple[Server, i
             number = min(count, math.ceil(left / each))
             left, used = left - number * each, used + number
         return used if left <= 0 else None
-    return _for_groups(groups, servers)
+    return _fewest_for_device_groups(groups, servers)
 
 
-def _for_groups(groups: Sequence[Group], servers: Sequence[tuple[Server, int]]) -> int | None:
+def _fewest_for_device_groups(groups: Sequence[Group], servers: Sequence[tuple[Server, int]]) -> int | None:
     """Return the fewest servers by dynamic programming over the unplaced tasks of each group."""
     all_tasks = tuple(group.tasks for group in groups)
     if math.prod(count + 1 for count in all_tasks) > MOST_PATTERNS:
         raise TooLargeError("a job with so many tasks in groups that hold devices is too large")
     need = {all_tasks: 0}
     for server, count in servers:
-        patterns = _patterns(server, groups)
+        patterns = _maximal_patterns(server, groups)
         for _ in range(min(count, sum(all_tasks)) if patterns else 0):
             better = dict(need)
             for left, used in need.items():
@@ -350,13 +357,13 @@ def _for_groups(groups: Sequence[Group], servers: Sequence[tuple[Server, int]]) 
     return need.get((0,) * len(groups))
 
 
-def _patterns(server: Server, groups: Sequence[Group]) -> list[tuple[int, ...]]:
+def _maximal_patterns(server: Server, groups: Sequence[Group]) -> list[tuple[int, ...]]:
     """Return the maximal patterns of a server, as task counts by group."""
     ranges = [range(tasks_on(server, group) + 1) for group in groups]
     if math.prod(map(len, ranges)) > MOST_PATTERNS:
         raise TooLargeError("a job with so many tasks in groups that hold devices is too large")
     feasible = {
-        counts for counts in itertools.product(*ranges) if any(counts) and _holds(server, groups, counts)
+        counts for counts in itertools.product(*ranges) if any(counts) and _can_hold(server, groups, counts)
     }
     return [
         counts
@@ -365,7 +372,7 @@ def _patterns(server: Server, groups: Sequence[Group]) -> list[tuple[int, ...]]:
     ]
 
 
-def _holds(server: Server, groups: Sequence[Group], counts: Sequence[int]) -> bool:
+def _can_hold(server: Server, groups: Sequence[Group], counts: Sequence[int]) -> bool:
     check_time()
     for name in {name for group in groups for name in group.demand}:
         amounts = (count * g.demand.get(name, 0.0) for g, count in zip(groups, counts, strict=True))

@@ -55,38 +55,40 @@ from .check.bounds import (
     elementary_infeasibility,
     price_bounds,
     read_certificate,
-    worth_of_servers,
+    server_value_bounds,
 )
-from .check.classes import CheckedCluster, Disagreement
+from .check.classes import CheckedCluster, ClassMismatch
 from .check.device_bound import read_device_certificate, shape_bounds
-from .classes import ClassTable, exact, restart_of, worth_of
+from .classes import ClassTable, exact_fraction, job_value, restart_loss
 from .cluster_data import ClusterData
 from .explain import DeviceReasons, Reasons, action_of
-from .fewest_servers import alike, fewest_on_devices, pooled
-from .plan import JobPlacement, device_violations, staying
+from .fewest_servers import fewest_on_devices, group_servers, pooled_relaxation
+from .plan import JobPlacement, device_violations, staying_tasks
 
 
-def _placed(data: ClusterData, plan: Sequence[JobPlacement]) -> Iterator[tuple[PlacementJob, JobPlacement]]:
+def _placed_entries(
+    data: ClusterData, plan: Sequence[JobPlacement]
+) -> Iterator[tuple[PlacementJob, JobPlacement]]:
     return ((data.jobs[entry.job], entry) for entry in plan if entry.placed)
 
 
-def moved(data: ClusterData, plan: Sequence[JobPlacement]) -> Iterator[PlacementJob]:
+def moving_jobs(data: ClusterData, plan: Sequence[JobPlacement]) -> Iterator[PlacementJob]:
     """Yield the running jobs of which at least one running task moves or stops."""
     entries = {entry.job: entry for entry in plan}
     for job in data.running:
         entry = entries.get(job.name, JobPlacement(job=job.name, placed=False))
         for group in job.task_groups:
-            if staying(group, entry, data.instance.device_moves) < sum(group.current.values()):
+            if staying_tasks(group, entry, data.instance.device_moves) < sum(group.current.values()):
                 yield job
                 break
 
 
 def _value(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
     if not data.restarts:
-        return math.fsum(job.worth for job, _ in _placed(data, plan))
+        return math.fsum(job.worth for job, _ in _placed_entries(data, plan))
     # In fractions, for what is won and lost may cancel to nothing.
-    worth = Counter(worth_of(job) for job, _ in _placed(data, plan))
-    worth.subtract(restart_of(data.instance, job) for job in moved(data, plan))
+    worth = Counter(job_value(job) for job, _ in _placed_entries(data, plan))
+    worth.subtract(restart_loss(data.instance, job) for job in moving_jobs(data, plan))
     return float(sum((n * amount for amount, n in worth.items()), Fraction(0)))
 
 
@@ -94,19 +96,21 @@ def _spread(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
     return float(
         sum(
             len(entry.used_servers) - (data.fewest(job) or 0)
-            for job, entry in _placed(data, plan)
+            for job, entry in _placed_entries(data, plan)
             if data.instance.spread_of(job) == "preferred"
         )
     )
 
 
 def _servers(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
-    used = {server for _, entry in _placed(data, plan) for server in entry.used_servers}
+    used = {server for _, entry in _placed_entries(data, plan) for server in entry.used_servers}
     return float(len(used | data.in_use))
 
 
 def _racks(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
-    return float(sum(len({data.rack_of(n) for n in e.used_servers}) - 1 for _, e in _placed(data, plan)))
+    return float(
+        sum(len({data.rack_of(n) for n in e.used_servers}) - 1 for _, e in _placed_entries(data, plan))
+    )
 
 
 def _migrations(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
@@ -115,7 +119,7 @@ def _migrations(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
     for job in data.instance.jobs:
         for group in job.task_groups:
             if group.current:
-                kept = staying(group, entries[job.name], data.instance.device_moves)
+                kept = staying_tasks(group, entries[job.name], data.instance.device_moves)
                 moved += sum(group.current.values()) - kept
     return float(moved)
 
@@ -123,23 +127,25 @@ def _migrations(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
 def _slowdown(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
     # In fractions, for what is won and lost may cancel to nothing.
     counts = Counter(
-        (worth_of(job), job.relative_speed(len(entry.used_servers)))
-        for job, entry in _placed(data, plan)
+        (job_value(job), job.relative_speed(len(entry.used_servers)))
+        for job, entry in _placed_entries(data, plan)
         if job.speed_by_servers
     )
-    return float(sum((n * worth * (1 - exact(speed)) for (worth, speed), n in counts.items()), Fraction(0)))
+    return float(
+        sum((n * worth * (1 - exact_fraction(speed)) for (worth, speed), n in counts.items()), Fraction(0))
+    )
 
 
 def _traffic(data: ClusterData, plan: Sequence[JobPlacement]) -> float:
     load = {name: [server.traffic_gbit_per_s] for name, server in data.servers.items()}
-    for job, entry in _placed(data, plan):
+    for job, entry in _placed_entries(data, plan):
         for group in job.task_groups:
             for server, count in entry.tasks.get(group.name, {}).items():
                 load[server].append(count * group.traffic_gbit_per_s)
     return max(map(math.fsum, load.values()))
 
 
-VALUE_OF: dict[str, Callable[[ClusterData, Sequence[JobPlacement]], float]] = {
+EVALUATORS: dict[str, Callable[[ClusterData, Sequence[JobPlacement]], float]] = {
     "value": _value,
     "spread": _spread,
     "servers": _servers,
@@ -177,24 +183,24 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
 
     def _too_many_moves(self, plan: Sequence[JobPlacement]) -> Iterator[Violation]:
         most = self.instance.max_moves
-        count = 0 if most is None else sum(1 for _ in moved(self, plan))
+        count = 0 if most is None else sum(1 for _ in moving_jobs(self, plan))
         if most is not None and count > most:
             yield Violation("max_moves", f"{count} running jobs move or stop; at most {most} may")
 
     def _entry_violations(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
         several = job.groups is not None
         if not entry.placed:
-            yield from _left_out(job, entry)
+            yield from _unplaced_violations(job, entry)
         elif (entry.groups is not None) != several or (several and entry.servers):
             listed = "groups" if several else "servers"
             yield Violation("groups", f"job {job.name!r} must list {listed}")
         else:
-            yield from _all_or_nothing(job, entry)
+            yield from _task_count_violations(job, entry)
             # What runs and stays is right.
             if job.name not in self.instance.staying:
                 yield from self._eligibility(job, entry)
                 yield from self._required_spread(job, entry)
-        if job.name in self.instance.staying and not _stays(job, entry):
+        if job.name in self.instance.staying and not _keeps_placement(job, entry):
             yield Violation("stays", f"job {job.name!r} runs and stays where it is")
 
     def _eligibility(self, job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
@@ -225,14 +231,14 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
                 for server, count in entry.tasks.get(group.name, {}).items():
                     for resource, amount in group.demand.items():
                         if stays:
-                            by_staying[server, resource].append(count * exact(amount))
+                            by_staying[server, resource].append(count * exact_fraction(amount))
                         else:
                             by_others[server, resource].append(count * amount)
         violations = []
         for server, resource in dict.fromkeys((*by_others, *by_staying)):
             limit = self.servers[server].available.get(resource, 0.0)
             kept = sum(by_staying[server, resource], Fraction(0))
-            used, left = math.fsum(by_others[server, resource]), max(0.0, float(exact(limit) - kept))
+            used, left = math.fsum(by_others[server, resource]), max(0.0, float(exact_fraction(limit) - kept))
             if not within(float(kept), limit) or not within(used, left):
                 total = float(kept) + used
                 what = f"the plan takes {total:g}, {total - limit:g} more than the {limit:g} free"
@@ -241,7 +247,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
 
     def evaluate(self, plan: Sequence[JobPlacement]) -> tuple[float, ...]:
         """Return the value of each objective, in the instance's order."""
-        return tuple(VALUE_OF[objective.name](self, plan) for objective in self.objectives)
+        return tuple(EVALUATORS[objective.name](self, plan) for objective in self.objectives)
 
     def finish(self, plan: Sequence[JobPlacement]) -> tuple[JobPlacement, ...]:
         """Return the plan in the order of the jobs, with a reason for each job that is left out."""
@@ -300,7 +306,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         """Return the error in the format of a certificate; None if it is valid."""
         try:
             parsed = read_certificate(self._checked.classes, certificate)
-        except (TooLargeError, Disagreement) as error:
+        except (TooLargeError, ClassMismatch) as error:
             return str(error)
         return parsed if isinstance(parsed, str) else None
 
@@ -309,8 +315,8 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         if certificate is None:
             return None
         # The plan may be of another instance; that is found out elsewhere.
-        value = VALUE_OF["value"](self, [entry for entry in plan if entry.job in self.jobs])
-        return worth_of_servers(self._checked, certificate, value) or None
+        value = EVALUATORS["value"](self, [entry for entry in plan if entry.job in self.jobs])
+        return server_value_bounds(self._checked, certificate, value) or None
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return the sentence that names the server shape with the largest possible gain in value."""
@@ -324,23 +330,23 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return elementary_infeasibility(self)
 
 
-def _left_out(job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
+def _unplaced_violations(job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
     if job.must_place:
         yield Violation("must_place", f"job {job.name!r} must be placed")
     if entry.tasks:
         yield Violation("all or nothing", f"job {job.name!r} is not placed, but has tasks on servers")
 
 
-def _stays(job: PlacementJob, entry: JobPlacement) -> bool:
+def _keeps_placement(job: PlacementJob, entry: JobPlacement) -> bool:
     """Return whether all tasks of a running job keep their current servers and devices."""
     return entry.placed and all(
         entry.tasks.get(group.name) == group.current
-        and staying(group, entry, device_moves=True) == group.tasks
+        and staying_tasks(group, entry, device_moves=True) == group.tasks
         for group in job.task_groups
     )
 
 
-def _all_or_nothing(job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
+def _task_count_violations(job: PlacementJob, entry: JobPlacement) -> Iterator[Violation]:
     wanted = {group.name: group.tasks for group in job.task_groups}
     for group in set(entry.tasks) - set(wanted):
         yield Violation("groups", f"job {job.name!r} has no group {group!r}")
@@ -361,7 +367,7 @@ class DeviceFormulation(ConsolidationFormulation):
     @cached_property
     def pooled(self) -> ConsolidationFormulation:
         """The pooled relaxation, in which devices are amounts."""
-        relaxed = pooled(self.instance)
+        relaxed = pooled_relaxation(self.instance)
         others = ConsolidationFormulation(relaxed)
         jobs = []
         for job, plain in zip(self.instance.jobs, relaxed.jobs, strict=True):
@@ -387,7 +393,7 @@ class DeviceFormulation(ConsolidationFormulation):
         key = "devices", job.gpu_model, tuple(requests)
         if key not in self._fewest:
             if job.gpu_model not in self._alike:
-                self._alike[job.gpu_model] = alike(self.eligible(job))
+                self._alike[job.gpu_model] = group_servers(self.eligible(job))
             self._fewest[key] = fewest_on_devices(job.task_groups, self._alike[job.gpu_model])
         return self._fewest[key]
 

@@ -25,30 +25,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...instances.consolidation.devices import WHOLE, Ask, Device, Devices, DeviceSlot
+from ...instances.consolidation.devices import WHOLE, Device, DeviceDemand, Devices, DeviceSlot
 from ...instances.consolidation.instance import Server
 from ...instances.consolidation.job import GpuModels, Group, PlacementJob
-from ..common.clock import check_time, refuse_beyond
-from ..common.formulation import MilpModel, ModelObjective, at_most, new_problem
+from ..common.clock import check_model_size, check_time
+from ..common.formulation import MilpModel, ModelObjective, new_problem, upper_bound_row
 from ..common.objective import all_loosened
-from .classes import exact, worth_of
+from .classes import exact_fraction, job_value
 from .cluster_data import ClusterData
 from .fewest_servers import tasks_that_fit
-from .plan import Holding, JobPlacement, entry_of, holding, with_devices
+from .plan import DeviceAssignment, JobPlacement, assign_devices, canonical_assignment, entry_of
 
 if TYPE_CHECKING:
     import pulp
 
 
-Variable = Callable[[str, int, int], Any]
+VariableFactory = Callable[[str, int, int], Any]
 """Function that adds an integer variable of a name, with lower and upper limit."""
-Key = tuple[str, str, int, Ask, int]
+ContentKey = tuple[str, str, int, DeviceDemand, int]
 """Server, name and index of a device, contents, and the slot where a partition starts, else 0."""
 
 
-def device_terms(jobs: Iterable[PlacementJob], servers: Iterable[Server]) -> int:
+def device_coefficients(jobs: Iterable[PlacementJob], servers: Iterable[Server]) -> int:
     """Return the approximate number of coefficients in the constraints on devices."""
-    requests: dict[str, set[Ask]] = defaultdict(set)
+    requests: dict[str, set[DeviceDemand]] = defaultdict(set)
     for job in jobs:
         for group in job.task_groups:
             for name, ask in group.asks.items():
@@ -79,12 +79,12 @@ class DeviceRows:
     """
 
     def __init__(
-        self, make: Variable, add: Callable[[Any], object], total: Callable[[Sequence[Any]], Any]
+        self, make: VariableFactory, add: Callable[[Any], object], total: Callable[[Sequence[Any]], Any]
     ) -> None:
         self._make, self._add, self._total = make, add, total
-        self.contents: dict[Key, Any] = {}
+        self.contents: dict[ContentKey, Any] = {}
         self.modes: dict[tuple[str, str, int], tuple[Any, Any]] = {}
-        self.stays: dict[tuple[str, str, str], dict[Holding, tuple[Any, int]]] = {}
+        self.stays: dict[tuple[str, str, str], dict[DeviceAssignment, tuple[Any, int]]] = {}
 
     def write(
         self,
@@ -100,7 +100,7 @@ class DeviceRows:
             Job, group and server → variable of the number of tasks.
         """
         asks = {(name, g.name): g.asks for name, job in jobs.items() for g in job.task_groups}
-        sorts: dict[tuple[str, str], dict[Ask, list[Any]]] = defaultdict(lambda: defaultdict(list))
+        sorts: dict[tuple[str, str], dict[DeviceDemand, list[Any]]] = defaultdict(lambda: defaultdict(list))
         for (job, group, server), x in tasks.items():
             for name, ask in asks[job, group].items():
                 sorts[server, name][ask].append(x)
@@ -110,19 +110,19 @@ class DeviceRows:
                 for listed in by_ask.values():
                     self._add(self._total(listed) <= 0)
                 continue
-            self._bank(server, name, devices, servers[server].device_states[name], by_ask)
+            self._server_devices(server, name, devices, servers[server].device_states[name], by_ask)
 
-    def _bank(
+    def _server_devices(
         self,
         server: str,
         name: str,
         devices: Devices,
         states: Sequence[Device],
-        by_ask: Mapping[Ask, Sequence[Any]],
+        by_ask: Mapping[DeviceDemand, Sequence[Any]],
     ) -> None:
         """Add the constraints on the devices of one name on a server."""
         unused = []
-        covers: dict[Ask, list[Any]] = defaultdict(list)
+        covers: dict[DeviceDemand, list[Any]] = defaultdict(list)
         for i, state in enumerate(states):
             shared: Any = int(state.mode == "shared")
             parted: Any = int(state.mode == "parted")
@@ -146,8 +146,8 @@ class DeviceRows:
         device: tuple[str, str, int],
         room: int,
         shared: Any,
-        by_ask: Mapping[Ask, Sequence[Any]],
-        covers: dict[Ask, list[Any]],
+        by_ask: Mapping[DeviceDemand, Sequence[Any]],
+        covers: dict[DeviceDemand, list[Any]],
     ) -> None:
         shares = []
         for ask in by_ask:
@@ -164,8 +164,8 @@ class DeviceRows:
         devices: Devices,
         state: Device,
         parted: Any,
-        by_ask: Mapping[Ask, Sequence[Any]],
-        covers: dict[Ask, list[Any]],
+        by_ask: Mapping[DeviceDemand, Sequence[Any]],
+        covers: dict[DeviceDemand, list[Any]],
     ) -> None:
         slots: dict[int, list[Any]] = defaultdict(list)
         profiles = devices.partitions.profiles if devices.partitions else {}
@@ -191,25 +191,25 @@ class DeviceRows:
             Job, group and server → variables whose sum is the number of tasks that stay, where the current
             devices are known.
         """
-        users: dict[Key, list[Any]] = defaultdict(list)
+        users: dict[ContentKey, list[Any]] = defaultdict(list)
         for (job, group_name, server), x in tasks.items():
             group = next(g for g in jobs[job].task_groups if g.name == group_name)
             now = (group.current_devices or {}).get(server)
             if now is None:
                 continue
-            counts = Counter(map(holding, now))
+            counts = Counter(map(canonical_assignment, now))
             variables = self.stays[job, group_name, server] = {
                 assignment: (self._make("k", 0, count), count) for assignment, count in counts.items()
             }
             self._add(self._total([k for k, _ in variables.values()]) <= x)
             for assignment, (k, _) in variables.items():
-                for key in _contents_of(server, group, assignment):
+                for key in _assigned_contents(server, group, assignment):
                     users[key].append(k)
         for key, listed in users.items():
-            self._add(self._total(listed) <= self._room(key))
+            self._add(self._total(listed) <= self._content_limit(key))
         return {place: [k for k, _ in variables.values()] for place, variables in self.stays.items()}
 
-    def _room(self, key: Key) -> Any:
+    def _content_limit(self, key: ContentKey) -> Any:
         """Return the expression that limits how many tasks hold a content of a device."""
         server, name, i, ask, _ = key
         if not ask.whole:
@@ -221,20 +221,22 @@ class DeviceRows:
         self, jobs: Mapping[str, PlacementJob], plan: Sequence[JobPlacement]
     ) -> list[tuple[Any, float]]:
         """Return the device variables and their values in a plan that names devices."""
-        count: Counter[Key] = Counter()
-        requests: dict[tuple[str, str, int], Ask] = {}
-        in_plan: dict[tuple[str, str, str], Counter[Holding]] = {}
+        count: Counter[ContentKey] = Counter()
+        requests: dict[tuple[str, str, int], DeviceDemand] = {}
+        in_plan: dict[tuple[str, str, str], Counter[DeviceAssignment]] = {}
         for entry in plan:
             for group in jobs[entry.job].task_groups:
                 for server, tasks in (entry.devices or {}).get(group.name, {}).items():
-                    counts = in_plan[entry.job, group.name, server] = Counter(map(holding, tasks))
+                    counts = in_plan[entry.job, group.name, server] = Counter(
+                        map(canonical_assignment, tasks)
+                    )
                     for assignment, times in counts.items():
-                        for key in _contents_of(server, group, assignment):
+                        for key in _assigned_contents(server, group, assignment):
                             count[key] += times
                             requests[key[:3]] = key[3]
         values = [(variable, float(count[key])) for key, variable in self.contents.items()]
         for device, (shared, parted) in self.modes.items():
-            ask = requests.get(device, Ask())
+            ask = requests.get(device, DeviceDemand())
             values += [(shared, float(ask.share > 0)), (parted, float(bool(ask.profile)))]
         for place, variables in self.stays.items():
             staying = in_plan.get(place, Counter())
@@ -242,7 +244,7 @@ class DeviceRows:
         return values
 
 
-def _contents_of(server: str, group: Group, assignment: Holding) -> Iterator[Key]:
+def _assigned_contents(server: str, group: Group, assignment: DeviceAssignment) -> Iterator[ContentKey]:
     """Yield the device contents that a task holds; each whole device is one content."""
     for name, at in assignment:
         ask = group.asks[name]
@@ -250,7 +252,7 @@ def _contents_of(server: str, group: Group, assignment: Holding) -> Iterator[Key
             yield server, name, at.device, ask, at.slot
         else:
             for i in at:
-                yield server, name, i, Ask(whole=1) if ask.whole else ask, 0
+                yield server, name, i, DeviceDemand(whole=1) if ask.whole else ask, 0
 
 
 class _Builder:
@@ -323,7 +325,7 @@ class _Builder:
                 self.add(self.used(job) <= (self.data.fewest(job) or 0) * self.z[job.name])
         for (server_name, resource), terms in load.items():
             free = self.data.servers[server_name].available.get(resource, 0.0)
-            self.add(at_most([x for x, _ in terms], [a for _, a in terms], free))
+            self.add(upper_bound_row([x for x, _ in terms], [a for _, a in terms], free))
 
     def devices(self) -> None:
         """Add the constraints on single devices."""
@@ -351,7 +353,7 @@ class _Builder:
         """Return the binary variable that is 1 only if no task of a running job moves."""
         if job.name not in self.k:
             k = self.k[job.name] = self.problem.add_variable(f"k_{len(self.k)}", cat=self.pulp.LpBinary)
-            for place, count in places_now(job):
+            for place, count in current_tasks(job):
                 if place in self.on_devices:
                     self.add(self.total(self.on_devices[place]) >= count * k)
                 else:
@@ -429,7 +431,7 @@ class _Builder:
             self.add(self.total(list(uses.values())) == self.z[job.name])
             self.add(self.total([u * variable for u, variable in uses.items()]) == self.used(job))
             # Rounded once, for what is won and lost may cancel to nothing.
-            lost = {u: float(worth_of(job) * (1 - exact(job.relative_speed(u)))) for u in uses}
+            lost = {u: float(job_value(job) * (1 - exact_fraction(job.relative_speed(u)))) for u in uses}
             terms += [lost[u] * variable for u, variable in uses.items()]
         return self.total(terms), False
 
@@ -450,14 +452,14 @@ class _Builder:
         return self.pulp.LpAffineExpression([(largest, 1.0)]), False
 
 
-def places_now(job: PlacementJob) -> Iterator[tuple[tuple[str, str, str], int]]:
+def current_tasks(job: PlacementJob) -> Iterator[tuple[tuple[str, str, str], int]]:
     """Yield job, group and server of the running tasks, and their number."""
     for group in job.task_groups:
         for server, count in group.current.items():
             yield (job.name, group.name, server), count
 
 
-def model_terms(data: ClusterData) -> int:
+def model_coefficients(data: ClusterData) -> int:
     """Return the approximate number of coefficients of the compact model."""
     names = data.instance.resource_names
     more = 2 * len(data.objectives)
@@ -475,7 +477,7 @@ def model_terms(data: ClusterData) -> int:
             holds = int(count[(all_loosened(amounts_free) >= needs).all(axis=1)].sum())
             total += len(alike) * holds * (5 + len(names) + more)
     if data.instance.has_devices:
-        total += device_terms(data.instance.jobs, data.servers.values())
+        total += device_coefficients(data.instance.jobs, data.servers.values())
     return total
 
 
@@ -487,7 +489,7 @@ def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
     TooLargeError
         If there would be too many coefficients.
     """
-    refuse_beyond(model_terms(data), "the textbook model")
+    check_model_size(model_coefficients(data), "the textbook model")
     builder = _Builder(data)
     builder.variables()
     builder.constraints()
@@ -505,7 +507,7 @@ def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
         for (job, group, server), x in builder.x.items():
             tasks[job][group][server] = round(value(x))
         plan = tuple(entry_of(job, tasks[job.name]) for job in data.instance.jobs)
-        named = None if rows is None else with_devices(data.jobs, data.servers, plan)
+        named = None if rows is None else assign_devices(data.jobs, data.servers, plan)
         return plan if named is None else tuple(named)
 
     def encode(plan: Sequence[JobPlacement]) -> Mapping[Any, float]:

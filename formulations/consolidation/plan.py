@@ -18,15 +18,15 @@ from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Flag, Model, Name, PositiveCount, Text
 from ...instances.consolidation.devices import (
     WHOLE,
-    Ask,
+    DeviceDemand,
     Devices,
     DeviceSlot,
-    Held,
+    HeldDevices,
     OnServers,
     TaskDevices,
-    form_fault,
-    occupied,
+    demand_mismatch,
     pack,
+    states_after,
 )
 from ...instances.consolidation.instance import Server
 from ...instances.consolidation.job import ONLY_GROUP, Group, PlacementJob
@@ -94,18 +94,18 @@ def entry_of(job: PlacementJob, tasks: Placement) -> JobPlacement:
     return JobPlacement(job=job.name, servers=filled[ONLY_GROUP])
 
 
-Holding = frozenset[tuple[str, Held]]
+DeviceAssignment = frozenset[tuple[str, HeldDevices]]
 """Device assignment of one task: name of the devices, and their indices in rising order."""
 
 
-def holding(task: TaskDevices) -> Holding:
+def canonical_assignment(task: TaskDevices) -> DeviceAssignment:
     """Return the device assignment of a task in canonical form."""
     return frozenset(
         (name, at if isinstance(at, DeviceSlot) else tuple(sorted(at))) for name, at in task.items()
     )
 
 
-def staying(group: Group, entry: JobPlacement, device_moves: bool | None) -> int:
+def staying_tasks(group: Group, entry: JobPlacement, device_moves: bool | None) -> int:
     """Return the number of tasks of a group that keep their current placement.
 
     Parameters
@@ -121,19 +121,21 @@ def staying(group: Group, entry: JobPlacement, device_moves: bool | None) -> int
             total += min(count, placed.get(server, 0))
         else:
             devices = (entry.devices or {}).get(group.name, {}).get(server, ())
-            total += (Counter(map(holding, now)) & Counter(map(holding, devices))).total()
+            total += (
+                Counter(map(canonical_assignment, now)) & Counter(map(canonical_assignment, devices))
+            ).total()
     return total
 
 
 MOST_TRIES = 500
 """Limit on the sets of tasks of one server that are tested for keeping their current devices."""
 
-Stay = tuple[int, TaskDevices]
+KeptDevices = tuple[int, TaskDevices]
 """A running task that may keep its devices: number of its group on the server, and its devices."""
 
 
 @dataclass(frozen=True)
-class _Tasks:
+class _GroupOnServer:
     """The tasks of one group on one server; `position` is that of the job in the plan."""
 
     position: int
@@ -145,7 +147,7 @@ class _Tasks:
         return (self.group.current_devices or {}).get(server, ())
 
 
-def with_devices(
+def assign_devices(
     jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Sequence[JobPlacement]
 ) -> list[JobPlacement] | None:
     """Return the plan with the devices of each task; None if the devices of a server do not suffice.
@@ -157,15 +159,15 @@ def with_devices(
     TooLargeError
         If the search for the devices of a server takes too long.
     """
-    by_server: dict[str, list[_Tasks]] = defaultdict(list)
+    by_server: dict[str, list[_GroupOnServer]] = defaultdict(list)
     for position, entry in enumerate(plan):
         for group in jobs[entry.job].task_groups:
             for server, count in entry.tasks.get(group.name, {}).items():
                 if group.asks:
-                    by_server[server].append(_Tasks(position, group, count))
+                    by_server[server].append(_GroupOnServer(position, group, count))
     named: dict[int, dict[str, dict[str, tuple[TaskDevices, ...]]]] = defaultdict(lambda: defaultdict(dict))
     for name, groups in by_server.items():
-        assignment = _OnServer(servers[name], groups).most_kept()
+        assignment = _DeviceAssignmentSearch(servers[name], groups).most_kept()
         if assignment is None:
             return None
         for tasks, places in zip(groups, assignment, strict=True):
@@ -176,10 +178,10 @@ def with_devices(
     ]
 
 
-class _OnServer:
+class _DeviceAssignmentSearch:
     """Search for a device assignment of one server in which most tasks keep their current devices."""
 
-    def __init__(self, server: Server, groups: Sequence[_Tasks]) -> None:
+    def __init__(self, server: Server, groups: Sequence[_GroupOnServer]) -> None:
         self.server, self.groups = server, groups
         self.tries = 0
         self.best: tuple[int, list[list[TaskDevices]]] = 0, []
@@ -192,17 +194,17 @@ class _OnServer:
         """
         now = [tasks.now(self.server.name) for tasks in self.groups]
         first = [(g, devices) for g, tasks in enumerate(self.groups) for devices in now[g][: tasks.count]]
-        assignment = self._with(first)
+        assignment = self._assignment(first)
         if assignment is not None or not first:
             return assignment
-        without_stays = self._with(())
+        without_stays = self._assignment(())
         if without_stays is None:
             return None
-        kept: tuple[Stay, ...] = ()
+        kept: tuple[KeptDevices, ...] = ()
         self.best = 0, without_stays
         stays = [(g, devices) for g, listed in enumerate(now) for devices in listed]
         for stay in stays:
-            assignment = self._with((*kept, stay))
+            assignment = self._assignment((*kept, stay))
             if assignment is not None:
                 kept = (*kept, stay)
                 self.best = len(kept), assignment
@@ -210,19 +212,19 @@ class _OnServer:
             self._search(stays, ())
         return self.best[1]
 
-    def _search(self, stays: Sequence[Stay], kept: tuple[Stay, ...]) -> None:
+    def _search(self, stays: Sequence[KeptDevices], kept: tuple[KeptDevices, ...]) -> None:
         """Search depth first for more tasks that keep their devices, with or without the first of `stays`."""
         if not stays or len(kept) + len(stays) <= self.best[0] or self.tries > MOST_TRIES:
             return
         self.tries += 1
-        assignment = self._with((*kept, stays[0]))
+        assignment = self._assignment((*kept, stays[0]))
         if assignment is not None:
             if len(kept) + 1 > self.best[0]:
                 self.best = len(kept) + 1, assignment
             self._search(stays[1:], (*kept, stays[0]))
         self._search(stays[1:], kept)
 
-    def _with(self, kept: Sequence[Stay]) -> list[list[TaskDevices]] | None:
+    def _assignment(self, kept: Sequence[KeptDevices]) -> list[list[TaskDevices]] | None:
         """Return the devices of each task if some tasks keep their current ones; None if infeasible."""
         keeping = Counter(g for g, _ in kept)
         if any(count > self.groups[g].count for g, count in keeping.items()):
@@ -230,7 +232,7 @@ class _OnServer:
         assigned: list[list[TaskDevices]] = [[] for _ in self.groups]
         for g, places in kept:
             assigned[g].append(places)
-        rest: list[list[dict[str, Held]]] = [
+        rest: list[list[dict[str, HeldDevices]]] = [
             [{} for _ in range(tasks.count - keeping[g])] for g, tasks in enumerate(self.groups)
         ]
         for name in dict.fromkeys(name for tasks in self.groups for name in tasks.group.asks):
@@ -243,7 +245,7 @@ class _OnServer:
             ]
             for g, ask in asking:
                 for places in assigned[g]:
-                    after = occupied(states, devices.partitions, ask, places[name])
+                    after = states_after(states, devices.partitions, ask, places[name])
                     if after is None:
                         return None
                     states = after
@@ -255,22 +257,22 @@ class _OnServer:
         return [[*before, *after] for before, after in zip(assigned, rest, strict=True)]
 
 
-def kept_in_place(
+def keep_current_devices(
     jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Sequence[JobPlacement]
 ) -> Sequence[JobPlacement]:
     """Return a feasible plan in which as many tasks as possible keep their current devices, if known."""
     if not any(group.current_devices for job in jobs.values() for group in job.task_groups):
         return plan
     try:
-        named = with_devices(jobs, servers, plan)
+        named = assign_devices(jobs, servers, plan)
     except TooLargeError:
         return plan
-    return plan if named is None or _stay(jobs, named) < _stay(jobs, plan) else named
+    return plan if named is None or _staying_total(jobs, named) < _staying_total(jobs, plan) else named
 
 
-def _stay(jobs: Mapping[str, PlacementJob], plan: Sequence[JobPlacement]) -> int:
+def _staying_total(jobs: Mapping[str, PlacementJob], plan: Sequence[JobPlacement]) -> int:
     """Return the number of tasks of a plan that keep their current server and devices."""
-    return sum(staying(group, entry, True) for entry in plan for group in jobs[entry.job].task_groups)
+    return sum(staying_tasks(group, entry, True) for entry in plan for group in jobs[entry.job].task_groups)
 
 
 def without_devices(plan: Sequence[JobPlacement]) -> list[JobPlacement]:
@@ -278,7 +280,7 @@ def without_devices(plan: Sequence[JobPlacement]) -> list[JobPlacement]:
     return [entry.model_copy(update={"devices": None}) for entry in plan]
 
 
-Holdings = dict[tuple[str, str, int], list[tuple[str, Ask, Held]]]
+TasksByDevice = dict[tuple[str, str, int], list[tuple[str, DeviceDemand, HeldDevices]]]
 """Server, name and index of a device → job, its request, and the devices that it holds."""
 
 
@@ -287,7 +289,7 @@ def device_violations(
 ) -> list[Violation]:
     """Return every violation of the constraints on devices, for a plan with feasible tasks on servers."""
     violations: list[Violation] = []
-    holdings: Holdings = defaultdict(list)
+    holdings: TasksByDevice = defaultdict(list)
     for entry in plan:
         job = jobs[entry.job]
         named = entry.devices or {}
@@ -299,16 +301,16 @@ def device_violations(
             violations += _task_violations(
                 job.name, group, tasks_by_server, named.get(name, {}), servers, holdings
             )
-    return violations or list(_shared_wrongly(servers, holdings))
+    return violations or list(_device_conflicts(servers, holdings))
 
 
 def _task_violations(
     job: str,
     group: Group,
     tasks_by_server: Mapping[str, int],
-    named: Mapping[str, Sequence[Mapping[str, Held]]],
+    named: Mapping[str, Sequence[Mapping[str, HeldDevices]]],
     servers: Mapping[str, Server],
-    holdings: Holdings,
+    holdings: TasksByDevice,
 ) -> Iterator[Violation]:
     """Yield the violations of single tasks, and add the valid assignments to `holdings`."""
     for server in named.keys() - tasks_by_server.keys():
@@ -326,7 +328,9 @@ def _task_violations(
                     yield Violation("devices", f"job {job!r}: a task on {server!r} holds no {name}")
                     continue
                 ask, places = group.asks.get(name), assignment[name]
-                fault = form_fault(ask, places) or _place_fault(servers[server], name, ask, places)
+                fault = demand_mismatch(ask, places) or _missing_device_text(
+                    servers[server], name, ask, places
+                )
                 if fault is not None:
                     yield Violation("devices", f"job {job!r}: {name} of a task on {server!r} {fault}")
                 elif ask is not None:
@@ -335,7 +339,9 @@ def _task_violations(
                         holdings[server, name, index].append((job, ask, places))
 
 
-def _place_fault(server: Server, name: str, ask: Ask | None, places: Held) -> str | None:
+def _missing_device_text(
+    server: Server, name: str, ask: DeviceDemand | None, places: HeldDevices
+) -> str | None:
     """Return why the requested devices do not exist on the server; None if they do."""
     devices: Devices | None = (server.devices or {}).get(name)
     if devices is None:
@@ -352,17 +358,17 @@ def _place_fault(server: Server, name: str, ask: Ask | None, places: Held) -> st
     return None
 
 
-def _shared_wrongly(servers: Mapping[str, Server], holdings: Holdings) -> Iterator[Violation]:
+def _device_conflicts(servers: Mapping[str, Server], holdings: TasksByDevice) -> Iterator[Violation]:
     """Yield a violation for each device whose tasks exceed it or exclude each other."""
     for (server, name, index), holders in holdings.items():
-        fault = _device_fault(servers[server], name, index, holders)
+        fault = _conflict_text(servers[server], name, index, holders)
         if fault is not None:
             who = ", ".join(repr(job) for job, _, _ in holders[:4]) + (", …" if len(holders) > 4 else "")
             yield Violation(f"{name} {index} of server {server}", f"{fault}: {who}")
 
 
-def _device_fault(
-    server: Server, name: str, index: int, holders: Sequence[tuple[str, Ask, Held]]
+def _conflict_text(
+    server: Server, name: str, index: int, holders: Sequence[tuple[str, DeviceDemand, HeldDevices]]
 ) -> str | None:
     """Return why one device cannot hold its tasks together; None if it can."""
     others = server.device_states[name][index]

@@ -27,23 +27,23 @@ from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...instances.consolidation.job import PlacementJob
 from ..common.formulation import MilpModel, ModelObjective
 from ..common.objective import Diagnosis, Sense, Violation, agree, within
-from .classes import ClassTable, exact
+from .classes import ClassTable, exact_fraction
 from .explain import action_of
-from .formulation import ConsolidationFormulation, moved
+from .formulation import ConsolidationFormulation, moving_jobs
 from .formulation import formulation_of as formulation_of_rest
 from .milp import milp_model
-from .plan import JobPlacement, entry_of, staying, with_devices
+from .plan import JobPlacement, assign_devices, entry_of, staying_tasks
 
-NO_OFFSET = ("servers", "traffic")
+OBJECTIVES_WITHOUT_OFFSET = ("servers", "traffic")
 """Objectives in which the reduced instance includes the contribution of the fixed jobs."""
-FINEST = 10**9
+MAX_DENOMINATOR = 10**9
 """Largest denominator of exact figures; finer fractions may come from rounded sums of floats."""
 
-Held = dict[str, dict[str, Counter[float]]]
+FixedDemand = dict[str, dict[str, Counter[float]]]
 """Server → resource → demand of a task → number of such tasks of fixed jobs."""
 
 
-def with_or_without_fixed_jobs(instance: ConsolidationInstance) -> ConsolidationFormulation:
+def formulation_with_fixed_jobs(instance: ConsolidationInstance) -> ConsolidationFormulation:
     """Return the formulation of an instance, with its running jobs fixed if they stay."""
     return WithFixedJobs(instance) if instance.staying else formulation_of_rest(instance)
 
@@ -80,19 +80,19 @@ class WithFixedJobs(ConsolidationFormulation):
         super().__init__(instance)
         self.original = formulation_of_rest(instance)
         jobs = {job.name: job for job in instance.jobs if job.name in instance.staying}
-        named = _named(instance, self.servers) if instance.has_devices else _running(jobs)
-        entries = tuple(_running(jobs) if named is None else named)
+        named = _fixed_entries(instance, self.servers) if instance.has_devices else _current_entries(jobs)
+        entries = tuple(_current_entries(jobs) if named is None else named)
         self.without_devices = named is None or any(
-            staying(group, entry, device_moves=True) < group.tasks
+            staying_tasks(group, entry, device_moves=True) < group.tasks
             for entry in entries
             for group in jobs[entry.job].task_groups
         )
         self.fixed = {entry.job: entry for entry in entries}
-        self.rest = formulation_of_rest(_rest(instance, self.fixed))
+        self.rest = formulation_of_rest(_reduced_instance(instance, self.fixed))
         # Their contribution does not depend on other jobs.
         alone = formulation_of_rest(instance.model_copy(update={"jobs": tuple(jobs.values())}))
         self.offsets = tuple(
-            0.0 if objective.name in NO_OFFSET else value
+            0.0 if objective.name in OBJECTIVES_WITHOUT_OFFSET else value
             for objective, value in zip(self.objectives, alone.evaluate(entries), strict=True)
         )
 
@@ -112,7 +112,7 @@ class WithFixedJobs(ConsolidationFormulation):
     def lifted(self, bounds: Sequence[float | None]) -> tuple[float | None, ...]:
         """Return values or bounds of the reduced instance lifted to the original instance."""
         pairs = zip(bounds, self.offsets, strict=False)
-        return tuple(None if bound is None else _with(bound, offset) for bound, offset in pairs)
+        return tuple(None if bound is None else _plus_offset(bound, offset) for bound, offset in pairs)
 
     @property
     def classes(self) -> ClassTable:
@@ -158,7 +158,7 @@ class WithFixedJobs(ConsolidationFormulation):
         left = None
         if values is not None:
             pairs = zip(self.objectives, values, self.offsets, strict=True)
-            left = [_left(value, offset, objective.sense) for objective, value, offset in pairs]
+            left = [_minus_offset(value, offset, objective.sense) for objective, value, offset in pairs]
         return self.lifted(self.rest.certified_bounds(certificate, left))
 
     def certificate_fault(self, certificate: Any) -> str | None:
@@ -172,10 +172,10 @@ class WithFixedJobs(ConsolidationFormulation):
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Return servers too small for their fixed jobs, or else why the reduced instance is infeasible."""
         reasons = ["no devices are left for the jobs that stay"] if self.without_devices else []
-        for name, demand in _held(self.instance, self.fixed).items():
+        for name, demand in _fixed_demand(self.instance, self.fixed).items():
             free = self.servers[name].available
             for resource, tasks in demand.items():
-                amount, available = float(_sum(tasks)), free.get(resource, 0.0)
+                amount, available = float(_total_demand(tasks)), free.get(resource, 0.0)
                 if not within(amount, available):
                     what = f"jobs that stay hold {amount:g} {resource} of {available:g}"
                     reasons.append(f"server {name!r}: {what}")
@@ -185,12 +185,14 @@ class WithFixedJobs(ConsolidationFormulation):
         return self.rest.elementary_infeasibility()
 
 
-def _running(jobs: Mapping[str, PlacementJob]) -> list[JobPlacement]:
+def _current_entries(jobs: Mapping[str, PlacementJob]) -> list[JobPlacement]:
     """Return the plan entries of running jobs at their current placements."""
     return [entry_of(job, {g.name: dict(g.current) for g in job.task_groups}) for job in jobs.values()]
 
 
-def _named(instance: ConsolidationInstance, servers: Mapping[str, Server]) -> list[JobPlacement] | None:
+def _fixed_entries(
+    instance: ConsolidationInstance, servers: Mapping[str, Server]
+) -> list[JobPlacement] | None:
     """Return the plan entries of jobs that stay, with devices; None if the servers have too few devices.
 
     Unknown current devices are chosen among those that no other running job holds, if possible.
@@ -205,20 +207,20 @@ def _named(instance: ConsolidationInstance, servers: Mapping[str, Server]) -> li
     if unknown:
         running = {job.name: job for job in instance.jobs if any(group.current for group in job.task_groups)}
         with suppress(TooLargeError):
-            every = with_devices(running, servers, _running(running)) or []
+            every = assign_devices(running, servers, _current_entries(running)) or []
             if every and all(
-                staying(group, entry, device_moves=True) == sum(group.current.values())
+                staying_tasks(group, entry, device_moves=True) == sum(group.current.values())
                 for entry in every
                 for group in running[entry.job].task_groups
             ):
                 return [entry for entry in every if entry.job in stay]
-    return with_devices(stay, servers, _running(stay))
+    return assign_devices(stay, servers, _current_entries(stay))
 
 
 def _model_with_fixed(formulation: WithFixedJobs, model: MilpModel[JobPlacement]) -> MilpModel[JobPlacement]:
     """Return the compact model of the reduced instance as one of the original instance."""
     pairs = zip(model.objectives, formulation.offsets, strict=True)
-    objectives = tuple(_lifted(objective, offset) for objective, offset in pairs)
+    objectives = tuple(_lifted_objective(objective, offset) for objective, offset in pairs)
     return MilpModel(
         model.problem,
         objectives,
@@ -227,7 +229,7 @@ def _model_with_fixed(formulation: WithFixedJobs, model: MilpModel[JobPlacement]
     )
 
 
-def _lifted(objective: ModelObjective, offset: float) -> ModelObjective:
+def _lifted_objective(objective: ModelObjective, offset: float) -> ModelObjective:
     """Return an objective of the model with the contribution of the fixed jobs added."""
     return replace(
         objective,
@@ -237,25 +239,25 @@ def _lifted(objective: ModelObjective, offset: float) -> ModelObjective:
     )
 
 
-def _with(bound: float, offset: float) -> float:
+def _plus_offset(bound: float, offset: float) -> float:
     """Return a bound plus the contribution of the fixed jobs, computed in fractions."""
-    return float(exact(bound) + exact(offset)) if math.isfinite(bound) else bound
+    return float(exact_fraction(bound) + exact_fraction(offset)) if math.isfinite(bound) else bound
 
 
-def _left(value: float, offset: float, sense: Sense) -> float:
+def _minus_offset(value: float, offset: float, sense: Sense) -> float:
     """Return a value less the contribution of the fixed jobs, rounded to the worse side."""
     if not offset:
         return value
-    left = exact(value) - exact(offset)
-    if left.denominator > FINEST:
-        slack = exact(2 * math.ulp(max(abs(value), abs(offset))))
+    left = exact_fraction(value) - exact_fraction(offset)
+    if left.denominator > MAX_DENOMINATOR:
+        slack = exact_fraction(2 * math.ulp(max(abs(value), abs(offset))))
         left = Fraction(0) if abs(left) <= slack else left + (slack if sense == "min" else -slack)
     return float(left)
 
 
-def _held(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> Held:
+def _fixed_demand(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> FixedDemand:
     """Return the resources of each server that fixed jobs use, as numbers of tasks by demand."""
-    demand: Held = defaultdict(lambda: defaultdict(Counter))
+    demand: FixedDemand = defaultdict(lambda: defaultdict(Counter))
     for job in instance.jobs:
         for group in job.task_groups if job.name in fixed else ():
             for server, count in group.current.items():
@@ -264,14 +266,16 @@ def _held(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> He
     return demand
 
 
-def _sum(tasks: Counter[float]) -> Fraction:
+def _total_demand(tasks: Counter[float]) -> Fraction:
     """Return the exact total demand of tasks, given the number of tasks of each demand."""
-    return sum((count * exact(amount) for amount, count in tasks.items()), Fraction(0))
+    return sum((count * exact_fraction(amount) for amount, count in tasks.items()), Fraction(0))
 
 
-def _rest(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> ConsolidationInstance:
+def _reduced_instance(
+    instance: ConsolidationInstance, fixed: dict[str, JobPlacement]
+) -> ConsolidationInstance:
     """Return the reduced instance, without the fixed jobs and the resources that they use."""
-    in_use = _held(instance, fixed)
+    in_use = _fixed_demand(instance, fixed)
     traffic: dict[str, Counter[float]] = defaultdict(Counter)
     taken: dict[str, dict[str, list[Taken]]] = defaultdict(lambda: defaultdict(list))
     used = set()
@@ -293,7 +297,7 @@ def _rest(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> Co
                         share = ask.share or None
                         taken[server][name] += [Taken(device=device, share=share) for device in where]
     servers = [
-        _less(server, in_use.get(server.name, {}), traffic[server.name], taken[server.name])
+        _reduced_server(server, in_use.get(server.name, {}), traffic[server.name], taken[server.name])
         if server.name in used
         else server
         for server in instance.expanded_servers
@@ -305,30 +309,33 @@ def _rest(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> Co
     )
 
 
-def _less(
+def _reduced_server(
     server: Server, in_use: dict[str, Counter[float]], traffic: Counter[float], taken: dict[str, list[Taken]]
 ) -> Server:
     """Return a server of the reduced instance, less the resources of the fixed jobs, and in use."""
     free = {
-        name: max(0.0, float(exact(amount) - _sum(in_use[name]))) if name in in_use else amount
+        name: max(0.0, float(exact_fraction(amount) - _total_demand(in_use[name])))
+        if name in in_use
+        else amount
         for name, amount in server.available.items()
     }
     devices = None
     if server.devices:
         devices = {
-            name: _taken(listed, server, name, taken.get(name, [])) for name, listed in server.devices.items()
+            name: _reduced_devices(listed, server, name, taken.get(name, []))
+            for name, listed in server.devices.items()
         }
     return server.model_copy(
         update={
             "free": free,
             "devices": devices,
-            "traffic_gbit_per_s": float(exact(server.traffic_gbit_per_s) + _sum(traffic)),
+            "traffic_gbit_per_s": float(exact_fraction(server.traffic_gbit_per_s) + _total_demand(traffic)),
             "in_use": True,
         }
     )
 
 
-def _taken(devices: Devices, server: Server, name: str, more: list[Taken]) -> Devices:
+def _reduced_devices(devices: Devices, server: Server, name: str, more: list[Taken]) -> Devices:
     """Return the devices of a server with those of the fixed jobs marked as taken."""
     before = list(devices.taken or ())
     if devices.taken is None:
@@ -338,20 +345,20 @@ def _taken(devices: Devices, server: Server, name: str, more: list[Taken]) -> De
     return devices.model_copy(update={"taken": (*before, *more)})
 
 
-FEWEST_CELLS = 200
+MIN_CELLS = 200
 """Least number of task groups times servers for which `WithRunningJobs` is used."""
-STAYING, LEADING = "staying", "leading"
+STAYING_KEY, LEADING_KEY = "staying", "leading"
 """Keys of the certificates of the problem without moves, and of the objectives before `migrations`."""
 
 
 def formulation_of(instance: ConsolidationInstance) -> ConsolidationFormulation:
     """Return the formulation of an instance, with the presolve for fixed or running jobs if it applies."""
-    formulation = with_or_without_fixed_jobs(instance)
+    formulation = formulation_with_fixed_jobs(instance)
     if type(formulation) is not ConsolidationFormulation or "migrations" not in instance.objectives:
         return formulation
     staying = instance.model_copy(update={"running": "stay"})
     cells = sum(len(job.task_groups) for job in instance.jobs) * len(formulation.servers)
-    if cells < FEWEST_CELLS or not any(map(staying.stays, instance.jobs)):
+    if cells < MIN_CELLS or not any(map(staying.stays, instance.jobs)):
         return formulation
     return WithRunningJobs(instance)
 
@@ -400,34 +407,34 @@ class WithRunningJobs(ConsolidationFormulation):
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
         """Return the bounds that the certificates of the two smaller problems, or a single one, prove."""
-        if not _is_double(certificate):
+        if not _has_two_parts(certificate):
             return super().certified_bounds(certificate, values)
         bounds = super().certified_bounds(None, values)
         if values is None:
             return bounds
-        leading = self.leading.certified_bounds(certificate[LEADING], values[: self.before] or None)
+        leading = self.leading.certified_bounds(certificate[LEADING_KEY], values[: self.before] or None)
         pairs = zip(self.objectives, bounds, leading, strict=False)
         proven = [objective.tighter(one, other) for objective, one, other in pairs][: self.before]
         if not self.nothing_moves(values, proven):
             return (*proven, *bounds[self.before :])
-        staying = self.staying.certified_bounds(certificate[STAYING], values)
+        staying = self.staying.certified_bounds(certificate[STAYING_KEY], values)
         return (*proven, 0.0, *staying[self.before + 1 :])
 
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return the error in the format of a certificate; None if it is valid."""
-        if not _is_double(certificate):
+        if not _has_two_parts(certificate):
             return super().certificate_fault(certificate)
-        parts = ((self.leading, certificate[LEADING]), (self.staying, certificate[STAYING]))
+        parts = ((self.leading, certificate[LEADING_KEY]), (self.staying, certificate[STAYING_KEY]))
         faults = (part.certificate_fault(given) for part, given in parts if given is not None)
         return next((fault for fault in faults if fault is not None), None)
 
     def prices(self, certificate: Any, plan: Sequence[JobPlacement]) -> dict[str, float] | None:
         """Return an upper bound on the value that one more empty server of each shape adds."""
-        if not _is_double(certificate):
+        if not _has_two_parts(certificate):
             return super().prices(certificate, plan)
-        if any(True for _ in moved(self, plan)):
+        if any(True for _ in moving_jobs(self, plan)):
             return None  # the leading objectives do not count what a move costs
-        return self.leading.prices(certificate[LEADING], plan)
+        return self.leading.prices(certificate[LEADING_KEY], plan)
 
     def shared_tables(self) -> str | None:
         """Return the first note on tables that the check shares with the methods, over the three problems."""
@@ -435,6 +442,6 @@ class WithRunningJobs(ConsolidationFormulation):
         return next((note for note in parts if note is not None), None)
 
 
-def _is_double(certificate: Any) -> bool:
+def _has_two_parts(certificate: Any) -> bool:
     """Return whether a certificate consists of those of the two smaller problems."""
-    return isinstance(certificate, Mapping) and certificate.keys() == {LEADING, STAYING}
+    return isinstance(certificate, Mapping) and certificate.keys() == {LEADING_KEY, STAYING_KEY}

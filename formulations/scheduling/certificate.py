@@ -27,9 +27,9 @@ MOST_EDGES = 20_000
 """Maximum number of edges of a grid; two thousand are usual, and more hardly raise the bound."""
 MOST_FIGURES = 1_000_000
 """Maximum number of prices of all resources."""
-LATEST_S = 1e13
+MAX_EDGE_S = 1e13
 """Largest allowed edge; the times of instances are at most 1e11 s."""
-LARGEST = 1e100
+MAX_PRICE = 1e100
 """Largest allowed price, so that no product or sum overflows."""
 
 
@@ -62,10 +62,10 @@ class PriceGrid:
             raise ValueError(f"{len(edges):,} edges are too many; at most {MOST_EDGES:,} are allowed")
         if price.size > MOST_FIGURES:
             raise ValueError(f"{price.size:,} prices are too many; at most {MOST_FIGURES:,} are allowed")
-        if not (np.diff(edges) > 0).all() or not (edges[0] >= 0 and edges[-1] <= LATEST_S):
-            raise ValueError(f"edges have to rise from 0 or more to at most {LATEST_S:g}")
-        if not ((price >= 0) & (price <= LARGEST)).all():
-            raise ValueError(f"prices have to be from 0 to {LARGEST:g}")
+        if not (np.diff(edges) > 0).all() or not (edges[0] >= 0 and edges[-1] <= MAX_EDGE_S):
+            raise ValueError(f"edges have to rise from 0 or more to at most {MAX_EDGE_S:g}")
+        if not ((price >= 0) & (price <= MAX_PRICE)).all():
+            raise ValueError(f"prices have to be from 0 to {MAX_PRICE:g}")
         if price[-1].any():
             raise ValueError("after the last edge every price has to be 0")
 
@@ -90,8 +90,8 @@ class PriceGrid:
 
 MOST_RESOURCES = 1_000
 
-Edge = Annotated[float, Field(ge=0, le=LATEST_S)]
-Price = Annotated[float, Field(ge=0, le=LARGEST)]
+Edge = Annotated[float, Field(ge=0, le=MAX_EDGE_S)]
+Price = Annotated[float, Field(ge=0, le=MAX_PRICE)]
 
 
 class PriceCertificate(Model):
@@ -159,11 +159,11 @@ def read_grid(data: Any, resources: Sequence[str]) -> PriceGrid | str:
 
 
 HOUR_S = 3600.0
-MOST_NAMED = 3
+MAX_NAMED_RESOURCES = 3
 """Maximum number of resources that the advice names."""
 
 
-def worth_of_units(instance: SchedulingInstance, grid: PriceGrid) -> dict[str, float]:
+def marginal_values(instance: SchedulingInstance, grid: PriceGrid) -> dict[str, float]:
     """Return the marginal value ∫ λ_r(t) dt / Σ ω_j of each resource, in seconds of mean completion time."""
     weight = instance.table().weight
     total = math.fsum((weight / weight.max()).tolist())
@@ -171,7 +171,7 @@ def worth_of_units(instance: SchedulingInstance, grid: PriceGrid) -> dict[str, f
     return {name: float(whole[r]) / total for r, name in enumerate(instance.pool)}
 
 
-def buy_next(instance: SchedulingInstance, worth: Mapping[str, float], value: float) -> str:
+def marginal_value_text(instance: SchedulingInstance, worth: Mapping[str, float], value: float) -> str:
     """Return a sentence with upper bounds on the savings from one more unit of the scarcest resources.
 
     Parameters
@@ -189,7 +189,7 @@ def buy_next(instance: SchedulingInstance, worth: Mapping[str, float], value: fl
         return "more of no resource saves anything beyond the certified gap"
     equal = bool((jobs.weight == jobs.weight[0]).all())
     clauses = []
-    for name in named[:MOST_NAMED]:
+    for name in named[:MAX_NAMED_RESOURCES]:
         seconds = rounded_up(worth[name])
         part = f" ({rounded_up(100 * worth[name] / value):g} %)" if value > 0 else ""
         hours = f", {rounded_up(worth[name] * len(jobs) / HOUR_S):,.10g} job-hours in all" if equal else ""

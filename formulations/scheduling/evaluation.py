@@ -20,13 +20,13 @@ from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from ...instances.scheduling.jobs import JobTable
 from ..common.objective import TOLERANCE, Violation, all_loosened
-from .check.elementary import ROUNDING
+from .check.elementary import TIME_ROUNDING
 from .plan import Segment, SegmentTable
 
 EPSILON = float(np.finfo(float).eps)
 
 
-def running_totals(changes: Floats, least: float) -> Floats:
+def cumulative_sums(changes: Floats, least: float) -> Floats:
     """Return the cumulative sums of changes, with errors well below TOLERANCE × `least`.
 
     Doubles are added where that is exact enough, otherwise integer multiples of a unit: a change of 1 would
@@ -83,7 +83,7 @@ def usage_over_time(instance: SchedulingInstance, segments: SegmentTable) -> Usa
     last = np.searchsorted(moment[order], np.arange(len(at)), side="right") - 1
     for r in range(demand.shape[1] if len(demand) else 0):
         change = np.concatenate([-demand[:, r], demand[:, r]])[order]
-        totals = running_totals(change, float(least[r]))
+        totals = cumulative_sums(change, float(least[r]))
         used[:, r] = np.where(last >= 0, totals[last], 0.0)
     running = np.cumsum(np.bincount(starts, minlength=len(at)) - np.bincount(ends, minlength=len(at)))
     arrived = np.bincount(np.searchsorted(at, jobs.arrival_s), minlength=len(at))
@@ -160,21 +160,21 @@ def metrics_of(instance: SchedulingInstance, segments: SegmentTable) -> Metrics:
         makespan_s=float(segments.completion_s.max() - jobs.arrival_s.min()),
         mean_queueing_s=float((times - segments.running_s).mean()),
         mean_slowdown=float(slowdown.mean()),
-        utilisation=_shares(instance, used, available),
-        fragmentation=_shares(instance, idle, available),
+        utilisation=_resource_shares(instance, used, available),
+        fragmentation=_resource_shares(instance, idle, available),
         preemptions=int(segments.begins.sum()) - len(jobs),
-        tenant_fairness=_jain(slowdown[jobs.tenant >= 0], jobs.tenant[jobs.tenant >= 0]),
+        tenant_fairness=_jain_index(slowdown[jobs.tenant >= 0], jobs.tenant[jobs.tenant >= 0]),
     )
 
 
-def _shares(instance: SchedulingInstance, parts: Floats, wholes: Floats) -> dict[str, float]:
+def _resource_shares(instance: SchedulingInstance, parts: Floats, wholes: Floats) -> dict[str, float]:
     return {
         name: float(part / whole) if whole > 0 else 0.0
         for name, part, whole in zip(instance.pool, parts, wholes, strict=True)
     }
 
 
-def _jain(values: Floats, group: Ints) -> float | None:
+def _jain_index(values: Floats, group: Ints) -> float | None:
     if not len(values):
         return None
     _, member = np.unique(group, return_inverse=True)
@@ -182,14 +182,14 @@ def _jain(values: Floats, group: Ints) -> float | None:
     return float(means.sum() ** 2 / (len(means) * (means**2).sum()))
 
 
-def interval_s(instance: SchedulingInstance) -> float:
+def checkpoint_interval_s(instance: SchedulingInstance) -> float:
     """Return the work between two checkpoints: 0 if no work is ever lost, infinite if all of it is."""
     if instance.checkpoint_s is not None:
         return instance.checkpoint_s
     return math.inf if instance.preemption == "none" else 0.0
 
 
-def runs_at_once(instance: SchedulingInstance) -> bool:
+def runs_without_break(instance: SchedulingInstance) -> bool:
     """Return whether each job does all its work in one run.
 
     That holds without preemption, even if a job has to restart, unless an evicted job resumes from a
@@ -200,7 +200,7 @@ def runs_at_once(instance: SchedulingInstance) -> bool:
     )
 
 
-def kept_s(progress_s: float, interval: float, slack_s: float = 0.0) -> float:
+def checkpointed_progress_s(progress_s: float, interval: float, slack_s: float = 0.0) -> float:
     """Return the progress of an evicted job at its last checkpoint.
 
     Parameters
@@ -217,7 +217,7 @@ def kept_s(progress_s: float, interval: float, slack_s: float = 0.0) -> float:
     return max(0.0, min(progress_s, math.floor((progress_s + slack_s) / interval) * interval))
 
 
-class Falls:
+class CapacityDrops:
     """The times at which the capacity drops, of the whole cluster and of each server."""
 
     def __init__(self, instance: SchedulingInstance) -> None:
@@ -233,14 +233,14 @@ class Falls:
                     self._of_servers.add((at_s, states.names[n]))
                 now[n] = available
 
-    def hit(self, end_s: float, servers: Mapping[str, int]) -> bool:
+    def evicts(self, end_s: float, servers: Mapping[str, int]) -> bool:
         """Return whether a run that ends at a time is evicted; without servers it runs in the pool."""
         if servers:
             return any((end_s, name) in self._of_servers for name in servers)
         return bool((self.of_all == end_s).any())
 
 
-def hit_runs(
+def evicted_runs(
     instance: SchedulingInstance, of: Ints, end_s: Floats, servers: Sequence[Mapping[str, int]]
 ) -> Flags:
     """Return a mask of evicted runs, which end at a capacity drop and before their job does.
@@ -253,16 +253,16 @@ def hit_runs(
     evicted = np.zeros(len(of), dtype=bool)
     if not instance.events:
         return evicted
-    falls = Falls(instance)
+    falls = CapacityDrops(instance)
     later = np.zeros(len(of), dtype=bool)
     later[:-1] = of[1:] == of[:-1]
     moments = instance.capacity_over_time[0] if instance.servers else falls.of_all
     for k in np.flatnonzero(later & np.isin(end_s, moments)).tolist():
-        evicted[k] = falls.hit(float(end_s[k]), servers[k] if servers else {})
+        evicted[k] = falls.evicts(float(end_s[k]), servers[k] if servers else {})
     return evicted
 
 
-def progress_of(gain: Floats, of: Ints, hit: Flags, interval: Floats, slack: Floats) -> Floats:
+def final_progress(gain: Floats, of: Ints, hit: Flags, interval: Floats, slack: Floats) -> Floats:
     """Return the final progress of each job, shape (J,).
 
     Parameters
@@ -281,7 +281,7 @@ def progress_of(gain: Floats, of: Ints, hit: Flags, interval: Floats, slack: Flo
         for k in range(first, beyond):
             progress += float(gain[k])
             if hit[k]:
-                progress = kept_s(progress, float(interval[j]), float(slack[j]))
+                progress = checkpointed_progress_s(progress, float(interval[j]), float(slack[j]))
         total[j] = progress
     return total
 
@@ -290,7 +290,7 @@ MOST_NAMED = 20
 """Maximum number of violations of one constraint that are listed; the others are counted."""
 
 
-def broken_constraints(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
+def segment_violations(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
     """Yield the violations by segments of known jobs: times, arrivals, overlaps, work and capacities."""
     jobs, names = instance.table(), instance.table().names
     of = segments.job
@@ -299,25 +299,25 @@ def broken_constraints(instance: SchedulingInstance, segments: SegmentTable) -> 
         return f"{names[int(of[k])]!r}"
 
     empty = ~(segments.end_s > segments.start_s)
-    yield from _listed("time", empty, lambda k: f"{named(k)} ends when it starts, or before")
+    yield from _listed_violations("time", empty, lambda k: f"{named(k)} ends when it starts, or before")
     early = segments.start_s < jobs.arrival_s[of]
-    yield from _listed(
+    yield from _listed_violations(
         "arrival",
         early,
         lambda k: f"{named(k)} starts at {segments.start_s[k]:g} s and arrives at {jobs.arrival_s[of[k]]:g}",
     )
     twice = np.zeros(len(of), dtype=bool)
     twice[1:] = (of[1:] == of[:-1]) & (segments.start_s[1:] < segments.end_s[:-1])
-    yield from _listed(
+    yield from _listed_violations(
         "one at a time", twice, lambda k: f"{named(k)} starts at {segments.start_s[k]:g} s, while it runs"
     )
-    yield from _progress(instance, segments)
+    yield from _work_violations(instance, segments)
     if empty.any() or not len(of):
         return  # the use over time is not defined then
-    yield from _capacity(instance, segments)
+    yield from _capacity_violations(instance, segments)
 
 
-def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
+def _work_violations(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
     """Yield violations of work, preemption and lease: unfinished jobs and forbidden or early preemptions."""
     jobs = instance.table()
     of, length, end = segments.runs
@@ -325,14 +325,14 @@ def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
     first[1:] = of[1:] != of[:-1]
     lost = np.where(first, 0.0, restarts_s(instance)[of])
     servers = [segments.servers[k] for k in segments.first_of_run.tolist()] if segments.servers else []
-    hit = hit_runs(instance, of, end, servers)
+    hit = evicted_runs(instance, of, end, servers)
     menus = instance.menus()
-    slack = missing_work(instance, np.maximum(segments.completion_s, 0))
+    slack = work_tolerance(instance, np.maximum(segments.completion_s, 0))
     speed = menus.speed[segments.row[segments.first_of_run]] * _speeds(instance, of, servers)
     # Checkpoints of a malleable job are counted at its requested speed.
-    interval = interval_s(instance) * (menus.work / jobs.duration_s)
-    progress = progress_of(np.maximum(length - lost, 0) * speed, of, hit, interval, slack)
-    yield from _listed(
+    interval = checkpoint_interval_s(instance) * (menus.work / jobs.duration_s)
+    progress = final_progress(np.maximum(length - lost, 0) * speed, of, hit, interval, slack)
+    yield from _listed_violations(
         "work",
         progress < menus.work - slack,
         lambda j: (
@@ -344,7 +344,7 @@ def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
     if instance.preemption == "none":
         restarts = hit if instance.evict == "restart" else np.zeros(len(of), dtype=bool)
         starts = np.bincount(of, minlength=len(jobs))
-        yield from _listed(
+        yield from _listed_violations(
             "preemption",
             starts > 1 + np.bincount(of[restarts], minlength=len(jobs)),
             lambda j: f"{jobs.names[j]!r} starts {starts[j]} times, and must not be interrupted",
@@ -353,7 +353,7 @@ def _progress(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
     last = np.ones(len(of), dtype=bool)
     last[:-1] = of[1:] != of[:-1]
     lease = instance.lease_s * (1 - TOLERANCE)
-    yield from _listed(
+    yield from _listed_violations(
         "lease",
         ~last & (length < lease) & ~np.isin(end, instance.capacity_over_time[0]),
         lambda k: f"{jobs.names[int(of[k])]!r} runs for {length[k]:g} s, and a lease is {instance.lease_s:g}",
@@ -368,7 +368,7 @@ def _speeds(instance: SchedulingInstance, of: Ints, servers: Sequence[Mapping[st
     return spreading.speed(of, np.array([len(names) for names in servers]))
 
 
-def missing_work(instance: SchedulingInstance, ends: Floats) -> Floats:
+def work_tolerance(instance: SchedulingInstance, ends: Floats) -> Floats:
     """Return the tolerance for missing work of jobs that end at given times, shape (J,).
 
     It allows for relative errors of the work and of the time since the first arrival, and for the rounding of
@@ -376,7 +376,7 @@ def missing_work(instance: SchedulingInstance, ends: Floats) -> Floats:
     """
     menus = instance.menus()
     span = np.maximum(ends - instance.table().arrival_s.min(), 0)
-    return np.asarray(TOLERANCE * menus.work + menus.best_speed * (TOLERANCE * span + ROUNDING * ends))
+    return np.asarray(TOLERANCE * menus.work + menus.best_speed * (TOLERANCE * span + TIME_ROUNDING * ends))
 
 
 def restarts_s(instance: SchedulingInstance) -> Floats:
@@ -387,11 +387,11 @@ def restarts_s(instance: SchedulingInstance) -> Floats:
     return np.where(np.isnan(own), instance.restart_s, own)
 
 
-def _capacity(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
+def _capacity_violations(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
     usage = usage_over_time(instance, segments)
     for r, name in enumerate(instance.pool):
         used, capacity = usage.used[:, r], usage.capacity[:, r]
-        yield from _listed(
+        yield from _listed_violations(
             name,
             used > all_loosened(capacity),
             lambda k, used=used, capacity=capacity, name=name: (
@@ -400,7 +400,7 @@ def _capacity(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[
         )
 
 
-def _listed(constraint: str, wrong: Flags, what: Callable[..., Any]) -> Iterator[Violation]:
+def _listed_violations(constraint: str, wrong: Flags, what: Callable[..., Any]) -> Iterator[Violation]:
     """Yield a violation for each of the first marked rows, and one with the number of the others."""
     rows = np.flatnonzero(wrong).tolist()
     for k in rows[:MOST_NAMED]:
@@ -419,7 +419,7 @@ def server_names(instance: SchedulingInstance) -> dict[str, dict[str, float]]:
 
 
 @dataclass(frozen=True)
-class Pieces:
+class ServerTasks:
     """The tasks of segments on servers, one row for each segment and server.
 
     Attributes
@@ -433,7 +433,7 @@ class Pieces:
     tasks: Ints
 
 
-def broken_placements(instance: SchedulingInstance, plan: Sequence[Segment]) -> Iterator[Violation]:
+def placement_violations(instance: SchedulingInstance, plan: Sequence[Segment]) -> Iterator[Violation]:
     """Yield the violations by segments that name servers.
 
     A plan without names treats the servers as one pool, where spreading slows no job.
@@ -445,21 +445,21 @@ def broken_placements(instance: SchedulingInstance, plan: Sequence[Segment]) -> 
         return
     states = instance.server_states
     index = {name: n for n, name in enumerate(states.names)}
-    faults = list(_named_wrongly(instance, plan, index))
+    faults = list(_server_name_violations(instance, plan, index))
     yield from faults[:MOST_NAMED_SERVERS]
     if len(faults) > MOST_NAMED_SERVERS:
         yield Violation("servers", f"{len(faults) - MOST_NAMED_SERVERS:,} more of this sort")
     if not faults:
-        yield from _overfull(instance, plan, index)
+        yield from _server_capacity_violations(instance, plan, index)
 
 
-def _named_wrongly(
+def _server_name_violations(
     instance: SchedulingInstance, plan: Sequence[Segment], index: dict[str, int]
 ) -> Iterator[Violation]:
     table = instance.table()
     jobs = {name: j for j, name in enumerate(table.names)}
     for entry in plan:
-        placed, tasks = sum(entry.servers.values()), tasks_in(table, jobs[entry.job], entry.configuration)
+        placed, tasks = sum(entry.servers.values()), task_count(table, jobs[entry.job], entry.configuration)
         if placed != tasks:
             yield Violation("servers", f"{placed} tasks of {entry.job!r} have servers, and it has {tasks}")
         for name in entry.servers:
@@ -467,7 +467,7 @@ def _named_wrongly(
                 yield Violation("servers", f"there is no server {name!r}, on which {entry.job!r} runs")
 
 
-def tasks_in(table: JobTable, j: int, configuration: str) -> int:
+def task_count(table: JobTable, j: int, configuration: str) -> int:
     """Return the number of tasks of a job in a configuration; 1 if it runs on a single server."""
     job = table.malleable.get(j)
     if job is None:
@@ -475,18 +475,18 @@ def tasks_in(table: JobTable, j: int, configuration: str) -> int:
     return int(configuration) if job.speeds is not None and configuration.isdecimal() else 1
 
 
-def _overfull(
+def _server_capacity_violations(
     instance: SchedulingInstance, plan: Sequence[Segment], index: dict[str, int]
 ) -> Iterator[Violation]:
     """Yield violations of the capacities of servers over time."""
     states, table = instance.server_states, instance.table()
     jobs = {name: j for j, name in enumerate(table.names)}
     rows = [(s, index[name], n) for s, entry in enumerate(plan) for name, n in entry.servers.items()]
-    pieces = Pieces(*np.array(rows, dtype=np.int64).T)
+    pieces = ServerTasks(*np.array(rows, dtype=np.int64).T)
     job = np.array([jobs[entry.job] for entry in plan])
     row = instance.menus().rows(job, [entry.configuration for entry in plan])
     pairs = zip(job.tolist(), plan, strict=True)
-    tasks = np.array([tasks_in(table, j, entry.configuration) for j, entry in pairs])
+    tasks = np.array([task_count(table, j, entry.configuration) for j, entry in pairs])
     demand = np.where(
         np.isin(job, instance.menus().malleable)[:, None],
         instance.menus().usage[row] / tasks[:, None],
@@ -514,15 +514,15 @@ def _overfull(
     available = available[np.maximum.accumulate(given)]
     for r, name in enumerate(table.resources):
         least = float(available[:, r].min())
-        in_use = _sums_of_groups(used[:, r], first, least)
+        in_use = _group_cumulative_sums(used[:, r], first, least)
         has = available[:, r]
         for k in np.flatnonzero(last & (in_use > all_loosened(has)))[:MOST_NAMED_SERVERS].tolist():
             amounts = f"{in_use[k]:g} {name} of {states.names[int(server[k])]!r}"
             yield Violation("servers", f"{amounts} are used at {moment[k]:g} s, and it has {has[k]:g}")
 
 
-def _sums_of_groups(values: Floats, first: Flags, least: float) -> Floats:
+def _group_cumulative_sums(values: Floats, first: Flags, least: float) -> Floats:
     """Return cumulative sums that restart at each first row of a group."""
     starts = np.flatnonzero(first).tolist()
     groups = np.split(values, starts[1:])
-    return np.concatenate([running_totals(group, least) for group in groups])
+    return np.concatenate([cumulative_sums(group, least) for group in groups])

@@ -38,10 +38,10 @@ from ...instances.common.errors import some
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation
-from .certificate import PriceGrid, buy_next, read_grid, worth_of_units
+from .certificate import PriceGrid, marginal_value_text, marginal_values, read_grid
 from .check.elementary import least_makespan_s, least_mean_completion_s
 from .check.price_bound import price_bound
-from .evaluation import Metrics, broken_constraints, broken_placements, metrics_of
+from .evaluation import Metrics, metrics_of, placement_violations, segment_violations
 from .plan import Segment, SegmentTable
 
 
@@ -74,8 +74,8 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         wrong = sorted(set(segments.job[segments.row < 0].tolist()))
         if wrong:
             return [self._no_configuration(j) for j in wrong]
-        violations = list(broken_constraints(self.instance, segments))
-        return [*violations, *broken_placements(self.instance, plan)]
+        violations = list(segment_violations(self.instance, segments))
+        return [*violations, *placement_violations(self.instance, plan)]
 
     def _no_configuration(self, j: int) -> Violation:
         menus, name = self.instance.menus(), self.instance.table().names[j]
@@ -130,11 +130,11 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         grid = None if certificate is None else self.price_grid(certificate)
         if not isinstance(grid, PriceGrid) or self.instance.objective == "makespan":
             return None
-        return worth_of_units(self.instance, grid)
+        return marginal_values(self.instance, grid)
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
         """Return a sentence with the largest savings from one more unit of the scarcest resources."""
-        return buy_next(self.instance, prices, value)
+        return marginal_value_text(self.instance, prices, value)
 
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Return None, as the validation of the instance excludes jobs that never fit."""

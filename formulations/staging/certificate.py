@@ -18,7 +18,7 @@ from ...instances.staging.instance import StagingInstance
 
 CUTOFF_MARGIN = 5e-10
 """Relative distance of the cutoff below the value, so that the plan itself does not count as better."""
-LARGEST = 1e100
+MAX_PRICE = 1e100
 """Upper limit of prices and cutoffs, so that no product or sum overflows."""
 BUDGET = "hourly_budget_usd"
 """Name of the dual price of the hourly budget, in USD for one USD/h."""
@@ -26,7 +26,7 @@ MOST_INTERVALS = 100_000
 MOST_PRICES = 1000
 """Maximum number of prices, one for each possible type."""
 
-Price = Annotated[float, Field(ge=0, le=LARGEST)]
+Price = Annotated[float, Field(ge=0, le=MAX_PRICE)]
 
 
 class CertifiedInterval(Model):
@@ -42,7 +42,7 @@ class CertifiedInterval(Model):
         Whether costs are added to what units are worth; if not, the claim is that units do not suffice.
     """
 
-    until_s: Annotated[float, Field(gt=0, le=LARGEST)]
+    until_s: Annotated[float, Field(gt=0, le=MAX_PRICE)]
     prices: Annotated[dict[Name, Price], validated_in_batches(MOST_PRICES)] = {}
     budget_price: Price = 0.0
     counts_cost: bool = True
@@ -57,7 +57,7 @@ class StagingCertificate(Model):
         No plan has a better objective than this; None: there is no plan.
     """
 
-    cutoff: Annotated[float, Field(gt=-LARGEST, le=LARGEST)] | None = None
+    cutoff: Annotated[float, Field(gt=-MAX_PRICE, le=MAX_PRICE)] | None = None
     intervals: Annotated[
         tuple[CertifiedInterval, ...], Field(max_length=MOST_INTERVALS), validated_in_batches(MOST_INTERVALS)
     ]
@@ -95,7 +95,7 @@ def named_prices(instance: StagingInstance, prices: Floats) -> tuple[dict[str, f
         Dual prices of the limited types in the order of the instance, then of the budget, shape (R,).
     """
     limited = limited_types(instance)
-    kept = np.clip(np.nan_to_num(prices), 0.0, LARGEST).tolist()
+    kept = np.clip(np.nan_to_num(prices), 0.0, MAX_PRICE).tolist()
     named = {name: price for name, price in zip(limited, kept, strict=False) if price > 0}
     return named, kept[-1] if len(kept) > len(limited) else 0.0
 

@@ -38,20 +38,20 @@ from ...instances.staging.instance import Layer, StagingInstance
 from ..common.formulation import Formulation
 from ..common.objective import Diagnosis, Objective, Violation, loosened, within
 from .certificate import BUDGET, prices_at, read_certificate
-from .check.certificate import CertificateCheck, certified_error, proves_none
+from .check.certificate import CertificateCheck, certified_error, proves_infeasibility
 from .stages import Corner, Stage, StageTable, parts_of_layers, stage_table, stage_time_s
 
-MOST_NAMED = 5
+MAX_NAMED_LAYERS = 5
 """Maximum number of layers listed by name in one reason."""
 
 
-def named(layers: Sequence[Layer]) -> str:
+def layer_names_text(layers: Sequence[Layer]) -> str:
     """Return the names of the first few layers, and how many more there are."""
-    more = f" and {len(layers) - MOST_NAMED} more" if len(layers) > MOST_NAMED else ""
-    return ", ".join(repr(layer.name) for layer in layers[:MOST_NAMED]) + more
+    more = f" and {len(layers) - MAX_NAMED_LAYERS} more" if len(layers) > MAX_NAMED_LAYERS else ""
+    return ", ".join(repr(layer.name) for layer in layers[:MAX_NAMED_LAYERS]) + more
 
 
-def layers_out_of_reach(
+def infeasible_layers(
     instance: StagingInstance, fastest: Sequence[tuple[float, str]], slowest_allowed_s: float
 ) -> Diagnosis | None:
     """Return a diagnosis of layers that no type can hold or run at the floor; None if there are none.
@@ -69,21 +69,21 @@ def layers_out_of_reach(
     slow = [entry for entry in timed if not within(entry[1], slowest_allowed_s)]
     if not homeless and not slow:
         return None
-    reasons = [_fit_no_device(instance, homeless)] if homeless else []
+    reasons = [_memory_text(instance, homeless)] if homeless else []
     remedies = ["raise a limit, memory or parallel share that is named above"]
     if slow:
         slowest, time, name = max(slow, key=lambda entry: entry[1])
         best = instance.probe_batch / time
         reason = f"layer {slowest.name!r}: at most {best:g} samples/s, on all units of {name}"
         others = [layer for layer, _, _ in slow if layer is not slowest]
-        reasons.append(f"{reason}; too slow as well: {named(others)}" if others else reason)
+        reasons.append(f"{reason}; too slow as well: {layer_names_text(others)}" if others else reason)
     longest = max(time for time, _ in fastest)
     if 0 < longest < math.inf:
         remedies.insert(0, f"no floor above {instance.probe_batch / longest:g} samples/s can be reached")
     return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies))
 
 
-def _fit_no_device(instance: StagingInstance, layers: Sequence[Layer]) -> str:
+def _memory_text(instance: StagingInstance, layers: Sequence[Layer]) -> str:
     """Return a sentence on the layers that fit in no unit, with the figures of the worst one."""
     shares = [
         min(
@@ -98,7 +98,9 @@ def _fit_no_device(instance: StagingInstance, layers: Sequence[Layer]) -> str:
     figures = f"needs {needed:g} GiB, and a unit of {name} has {room:g}"
     if len(layers) == 1:
         return f"layer {layers[0].name!r} fits no device: it {figures}"
-    return f"{len(layers)} layers fit no device: {named(layers)}; {layers[farthest].name!r} {figures}"
+    return (
+        f"{len(layers)} layers fit no device: {layer_names_text(layers)}; {layers[farthest].name!r} {figures}"
+    )
 
 
 OBJECTIVES = {
@@ -199,9 +201,12 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     def violations(self, plan: Sequence[Stage]) -> list[Violation]:
         """Return all constraint violations of the plan."""
-        return list(self._structure(plan)) or [*self._resources(plan), *self._limits(plan)]
+        return list(self._layer_violations(plan)) or [
+            *self._resource_violations(plan),
+            *self._limit_violations(plan),
+        ]
 
-    def _structure(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+    def _layer_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
         types = {hardware.name for hardware in self.instance.types}
         expected = 0
         for index, stage in enumerate(plan):
@@ -222,7 +227,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         if expected != len(self.instance.layers):
             yield Violation("layers", f"the plan covers {expected} layers of {len(self.instance.layers)}")
 
-    def _resources(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+    def _resource_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
         for hardware in self.instance.types:
             stages = [stage for stage in plan if stage.type == hardware.name]
             units = sum(stage.units for stage in stages)
@@ -238,7 +243,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                     what = f"{where} need {need:g} GiB in a unit of {hardware.memory_gib:g} GiB"
                     yield Violation(f"memory of {hardware.name}", what)
 
-    def _limits(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+    def _limit_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
         time, rate = self.stage_time_s(plan), self.rate_usd_per_hour(plan)
         if not within(time, self.slowest_allowed_s):
             reached, floor = self.instance.probe_batch / time, self.instance.throughput_floor_samples_per_s
@@ -332,7 +337,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     def proves_none(self, most_usd: float | None, intervals: Any) -> bool:
         """Return whether a frontier's certificate proves that no plan costs at most `most_usd`."""
-        return proves_none(self.instance, most_usd, intervals)
+        return proves_infeasibility(self.instance, most_usd, intervals)
 
     def certificate_fault(self, certificate: Any) -> str | None:
         """Return the first fault in the form of a certificate; None if it can be read."""
@@ -377,4 +382,4 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     def elementary_infeasibility(self) -> Diagnosis | None:
         """Return a diagnosis of layers that no type can hold or run at the floor; None if there are none."""
-        return layers_out_of_reach(self.instance, self._fastest_by_layer, self.slowest_allowed_s)
+        return infeasible_layers(self.instance, self._fastest_by_layer, self.slowest_allowed_s)

@@ -28,10 +28,10 @@ from .graph_order import (
     Blocks,
     Classes,
     Ideals,
-    beginnings,
     blocks_of,
     classes_of,
     ideals_of,
+    prefix_ideals,
     times_of_stages_s,
 )
 from .graph_stages import GraphTable, graph_table
@@ -64,11 +64,11 @@ class GraphFormulation(StagingFormulation):
         """The ideals of the blocks, or those of one topological order where there are too many."""
         return ideals_of(len(self.blocks), self.blocks.arcs)
 
-    def of_one_order(self) -> GraphFormulation:
+    def restricted_to_one_order(self) -> GraphFormulation:
         """Return the formulation restricted to contiguous stages in one topological order of the blocks."""
         other = GraphFormulation(self.instance)
         other.classes, other.blocks = self.classes, self.blocks
-        other.ideals = beginnings(len(self.blocks))
+        other.ideals = prefix_ideals(len(self.blocks))
         return other
 
     @cached_property
@@ -113,7 +113,7 @@ class GraphFormulation(StagingFormulation):
         """Return the time ET of each stage [s per probe batch], with relayed transfers if stages relay."""
         return times_of_stages_s(self.instance, self.classes, plan)
 
-    def _structure(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+    def _layer_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
         instance, types = self.instance, {hardware.name for hardware in self.instance.types}
         place: dict[int, int] = {}
         for index, stage in enumerate(plan):
@@ -140,9 +140,9 @@ class GraphFormulation(StagingFormulation):
         if missing:
             yield Violation("layers", f"the plan leaves out {len(missing)} layers, such as {missing[0]!r}")
             return
-        yield from self._order(place)
+        yield from self._order_violations(place)
 
-    def _order(self, place: dict[int, int]) -> Iterator[Violation]:
+    def _order_violations(self, place: dict[int, int]) -> Iterator[Violation]:
         """Yield violations of classes that are split between stages, and of the order of classes."""
         names = [layer.name for layer in self.instance.layers]
         members = self.classes.members
@@ -156,7 +156,7 @@ class GraphFormulation(StagingFormulation):
                 pair = f"{names[members[b][0]]!r} comes before {names[members[a][0]]!r}"
                 yield Violation("order", f"layer {pair}, which it needs")
 
-    def _resources(self, plan: Sequence[Stage]) -> Iterator[Violation]:
+    def _resource_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
         used: Counter[str] = Counter()
         for stage in plan:
             used[stage.type] += stage.units
@@ -186,8 +186,8 @@ class GraphFormulation(StagingFormulation):
             return diagnosis
         like = f", like {len(apart) - 1} other such groups" if len(apart) > 1 else ""
         reason = (
-            f"layers {_cannot_share(apart[0])} have to be in one stage, for they share a colour or lie on a "
-            f"cycle of classes, and no type can run all layers of that stage{like}"
+            f"layers {_incompatible_layers_text(apart[0])} have to be in one stage, for they share a "
+            f"colour or lie on a cycle of classes, and no type can run all layers of that stage{like}"
         )
         others = diagnosis or Diagnosis(reasons=(), remedies=())
         remedy = "give the layers of one stage times on a common type, or other colours"
@@ -240,7 +240,7 @@ class GraphFormulation(StagingFormulation):
         return best * (1 - 1e-12)
 
 
-def _cannot_share(layers: Sequence[tuple[str, set[str]]]) -> str:
+def _incompatible_layers_text(layers: Sequence[tuple[str, set[str]]]) -> str:
     """Return the names of two layers without a common type, or of the first and the last layer."""
     for (one, able), (other, others) in itertools.combinations(layers, 2):
         if not able & others:

@@ -132,12 +132,12 @@ def _tensors(pairs: Sequence[tuple[int, int]], of_layer: Sequence[int]) -> Itera
             yield Tensor(layer, frozenset(touched))
 
 
-def place_of(stages: Sequence[Sequence[int]]) -> Mapping[int, int]:
+def stage_indices(stages: Sequence[Sequence[int]]) -> Mapping[int, int]:
     """Return the stage index of each layer."""
     return {layer: index for index, layers in enumerate(stages) for layer in layers}
 
 
-def relays(instance: StagingInstance) -> bool:
+def uses_relays(instance: StagingInstance) -> bool:
     """Return whether stages relay the tensors that cross them, so that times depend on their order."""
     return instance.stage_cost == "relay"
 
@@ -151,7 +151,7 @@ def tensor_seconds(instance: StagingInstance, index: int) -> list[float]:
     return [given.get(one.name, usual) for one in instance.types]
 
 
-def with_rule(instance: StagingInstance, parts: Parts) -> Parts:
+def apply_stage_cost(instance: StagingInstance, parts: Parts) -> Parts:
     """Return the parts by the rule for stage costs; where times add up, all of them count as computing."""
     serial, parallel, comm_serial, comm_parallel = parts
     if instance.stage_cost == "sum":
@@ -183,7 +183,7 @@ def stage_parts(
     """
     own, of_layer = sorted(layers), classes.of_layer()
     inside = {of_layer[layer] for layer in own}
-    if relays(instance):
+    if uses_relays(instance):
         done = {of_layer[layer] for layer in before}
         both = [cut_seconds(instance, classes, ideal, name) for ideal in (done, done | inside)]
         cut = max(both, key=math.fsum)
@@ -192,7 +192,7 @@ def stage_parts(
     columns = zip(*(layer_parts(instance.layers[layer], name) for layer in own), strict=True)
     serial, parallel, comm_serial, comm_parallel = map(math.fsum, columns)
     received = math.fsum([comm_parallel, *cut])
-    return with_rule(instance, (serial, parallel, comm_serial, received))
+    return apply_stage_cost(instance, (serial, parallel, comm_serial, received))
 
 
 def times_of_stages_s(instance: StagingInstance, classes: Classes, plan: Sequence[Stage]) -> list[float]:
@@ -238,12 +238,12 @@ class Blocks:
 
 def blocks_of(instance: StagingInstance, classes: Classes) -> Blocks:
     """Return the blocks of the classes of an instance."""
-    merging = _Merging(instance, classes)
+    merging = _ClassMerger(instance, classes)
     merging.run()
     return merging.blocks()
 
 
-class _Merging:
+class _ClassMerger:
     """Merges classes without time into neighbours; a merged class is removed from `members`."""
 
     def __init__(self, instance: StagingInstance, classes: Classes) -> None:
@@ -280,18 +280,18 @@ class _Merging:
             changed = False
             for index in list(self.members):
                 check_time()
-                host = self._host(index) if self._takes_nothing(index) else None
+                host = self._merge_target(index) if self._has_no_time(index) else None
                 if host is not None:
-                    self._absorb(index, host)
+                    self._merge_into(index, host)
                     changed = True
 
-    def _takes_nothing(self, index: int) -> bool:
+    def _has_no_time(self, index: int) -> bool:
         parts = self.parts[index]
         return bool((np.where(np.isinf(parts), 0.0, parts) == 0).all()) and (
             self.free_memory or not self.memory[index]
         )
 
-    def _host(self, index: int) -> int | None:
+    def _merge_target(self, index: int) -> int | None:
         """Return a class into which a class without time can be merged; None if there is none."""
         own = self.touching[index]
         neighbours: Iterable[int] = [*self.before[index]] if len(self.before[index]) == 1 else []
@@ -309,7 +309,7 @@ class _Merging:
                 return host
         return None
 
-    def _absorb(self, index: int, host: int) -> None:
+    def _merge_into(self, index: int, host: int) -> None:
         self.members[host] += self.members.pop(index)
         able = np.isfinite(self.parts[host, :, 0])
         self.parts[host, able] += self.parts[index, able]
@@ -348,7 +348,7 @@ class _Merging:
 
 MOST_IDEALS = 100_000
 """Maximum number of ideals; beyond it only those of one topological order are used."""
-LOOK_EVERY = 1000
+CHECK_INTERVAL = 1000
 """Number of ideals between two checks of the time limit."""
 
 
@@ -397,19 +397,19 @@ def ideals_of(count: int, arcs: Collection[tuple[int, int]], most: int = MOST_ID
     start, block, target = [0], [], []
     index = 0
     while index < len(sets):
-        if index % LOOK_EVERY == 0:
+        if index % CHECK_INTERVAL == 0:
             check_time()
         ideal, own = sets[index], addable[index]
         if 1 << len(own) > most:
             # Every subset of these blocks makes a larger ideal.
-            return beginnings(count)
+            return prefix_ideals(count)
         for added in own:
             larger = ideal | 1 << added
             number = place.get(larger)
             if number is None:
                 number = place[larger] = len(sets)
                 if number >= most:
-                    return beginnings(count)
+                    return prefix_ideals(count)
                 sets.append(larger)
                 freed = [b for b in followers[added] if not needs[b] & ~larger]
                 addable.append(sorted([b for b in own if b != added] + freed))
@@ -420,7 +420,7 @@ def ideals_of(count: int, arcs: Collection[tuple[int, int]], most: int = MOST_ID
     return Ideals(tuple(sets), np.array(start), np.array(block), np.array(target), complete=True)
 
 
-def beginnings(count: int) -> Ideals:
+def prefix_ideals(count: int) -> Ideals:
     """Return the ideals that are prefixes of the numbering of the blocks."""
     sets = tuple((1 << size) - 1 for size in range(count + 1))
     places = np.arange(count)

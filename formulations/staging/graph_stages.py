@@ -29,14 +29,14 @@ from ...instances.staging.instance import StagingInstance
 from ..common.clock import check_time
 from ..common.compiled import compiled
 from ..common.objective import loosened
-from .graph_order import Blocks, Ideals, relays
+from .graph_order import Blocks, Ideals, uses_relays
 from .stages import MOST_UNITS
 
-LOOK_EVERY = 64
+CHECK_INTERVAL = 64
 """Number of ideals between two checks of the time limit."""
 
 
-class Problem(NamedTuple):
+class GraphArrays(NamedTuple):
     """Blocks and ideals as arrays for compiled loops.
 
     Attributes
@@ -78,7 +78,7 @@ class Problem(NamedTuple):
     adds_up: bool
 
 
-class Rows(NamedTuple):
+class StageBuffers(NamedTuple):
     """Buffers for the stages from one ideal: the larger ideal, type, and S, A, S', A' of each."""
 
     last: Ints
@@ -86,20 +86,20 @@ class Rows(NamedTuple):
     parts: Floats
 
 
-def rows_for(problem: Problem) -> Rows:
+def stage_buffers(problem: GraphArrays) -> StageBuffers:
     """Return buffers for the largest possible number of stages from one ideal."""
     most = len(problem.bits) * len(problem.room)
-    return Rows(np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty((most, 4)))
+    return StageBuffers(np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty((most, 4)))
 
 
 @compiled
-def _time_of(parts: tuple[float, float, float, float], units: float) -> float:
+def _stage_time(parts: tuple[float, float, float, float], units: float) -> float:
     """Return the stage time ET = max(S + A/k, S' + A'/k) on k units."""
     return max(parts[0] + parts[1] / units, parts[2] + parts[3] / units)
 
 
 @compiled
-def crossing_of(
+def add_crossing_seconds(
     bits: NDArray[np.uint64], touched_start: Ints, touched: Ints, transfer: Floats, crossing: Floats
 ) -> None:
     """Add the seconds of the tensors that each ideal cuts to an array of zeros, shape (I, T).
@@ -119,7 +119,7 @@ def crossing_of(
 
 
 @compiled
-def _begun(problem: Problem, source: int) -> NDArray[np.bool_]:
+def _touching_tensors(problem: GraphArrays, source: int) -> NDArray[np.bool_]:
     """Return a mask of the tensors that touch an ideal."""
     begun = np.zeros(len(problem.transfer), dtype=np.bool_)
     for block in range(len(problem.memory)):
@@ -130,8 +130,8 @@ def _begun(problem: Problem, source: int) -> NDArray[np.bool_]:
 
 
 @compiled
-def _add(
-    problem: Problem,
+def _add_block(
+    problem: GraphArrays,
     depth: int,
     block: int,
     count: Ints,
@@ -168,14 +168,14 @@ def _add(
 
 
 @compiled
-def _remove(problem: Problem, block: int, count: Ints) -> None:
+def _remove_block(problem: GraphArrays, block: int, count: Ints) -> None:
     for at in range(problem.touching_start[block], problem.touching_start[block + 1]):
         count[problem.touching[at]] -= 1
 
 
 @compiled
 def _with_transfers(
-    problem: Problem, sums: Floats, depth: int, t: int, transfers: float
+    problem: GraphArrays, sums: Floats, depth: int, t: int, transfers: float
 ) -> tuple[float, float, float, float]:
     """Return S, A, S' and A' of a stage; where times add up, S' and A' are 0."""
     received = max(transfers, 0.0) + sums[depth, t, 3]
@@ -185,7 +185,7 @@ def _with_transfers(
 
 
 @compiled
-def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> int:
+def stages_from(problem: GraphArrays, source: int, slowest: float, rows: StageBuffers) -> int:
     """Write the stages from one ideal that are fast enough on all available units; return their number.
 
     Parameters
@@ -194,7 +194,7 @@ def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> in
         The longest stage time of interest.
     """
     types, blocks = len(problem.room), len(problem.memory)
-    count, begun = np.zeros(len(problem.transfer), dtype=np.int64), _begun(problem, source)
+    count, begun = np.zeros(len(problem.transfer), dtype=np.int64), _touching_tensors(problem, source)
     # The stack: ideal, next edge, block added last, and the sums so far.
     ideal, edge = np.zeros(blocks + 1, dtype=np.int64), np.zeros(blocks + 1, dtype=np.int64)
     added = np.full(blocks + 1, -1, dtype=np.int64)
@@ -209,7 +209,7 @@ def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> in
     while depth >= 0:
         if edge[depth] == problem.start[ideal[depth] + 1]:
             if depth:
-                _remove(problem, added[depth], count)
+                _remove_block(problem, added[depth], count)
             depth -= 1
             continue
         block, target = problem.block[edge[depth]], problem.target[edge[depth]]
@@ -219,7 +219,7 @@ def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> in
         depth += 1
         ideal[depth], edge[depth], added[depth] = target, problem.start[target], block
         memory[depth] = memory[depth - 1] + problem.memory[block]
-        _add(problem, depth, block, count, begun, alive, sums, cut, kept)
+        _add_block(problem, depth, block, count, begun, alive, sums, cut, kept)
         useful = False
         for t in range(types):
             alive[depth, t] = alive[depth - 1, t] and memory[depth] <= problem.room[t]
@@ -235,7 +235,7 @@ def stages_from(problem: Problem, source: int, slowest: float, rows: Rows) -> in
             useful = True
             transfers = max(cut[depth, t], problem.crossing[source, t], problem.crossing[target, t])
             parts = _with_transfers(problem, sums, depth, t, transfers)
-            if _time_of(parts, problem.most_units[t]) <= slowest:
+            if _stage_time(parts, problem.most_units[t]) <= slowest:
                 rows.last[written], rows.type[written] = target, t
                 for part in range(4):
                     rows.parts[written, part] = parts[part]
@@ -256,19 +256,19 @@ class StagePairs:
     parts: Floats
 
 
-class Pairs:
+class StageEnumeration:
     """Enumerates the stages of a graph, up to a maximum number."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: GraphArrays) -> None:
         self.problem = problem
 
     def up_to(self, slowest_s: float, most: int) -> StagePairs | None:
         """Return the stages of at most a stage time; None where there are more than `most`."""
-        rows = rows_for(self.problem)
+        rows = stage_buffers(self.problem)
         first, last, types, parts = [], [], [], []
         total = 0
         for source in range(len(self.problem.bits) - 1):
-            if source % LOOK_EVERY == 0:
+            if source % CHECK_INTERVAL == 0:
                 check_time()
             count = stages_from(self.problem, source, slowest_s, rows)
             total += count
@@ -336,8 +336,8 @@ def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowe
     TooLargeError
         If there are too many.
     """
-    problem = problem_of(instance, blocks, ideals)
-    stages = Pairs(problem).up_to(slowest_s, MOST_STAGES)
+    problem = graph_arrays(instance, blocks, ideals)
+    stages = StageEnumeration(problem).up_to(slowest_s, MOST_STAGES)
     if stages is None:
         raise TooLargeError(
             f"the graph has {len(ideals):,} ideals and more than {MOST_STAGES:,} possible stages; a tighter "
@@ -359,28 +359,28 @@ def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowe
     )
 
 
-def problem_of(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> Problem:
+def graph_arrays(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> GraphArrays:
     """Return the blocks and ideals as arrays for compiled loops."""
     units = [instance.most_units_per_stage or MOST_UNITS, MOST_UNITS]
-    relayed = relays(instance)
+    relayed = uses_relays(instance)
     counted, seconds = ((), blocks.transfer_s[:0]) if relayed else (blocks.tensors, blocks.transfer_s)
-    touched_start, touched = _in_a_row(counted)
+    touched_start, touched = _concatenated(counted)
     touching: list[list[int]] = [[] for _ in range(len(blocks))]
     for index, own in enumerate(counted):
         for block in own:
             touching[block].append(index)
-    touching_start, flat = _in_a_row(touching)
+    touching_start, flat = _concatenated(touching)
     words = (len(blocks) + 63) // 64
     packed = b"".join(ideal.to_bytes(8 * words, "little") for ideal in ideals.sets)
     bits = np.frombuffer(packed, dtype="<u8").reshape(-1, words).astype(np.uint64)
     crossing = np.zeros((len(ideals), len(instance.types)))
     if relayed:
         check_time()
-        crossing_of(bits, *_in_a_row(blocks.tensors), blocks.transfer_s, crossing)
+        add_crossing_seconds(bits, *_concatenated(blocks.tensors), blocks.transfer_s, crossing)
     parts = blocks.parts.copy()
     # An impossible part is infinite in S alone, so that no inf - inf can arise.
     parts[np.isinf(parts[:, :, 0]), 1:] = 0.0
-    return Problem(
+    return GraphArrays(
         bits=bits,
         start=ideals.start,
         block=ideals.block,
@@ -399,7 +399,7 @@ def problem_of(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> Pro
     )
 
 
-def _in_a_row(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+def _concatenated(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     """Return the start of each list in their concatenation, with its length last, and the concatenation."""
     members = np.array([member for own in lists for member in own], dtype=np.int64)
     return np.cumsum([0, *map(len, lists)]), members

@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 from ...instances.common.arrays import Floats
 from ...instances.common.errors import TooLargeError
-from ..common.clock import check_time, refuse_beyond
-from ..common.formulation import MilpModel, ModelObjective, at_most, new_problem
+from ..common.clock import check_model_size, check_time
+from ..common.formulation import MilpModel, ModelObjective, new_problem, upper_bound_row
 from ..common.objective import TOLERANCE, loosened
 from .formulation import StagingFormulation
 from .graph_formulation import GraphFormulation
-from .graph_order import relays, tensor_seconds
-from .stages import MOST_UNITS, Column, Stage, fewest_units, layer_parts, parts_time_s, stage_of
+from .graph_order import tensor_seconds, uses_relays
+from .stages import MOST_UNITS, Column, Stage, layer_parts, min_units, parts_time_s, stage_of
 
 MOST_COLUMNS = 2_000_000
 MOST_UNITS_OF_A_TYPE = 1e6
@@ -47,7 +47,7 @@ class Columns:
 
     def __init__(self, formulation: StagingFormulation) -> None:
         self.formulation = formulation
-        self.all = _columns(formulation)
+        self.all = _useful_columns(formulation)
 
     @property
     def model_terms(self) -> int:
@@ -68,11 +68,11 @@ class Columns:
         return tuple(self.formulation.stage(c.first, c.last, c.type, c.units) for c in ordered)
 
 
-def _columns(formulation: StagingFormulation) -> list[Column]:
+def _useful_columns(formulation: StagingFormulation) -> list[Column]:
     """Return the columns within limits, memory, floor and cost, for units that still reduce the time."""
     table = formulation.table
     result: list[Column] = []
-    for t, highest in enumerate(_highest_units(formulation)):
+    for t, highest in enumerate(_max_units(formulation)):
         own = np.flatnonzero(table.type == t)
         first, last = table.first[own], table.last[own]
         before = None
@@ -110,7 +110,7 @@ def _affordable(
     return useful
 
 
-def _highest_units(formulation: StagingFormulation) -> list[int]:
+def _max_units(formulation: StagingFormulation) -> list[int]:
     """Return an upper bound on the units of each type in an optimal plan.
 
     Raises
@@ -154,7 +154,7 @@ def _single_type_costs(formulation: StagingFormulation) -> list[float]:
         parts, allowed = table.parts(0, last, t), formulation.slowest_allowed_s
         time = parts_time_s(parts, 1) if math.isinf(allowed) else allowed
         most = MOST_UNITS if hardware.limit is None else min(hardware.limit, MOST_UNITS)
-        units = fewest_units(parts, loosened(time), most)
+        units = min_units(parts, loosened(time), most)
         if not units:
             continue
         stage = formulation.stage(0, last, t, units)
@@ -175,7 +175,7 @@ def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
 
     instance, all_columns = formulation.instance, Columns(formulation)
     columns = all_columns.all
-    refuse_beyond(all_columns.model_terms, "the textbook model")
+    check_model_size(all_columns.model_terms, "the textbook model")
     longest = max((column.time_s for column in columns), default=1.0)
     slowest = min(formulation.latest_s, longest)
     problem = new_problem(instance.name)
@@ -187,7 +187,7 @@ def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
         check_time()
         problem += y[i] >= column.time_s / slowest * z[i], f"slowest_{i}"
         problem += y[i] <= z[i], f"only_if_used_{i}"
-    _add_paths(formulation, problem, columns, [(z, 1), (y, tau)])
+    _add_path_rows(formulation, problem, columns, [(z, 1), (y, tau)])
     for t, hardware in enumerate(instance.types):
         check_time()
         if hardware.limit is not None:
@@ -199,7 +199,7 @@ def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
         # Scaled to 1: solvers have absolute tolerances.
         problem += spent * (1 / instance.cost_limit_usd) <= 1, "cost_limit"
     if instance.hourly_budget_usd is not None:
-        problem += at_most(z, rates, instance.hourly_budget_usd), "hourly_budget"
+        problem += upper_bound_row(z, rates, instance.hourly_budget_usd), "hourly_budget"
 
     def decode(value: Callable[[Any], float]) -> tuple[Stage, ...]:
         return all_columns.stages([c for i, c in enumerate(columns) if value(z[i]) > 0.5])
@@ -223,7 +223,7 @@ def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
     return MilpModel(problem, (objective,), decode, encode)
 
 
-def _add_paths(
+def _add_path_rows(
     formulation: StagingFormulation, problem: Any, columns: list[Column], flows: list[tuple[list[Any], Any]]
 ) -> None:
     """Add the rows that make each flow a path through the layers, and those of `maximal_runs`."""
@@ -277,7 +277,7 @@ def graph_model(formulation: GraphFormulation) -> MilpModel[Stage]:
     TooLargeError
         If the model would be too large, or the units of a type are unbounded.
     """
-    return _Builder(formulation).model()
+    return _GraphModelBuilder(formulation).model()
 
 
 def options_of(formulation: GraphFormulation) -> list[Option]:
@@ -299,12 +299,12 @@ def options_of(formulation: GraphFormulation) -> list[Option]:
     return result
 
 
-class _Builder:
+class _GraphModelBuilder:
     def __init__(self, formulation: GraphFormulation) -> None:
         import pulp
 
         self.formulation, self.instance = formulation, formulation.instance
-        self.classes, self.relayed = formulation.classes, relays(formulation.instance)
+        self.classes, self.relayed = formulation.classes, uses_relays(formulation.instance)
         self.options = options_of(formulation)
         limits = [one.limit for one in self.instance.types]
         count = len(self.classes.members)
@@ -314,7 +314,7 @@ class _Builder:
         long = len(self.classes.arcs) + (sum(len(u.classes) for u in tensors) if self.relayed else 0)
         options = 3 * len(self.options) if self.relayed else 2 * len(self.options)
         terms = len(self.slots) * ((count + len(tensors)) * (options + 4) + len(self.slots) * long)
-        refuse_beyond(terms, "the textbook model")
+        check_model_size(terms, "the textbook model")
         self.slowest_s = min(formulation.latest_s, formulation.slowest_sum_s)
         self.problem = new_problem(self.instance.name)
         binary, slots = {"cat": pulp.LpBinary}, self.slots
@@ -333,12 +333,12 @@ class _Builder:
     def model(self) -> MilpModel[Stage]:
         import pulp
 
-        self._place()
-        self._cut()
+        self._add_assignment_rows()
+        self._add_cut_rows()
         for d in self.slots:
-            self._time(d)
-            self._memory(d)
-        spent = self._limits()
+            self._add_time_rows(d)
+            self._add_memory_rows(d)
+        spent = self._add_limit_rows()
         if self.instance.objective == "cost":
             objective = ModelObjective(self.formulation.objectives[0], spent, "min")
         else:
@@ -350,7 +350,7 @@ class _Builder:
             )
         return MilpModel(self.problem, (objective,), self._decode, self._encode)
 
-    def _place(self) -> None:
+    def _add_assignment_rows(self) -> None:
         """Add the rows that assign each class to one used slot, in the order of the classes."""
         import pulp
 
@@ -367,7 +367,7 @@ class _Builder:
                 done = pulp.lpSum(self.x[b][: d + 1]) <= pulp.lpSum(self.x[a][: d + 1])
                 self.problem += done, f"order_{a}_{b}_{d}"
 
-    def _cut(self) -> None:
+    def _add_cut_rows(self) -> None:
         """Add the rows by which a slot, or all slots up to it, cut a tensor between its classes."""
         import pulp
 
@@ -380,7 +380,7 @@ class _Builder:
                     apart = pulp.lpSum(self.x[a][own]) - pulp.lpSum(self.x[b][own])
                     self.problem += self.h[u][d] >= apart, f"cut_{u}_{a}_{d}"
 
-    def _time(self, d: int) -> None:
+    def _add_time_rows(self, d: int) -> None:
         """Add the rows that bound τ by the time of a slot on each option, and exclude infeasible classes."""
         import pulp
 
@@ -406,17 +406,19 @@ class _Builder:
                 communicating = parts[:, 2] + parts[:, 3] / units
                 transfers = np.array(moved) / units
                 if self.instance.stage_cost == "sum":
-                    self._binds(d, o, "adds_up", computing + communicating, transfers)
+                    self._add_time_row(d, o, "adds_up", computing + communicating, transfers)
                     continue
-                self._binds(d, o, "computing", computing, np.zeros(len(moved)))
-                self._binds(d, o, "communicating", communicating, transfers)
+                self._add_time_row(d, o, "computing", computing, np.zeros(len(moved)))
+                self._add_time_row(d, o, "communicating", communicating, transfers)
                 if self.relayed and d:
-                    self._binds(d, o, "receiving", communicating, transfers, d - 1)
+                    self._add_time_row(d, o, "receiving", communicating, transfers, d - 1)
             if self.y[d]:
                 for o in own:
                     self.problem += self.y[d][o] >= self.tau + self.z[d][o] - 1, f"paid_{d}_{o}"
 
-    def _binds(self, d: int, o: int, name: str, seconds: Any, transfers: Any, at: int | None = None) -> None:
+    def _add_time_row(
+        self, d: int, o: int, name: str, seconds: Any, transfers: Any, at: int | None = None
+    ) -> None:
         """Add the big-M row that bounds τ by a time of option o in slot d, with cuts of slot `at` or d."""
         import pulp
 
@@ -428,7 +430,7 @@ class _Builder:
             time = pulp.LpAffineExpression(terms)
             self.problem += time <= self.tau + most * (1 - self.z[d][o]), f"{name}_{d}_{o}"
 
-    def _memory(self, d: int) -> None:
+    def _add_memory_rows(self, d: int) -> None:
         import pulp
 
         memory = [
@@ -443,7 +445,7 @@ class _Builder:
             room, rest = loosened(1.0), math.fsum(memory) / one.memory_gib - 1
             self.problem += pulp.LpAffineExpression(terms) <= room + rest * (1 - on), f"memory_{d}_{t}"
 
-    def _limits(self) -> Any:
+    def _add_limit_rows(self) -> Any:
         """Add the limits, the budget and the cost limit; return the cost of the plan."""
         import pulp
 
@@ -456,7 +458,7 @@ class _Builder:
         rates = [instance.types[option.type].price_usd_per_hour * option.units for option in options]
         if instance.hourly_budget_usd is not None:
             variables = [z for z, _ in chosen]
-            budget = at_most(variables, rates * len(self.slots), instance.hourly_budget_usd)
+            budget = upper_bound_row(variables, rates * len(self.slots), instance.hourly_budget_usd)
             self.problem += budget, "hourly_budget"
         spent = pulp.LpAffineExpression(
             [

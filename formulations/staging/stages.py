@@ -102,7 +102,7 @@ MOST_SEGMENTS = 30_000_000
 """Maximum number of segments of all types; the arrays of a search take about 200 bytes for each."""
 
 
-def refuse_many_segments(instance: StagingInstance) -> None:
+def check_segment_count(instance: StagingInstance) -> None:
     """Raise an error if the segments of an instance would not fit into memory.
 
     Raises
@@ -119,7 +119,7 @@ def refuse_many_segments(instance: StagingInstance) -> None:
         )
 
 
-def _share(shares: float | dict[str, float], name: str) -> float:
+def _parallel_share(shares: float | dict[str, float], name: str) -> float:
     return shares.get(name, 0.0) if isinstance(shares, dict) else shares
 
 
@@ -127,7 +127,10 @@ def layer_parts(layer: Layer, name: str) -> Parts:
     """Return S, A, S', A' of one layer on one type [s per probe batch]; infinite where it cannot run."""
     compute = layer.compute_s.get(name, math.inf)
     communication = layer.communication_s.get(name, 0.0)
-    alpha, beta = _share(layer.compute_parallel, name), _share(layer.communication_parallel, name)
+    alpha, beta = (
+        _parallel_share(layer.compute_parallel, name),
+        _parallel_share(layer.communication_parallel, name),
+    )
     if math.isinf(compute):
         return math.inf, 0.0, 0.0, 0.0
     return compute * (1 - alpha), compute * alpha, communication * (1 - beta), communication * beta
@@ -141,13 +144,13 @@ def parts_of_layers(instance: StagingInstance) -> Floats:
     compute[~able] = 0.0
     moved = np.array([[layer.communication_s.get(name, 0.0) for name in names] for layer in layers])
     moved[~able] = 0.0
-    alpha = _shares([layer.compute_parallel for layer in layers], names)
-    beta = _shares([layer.communication_parallel for layer in layers], names)
+    alpha = _parallel_shares([layer.compute_parallel for layer in layers], names)
+    beta = _parallel_shares([layer.communication_parallel for layer in layers], names)
     serial = np.where(able, compute * (1 - alpha), math.inf)
     return np.stack([serial, compute * alpha, moved * (1 - beta), moved * beta], axis=2)
 
 
-def _shares(shares: Sequence[float | dict[str, float]], names: Sequence[str]) -> Floats:
+def _parallel_shares(shares: Sequence[float | dict[str, float]], names: Sequence[str]) -> Floats:
     """Return the parallel share of each layer on each type."""
     return np.array(
         [
@@ -171,7 +174,7 @@ def parts_time_s(parts: Parts, units: float) -> float:
     return compute if compute >= communication else communication
 
 
-def fewest_units(parts: Parts, time_s: float, most: int) -> int:
+def min_units(parts: Parts, time_s: float, most: int) -> int:
     """Return the smallest k from 1 to `most` with ET(k) ≤ time_s, or 0; rounding is left to the caller.
 
     The ceiling of A/(τ − S) can be one off at an exact breakpoint, so ET itself corrects it.
@@ -300,7 +303,7 @@ def stage_table(instance: StagingInstance, single: Floats | None = None) -> Stag
     TooLargeError
         If there are more than thirty million segments.
     """
-    refuse_many_segments(instance)
+    check_segment_count(instance)
     size, types = len(instance.layers), instance.types
     count = size * (size + 1) // 2 * len(types)
     single = parts_of_layers(instance) if single is None else single

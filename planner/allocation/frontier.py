@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from ...formulations.allocation.cluster_grids import (
-    ROUNDING,
-    WRONG,
+    CONTRADICTION_TOLERANCE,
+    EQUALITY_TOLERANCE,
     ClusterGrid,
     Mix,
     cluster_grid_of,
@@ -137,7 +137,7 @@ class AllocationFrontierCheck(FrontierCheck):
             yield "the certificates exclude a plan that is there, so one of them is wrong"
         proven = proven_error(grid, self.values, self.bounds) if self.values else None
         stored = self.frontier.certified_error
-        if stored is not None and (proven is None or proven > stored + 2 * ROUNDING):
+        if stored is not None and (proven is None or proven > stored + 2 * EQUALITY_TOLERANCE):
             yield f"certified_error is stored as {stored}; what the certificates prove is {proven}"
 
     def _point(self, grid: ClusterGrid, index: int, point: AllocationPoint) -> Iterator[str]:
@@ -238,7 +238,7 @@ def _plan_faults(
     if point.prices is not None and point.prices != (point.certificate or {}).get("prices"):
         yield f"{place}.prices are not those of its certificate"
     bound = _certified(formulation, point)
-    if bound > value * (1 + WRONG):
+    if bound > value * (1 + CONTRADICTION_TOLERANCE):
         yield f"{place}.certificate: it would exclude the plan of {place}"
     yield from _bound_faults(place, point, min(bound, value), value, grid.weight)
 

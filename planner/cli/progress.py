@@ -18,7 +18,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
-from ...formulations.common.compiled import watched_by
+from ...formulations.common.compiled import compile_listener
 from ...formulations.common.objective import Objective
 from ...solvers.common.result import SolveOptions
 from ...solvers.common.search_control import progress_callback
@@ -106,7 +106,7 @@ def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
         return
     if not sys.stderr.isatty():
         compiling = _CompileTimer()
-        with watched_by(compiling):
+        with compile_listener(compiling):
             yield
         compiling.tell()
         return
@@ -131,7 +131,7 @@ def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
         def compiles(now: bool) -> None:
             shown.update(task, found=f"{limit}{COMPILING}" if now else status)
 
-        with progress_callback(show), watched_by(compiles):
+        with progress_callback(show), compile_listener(compiles):
             yield
 
 

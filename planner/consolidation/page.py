@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, cast
 
-from ...formulations.consolidation.fewest_servers import pooled
+from ...formulations.consolidation.fewest_servers import pooled_relaxation
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.consolidation.instance import ConsolidationInstance, Server
 from ...solvers.common.result import Result
@@ -229,7 +229,7 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict
     on_devices = instance.has_devices
     if on_devices:
         # Bars show devices as amounts; the table of jobs says which ones.
-        instance = pooled(instance)
+        instance = pooled_relaxation(instance)
     servers = ClusterUsage(instance, plan)
     racks = servers.racks()
     detailed = {row.server.name for rows in racks.values() for row in rows}

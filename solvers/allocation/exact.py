@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.certificate import certificate
+from ...formulations.allocation.certificate import certificate_of
 from ...formulations.allocation.formulation import AllocationFormulation
-from ...formulations.common.clock import check_time, refuse_beyond
+from ...formulations.common.clock import check_model_size, check_time
 from ...formulations.common.formulation import new_problem
 from ...formulations.common.objective import Diagnosis
 from ..backends import BACKENDS, cp_sat
@@ -78,7 +78,7 @@ def certify(formulation: AllocationFormulation, outcome: Outcome, clock: Clock) 
         problem = MultipleChoice.of(configs, np.zeros(len(early))).only(early)
         share, _, _ = least_share(problem, even_share(configs.limit), clock)
         prices = per_unit(share, configs.limit)
-    outcome.certificate = certificate(configs.resources, prices, claim)
+    outcome.certificate = certificate_of(configs.resources, prices, claim)
 
 
 class AllocationCpSat(cp_sat.CpSat[AllocationFormulation]):
@@ -93,7 +93,7 @@ class AllocationCpSat(cp_sat.CpSat[AllocationFormulation]):
 
         configs, jobs = formulation.configurations, range(len(formulation.instance.jobs))
         model = cp_model.CpModel()
-        refuse_beyond(formulation.model_terms, "the model for CP-SAT")
+        check_model_size(formulation.model_terms, "the model for CP-SAT")
         x: list[Any] = []
         for j in jobs:
             check_time()
@@ -180,7 +180,7 @@ def diagnose(formulation: AllocationFormulation, known: Diagnosis | None, clock:
     import pulp
 
     configs, problem = formulation.configurations, new_problem("elastic")
-    refuse_beyond(formulation.model_terms, "the relaxed model")
+    check_model_size(formulation.model_terms, "the relaxed model")
     x: list[Any] = []
     for j in range(configs.jobs):
         check_time()

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...formulations.allocation.cluster_grids import (
-    ROUNDING,
+    EQUALITY_TOLERANCE,
     ZERO,
     ClusterGrid,
     Interval,
@@ -413,7 +413,7 @@ def _undominated(incumbents: Mapping[Fraction, Incumbent]) -> list[Fraction]:
     """Return the steps of the plans that no plan of a cheaper cluster beats, cheapest first."""
     steps: list[Fraction] = []
     for step in sorted(incumbents):
-        if not steps or incumbents[step].value < incumbents[steps[-1]].value * (1 - ROUNDING):
+        if not steps or incumbents[step].value < incumbents[steps[-1]].value * (1 - EQUALITY_TOLERANCE):
             steps.append(step)
     return steps
 

@@ -33,10 +33,10 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.certificate import certificate
+from ...formulations.allocation.certificate import certificate_of
 from ...formulations.allocation.formulation import AllocationFormulation, monomials
 from ...formulations.allocation.plan import JobAllocation
-from ...formulations.common.clock import in_time
+from ...formulations.common.clock import until_time_limit
 from ...formulations.common.objective import all_loosened
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Job
@@ -222,7 +222,7 @@ def _terms(jobs: Sequence[Job]) -> tuple[Floats, Ints, Floats, Floats]:
     """Return each job's constant seconds, and job, coefficient and exponents of all other monomials."""
     always = np.array([job.restart_s for job in jobs])
     columns = []
-    for j, job in enumerate(in_time(jobs)):
+    for j, job in enumerate(until_time_limit(jobs)):
         speed = job.variants[0].speed
         assert not isinstance(speed, SpeedTable)
         for term in monomials(speed):
@@ -402,7 +402,7 @@ class AllocationGeometric(Solver[AllocationFormulation]):
         """Solve the relaxation; use its multipliers for the bound and its solution for a plan."""
         instance, configs = formulation.instance, formulation.configurations
         # A large table creates each job anew on every access.
-        jobs = tuple(in_time(instance.jobs))
+        jobs = tuple(until_time_limit(instance.jobs))
         for job in jobs:
             _check_supported(job)
         program = GeometricProgram(instance, jobs, configs.capacity)
@@ -417,7 +417,7 @@ class AllocationGeometric(Solver[AllocationFormulation]):
             bound = max(knapsack_bound(problem, prices), knapsack_bound(problem, no_prices))
         outcome = Outcome(build_s=build_s, infeasible=bound == np.inf)
         outcome.backend = f"cvxpy {metadata.version('cvxpy')} with Clarabel {metadata.version('clarabel')}"
-        outcome.certificate = certificate(configs.resources, prices, None if outcome.infeasible else bound)
+        outcome.certificate = certificate_of(configs.resources, prices, None if outcome.infeasible else bound)
         if outcome.infeasible:
             return outcome
         outcome.bounds = (bound,)

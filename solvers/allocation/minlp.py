@@ -34,8 +34,8 @@ import numpy as np
 
 from ...formulations.allocation.formulation import AllocationFormulation, Monomial, monomials
 from ...formulations.allocation.plan import JobAllocation
-from ...formulations.common.clock import check_time, in_time
-from ...formulations.common.formulation import whole_row
+from ...formulations.common.clock import check_time, until_time_limit
+from ...formulations.common.formulation import exact_integer_row
 from ...formulations.common.objective import loosened
 from ...instances.allocation.instance import AllocationInstance
 from ...instances.allocation.job import Job, Variant
@@ -290,7 +290,7 @@ class AlgebraicModel:
         amounts = [_amount(demand, price) for _, demand in self._tasks]
         allowed = loosened(limit) if limit else 1.0
         weights, bound = [amount / allowed for amount in amounts], 1.0 if limit else 0.0
-        whole = whole_row(amounts, loosened(limit))
+        whole = exact_integer_row(amounts, loosened(limit))
         if whole is not None and whole[1] <= SETTINGS.largest_integer:
             weights, bound = [float(weight) for weight in whole[0]], whole[1]
         pairs = zip(self._tasks, weights, strict=True)
@@ -331,7 +331,7 @@ def _jobs(instance: AllocationInstance) -> tuple[Job, ...]:
     OptionError
         If a speed is a table.
     """
-    jobs = tuple(in_time(instance.jobs))
+    jobs = tuple(until_time_limit(instance.jobs))
     for job in jobs:
         for variant in job.variants:
             if isinstance(variant.speed, SpeedTable):

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.allocation.certificate import certificate
+from ...formulations.allocation.certificate import certificate_of
 from ...formulations.allocation.formulation import AllocationFormulation
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import OutOfTimeError
@@ -272,7 +272,7 @@ class IncumbentSearch(ABC):
             () if impossible else (self.bound,),
             limit="none" if impossible else self.limit,
             infeasible=impossible,
-            certificate=certificate(self.configs.resources, prices, None if impossible else self.bound),
+            certificate=certificate_of(self.configs.resources, prices, None if impossible else self.bound),
             trace=self.trace,
             message=self.message,
         )
@@ -406,7 +406,7 @@ class TotalTimeSearch(IncumbentSearch):
         It has no tolerances, so that it also decides where HiGHS takes infeasible choices for feasible.
         """
         claim = None if self.incumbent is None else self.value
-        data = certificate(self.configs.resources, self.prices, claim)
+        data = certificate_of(self.configs.resources, self.prices, claim)
         try:
             with self.clock.enforced():
                 certified = self.formulation.certified_bounds(data)[0]

@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...formulations.common.formulation import Formulation, whole_row
+from ...formulations.common.formulation import Formulation, exact_integer_row
 from ...formulations.common.objective import Objective, loosened
 from ...instances.common.errors import OptionError
 from ..common.base import Clock, FormulationT_contra, Outcome, Solver
@@ -32,7 +32,7 @@ def integer_row(coefficients: Sequence[float], limit: float) -> tuple[list[int],
     Loosening by less than 2⁻⁴⁰ of the limit, beyond what the check allows, keeps bounds valid.
     """
     limit = loosened(limit)
-    exact = whole_row(coefficients, limit)
+    exact = exact_integer_row(coefficients, limit)
     if exact is not None and max([*map(abs, exact[0]), abs(exact[1])]) < LARGEST_SUM // max(
         1, len(coefficients)
     ):
@@ -54,7 +54,7 @@ def integer_terms(coefficients: Sequence[float], sense: str, most: float) -> Int
 
     Where decimals cannot be kept exactly, they are rounded so that a bound stays a bound.
     """
-    exact = whole_row(coefficients, 0.0)
+    exact = exact_integer_row(coefficients, 0.0)
     if exact is not None:
         largest = max(map(abs, coefficients), default=0.0)
         factor = max(map(abs, exact[0]), default=0) / largest if largest else 1.0

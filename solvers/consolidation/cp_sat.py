@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from ...formulations.common.clock import check_time, refuse_beyond
-from ...formulations.consolidation.classes import exact, worth_of
+from ...formulations.common.clock import check_model_size, check_time
+from ...formulations.consolidation.classes import exact_fraction, job_value
 from ...formulations.consolidation.fewest_servers import tasks_that_fit
 from ...formulations.consolidation.formulation import ConsolidationFormulation
-from ...formulations.consolidation.milp import DeviceRows, model_terms, places_now
-from ...formulations.consolidation.plan import JobPlacement, entry_of, with_devices
+from ...formulations.consolidation.milp import DeviceRows, current_tasks, model_coefficients
+from ...formulations.consolidation.plan import JobPlacement, assign_devices, entry_of
 from ...instances.common.errors import TooLargeError
 from ...instances.consolidation.job import PlacementJob
 from ..backends import cp_sat
@@ -33,7 +33,7 @@ class ConsolidationCpSat(cp_sat.CpSat[ConsolidationFormulation]):
 
     def model(self, formulation: ConsolidationFormulation) -> cp_sat.CpModel:
         """Return the CP-SAT model of an instance, with named servers."""
-        refuse_beyond(model_terms(formulation), "the model for CP-SAT")
+        check_model_size(model_coefficients(formulation), "the model for CP-SAT")
         return _Model(formulation).finished_model()
 
 
@@ -122,7 +122,7 @@ class _Model:
         """Return the literal that is true if no task of a running job moves."""
         if job.name not in self.k:
             k = self.k[job.name] = self.m.new_bool_var(f"stays {job.name}")
-            for place, count in places_now(job):
+            for place, count in current_tasks(job):
                 if place in self.on_devices:
                     self.m.add(sum(self.on_devices[place]) >= count * k)
                 else:
@@ -197,7 +197,7 @@ class _Model:
             self.m.add(sum(uses.values()) == self.z[job.name])
             self.m.add(sum(u * literal for u, literal in uses.items()) == sum(self.y[job.name].values()))
             # Rounded once, for what is won and lost may cancel to nothing.
-            lost = {u: float(worth_of(job) * (1 - exact(job.relative_speed(u)))) for u in uses}
+            lost = {u: float(job_value(job) * (1 - exact_fraction(job.relative_speed(u)))) for u in uses}
             pairs += [(literal, lost[u]) for u, literal in uses.items()]
         return self._integer_sum(pairs, "min")
 
@@ -237,7 +237,7 @@ class _Model:
         for (job, group, server), x in self.x.items():
             tasks[job][group][server] = value(x)
         plan = [entry_of(job, tasks[job.name]) for job in self.f.instance.jobs]
-        named = None if self.rows is None else with_devices(self.f.jobs, self.f.servers, plan)
+        named = None if self.rows is None else assign_devices(self.f.jobs, self.f.servers, plan)
         return plan if named is None else named
 
     def _hint(self, plan: Sequence[Any]) -> list[tuple[Any, int]]:

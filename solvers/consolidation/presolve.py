@@ -13,7 +13,7 @@ from dataclasses import replace
 from ...formulations.common.objective import Diagnosis
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, Placement, entry_of
-from ...formulations.consolidation.presolve import LEADING, STAYING, WithFixedJobs, WithRunningJobs
+from ...formulations.consolidation.presolve import LEADING_KEY, STAYING_KEY, WithFixedJobs, WithRunningJobs
 from ...instances.consolidation.instance import Server
 from ...instances.consolidation.job import PlacementJob
 from ..common.base import Clock, Outcome, PresolvingSolver
@@ -211,7 +211,7 @@ class NoMigrationFirst(PresolvingSolver[ConsolidationFormulation]):
                 limit=staying.limit,
                 build_s=staying.build_s,
                 message=staying.message,
-                certificate={LEADING: leading.certificate, STAYING: staying.certificate},
+                certificate={LEADING_KEY: leading.certificate, STAYING_KEY: staying.certificate},
                 prices=leading.prices,
             )
         if given.warm_start is None:

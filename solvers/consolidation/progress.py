@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from ...formulations.consolidation.classes import Classes, common_step, exact
+from ...formulations.consolidation.classes import Classes, common_divisor, exact_fraction
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement
 from ..common.base import Outcome
@@ -40,7 +40,7 @@ def _job_contributions(classes: Classes, objective: str) -> list[Fraction] | Non
 def objective_step(classes: Classes, objective: str) -> Fraction | None:
     """Return a common divisor of all values of an objective; None if it is too small to help."""
     counts = _job_contributions(classes, objective)
-    step = None if counts is None else common_step(counts)
+    step = None if counts is None else common_divisor(counts)
     if counts is None or step is None:
         return Fraction(1)
     return step if max(map(abs, counts)) < step * MAX_STEPS else None
@@ -54,7 +54,7 @@ def scaling_step(classes: Classes, objective: str) -> Fraction:
 
 def reached_level(classes: Classes, objective: str, value: float) -> Fraction:
     """Return a plan's value of an objective as the level for later goals, to be minimised."""
-    counted = exact(value) * (-1 if objective == "value" else 1)
+    counted = exact_fraction(value) * (-1 if objective == "value" else 1)
     return kept_level(classes, objective, counted - classes.offset(objective))
 
 

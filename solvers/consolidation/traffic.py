@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ...formulations.consolidation.certificate import MUST_PLACE
-from ...formulations.consolidation.classes import exact
-from ...formulations.consolidation.cluster_data import limited, traffic_step
+from ...formulations.consolidation.classes import exact_fraction
+from ...formulations.consolidation.cluster_data import limit_traffic, traffic_step
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...instances.common.errors import TooLargeError
 from ..backends.base import BackendError
@@ -74,7 +74,7 @@ class TrafficSearch:
         if step is None:
             return
         # Between multiples of the step no plan changes.
-        low, high = math.ceil(exact(self.bound) / step), round(exact(reached) / step)
+        low, high = math.ceil(exact_fraction(self.bound) / step), round(exact_fraction(reached) / step)
         while low < high and not self.clock.expired:
             middle = (low + high) // 2
             result = self.solve_under_limit(float(middle * step))
@@ -91,7 +91,7 @@ class TrafficSearch:
 
     def solve_under_limit(self, most: float) -> TrafficLimitResult | None:
         """Search for a solution under a traffic limit; None if classes are not applicable."""
-        derived = ConsolidationFormulation(limited(self.formulation.instance, most))
+        derived = ConsolidationFormulation(limit_traffic(self.formulation.instance, most))
         try:
             master = RestrictedMaster(derived.classes)
         except TooLargeError as error:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...formulations.common.clock import check_time
-from ...formulations.scheduling.evaluation import interval_s, kept_s, restarts_s
+from ...formulations.scheduling.evaluation import checkpoint_interval_s, checkpointed_progress_s, restarts_s
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.common.errors import ClusterplanError
 from ...instances.scheduling.instance import SchedulingInstance
@@ -154,7 +154,7 @@ class Engine:
         if placement is not None and instance.servers:
             self._places = ServerPlacement(instance, self._order, placement, skewed_only)
         self._speed = np.ones(len(table))
-        self._interval_s = interval_s(instance)
+        self._interval_s = checkpoint_interval_s(instance)
         self._asks_again = False
         self._ended = 0
         self._stops = False
@@ -345,7 +345,7 @@ class Engine:
             left = remaining
             if j in fallen:
                 work = float(self._sight.duration_s[j])
-                left = work - kept_s(work - remaining, self._interval_s)
+                left = work - checkpointed_progress_s(work - remaining, self._interval_s)
             self._remaining_s[j] = left
             self._end_s[j] = np.inf
             if now_s > since_s[j]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...formulations.common.compiled import interpreted, is_ready
+from ...formulations.common.compiled import interpreted, is_compiled
 from ...formulations.common.objective import TOLERANCE, Diagnosis
 from ...formulations.scheduling.certificate import certificate_of
 from ...formulations.scheduling.formulation import SchedulingFormulation
@@ -372,7 +372,7 @@ def _without_compiling(formulation: SchedulingFormulation, clock: Clock) -> Outc
 
     Then a short time limit does not end without a plan at the first use on a machine.
     """
-    if clock.remaining_s is None or clock.remaining_s > COMPILED_IN_S or is_ready(advance):
+    if clock.remaining_s is None or clock.remaining_s > COMPILED_IN_S or is_compiled(advance):
         return None
     with interpreted():
         outcome = _policy("fifo").solve(formulation, SolveOptions(), clock)

@@ -40,10 +40,10 @@ import numpy as np
 from scipy.linalg import solveh_banded
 
 from ...formulations.common.clock import Clock
-from ...formulations.common.compiled import is_ready
-from ...formulations.common.objective import TIE
-from ...formulations.scheduling.certificate import LATEST_S, MOST_EDGES, MOST_FIGURES, PriceGrid
-from ...formulations.scheduling.evaluation import runs_at_once
+from ...formulations.common.compiled import is_compiled
+from ...formulations.common.objective import TIE_TOLERANCE
+from ...formulations.scheduling.certificate import MAX_EDGE_S, MOST_EDGES, MOST_FIGURES, PriceGrid
+from ...formulations.scheduling.evaluation import runs_without_break
 from ...formulations.scheduling.plan import SegmentTable
 from ...instances.common.arrays import Floats
 from ...instances.scheduling.instance import SchedulingInstance
@@ -91,7 +91,7 @@ class TimeDual:
         self.weight = np.asarray(table.weight / table.weight.max())
         self.total_weight = float(self.weight.sum())
         self.arrival_s = table.arrival_s
-        self._menus, self._at_once = menus, runs_at_once(instance)
+        self._menus, self._at_once = menus, runs_without_break(instance)
         self._order = np.lexsort((menus.speed, menus.owner))
         self._threads = min(threads or MOST_THREADS, MOST_THREADS, os.cpu_count() or 1)
 
@@ -140,7 +140,7 @@ class TimeDual:
         used = [np.zeros_like(price) for _ in range(threads)]
         given = [(self.edges_s, price, *columns, k, threads, used[k], costs) for k in range(threads)]
         # What has to be compiled first is so in this thread, which knows the clock; sums are the same.
-        if threads == 1 or not is_ready(loop):
+        if threads == 1 or not is_compiled(loop):
             for arguments in given:
                 loop(*arguments)
         else:
@@ -190,7 +190,7 @@ def time_grid(instance: SchedulingInstance, segments: SegmentTable, cells: int |
     cells
         Approximate number of cells; by default it depends on the number of jobs.
     """
-    arrival, ends = instance.table().arrival_s, np.minimum(segments.completion_s, LATEST_S)
+    arrival, ends = instance.table().arrival_s, np.minimum(segments.completion_s, MAX_EDGE_S)
     most = max(CELLS, min(MOST_CELLS, len(arrival) // JOBS_PER_CELL))
     cells = cells or min(most, LEAST_CELLS + CELLS_PER_JOB * len(arrival))
     cells = max(2, min(cells, MOST_FIGURES // len(instance.pool) // 2))
@@ -233,7 +233,7 @@ def initial_prices(
     units = np.maximum(instance.capacity_over_time[1].max(axis=0), 1e-300)
     price = share / units
     urgent = _urgency_quantiles(instance, segments, edges, (usage / units).max(axis=1))
-    some_wait = waiting > TIE * len(present)
+    some_wait = waiting > TIE_TOLERANCE * len(present)
     delays = [_delay_costs(np.where(some_wait, ratio, 0.0), length) for ratio in urgent]
     return [delay[:, None] * price for delay in delays], [
         k * waiting[:, None] * price for k in WAITING_MULTIPLES
@@ -435,7 +435,7 @@ class _Ascent:
 
     def is_over(self) -> bool:
         """Return whether further steps would not improve the bound."""
-        return self.share <= LAST_SHARE or self.best.value >= self.value * (1 - TIE)
+        return self.share <= LAST_SHARE or self.best.value >= self.value * (1 - TIE_TOLERANCE)
 
     def step(self) -> bool:
         """Take one step of the ascent; return whether there was a direction of ascent."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ...formulations.common.clock import check_time, time_left_s
-from ...formulations.scheduling.evaluation import tasks_in
+from ...formulations.scheduling.evaluation import task_count
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.base import solve_document
@@ -449,7 +449,7 @@ def task_demands(instance: SchedulingInstance) -> tuple[Floats, Ints]:
     tasks = table.tasks[menus.owner]
     for j in menus.malleable:
         for row in range(int(menus.first[j]), int(menus.first[j + 1])):
-            tasks[row] = tasks_in(table, j, menus.labels[row])
+            tasks[row] = task_count(table, j, menus.labels[row])
     return menus.usage / tasks[:, None], tasks
 
 

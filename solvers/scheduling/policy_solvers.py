@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formulations.scheduling.evaluation import interval_s, restarts_s
+from ...formulations.scheduling.evaluation import checkpoint_interval_s, restarts_s
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Segment
 from ...instances.common.errors import OptionError, OutOfTimeError
@@ -94,7 +94,7 @@ def loses_work(instance: SchedulingInstance) -> bool:
     """Return whether jobs can lose work when they are evicted."""
     if instance.preemption == "none" and instance.evict != "restart":
         return False  # then no job may be evicted
-    return bool(instance.events) and interval_s(instance) > 0
+    return bool(instance.events) and checkpoint_interval_s(instance) > 0
 
 
 class PolicySolver(Solver[SchedulingFormulation]):

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from ...formulations.common.clock import check_time
-from ...formulations.scheduling.evaluation import interval_s, kept_s, restarts_s
+from ...formulations.scheduling.evaluation import checkpoint_interval_s, checkpointed_progress_s, restarts_s
 from ...instances.common.arrays import Flags, Floats, Ints
 from ...instances.scheduling.instance import SchedulingInstance
 from .engine import EvictionError, PolicyError, Schedule, StallWatch, StuckError, stall_text
@@ -72,7 +72,7 @@ class RoundEngine:
         self._segments: list[Floats] = []
         self._spread = np.ones(len(table))
         """Speed of each job on its servers, relative to its full speed."""
-        interval = interval_s(instance)
+        interval = checkpoint_interval_s(instance)
         duration_s = table.duration_s[self._order]
         self._interval: Floats = np.full(len(table), interval) * (self._sight.work / duration_s)
         self._loses = interval > 0
@@ -288,4 +288,6 @@ class RoundEngine:
         """Discard the work since the last checkpoint of those stopping jobs that lost capacity."""
         for j in self._fallen.intersection(jobs.tolist()):
             work = float(self._sight.work[j])
-            self._left[j] = work - kept_s(work - float(self._left[j]), float(self._interval[j]))
+            self._left[j] = work - checkpointed_progress_s(
+                work - float(self._left[j]), float(self._interval[j])
+            )

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...formulations.common.clock import check_time, refuse_beyond
-from ...formulations.common.formulation import whole_row
+from ...formulations.common.clock import check_model_size, check_time
+from ...formulations.common.formulation import exact_integer_row
 from ...formulations.common.objective import TOLERANCE
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.milp import Columns
@@ -61,7 +61,7 @@ class StageModel:
         self.columns = Columns(formulation)
         columns = self.columns.all
         covered = sum(column.last - column.first + 1 for column in columns)
-        refuse_beyond(self.columns.model_terms + 2 * covered, "the model for CP-SAT")
+        check_model_size(self.columns.model_terms + 2 * covered, "the model for CP-SAT")
         self.slowest_s = min(formulation.latest_s, max((c.time_s for c in columns), default=1.0))
         self.step_s = self.slowest_s / SETTINGS.time_steps
         self.model = cp_model.CpModel()
@@ -155,7 +155,7 @@ class StageModel:
 
 def _integer_prices(prices: Sequence[float], units: float) -> tuple[list[int], float]:
     """Return prices as integers, exactly or rounded down, and their scale."""
-    exact, largest = whole_row(prices, 0.0), max(prices, default=0.0)
+    exact, largest = exact_integer_row(prices, 0.0), max(prices, default=0.0)
     if largest == 0:
         return [0] * len(prices), 1.0
     if exact is not None and max(exact[0]) * units < SETTINGS.most_rate:

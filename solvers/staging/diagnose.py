@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...formulations.common.objective import Diagnosis
-from ...formulations.staging.formulation import StagingFormulation, named
+from ...formulations.staging.formulation import StagingFormulation, layer_names_text
 from ...formulations.staging.graph_formulation import formulation_of
 from ...formulations.staging.stages import Stage, layer_parts, parts_time_s
 from ...instances.common.errors import TooLargeError
@@ -122,7 +122,7 @@ def slow_layer_notes(formulation: StagingFormulation) -> list[str]:
             types.setdefault(tuple(slow), []).append(f"{units_text} {hardware.name}")
     return [
         f"on {' or '.join(names)}, too slow for the floor even alone: "
-        + named([instance.layers[index] for index in slow])
+        + layer_names_text([instance.layers[index] for index in slow])
         for slow, names in types.items()
     ]
 

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from ...formulations.common.clock import time_left_s
-from ...formulations.common.compiled import is_ready
-from ...formulations.staging.certificate import CUTOFF_MARGIN, LARGEST, CertifiedInterval, named_prices
+from ...formulations.common.compiled import is_compiled
+from ...formulations.staging.certificate import CUTOFF_MARGIN, MAX_PRICE, CertifiedInterval, named_prices
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.graph_formulation import formulation_of
 from ...formulations.staging.stages import Stage
@@ -100,7 +100,7 @@ class StagingExact(Solver[StagingFormulation]):
             clock,
             search=lambda: self.solve_stages(formulation, options, clock),
             heuristic=partial(_heuristic_plan, formulation),
-            ready=is_ready(fewest_units),
+            ready=is_compiled(fewest_units),
         )
         if outcome.plan is not None and self.setting(options, "what_if"):
             outcome.message = what_if_text(
@@ -238,7 +238,7 @@ def certificate(
 
     None where the bound is beyond the figures that a certificate may hold.
     """
-    if bound is not None and not abs(bound) < LARGEST:
+    if bound is not None and not abs(bound) < MAX_PRICE:
         return None
     sign = 1 if formulation.objectives[0].sense == "min" else -1
     cutoff = None if bound is None else bound - sign * CUTOFF_MARGIN * abs(bound)
@@ -256,7 +256,7 @@ def intervals_of(
     for interval in intervals:
         named, budget = named_prices(formulation.instance, interval.prices)
         # At the slowest stage time every segment has one unit; from there on nothing changes.
-        until = LARGEST if interval.high >= slowest_s else min(interval.high * earlier, LARGEST)
+        until = MAX_PRICE if interval.high >= slowest_s else min(interval.high * earlier, MAX_PRICE)
         certified.append(
             CertifiedInterval(
                 until_s=until, prices=named, budget_price=budget, counts_cost=interval.counts_cost

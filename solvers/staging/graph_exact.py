@@ -19,11 +19,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...formulations.common.compiled import compiled, is_ready
+from ...formulations.common.compiled import compiled, is_compiled
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.graph_formulation import GraphFormulation
 from ...formulations.staging.graph_order import MOST_IDEALS
-from ...formulations.staging.graph_stages import Problem, Rows, problem_of, rows_for, stages_from
+from ...formulations.staging.graph_stages import (
+    GraphArrays,
+    StageBuffers,
+    graph_arrays,
+    stage_buffers,
+    stages_from,
+)
 from ...formulations.staging.stages import Stage
 from ...instances.common.arrays import Floats, Ints
 from ...instances.common.errors import OutOfTimeError, TooLargeError
@@ -85,7 +91,7 @@ def count_states(limits: list[int]) -> int:
     return math.prod(limit + 1 for limit in limits)
 
 
-def devices_of(problem: Problem, limits: list[int]) -> Devices:
+def devices_of(problem: GraphArrays, limits: list[int]) -> Devices:
     """Return the states of the dynamic program of a problem."""
     strides = [count_states(limits[:t]) for t in range(len(limits))]
     states = np.arange(count_states(limits))
@@ -128,7 +134,7 @@ def _extend(
     most_units: Floats,
     source: int,
     count: int,
-    rows: Rows,
+    rows: StageBuffers,
     cutoff: float,
 ) -> float:
     """Extend the plans of an ideal by stages; return the time of the best whole plan, or `cutoff`."""
@@ -163,7 +169,7 @@ def _extend(
 
 
 def fastest_path(
-    problem: Problem, devices: Devices, cutoff: float, clock: Clock
+    problem: GraphArrays, devices: Devices, cutoff: float, clock: Clock
 ) -> tuple[FastestPath | None, bool]:
     """Return the fastest plan below the cutoff, and whether the search was completed in time."""
     ideals, states = len(problem.bits), len(devices.room)
@@ -174,7 +180,7 @@ def fastest_path(
         np.zeros((ideals, states), dtype=np.int32),
     )
     values.time[0, 0] = 0.0
-    rows, best = rows_for(problem), cutoff
+    rows, best = stage_buffers(problem), cutoff
     for source in range(ideals - 1):
         if clock.expired:
             return _path(values, devices) if best < cutoff else None, False
@@ -233,7 +239,7 @@ class DeviceSearch:
         latest = math.nextafter(min(formulation.latest_s, formulation.slowest_sum_s), math.inf)
         try:
             with self.clock.enforced():
-                one = formulation.of_one_order()
+                one = formulation.restricted_to_one_order()
                 self._run_dynamic_program(one, self._prepared(one), latest)
                 if formulation.ideals.complete:
                     self._close(latest)
@@ -265,13 +271,13 @@ class DeviceSearch:
         return self.bound_s >= self.best.time_s * (1 - self.options.gap)
 
     @staticmethod
-    def _prepared(formulation: GraphFormulation) -> tuple[Problem, Devices]:
-        problem = problem_of(formulation.instance, formulation.blocks, formulation.ideals)
+    def _prepared(formulation: GraphFormulation) -> tuple[GraphArrays, Devices]:
+        problem = graph_arrays(formulation.instance, formulation.blocks, formulation.ideals)
         limits = [one.limit for one in formulation.instance.types if one.limit is not None]
         return problem, devices_of(problem, limits)
 
     def _run_dynamic_program(
-        self, formulation: GraphFormulation, prepared: tuple[Problem, Devices], cutoff: float
+        self, formulation: GraphFormulation, prepared: tuple[GraphArrays, Devices], cutoff: float
     ) -> None:
         """Run the dynamic program with a cutoff, and keep its plan if that is the fastest so far."""
         path, complete = fastest_path(*prepared, cutoff, self.clock)
@@ -338,7 +344,7 @@ def solve_graph(
         clock,
         search=search,
         heuristic=partial(_heuristic_plan, formulation),
-        ready=is_ready(stages_from),
+        ready=is_compiled(stages_from),
     )
     if options.warm_start is not None:
         keep_better(formulation, outcome, formulation.parse_plan(options.warm_start))
@@ -384,7 +390,7 @@ def _choose_and_solve(
             if few:
                 return DeviceSearch(formulation, options, clock).run()
     try:
-        outcome = method.solve_stages(formulation.of_one_order(), options, clock)
+        outcome = method.solve_stages(formulation.restricted_to_one_order(), options, clock)
     except OutOfTimeError:
         raise
     except TooLargeError as error:

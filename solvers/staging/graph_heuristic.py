@@ -17,7 +17,7 @@ import numpy as np
 
 from ...formulations.common.objective import loosened
 from ...formulations.staging.graph_formulation import GraphFormulation
-from ...formulations.staging.graph_order import relays
+from ...formulations.staging.graph_order import uses_relays
 from ...formulations.staging.stages import Stage
 from ...instances.common.arrays import Flags, Floats, Ints
 from ..common.base import Clock
@@ -96,7 +96,7 @@ class _PlanConstruction:
     def __init__(self, formulation: GraphFormulation, clock: Clock) -> None:
         self.formulation, self.clock = formulation, clock
         self.row = _BlockSequence(formulation)
-        self.one = formulation.of_one_order()
+        self.one = formulation.restricted_to_one_order()
         self.best: FirstPlan | None = None
 
     def attempt(self, slowest_s: float) -> bool:
@@ -133,7 +133,7 @@ class _BlockSequence:
 
     def __init__(self, formulation: GraphFormulation) -> None:
         instance, blocks = formulation.instance, formulation.blocks
-        self.adds_up, self.relays = instance.stage_cost == "sum", relays(instance)
+        self.adds_up, self.relays = instance.stage_cost == "sum", uses_relays(instance)
         impossible = np.isinf(blocks.parts[:, :, 0])
         parts = np.where(impossible[:, :, None], 0.0, blocks.parts)
         self.parts = _prefix_sums(parts)

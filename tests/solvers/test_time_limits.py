@@ -17,8 +17,8 @@ import pytest
 
 import clusterplan
 from clusterplan.formulations.common import clock as clocks
-from clusterplan.formulations.common.clock import Clock, check_time, refuse_beyond
-from clusterplan.formulations.consolidation.explain import TOO_MUCH
+from clusterplan.formulations.common.clock import Clock, check_model_size, check_time
+from clusterplan.formulations.consolidation.explain import TOO_COMPLEX_TEXT
 from clusterplan.formulations.consolidation.fewest_servers import fewest_servers
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.registry import formulate, milp_model
@@ -207,15 +207,15 @@ def test_the_innermost_clock_counts_and_each_thread_has_its_own() -> None:
 
 def test_a_model_that_cannot_be_built_is_refused_with_its_size() -> None:
     """By memory always, by time where there is a limit; the text says what to do."""
-    refuse_beyond(clocks.MOST_TERMS, "the model")
+    check_model_size(clocks.MOST_TERMS, "the model")
     with pytest.raises(TooLargeError, match=r"10,000,001 coefficients, and at most 10,000,000 .* exact"):
-        refuse_beyond(clocks.MOST_TERMS + 1, "the model")
+        check_model_size(clocks.MOST_TERMS + 1, "the model")
     with Clock(2.0).enforced():
-        refuse_beyond(clocks.TERMS_PER_S, "the model")
+        check_model_size(clocks.TERMS_PER_S, "the model")
         with pytest.raises(
             TooLargeError, match=r"3,000,000 coefficients, .* left of the time limit; raise it"
         ):
-            refuse_beyond(3 * clocks.TERMS_PER_S, "the model")
+            check_model_size(3 * clocks.TERMS_PER_S, "the model")
 
 
 @pytest.mark.parametrize("solver", ["milp:highs", "cp-sat"])
@@ -515,8 +515,8 @@ def test_reasons_of_jobs_with_many_groups_are_not_worked_out_without_end() -> No
     plan = tuple({"job": job.name, "placed": False} for job in instance.jobs)
     formulation = ConsolidationFormulation(instance)
     reasons = [entry.reason for entry in formulation.finish(formulation.parse_plan(plan))]
-    assert TOO_MUCH in reasons
-    assert reasons[0] != TOO_MUCH
+    assert TOO_COMPLEX_TEXT in reasons
+    assert reasons[0] != TOO_COMPLEX_TEXT
 
 
 def test_a_diagnosis_has_what_is_left_of_the_limit() -> None:

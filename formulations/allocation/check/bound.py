@@ -17,22 +17,22 @@ from pydantic import ValidationError
 from ....instances.common.arrays import Floats
 from ....instances.common.errors import OutOfTimeError
 from ...common.clock import check_time
-from ...common.enumeration import Choices, none_below
+from ...common.enumeration import Choices, no_choice_below
 from ..certificate import PriceCertificate
 from .configurations import CheckedConfigurations
 from .dual_bound import (
-    MARGIN,
-    least_priced,
+    ROUNDING_MARGIN,
+    least_priced_cost,
     makespan_price_bound,
     price_bound,
     priced_capacity,
-    priced_parts,
-    proves_none_before,
+    priced_cost_blocks,
+    proves_makespan_bound,
 )
 
-SMALLEST = 1e-100
+MIN_PRICE = 1e-100
 """Threshold below which a price counts as 0, so that no product in a sum underflows."""
-MOST_FREE = 4000
+MAX_FREE_CONFIGURATIONS = 4000
 """Maximum number of configurations for the enumeration, beyond one for each job."""
 
 
@@ -49,7 +49,7 @@ def certified_bound(configs: CheckedConfigurations, makespan: bool, data: Any) -
     except ValidationError:
         return None
     prices = np.array([given.prices.get(name, 0.0) for name in configs.resources])
-    prices[prices < SMALLEST] = 0.0
+    prices[prices < MIN_PRICE] = 0.0
     if makespan:
         return _makespan_bound(configs, prices, given.cutoff)
     return _total_bound(configs, prices, given.cutoff)
@@ -57,7 +57,7 @@ def certified_bound(configs: CheckedConfigurations, makespan: bool, data: Any) -
 
 def _total_bound(configs: CheckedConfigurations, prices: Floats, cutoff: float | None) -> float:
     priced = price_bound(configs, prices)
-    dearest = math.fsum(np.maximum.reduceat(configs.cost, configs.start[:-1])) * (1 + MARGIN)
+    dearest = math.fsum(np.maximum.reduceat(configs.cost, configs.start[:-1])) * (1 + ROUNDING_MARGIN)
     # A bound above what any choice of configurations costs leaves none that keeps the limits.
     if priced > dearest:
         return math.inf
@@ -66,7 +66,7 @@ def _total_bound(configs: CheckedConfigurations, prices: Floats, cutoff: float |
         return priced
     choices = _survivors(configs, configs.cost, prices, claim - priced)
     try:
-        none = choices is not None and none_below(choices, prices, claim)
+        none = choices is not None and no_choice_below(choices, prices, claim)
     except OutOfTimeError:  # the bound of the prices alone remains
         none = False
     if not none:
@@ -76,15 +76,15 @@ def _total_bound(configs: CheckedConfigurations, prices: Floats, cutoff: float |
 
 def _makespan_bound(configs: CheckedConfigurations, prices: Floats, cutoff: float | None) -> float:
     claim = math.inf if cutoff is None else cutoff
-    if proves_none_before(configs, prices, claim):
+    if proves_makespan_bound(configs, prices, claim):
         return claim
     # Any choice of configurations in time is a counterexample: without costs, one below 0 + margin.
     late = np.where(configs.time_s < claim, 0.0, math.inf)
-    least = least_priced(configs, prices, late)
+    least = least_priced_cost(configs, prices, late)
     # What a choice may waste: λ·C − Σ_j min_k λ·a_k over the configurations in time.
-    slack = priced_capacity(configs, prices) * (1 + MARGIN) - least * (1 - MARGIN)
+    slack = priced_capacity(configs, prices) * (1 + ROUNDING_MARGIN) - least * (1 - ROUNDING_MARGIN)
     choices = _survivors(configs, late, prices, slack)
-    if choices is not None and none_below(choices, prices, 0.0):
+    if choices is not None and no_choice_below(choices, prices, 0.0):
         return claim
     bound = makespan_price_bound(configs, prices)
     check_time()  # its bisection may have ended early
@@ -96,15 +96,15 @@ def _survivors(
 ) -> Choices | None:
     """Return the configurations with a reduced cost of at most the threshold; None if they are too many."""
     indices, counts, total = [], [], 0
-    for start, value, low in priced_parts(configs, prices, cost):
+    for start, value, low in priced_cost_blocks(configs, prices, cost):
         size = np.diff(start)
         # Margins on both sides: a configuration at the threshold survives, whatever the rounding.
-        edge = np.repeat(low * (1 + MARGIN) + threshold * (1 + MARGIN), size)
-        near = (value * (1 - MARGIN) <= edge) & np.isfinite(value)
+        edge = np.repeat(low * (1 + ROUNDING_MARGIN) + threshold * (1 + ROUNDING_MARGIN), size)
+        near = (value * (1 - ROUNDING_MARGIN) <= edge) & np.isfinite(value)
         indices.append(start[0] + np.flatnonzero(near))
         counts.append(np.add.reduceat(near, start[:-1] - start[0], dtype=np.int64))
         total += len(indices[-1]) - len(low)
-        if total > MOST_FREE:
+        if total > MAX_FREE_CONFIGURATIONS:
             return None
     kept = np.concatenate(indices)
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))])

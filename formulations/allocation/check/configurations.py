@@ -29,7 +29,7 @@ MOST_SAMPLED = 20_000
 SAMPLE_SEED = 20_180_423
 MOST_TASKS = 1e9
 """Number of tasks beyond the range of any variant."""
-ROUNDING = 1e-12
+COMPARISON_TOLERANCE = 1e-12
 """Relative tolerance of the comparison, as the two derivations may add in a different order."""
 
 
@@ -98,7 +98,7 @@ class CheckedConfigurations:
         return math.fsum(np.minimum.reduceat(self.cost, self.start[:-1]))
 
 
-class Derivation:
+class ConfigurationDerivation:
     """Derives the configurations of single jobs from the job table of the instance."""
 
     def __init__(self, instance: AllocationInstance, table: JobTable) -> None:
@@ -172,7 +172,9 @@ def _step_time_s(model: str, theta: list[float], batch: float, p: Ints, w: Ints)
     return seconds
 
 
-def derive(instance: AllocationInstance, table: JobTable, shared: Configurations) -> CheckedConfigurations:
+def checked_configurations(
+    instance: AllocationInstance, table: JobTable, shared: Configurations
+) -> CheckedConfigurations:
     """Return the configurations for the check, derived or shared with the solvers.
 
     Parameters
@@ -180,11 +182,11 @@ def derive(instance: AllocationInstance, table: JobTable, shared: Configurations
     shared
         The table of the solvers, used where it is too large for the derivation.
     """
-    derivation = Derivation(instance, table)
+    derivation = ConfigurationDerivation(instance, table)
     limits = (table.weight, derivation.resources, derivation.capacity)
     if len(shared.time_s) > MOST_DERIVED:
         columns = (shared.start, shared.time_s, shared.demand)
-        return CheckedConfigurations(*columns, *limits, *_compared(derivation, shared))
+        return CheckedConfigurations(*columns, *limits, *_comparison_note(derivation, shared))
     times, demands = [], []
     for job in range(len(table)):
         check_time()
@@ -195,7 +197,7 @@ def derive(instance: AllocationInstance, table: JobTable, shared: Configurations
     return CheckedConfigurations(start, np.concatenate(times), np.concatenate(demands), *limits)
 
 
-def _compared(derivation: Derivation, shared: Configurations) -> tuple[str, bool]:
+def _comparison_note(derivation: ConfigurationDerivation, shared: Configurations) -> tuple[str, bool]:
     """Compare the shared configurations of some jobs with the derived ones.
 
     Returns
@@ -211,7 +213,7 @@ def _compared(derivation: Derivation, shared: Configurations) -> tuple[str, bool
         check_time()
         own = slice(int(shared.start[job]), int(shared.start[job + 1]))
         time_s, demand = derivation.of_job(job)
-        if not (_equal(shared.time_s[own], time_s) and _equal(shared.demand[own], demand)):
+        if not (_is_equal(shared.time_s[own], time_s) and _is_equal(shared.demand[own], demand)):
             note = (
                 f"configurations: those that the methods use for job {table.names[job]!r} are not those that "
                 "the check derives, so the certificate proves nothing"
@@ -225,5 +227,7 @@ def _compared(derivation: Derivation, shared: Configurations) -> tuple[str, bool
     return note, False
 
 
-def _equal(shared: Floats, derived: Floats) -> bool:
-    return shared.shape == derived.shape and bool(np.allclose(shared, derived, rtol=ROUNDING, atol=0.0))
+def _is_equal(shared: Floats, derived: Floats) -> bool:
+    return shared.shape == derived.shape and bool(
+        np.allclose(shared, derived, rtol=COMPARISON_TOLERANCE, atol=0.0)
+    )

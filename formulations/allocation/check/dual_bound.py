@@ -23,11 +23,11 @@ from ....instances.common.arrays import Floats, Ints
 from ...common.clock import time_is_up
 from .configurations import CheckedConfigurations
 
-MARGIN = 1e-13
+ROUNDING_MARGIN = 1e-13
 """Relative margin for rounding: about a hundred errors of 2⁻⁵³; sums over jobs use `math.fsum`."""
-TINY = 1e-280
+UNDERFLOW_MARGIN = 1e-280
 """Absolute margin for the underflow of products of tiny figures."""
-JOBS_AT_ONCE = 4096
+JOBS_PER_BLOCK = 4096
 
 
 def price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
@@ -39,10 +39,14 @@ def price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
         λ, shape (R,), in seconds per unit of each resource; negative ones count as 0.
     """
     prices = np.maximum(prices, 0.0)
-    least = least_priced(configs, prices, configs.cost)
+    least = least_priced_cost(configs, prices, configs.cost)
     if not prices.any():
-        return least * (1 - MARGIN)
-    return least * (1 - MARGIN) - priced_capacity(configs, prices) * (1 + MARGIN) - TINY
+        return least * (1 - ROUNDING_MARGIN)
+    return (
+        least * (1 - ROUNDING_MARGIN)
+        - priced_capacity(configs, prices) * (1 + ROUNDING_MARGIN)
+        - UNDERFLOW_MARGIN
+    )
 
 
 def makespan_price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
@@ -58,24 +62,27 @@ def makespan_price_bound(configs: CheckedConfigurations, prices: Floats) -> floa
         return math.inf
     times = np.unique(configs.time_s)
     earliest = float(np.minimum.reduceat(configs.time_s, configs.start[:-1]).max())
-    if proves_none_before(configs, prices, math.inf):
+    if proves_makespan_bound(configs, prices, math.inf):
         return math.inf
     low, high = int(np.searchsorted(times, earliest)), len(times)
     # Invariant: times[low] is proven; times[high], or no plan at all, is not.
     while high - low > 1 and not time_is_up():
         middle = (low + high) // 2
-        if proves_none_before(configs, prices, float(times[middle])):
+        if proves_makespan_bound(configs, prices, float(times[middle])):
             low = middle
         else:
             high = middle
     return float(times[low])
 
 
-def proves_none_before(configs: CheckedConfigurations, prices: Floats, time_s: float) -> bool:
+def proves_makespan_bound(configs: CheckedConfigurations, prices: Floats, time_s: float) -> bool:
     """Return whether the prices prove that no plan has a makespan below `time_s`."""
     late = np.where(configs.time_s < time_s, 0.0, math.inf)
-    least = least_priced(configs, prices, late)
-    return least * (1 - MARGIN) > priced_capacity(configs, prices) * (1 + MARGIN) + TINY
+    least = least_priced_cost(configs, prices, late)
+    return (
+        least * (1 - ROUNDING_MARGIN)
+        > priced_capacity(configs, prices) * (1 + ROUNDING_MARGIN) + UNDERFLOW_MARGIN
+    )
 
 
 def priced_capacity(configs: CheckedConfigurations, prices: Floats) -> float:
@@ -83,20 +90,20 @@ def priced_capacity(configs: CheckedConfigurations, prices: Floats) -> float:
     return math.fsum(p * c for p, c in zip(prices.tolist(), configs.limit.tolist(), strict=True))
 
 
-def least_priced(configs: CheckedConfigurations, prices: Floats, cost: Floats) -> float:
+def least_priced_cost(configs: CheckedConfigurations, prices: Floats, cost: Floats) -> float:
     """Return the sum of the least priced costs of the jobs, Σ_j min_k (cost_k + λ·a_k)."""
-    return math.fsum(math.fsum(least) for _, _, least in priced_parts(configs, prices, cost))
+    return math.fsum(math.fsum(least) for _, _, least in priced_cost_blocks(configs, prices, cost))
 
 
-def priced_parts(
+def priced_cost_blocks(
     configs: CheckedConfigurations, prices: Floats, cost: Floats
 ) -> Iterator[tuple[Ints, Floats, Floats]]:
     """Yield for blocks of jobs the offsets, the priced costs cost_k + λ·a_k, and the least of each job.
 
     Offsets have one entry more than the block has jobs.
     """
-    for first in range(0, configs.jobs, JOBS_AT_ONCE):
-        start = configs.start[first : first + JOBS_AT_ONCE + 1]
+    for first in range(0, configs.jobs, JOBS_PER_BLOCK):
+        start = configs.start[first : first + JOBS_PER_BLOCK + 1]
         part = slice(int(start[0]), int(start[-1]))
         value = cost[part] + configs.demand[part] @ prices
         yield start, value, np.minimum.reduceat(value, start[:-1] - start[0])

@@ -22,19 +22,19 @@ from pydantic import ValidationError
 
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.job import PlacementJob
-from ...common.objective import TIE, Diagnosis, agree, loosened, within
+from ...common.objective import TIE_TOLERANCE, Diagnosis, agree, loosened, within
 from ..certificate import MUST_PLACE, PRICED, CertifiedGoal, CertifiedTraffic, ConsolidationCertificate
-from ..classes import Classes, common_step, exact, worth_of
-from ..cluster_data import ClusterData, limited, traffic_step
-from ..explain import tasks_held, why_never
-from .classes import CheckedCluster, Disagreement
-from .placement_enumeration import PriceBound, none_better
+from ..classes import Classes, common_divisor, exact_fraction, job_value
+from ..cluster_data import ClusterData, limit_traffic, traffic_step
+from ..explain import tasks_on_shapes, unplaceable_text
+from .classes import CheckedCluster, ClassMismatch
+from .placement_enumeration import PriceBound, no_better_placement
 
-Jobs = Sequence[tuple[PlacementJob, int]]
+JobCounts = Sequence[tuple[PlacementJob, int]]
 """Representatives of equal jobs, and the number of jobs of each."""
 
 
-def fewest_by_volume(data: ClusterData, jobs: Jobs, value: float | None) -> int:
+def fewest_servers_by_demand(data: ClusterData, jobs: JobCounts, value: float | None) -> int:
     """Return a lower bound on the used servers from the total demand of the jobs that must be placed.
 
     Parameters
@@ -46,26 +46,26 @@ def fewest_by_volume(data: ClusterData, jobs: Jobs, value: float | None) -> int:
     """
     spare: Fraction | None = None
     if value is not None:
-        worth = sum((worth_of(job) * count for job, count in jobs), Fraction(0))
+        worth = sum((job_value(job) * count for job, count in jobs), Fraction(0))
         # Values are sums of floats, so jobs worth the rounding error may be left out as well.
-        spare = max(Fraction(0), worth - exact(value)) + worth * exact(TIE)
+        spare = max(Fraction(0), worth - exact_fraction(value)) + worth * exact_fraction(TIE_TOLERANCE)
     fewest = 0
     # Jobs that accept several models share servers with those that accept one of these.
     models = {job.gpu_model for job, _ in jobs if isinstance(job.gpu_model, str)}
     for resource in data.instance.resource_names:
-        free = {model: _free(data, model, resource) for model in (None, *sorted(models))}
+        free = {model: _servers_by_residual(data, model, resource) for model in (None, *sorted(models))}
         # Servers of several models are disjoint; the remaining demand may be on any server.
         needed = Counter[Fraction]()
         for model in free.keys() - {None}:
-            volume = _least_volume([(job, n) for job, n in jobs if job.gpu_model == model], resource, spare)
-            needed += _largest(free[model], volume)
-        more = _least_volume(jobs, resource, spare) - _sum(needed)
-        fewest = max(fewest, needed.total() + _largest(free[None] - needed, more).total())
+            volume = _least_demand([(job, n) for job, n in jobs if job.gpu_model == model], resource, spare)
+            needed += _largest_servers(free[model], volume)
+        more = _least_demand(jobs, resource, spare) - _total_capacity(needed)
+        fewest = max(fewest, needed.total() + _largest_servers(free[None] - needed, more).total())
     placed = any(job.must_place for job, _ in jobs) or (value is not None and value > 0)
     return max(fewest, int(placed))
 
 
-def _least_volume(jobs: Jobs, resource: str, spare: Fraction | None) -> Fraction:
+def _least_demand(jobs: JobCounts, resource: str, spare: Fraction | None) -> Fraction:
     """Return the least total demand of the placed jobs for a resource.
 
     Parameters
@@ -76,12 +76,12 @@ def _least_volume(jobs: Jobs, resource: str, spare: Fraction | None) -> Fraction
     volume, optional = Fraction(0), list[tuple[Fraction, Fraction]]()
     for job, count in jobs:
         demands = ((group.tasks, group.demand.get(resource, 0.0)) for group in job.task_groups)
-        each = sum((tasks * exact(demand) for tasks, demand in demands), Fraction(0))
+        each = sum((tasks * exact_fraction(demand) for tasks, demand in demands), Fraction(0))
         if job.must_place:
             volume += each * count
         elif spare is not None and each:
             volume += each * count
-            optional.append((worth_of(job) / each, each * count))
+            optional.append((job_value(job) / each, each * count))
     # Jobs of least value per unit of demand are left out first.
     left = spare or Fraction(0)
     for price, total in sorted(optional):
@@ -90,15 +90,15 @@ def _least_volume(jobs: Jobs, resource: str, spare: Fraction | None) -> Fraction
     return volume
 
 
-def _free(data: ClusterData, gpu_model: str | None, resource: str) -> Counter[Fraction]:
+def _servers_by_residual(data: ClusterData, gpu_model: str | None, resource: str) -> Counter[Fraction]:
     """Count the servers of a GPU model by residual capacity of one resource."""
     servers = Counter[Fraction]()
     for shape, count in data.shapes(gpu_model, free=True).items():
-        servers[exact(loosened(dict(shape).get(resource, 0.0)))] += count
+        servers[exact_fraction(loosened(dict(shape).get(resource, 0.0)))] += count
     return servers
 
 
-def _largest(free: Counter[Fraction], volume: Fraction) -> Counter[Fraction]:
+def _largest_servers(free: Counter[Fraction], volume: Fraction) -> Counter[Fraction]:
     """Return the largest servers whose residual capacities cover a demand; all if they do not suffice."""
     servers = Counter[Fraction]()
     for amount in sorted((amount for amount in free if amount), reverse=True):
@@ -109,7 +109,7 @@ def _largest(free: Counter[Fraction], volume: Fraction) -> Counter[Fraction]:
     return servers
 
 
-def _sum(servers: Counter[Fraction]) -> Fraction:
+def _total_capacity(servers: Counter[Fraction]) -> Fraction:
     return sum((amount * count for amount, count in servers.items()), Fraction(0))
 
 
@@ -125,20 +125,20 @@ def elementary_bounds(
     """
     data = checked.cluster
     valued = values is not None and data.objectives[0].name == "value"
-    fewest = fewest_by_volume(data, _runnable(checked), values[0] if values and valued else None)
+    fewest = fewest_servers_by_demand(data, _runnable(checked), values[0] if values and valued else None)
     always: dict[str, float | None] = {
         "spread": 0.0,
         "servers": float(max(fewest, len(data.in_use))),
         "racks": 0.0,
         "migrations": 0.0,
-        "slowdown": _least_slowdown(data),
+        "slowdown": _slowdown_bound(data),
         "traffic": max(server.traffic_gbit_per_s for server in data.servers.values()),
-        "value": _most_value(checked),
+        "value": _value_bound(checked),
     }
     return tuple(always[objective.name] for objective in data.objectives)
 
 
-def _least_slowdown(data: ClusterData) -> float:
+def _slowdown_bound(data: ClusterData) -> float:
     return math.fsum(
         min(0.0, *(job.worth * (1 - speed) for speed in job.speed_by_servers.values()))
         for job in data.instance.jobs
@@ -146,7 +146,7 @@ def _least_slowdown(data: ClusterData) -> float:
     )
 
 
-def _most_value(checked: CheckedCluster) -> float:
+def _value_bound(checked: CheckedCluster) -> float:
     """Return the least optimum, over resources, of the fractional knapsack of the jobs that can run now."""
     data = checked.cluster
     jobs = _runnable(checked)
@@ -174,7 +174,7 @@ def _runnable(checked: CheckedCluster) -> list[tuple[PlacementJob, int]]:
     runnable = []
     for job, members in checked.jobs:
         shapes = checked.cluster.shapes(job.gpu_model, free=True)
-        if all(tasks_held(shapes, group) >= group.tasks for group in job.task_groups):
+        if all(tasks_on_shapes(shapes, group) >= group.tasks for group in job.task_groups):
             runnable.append((job, len(members)))
     return runnable
 
@@ -183,7 +183,7 @@ def elementary_infeasibility(data: ClusterData) -> Diagnosis | None:
     """Return required jobs that never fit, or a resource whose capacity they exceed together."""
     never = []
     for job, positions in data.distinct_jobs:
-        reason = why_never(data, job) if job.must_place else None
+        reason = unplaceable_text(data, job) if job.must_place else None
         if reason is not None:
             more = f" and {len(positions) - 1} jobs like it" if len(positions) > 1 else ""
             never.append(f"job {job.name!r}{more} must be placed, but {reason}")
@@ -200,9 +200,9 @@ def elementary_infeasibility(data: ClusterData) -> Diagnosis | None:
     return Diagnosis(reasons=tuple(reasons), remedies=tuple(remedies)) if reasons else None
 
 
-ROUNDING = Fraction(1, 10**12)
+LEVEL_TOLERANCE = Fraction(1, 10**12)
 """Relative tolerance of values that are not multiples of a step."""
-FINEST = 10**9
+MAX_STEP_RATIO = 10**9
 """Largest ratio of an amount to a step at which values are rounded to the step."""
 
 
@@ -214,17 +214,17 @@ def read_certificate(classes: Classes, data: Any) -> ConsolidationCertificate | 
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     for goal in certificate.goals:
-        if not _fits(classes, goal):
+        if not _has_all_prices(classes, goal):
             return f"the prices of {goal.objective} do not fit the kinds and pieces of the instance"
     return certificate
 
 
-def _fits(classes: Classes, goal: CertifiedGoal) -> bool:
+def _has_all_prices(classes: Classes, goal: CertifiedGoal) -> bool:
     """Return whether there is a price for each piece of each shape."""
     return [len(prices) for prices in goal.prices] == [len(pieces) for pieces in classes.pieces]
 
 
-def quantum(classes: Classes, objective: str) -> Fraction | None:
+def value_step(classes: Classes, objective: str) -> Fraction | None:
     """Return the step of which all values of an objective are multiples; None if it is too small."""
     if objective == "value":
         amounts = {amount for job in classes.jobs for amount in (job.value, job.restart)}
@@ -232,22 +232,22 @@ def quantum(classes: Classes, objective: str) -> Fraction | None:
         amounts = {lost for job in classes.jobs for lost in job.lost}
     else:
         return Fraction(1)
-    step = common_step(amounts)
+    step = common_divisor(amounts)
     if step is None:
         return Fraction(1)
-    return step if step * FINEST > max(map(abs, amounts)) else None
+    return step if step * MAX_STEP_RATIO > max(map(abs, amounts)) else None
 
 
-def level(classes: Classes, objective: str, value: float) -> Fraction:
+def objective_level(classes: Classes, objective: str, value: float) -> Fraction:
     """Return the level of an objective, to be minimised, for a value that is exact up to rounding."""
-    reached = exact(value) * (-1 if objective == "value" else 1)
-    exactly, step = reached - classes.offset(objective), quantum(classes, objective)
+    reached = exact_fraction(value) * (-1 if objective == "value" else 1)
+    exactly, step = reached - classes.offset(objective), value_step(classes, objective)
     # Plans whose values doubles cannot tell apart are equally good; later bounds hold for all of them.
-    slack = max(abs(reached), abs(exactly)) * ROUNDING
+    slack = max(abs(reached), abs(exactly)) * LEVEL_TOLERANCE
     return exactly + slack if step is None else round(exactly / step) * step
 
 
-def _weighed(
+def _weighted_bound(
     classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]
 ) -> tuple[PriceBound, dict[str, Fraction], Fraction]:
     """Return the price bound of a goal, its weights, and the constant of the earlier levels."""
@@ -271,26 +271,26 @@ def goal_bound(classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fract
     TooLargeError
         If the pricing problems are too large.
     """
-    bound, _, less = _weighed(classes, goal, levels)
+    bound, _, less = _weighted_bound(classes, goal, levels)
     cost = bound.value()
     if cost is None:
         return None
-    step = quantum(classes, goal.objective)
+    step = value_step(classes, goal.objective)
     return cost - less if step is None else math.ceil((cost - less) / step) * step
 
 
-def _nothing_better(
+def _optimality_is_proven(
     classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction], value: Fraction | None
 ) -> bool:
     """Return whether enumeration proves that no placement beats a value, or that there is no placement."""
-    step = quantum(classes, goal.objective)
+    step = value_step(classes, goal.objective)
     if step is None:
         return False
-    bound, weights, less = _weighed(classes, goal, levels)
+    bound, weights, less = _weighted_bound(classes, goal, levels)
     if value is None:
-        return none_better(classes, bound, {}, {}, Fraction(0)) is True
+        return no_better_placement(classes, bound, {}, {}, Fraction(0)) is True
     limits = {**levels, goal.objective: value - step}
-    return none_better(classes, bound, weights, limits, value - step + less) is True
+    return no_better_placement(classes, bound, weights, limits, value - step + less) is True
 
 
 def price_bounds(
@@ -313,7 +313,7 @@ def price_bounds(
     """
     try:
         classes = checked.classes
-    except (TooLargeError, Disagreement):
+    except (TooLargeError, ClassMismatch):
         return {}
     certificate = read_certificate(classes, data)
     if isinstance(certificate, str):
@@ -321,52 +321,52 @@ def price_bounds(
     goals: dict[str, CertifiedGoal] = {goal.objective: goal for goal in certificate.goals}
     bounds: dict[str, float] = {}
     if MUST_PLACE in goals:
-        _add(bounds, classes, goals[MUST_PLACE], classes.least_levels(), None)
+        _add_bound(bounds, classes, goals[MUST_PLACE], classes.least_levels(), None)
     levels = classes.least_levels()
     # From the first objective that is not proven best on, bounds are no longer bounds on the optimum.
     certain = True
     for index, objective in enumerate(checked.cluster.objectives):
         goal = goals.get(objective.name)
         if goal is not None and set(goal.multipliers) <= set(levels):
-            reached = None if values is None else level(classes, objective.name, values[index])
-            _add(bounds, classes, goal, levels, reached)
+            reached = None if values is None else objective_level(classes, objective.name, values[index])
+            _add_bound(bounds, classes, goal, levels, reached)
         if values is None:
             continue
         # An unproven level would only bound plans as good as this one.
         if certain and objective.name in PRICED:
-            levels[objective.name] = level(classes, objective.name, values[index])
+            levels[objective.name] = objective_level(classes, objective.name, values[index])
         if objective.name == "traffic" and certificate.traffic is not None:
-            least = _least_traffic(checked, certificate.traffic, levels)
+            least = _traffic_bound(checked, certificate.traffic, levels)
             bounds |= {} if least is None else {"traffic": least}
         tighter = objective.tighter(elementary[index], bounds.get(objective.name))
         certain = certain and tighter is not None and agree(tighter, values[index])
     return bounds
 
 
-def _least_traffic(
+def _traffic_bound(
     checked: CheckedCluster, claim: CertifiedTraffic, levels: Mapping[str, Fraction]
 ) -> float | None:
     """Return the least traffic above a limit that is proven infeasible at the levels of earlier goals."""
     instance = checked.cluster.instance
     step, goal = traffic_step(instance), claim.goal
-    under = checked.of(limited(instance, claim.below))
+    under = checked.of(limit_traffic(instance, claim.below))
     # A limit is refuted if under it an earlier goal has to miss its level.
     wanted = Fraction(0) if goal.objective == MUST_PLACE else levels.get(goal.objective)
     if step is None or wanted is None or not set(goal.multipliers) <= set(levels):
         return None
     try:
-        if not _fits(under.classes, goal):
+        if not _has_all_prices(under.classes, goal):
             return None
         others = {name: value for name, value in levels.items() if name != goal.objective}
         least = goal_bound(under.classes, goal, others)
-    except (TooLargeError, Disagreement):
+    except (TooLargeError, ClassMismatch):
         return None
     if least is not None and least <= wanted:
         return None
-    return float((math.floor(exact(claim.below) / step) + 1) * step)
+    return float((math.floor(exact_fraction(claim.below) / step) + 1) * step)
 
 
-def _add(
+def _add_bound(
     bounds: dict[str, float],
     classes: Classes,
     goal: CertifiedGoal,
@@ -382,10 +382,10 @@ def _add(
         if least is None:
             return
         if goal.objective == MUST_PLACE:
-            if value is None and least <= 0 and _nothing_better(classes, goal, levels, None):
+            if value is None and least <= 0 and _optimality_is_proven(classes, goal, levels, None):
                 # One job at least is missing, so there is no plan.
                 least = Fraction(1)
-        elif value is not None and least < value and _nothing_better(classes, goal, levels, value):
+        elif value is not None and least < value and _optimality_is_proven(classes, goal, levels, value):
             least = value
     except TooLargeError:
         return
@@ -393,7 +393,7 @@ def _add(
     bounds[goal.objective] = float(-least if goal.objective == "value" else least)
 
 
-def _same_jobs(checked: CheckedCluster) -> bool:
+def _server_changes_no_job(checked: CheckedCluster) -> bool:
     """Return whether one more server changes no job class: each job has a server for each task."""
     for job, _ in checked.jobs:
         servers = checked.capacities(job.gpu_model).total()
@@ -402,11 +402,11 @@ def _same_jobs(checked: CheckedCluster) -> bool:
     return True
 
 
-MOST_SHAPES = 20
+MAX_PRICED_SHAPES = 20
 """Limit on the server shapes with a price."""
 
 
-def worth_of_servers(checked: CheckedCluster, data: Any, value: float) -> dict[str, float]:
+def server_value_bounds(checked: CheckedCluster, data: Any, value: float) -> dict[str, float]:
     """Return for each shape of empty server an upper bound on the value that one more of it adds.
 
     The bound is the most that pieces pay for the server, plus the gap between bound and value of the plan.
@@ -421,26 +421,26 @@ def worth_of_servers(checked: CheckedCluster, data: Any, value: float) -> dict[s
         certificate = read_certificate(classes, data)
         if isinstance(certificate, str) or checked.cluster.instance.objectives[0] != "value":
             return {}
-        if not _same_jobs(checked):
+        if not _server_changes_no_job(checked):
             return {}
         goal = next((goal for goal in certificate.goals if goal.objective == "value"), None)
         if goal is None:
             return {}
         bound = PriceBound(classes, goal.prices, {"value": Fraction(1)}, missing=False)
         least, paid = bound.value(), bound.paid()
-    except (TooLargeError, Disagreement):
+    except (TooLargeError, ClassMismatch):
         return {}
     if least is None:
         return {}
     # The gap between bound and value might be closed by the server as well. The value is a sum of floats;
     # its level is the multiple of the step that it stands for, so that rounding down loses none.
-    step, gap = quantum(classes, "value"), level(classes, "value", value) - least
+    step, gap = value_step(classes, "value"), objective_level(classes, "value", value) - least
     prices: dict[str, float] = {}
     servers = list(checked.cluster.servers.values())
     most = {n: worth for server, worth in zip(classes.servers, paid, strict=True) for n in server.members}
     for server in checked.cluster.classes.servers:
         empty = next((n for n in server.members if servers[n].available == servers[n].capacity), None)
-        if empty is not None and not server.residents and len(prices) < MOST_SHAPES:
+        if empty is not None and not server.residents and len(prices) < MAX_PRICED_SHAPES:
             worth = Fraction(most[empty], bound.scale) + gap
             rounded = math.floor(worth / step) * step if step is not None else worth
             shape = servers[empty]

@@ -30,7 +30,16 @@ from ....instances.consolidation.job import GpuModels, Group, PlacementJob, allo
 from ...common.clock import check_time
 from ...common.objective import loosened
 from ..build_classes import ClassifiedCluster
-from ..classes import Classes, CurrentPlacement, JobClass, Part, ServerClass, TaskShape, exact, worth_of
+from ..classes import (
+    Classes,
+    CurrentPlacement,
+    JobClass,
+    Part,
+    ServerClass,
+    TaskShape,
+    exact_fraction,
+    job_value,
+)
 
 MOST_WORK = 200_000
 """Limit on states times patterns for one job; takes a fraction of a second."""
@@ -39,7 +48,7 @@ Capacity = tuple[tuple[str, float], ...]
 """Amounts by resource, sorted by name."""
 
 
-def fewest_again(groups: Sequence[Group], servers: Mapping[Capacity, int]) -> int | None:
+def derive_fewest_servers(groups: Sequence[Group], servers: Mapping[Capacity, int]) -> int | None:
     """Return the fewest servers that hold all tasks of a job; None if all together do not.
 
     Parameters
@@ -53,15 +62,15 @@ def fewest_again(groups: Sequence[Group], servers: Mapping[Capacity, int]) -> in
         If this would take too long.
     """
     if len(groups) == 1:
-        return _for_one_group(groups[0], servers)
-    return _for_several(groups, servers)
+        return _fewest_for_one_group(groups[0], servers)
+    return _fewest_for_several_groups(groups, servers)
 
 
-def _for_one_group(group: Group, servers: Mapping[Capacity, int]) -> int | None:
+def _fewest_for_one_group(group: Group, servers: Mapping[Capacity, int]) -> int | None:
     used, left = 0, group.tasks
     holds = Counter[int]()
     for capacity, count in servers.items():
-        holds[_fit(group, dict(capacity))] += count
+        holds[_tasks_that_fit(group, dict(capacity))] += count
     for each in sorted(holds, reverse=True):
         if not each:
             break
@@ -72,7 +81,7 @@ def _for_one_group(group: Group, servers: Mapping[Capacity, int]) -> int | None:
     return None
 
 
-def _fit(group: Group, amounts: Mapping[str, float]) -> int:
+def _tasks_that_fit(group: Group, amounts: Mapping[str, float]) -> int:
     """Return the number of tasks of a group that fit into the amounts, up to rounding."""
     fits = [
         math.floor(min(group.tasks, loosened(amounts.get(name, 0.0)) / need))
@@ -82,12 +91,12 @@ def _fit(group: Group, amounts: Mapping[str, float]) -> int:
     return min(fits, default=group.tasks)
 
 
-def _for_several(groups: Sequence[Group], servers: Mapping[Capacity, int]) -> int | None:
+def _fewest_for_several_groups(groups: Sequence[Group], servers: Mapping[Capacity, int]) -> int | None:
     tasks = tuple(group.tasks for group in groups)
     patterns: dict[tuple[tuple[int, ...], ...], int] = Counter()
     work = 0
     for capacity, count in servers.items():
-        patterns[_patterns(groups, dict(capacity))] += count
+        patterns[_maximal_patterns(groups, dict(capacity))] += count
     states = math.prod(n + 1 for n in tasks)
     for listed, count in patterns.items():
         work += min(count, sum(tasks)) * len(listed) * states
@@ -108,9 +117,9 @@ def _for_several(groups: Sequence[Group], servers: Mapping[Capacity, int]) -> in
     return used.get((0,) * len(tasks))
 
 
-def _patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> tuple[tuple[int, ...], ...]:
+def _maximal_patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> tuple[tuple[int, ...], ...]:
     """Return the maximal patterns of a server with tasks of one job, as task counts by group."""
-    ranges = [range(_fit(group, amounts) + 1) for group in groups]
+    ranges = [range(_tasks_that_fit(group, amounts) + 1) for group in groups]
     if math.prod(map(len, ranges)) > MOST_WORK:
         raise OverflowError
     names = Counter(name for group in groups for name in group.demand)
@@ -137,20 +146,20 @@ def _patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> tuple[tu
 
 MOST_PIECES = 40_000
 """Limit on the pieces of one shape."""
-FEW_SERVERS, FEW_SUMS, FEW_ADDED = 200, 20_000, 1_000_000
+MAX_CUT_SERVERS, MAX_CUT_SUMS, MAX_CUT_ADDITIONS = 200, 20_000, 1_000_000
 """Limits on servers, sums of demands and additions at which residual capacities are cut to usable amounts.
 
 The limit on additions takes half a second; beyond a limit, residual capacities remain as they are.
 """
 
-COUNTED = ("exact", "running", "in_use", "restarts", "moves")
+COMPARED_TOTALS = ("exact", "running", "in_use", "restarts", "moves")
 """Attributes of the whole instance that both tables of classes must agree on."""
 Vector = tuple[int, ...]
-Alike = tuple[str | None, Vector, Vector, bool]
+ServerKey = tuple[str | None, Vector, Vector, bool]
 """Pool of servers, residual capacity, shapes of resident tasks, and whether they count as used."""
 
 
-class Disagreement(Exception):
+class ClassMismatch(Exception):
     """Raised when the methods' table of classes differs from the derived one."""
 
 
@@ -185,7 +194,7 @@ class CheckedCluster:
     @cached_property
     def jobs(self) -> list[tuple[PlacementJob, list[int]]]:
         """The first job of each group of equal jobs, and the positions of all jobs of the group."""
-        return list(_alike(self.cluster.instance, self.model_of))
+        return list(_group_jobs(self.cluster.instance, self.model_of))
 
     @cached_property
     def classes(self) -> Classes:
@@ -208,7 +217,7 @@ class CheckedCluster:
                 derived = derivation.classes()
                 self.fault = self.fault or _difference(derived, proposed, derivation.free_of)
         if self.fault is not None:
-            raise Disagreement(self.fault)
+            raise ClassMismatch(self.fault)
         return derived
 
     def fewest(self, job: PlacementJob) -> int | None:
@@ -222,7 +231,7 @@ class CheckedCluster:
         self.requests += 1
         used = self.cluster.fewest(job)
         try:
-            derived = fewest_again(job.task_groups, self.capacities(job.gpu_model))
+            derived = derive_fewest_servers(job.task_groups, self.capacities(job.gpu_model))
         except OverflowError:
             self.too_large += 1
             return used
@@ -245,7 +254,7 @@ class CheckedCluster:
         return {}
 
 
-def _alike(
+def _group_jobs(
     instance: ConsolidationInstance, model_of: dict[str, str | None]
 ) -> Iterable[tuple[PlacementJob, list[int]]]:
     """Group jobs by all data that objectives and constraints depend on, except traffic."""
@@ -259,14 +268,14 @@ def _alike(
             known[id(groups)] = demands, job.model_copy(update={"value": None}).worth
         demands_by_group, gpus = known[id(groups)]
         speeds = tuple(sorted(job.speed_by_servers.items())) if job.speed_by_servers else None
-        now = _place_now(instance, job, model_of, position) if moving else None
+        now = _placement_key(instance, job, model_of, position) if moving else None
         worth = gpus if job.value is None else job.value
         key = (demands_by_group, worth, job.must_place, instance.spread_of(job), job.gpu_model, speeds, now)
         groups_by_key.setdefault(key, (job, []))[1].append(position)
     return groups_by_key.values()
 
 
-def _where(job: PlacementJob, model_of: dict[str, str | None]) -> dict[str, list[int]]:
+def _current_tasks(job: PlacementJob, model_of: dict[str, str | None]) -> dict[str, list[int]]:
     """Return the current tasks of a job by server and group, on the servers that it may use."""
     by_server: dict[str, list[int]] = {}
     for g, group in enumerate(job.task_groups):
@@ -276,17 +285,17 @@ def _where(job: PlacementJob, model_of: dict[str, str | None]) -> dict[str, list
     return by_server
 
 
-def _place_now(
+def _placement_key(
     instance: ConsolidationInstance, job: PlacementJob, model_of: dict[str, str | None], position: int
 ) -> object:
     """Return the grouping key of a current placement; jobs on several servers have unique keys."""
-    now = _where(job, model_of)
+    now = _current_tasks(job, model_of)
     if len(now) > 1 or (now and len(job.task_groups) > 1):
         return position
-    return *map(tuple, now.values()), _all_there(job, now), worth_of(job) * instance.restart_h(job)
+    return *map(tuple, now.values()), _can_stay(job, now), job_value(job) * instance.restart_h(job)
 
 
-def _all_there(job: PlacementJob, now: dict[str, list[int]]) -> bool:
+def _can_stay(job: PlacementJob, now: dict[str, list[int]]) -> bool:
     """Return whether a job runs and all its running tasks are on servers that it may use."""
     running = sum(sum(group.current.values()) for group in job.task_groups)
     return 0 < running == sum(map(sum, now.values()))
@@ -307,9 +316,9 @@ class _Derivation:
 
     def classes(self) -> Classes:
         """Return the equivalence classes of jobs and servers."""
-        jobs = tuple(made for job, members in self.checked.jobs for made in self._job(job, members))
+        jobs = tuple(made for job, members in self.checked.jobs for made in self._job_class(job, members))
         shapes = tuple(self.shapes)
-        free = self._free(jobs)
+        free = self._servers_by_key(jobs)
         pairs = zip(shapes, self.tasks, strict=True)
         slots = tuple(self._slots(shape, tasks, free) for shape, tasks in pairs)
         return Classes(
@@ -317,22 +326,22 @@ class _Derivation:
             tuple(rows if k in self.whole else rows[:1] for k, rows in enumerate(slots)),
             slots,
             jobs,
-            self._servers(free),
+            self._server_classes(free),
             sum(sum(group.current.values()) for job in self.instance.jobs for group in job.task_groups),
             self.exact,
             tuple(self.units),
             len(self.checked.cluster.in_use),
-            *self._moves(),
+            *self._move_totals(),
         )
 
-    def _moves(self) -> tuple[Fraction, int | None]:
+    def _move_totals(self) -> tuple[Fraction, int | None]:
         """Return the loss of value if every running job moves, and the limit on moves less running jobs."""
         running = [job for job in self.instance.jobs if any(group.current for group in job.task_groups)]
-        lost = sum((worth_of(job) * self.instance.restart_h(job) for job in running), Fraction(0))
+        lost = sum((job_value(job) * self.instance.restart_h(job) for job in running), Fraction(0))
         most = self.instance.max_moves
         return lost, None if most is None else most - len(running)
 
-    def _job(self, job: PlacementJob, members: list[int]) -> Iterator[JobClass]:
+    def _job_class(self, job: PlacementJob, members: list[int]) -> Iterator[JobClass]:
         """Yield the class of a group of equal jobs; nothing if they never fit."""
         check_time()
         counted, rule = self.instance.objectives, self.instance.spread_of(job)
@@ -345,17 +354,17 @@ class _Derivation:
             most = min(most, fewest)
         prefers = rule == "preferred" and "spread" in counted
         slows = bool(job.speed_by_servers) and "slowdown" in counted
-        worth, lost = worth_of(job), tuple[Fraction, ...]()
+        worth, lost = job_value(job), tuple[Fraction, ...]()
         if slows:
             # Beyond the last number of servers that is listed the speed does not change.
             listed = range(1, min(max(job.speed_by_servers), most) + 1)
-            lost = tuple(worth * (1 - exact(job.relative_speed(servers))) for servers in listed)
+            lost = tuple(worth * (1 - exact_fraction(job.relative_speed(servers))) for servers in listed)
         # Nothing depends on which tasks share a server: each is a separate piece.
         loose = not prefers and not lost and (rule != "required" or fewest >= sum(tasks))
         by_part = [(g,) for g in range(len(groups))] if loose else [tuple(range(len(groups)))]
         parts = []
         for members_of in by_part:
-            demands = tuple(self._units(groups[g].demand) for g in members_of)
+            demands = tuple(self._in_units(groups[g].demand) for g in members_of)
             shape = self._shape(TaskShape(demands, job.gpu_model))
             counts = tuple(tasks[g] for g in members_of)
             added = zip(self.tasks[shape], counts, strict=True)
@@ -364,17 +373,18 @@ class _Derivation:
             if not loose:
                 self.whole.add(shape)
         moves = self.instance.moves_count
-        now = self._now(parts, members, loose) if moves else ()
-        stays = moves and _all_there(job, _where(job, self.checked.model_of))
+        now = self._current_placements(parts, members, loose) if moves else ()
+        stays = moves and _can_stay(job, _current_tasks(job, self.checked.model_of))
         yield JobClass(
             tuple(members), tuple(parts), worth, job.must_place, loose, most,
             fewest if prefers else None, lost, now, stays,
             worth * self.instance.restart_h(job) if stays else Fraction(0),
         )  # fmt: skip
 
-    def _units(self, demand: dict[str, float]) -> Vector:
+    def _in_units(self, demand: dict[str, float]) -> Vector:
         amounts = [
-            exact(demand.get(name, 0.0)) / unit for name, unit in zip(self.names, self.units, strict=True)
+            exact_fraction(demand.get(name, 0.0)) / unit
+            for name, unit in zip(self.names, self.units, strict=True)
         ]
         self.exact = self.exact and all(amount.denominator == 1 for amount in amounts)
         return tuple(map(math.floor, amounts))
@@ -385,13 +395,13 @@ class _Derivation:
             self.tasks.append((0,) * len(shape.demands))
         return self.shapes[shape]
 
-    def _now(
+    def _current_placements(
         self, parts: Sequence[Part], members: Sequence[int], loose: bool
     ) -> tuple[CurrentPlacement, ...]:
         """Return the current placements of the jobs of a class, each with a separate task shape."""
         placements: dict[tuple[int, int], CurrentPlacement] = {}
         for member in members:
-            now = _where(self.instance.jobs[member], self.checked.model_of)
+            now = _current_tasks(self.instance.jobs[member], self.checked.model_of)
             for place, (server, counts) in enumerate(now.items()):
                 for p, part in enumerate(parts):
                     kept = tuple(counts[g] for g in part.groups)
@@ -406,7 +416,7 @@ class _Derivation:
                     self.residents[server].append(placements[place, p].shape)
         return tuple(placements.values())
 
-    def _free(self, jobs: Sequence[JobClass]) -> dict[Alike, list[int]]:
+    def _servers_by_key(self, jobs: Sequence[JobClass]) -> dict[ServerKey, list[int]]:
         """Group servers by pool, residual capacity in units and resident tasks.
 
         Residual capacities are cut to the total demand of all tasks.
@@ -418,13 +428,16 @@ class _Derivation:
                     total += np.array(demand, dtype=object) * count * len(job.members)
         required = {model for shape in shapes for model in models_of(shape.gpu_model)}
         known: dict[tuple[float, ...], Vector] = {}
-        groups: dict[Alike, list[int]] = defaultdict(list)
+        groups: dict[ServerKey, list[int]] = defaultdict(list)
         for n, (name, server) in enumerate(self.checked.cluster.servers.items()):
             available = server.available
             amounts = tuple([available.get(resource, 0.0) for resource in self.names])
             if amounts not in known:
                 check_time()
-                whole = (math.floor(exact(loosened(a)) / u) for a, u in zip(amounts, self.units, strict=True))
+                whole = (
+                    math.floor(exact_fraction(loosened(a)) / u)
+                    for a, u in zip(amounts, self.units, strict=True)
+                )
                 known[amounts] = tuple(min(w, int(t)) for w, t in zip(whole, total, strict=True))
             pool = server.gpu_model if server.gpu_model in required else None
             residents = tuple(sorted(self.residents[name])) if name in self.residents else ()
@@ -432,7 +445,7 @@ class _Derivation:
             groups[pool, known[amounts], residents, bool(server.in_use)].append(n)
         return groups
 
-    def _slots(self, shape: TaskShape, tasks: Vector, free: Iterable[Alike]) -> Ints:
+    def _slots(self, shape: TaskShape, tasks: Vector, free: Iterable[ServerKey]) -> Ints:
         """Return the non-zero task counts by group that fit on some server; shape (S, G)."""
         able = {amounts for pool, amounts, *_ in free if allows(shape.gpu_model, pool)}
         rows = np.array(sorted(able), dtype=np.int64).reshape(len(able), len(self.names))
@@ -454,14 +467,14 @@ class _Derivation:
             feasible |= (weights <= amounts).all(axis=1)
         return counts[feasible]
 
-    def _servers(self, free: dict[Alike, list[int]]) -> tuple[ServerClass, ...]:
+    def _server_classes(self, free: dict[ServerKey, list[int]]) -> tuple[ServerClass, ...]:
         """Return the classes of servers, without those that can hold no task."""
-        few = sum(map(len, free.values())) <= FEW_SERVERS
-        merged: dict[Alike, list[int]] = defaultdict(list)
+        few = sum(map(len, free.values())) <= MAX_CUT_SERVERS
+        merged: dict[ServerKey, list[int]] = defaultdict(list)
         for pool in dict.fromkeys(pool for pool, *_ in free):
             shapes = [s for s in self.shapes if s.current is None and allows(s.gpu_model, pool)]
             demands = list(dict.fromkeys(demand for shape in shapes for demand in shape.demands))
-            sums = self._sums(demands, [key[1] for key in free if key[0] == pool]) if few else None
+            sums = self._demand_sums(demands, [key[1] for key in free if key[0] == pool]) if few else None
             nothing = not all(map(any, demands))
             for (model, amounts, residents, in_use), members in free.items():
                 if model != pool:
@@ -476,7 +489,7 @@ class _Derivation:
             for (pool, amounts, residents, in_use), members in merged.items()
         )
 
-    def _sums(self, demands: Sequence[Vector], free: Sequence[Vector]) -> list[Vector] | None:
+    def _demand_sums(self, demands: Sequence[Vector], free: Sequence[Vector]) -> list[Vector] | None:
         """Return every sum of task demands that fits on some server; None if there are too many."""
         most = Counter[Vector]()
         for shape, tasks in zip(self.shapes, self.tasks, strict=True):
@@ -491,7 +504,7 @@ class _Derivation:
                 more = {tuple(map(sum, zip(amounts, demand, strict=True))) for amounts in step}
                 step = {s for s in more - reached if any(all(map(int.__le__, s, f)) for f in free)}
                 reached |= step
-                if len(reached) > FEW_SUMS or added > FEW_ADDED:
+                if len(reached) > MAX_CUT_SUMS or added > MAX_CUT_ADDITIONS:
                     return None
                 if not step:
                     break
@@ -512,7 +525,7 @@ def _difference(derived: Classes, proposed: Classes, free_of: Mapping[int, Vecto
             return f"the methods have other {name} of jobs"
     if derived.jobs != proposed.jobs:
         return "the methods have other classes of jobs"
-    if any(getattr(derived, name) != getattr(proposed, name) for name in COUNTED):
+    if any(getattr(derived, name) != getattr(proposed, name) for name in COMPARED_TOTALS):
         return "the methods count otherwise what is exact, runs, is in use, or may move"
     class_of = {n: server for server in proposed.servers for n in server.members}
     for server in derived.servers:

@@ -16,25 +16,25 @@ from typing import Any
 from pydantic import ValidationError
 
 from ....instances.common.hardware import Geometry
-from ....instances.consolidation.devices import WHOLE, Ask, Device
+from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand
 from ....instances.consolidation.instance import ConsolidationInstance, Server
 from ....instances.consolidation.job import Group, PlacementJob, allows
 from ...common.clock import check_time
 from ...common.objective import Objective, agree, loosened
 from ..certificate import PRICED_BY_SHAPE, DeviceCertificate, DevicePrices, PricedGoal, ShapePrices
-from ..classes import common_step, exact, worth_of
+from ..classes import common_divisor, exact_fraction, job_value
 
-FINE = 2**50
+PRICE_SCALE = 2**50
 """Denominator of the integers to which prices are rounded."""
 
 
-def price(value: float) -> int:
+def integer_price(value: float) -> int:
     """Return a price rounded to an integer multiple of the unit."""
-    return round(Fraction(value) * FINE)
+    return round(Fraction(value) * PRICE_SCALE)
 
 
 @dataclass(frozen=True)
-class Shape:
+class ServerShape:
     """Servers of equal GPU model, residual capacities and device states.
 
     Attributes
@@ -48,7 +48,7 @@ class Shape:
     free: tuple[tuple[str, Fraction], ...]
 
 
-def shapes_of(instance: ConsolidationInstance) -> list[Shape]:
+def server_shapes(instance: ConsolidationInstance) -> list[ServerShape]:
     """Return the shapes of servers in the order of the instance."""
     counts: Counter[object] = Counter()
     first: dict[object, Server] = {}
@@ -61,38 +61,38 @@ def shapes_of(instance: ConsolidationInstance) -> list[Shape]:
         counts[key] += server.count or 1
         first.setdefault(key, server)
     return [
-        Shape(
+        ServerShape(
             first[key],
             count,
-            tuple((name, exact(loosened(amount))) for name, amount in first[key].available.items()),
+            tuple((name, exact_fraction(loosened(amount))) for name, amount in first[key].available.items()),
         )
         for key, count in counts.items()
     ]
 
 
-class _ShapeBound:
+class _ShapePriceBound:
     """Prices of one shape of server, as integers."""
 
-    def __init__(self, shape: Shape, prices: ShapePrices) -> None:
+    def __init__(self, shape: ServerShape, prices: ShapePrices) -> None:
         self.shape = shape
         self.free = dict(shape.free)
-        self.resources = {name: price(p) for name, p in prices.resources.items()}
+        self.resources = {name: integer_price(p) for name, p in prices.resources.items()}
         self.devices = prices.devices
 
     def of_task(self, group: Group) -> Fraction | None:
         """Return the price of a task on a server of this shape; None if it does not fit there."""
         paid = Fraction(0)
         for name, amount in group.demand.items():
-            need = exact(amount)
+            need = exact_fraction(amount)
             if need > self.free.get(name, 0):
                 return None
             paid += self.resources.get(name, 0) * need
         for name, ask in group.asks.items():
             states = self.shape.first.device_states.get(name)
             geometry = (self.shape.first.devices or {})[name].partitions if states else None
-            if states is None or not _held(ask, states, geometry):
+            if states is None or not _can_hold(ask, states, geometry):
                 return None
-            paid += _of_ask(ask, self.devices.get(name, DevicePrices()))
+            paid += _request_price(ask, self.devices.get(name, DevicePrices()))
         return paid
 
     def of_server(self) -> Fraction:
@@ -105,11 +105,13 @@ class _ShapeBound:
             if prices is not None:
                 geometry = (self.shape.first.devices or {})[name].partitions
                 counts = Counter(states)
-                paid += sum(count * most_paid(state, prices, geometry) for state, count in counts.items())
+                paid += sum(
+                    count * max_device_price(state, prices, geometry) for state, count in counts.items()
+                )
         return paid
 
 
-def _held(ask: Ask, states: Sequence[Device], geometry: Geometry | None) -> bool:
+def _can_hold(ask: DeviceDemand, states: Sequence[Device], geometry: Geometry | None) -> bool:
     """Return whether devices in the given states can hold the request of one task."""
     free = sum(state.mode == "free" for state in states)
     if ask.whole:
@@ -123,32 +125,32 @@ def _held(ask: Ask, states: Sequence[Device], geometry: Geometry | None) -> bool
     return any(not mask & profile.mask(start) for mask in masks for start in profile.starts)
 
 
-def _of_ask(ask: Ask, prices: DevicePrices) -> int:
+def _request_price(ask: DeviceDemand, prices: DevicePrices) -> int:
     if ask.whole:
-        return ask.whole * price(prices.whole)
+        return ask.whole * integer_price(prices.whole)
     if ask.share:
-        return price(prices.shares.get(ask.share, 0.0))
-    return price(prices.profiles.get(ask.profile, 0.0))
+        return integer_price(prices.shares.get(ask.share, 0.0))
+    return integer_price(prices.profiles.get(ask.profile, 0.0))
 
 
-def most_paid(state: Device, prices: DevicePrices, geometry: Geometry | None) -> int:
+def max_device_price(state: Device, prices: DevicePrices, geometry: Geometry | None) -> int:
     """Return the most that tasks can pay for one device: whole, in shares, or in partitions."""
     if state.mode == "whole":
         return 0
     best = 0
     if state.mode == "free":
-        best = price(prices.whole)
+        best = integer_price(prices.whole)
     if state.mode in ("free", "shared"):
-        best = max(best, _shares(WHOLE - state.used, prices.shares))
+        best = max(best, _max_share_price(WHOLE - state.used, prices.shares))
     if state.mode in ("free", "parted") and geometry is not None:
-        best = max(best, _slots(state.used, prices.profiles, geometry))
+        best = max(best, _max_partition_price(state.used, prices.profiles, geometry))
     return best
 
 
-def _shares(room: int, prices: Mapping[int, float]) -> int:
+def _max_share_price(room: int, prices: Mapping[int, float]) -> int:
     """Return the optimum of the unbounded knapsack of shares at their prices."""
     unit = math.gcd(*(share for share, p in prices.items() if p > 0)) or WHOLE
-    paid = [(share // unit, price(p)) for share, p in prices.items() if p > 0]
+    paid = [(share // unit, integer_price(p)) for share, p in prices.items() if p > 0]
     best = [0] * (room // unit + 1)
     for cell in range(1, len(best)):
         # What the best contents leave is less than any share: it lies in the first cells, which hold none.
@@ -156,9 +158,11 @@ def _shares(room: int, prices: Mapping[int, float]) -> int:
     return best[-1]
 
 
-def _slots(occupied: int, prices: Mapping[str, float], geometry: Geometry) -> int:
+def _max_partition_price(occupied: int, prices: Mapping[str, float], geometry: Geometry) -> int:
     """Return the largest total price of partitions of one device, by dynamic programming over slots."""
-    paid = [(geometry.profiles[name], price(p)) for name, p in prices.items() if name in geometry.profiles]
+    paid = [
+        (geometry.profiles[name], integer_price(p)) for name, p in prices.items() if name in geometry.profiles
+    ]
     best = [0] * (geometry.slots + 1)
     for slot in range(geometry.slots - 1, -1, -1):
         values = [
@@ -180,10 +184,10 @@ class ShapeBound:
     """
 
     def __init__(
-        self, shapes: Sequence[Shape], jobs: Sequence[tuple[PlacementJob, int]], goal: PricedGoal
+        self, shapes: Sequence[ServerShape], jobs: Sequence[tuple[PlacementJob, int]], goal: PricedGoal
     ) -> None:
         self.jobs, self.goal = jobs, goal
-        self.shapes = [_ShapeBound(*pair) for pair in zip(shapes, goal.shapes, strict=True)]
+        self.shapes = [_ShapePriceBound(*pair) for pair in zip(shapes, goal.shapes, strict=True)]
 
     def value(self, levels: Mapping[str, Fraction]) -> Fraction | None:
         """Return a lower bound on the objective, to be minimised; None if there is no plan.
@@ -198,23 +202,23 @@ class ShapeBound:
         total = Fraction(0)
         for job, count in self.jobs:
             check_time()
-            paid = self._of_job(job)
+            paid = self._job_price(job)
             if paid is None:
                 if job.must_place:
                     return None
                 continue
-            cost = paid - weights.get("value", 0) * worth_of(job)
+            cost = paid - weights.get("value", 0) * job_value(job)
             total += count * (cost if job.must_place else min(Fraction(0), cost))
         used = weights.get("servers", 0)
         for bound in self.shapes:
-            received = Fraction(bound.of_server(), FINE)
+            received = Fraction(bound.of_server(), PRICE_SCALE)
             total += bound.shape.count * min(Fraction(0), used - received)
         earlier = sum(
             (weights[name] * level for name, level in levels.items() if name in weights), Fraction(0)
         )
         return total - earlier
 
-    def _of_job(self, job: PlacementJob) -> Fraction | None:
+    def _job_price(self, job: PlacementJob) -> Fraction | None:
         """Return the least total price of the tasks of a job; None if a task fits on no server."""
         paid = Fraction(0)
         for group in job.task_groups:
@@ -227,10 +231,10 @@ class ShapeBound:
             if not prices:
                 return None
             paid += group.tasks * min(prices)
-        return paid / FINE
+        return paid / PRICE_SCALE
 
 
-def jobs_alike(instance: ConsolidationInstance) -> list[tuple[PlacementJob, int]]:
+def group_jobs(instance: ConsolidationInstance) -> list[tuple[PlacementJob, int]]:
     """Group jobs of equal demands, value and GPU model: one job of each group, and its size."""
     counts: Counter[object] = Counter()
     first: dict[object, PlacementJob] = {}
@@ -245,13 +249,13 @@ def jobs_alike(instance: ConsolidationInstance) -> list[tuple[PlacementJob, int]
     return [(first[key], count) for key, count in counts.items()]
 
 
-def rounded(instance: ConsolidationInstance, objective: str, least: Fraction) -> Fraction:
+def round_up_bound(instance: ConsolidationInstance, objective: str, least: Fraction) -> Fraction:
     """Round a lower bound up to the next possible value of an objective to be minimised."""
-    step = common_step({worth_of(job) for job in instance.jobs}) if objective == "value" else Fraction(1)
+    step = common_divisor({job_value(job) for job in instance.jobs}) if objective == "value" else Fraction(1)
     return least if step is None else math.ceil(least / step) * step
 
 
-ROUNDING = Fraction(1, 10**12)
+LEVEL_TOLERANCE = Fraction(1, 10**12)
 """Relative tolerance of the levels of earlier objectives, for the rounding of doubles."""
 
 
@@ -262,7 +266,7 @@ def read_device_certificate(instance: ConsolidationInstance, data: Any) -> Devic
     except ValidationError as error:
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    shapes = len(shapes_of(instance))
+    shapes = len(server_shapes(instance))
     for goal in certificate.devices:
         if len(goal.shapes) != shapes:
             return f"the prices of {goal.objective} are of {len(goal.shapes)} shapes of servers, not {shapes}"
@@ -289,7 +293,7 @@ def shape_bounds(
         Bounds that are proven without these prices.
     """
     by_name: dict[str, PricedGoal] = {goal.objective: goal for goal in goals}
-    shapes, jobs = shapes_of(instance), jobs_alike(instance)
+    shapes, jobs = server_shapes(instance), group_jobs(instance)
     levels: dict[str, Fraction] = {}
     bounds: list[float | None] = []
     certain = True
@@ -299,14 +303,14 @@ def shape_bounds(
         if goal is not None and set(goal.multipliers) <= set(levels):
             least = ShapeBound(shapes, jobs, goal).value(levels)
             if least is not None:
-                least = rounded(instance, objective.name, least)
+                least = round_up_bound(instance, objective.name, least)
                 proven = float(-least if objective.name == "value" else least)
         bounds.append(proven)
         if values is None:
             continue
         if certain and objective.name in PRICED_BY_SHAPE:
-            reached = exact(values[index]) * (-1 if objective.name == "value" else 1)
-            levels[objective.name] = reached + abs(reached) * ROUNDING
+            reached = exact_fraction(values[index]) * (-1 if objective.name == "value" else 1)
+            levels[objective.name] = reached + abs(reached) * LEVEL_TOLERANCE
         best = objective.tighter(known[index], proven)
         certain = certain and best is not None and agree(best, values[index])
     return bounds

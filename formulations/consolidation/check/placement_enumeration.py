@@ -28,12 +28,12 @@ import numpy as np
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.job import allows
 from ...common.clock import check_time
-from ..classes import BY_SERVERS, MOVES, Classes, CurrentPlacement, JobClass
-from .server_prices import Effort, ServerPrices
+from ..classes import MOVE_LIMIT, SERVER_COUNT_OBJECTIVES, Classes, CurrentPlacement, JobClass
+from .server_prices import NodeBudget, ServerPrices
 
-MOST_SELECTIONS = 5_000
+MAX_STAY_SETS = 5_000
 """Limit on the sets of current pieces of a job that may stay."""
-MOST_PRICING_NODES, NODES_EACH = 30_000, 30
+MOST_PRICING_NODES, NODES_PER_CLASS = 30_000, 30
 """Limit on the nodes of all server knapsacks together, some seconds, and its increase for each class."""
 UNREACHABLE = np.iinfo(np.int64).max // 4
 
@@ -65,8 +65,8 @@ class PriceBound:
         most_tasks = max((sum(part.tasks) for job in classes.jobs for part in job.parts), default=1)
         # No sum over what a server holds, or a job asks for, may leave 64 bits: of prices, and of what a task
         # at home is worth.
-        bonus = max((math.ceil(self._bonus(job)) for job in classes.jobs), default=0)
-        largest = max(1.0, largest, math.ceil(self._stays(1)), bonus)
+        bonus = max((math.ceil(self._keep_in_place_value(job)) for job in classes.jobs), default=0)
+        largest = max(1.0, largest, math.ceil(self._stay_value(1)), bonus)
         bits = 58 - math.frexp(largest * max(most_held, most_tasks) * 4)[1]
         if bits < 0:
             raise TooLargeError("prices are too large to be added up")
@@ -99,26 +99,26 @@ class PriceBound:
     def job(self, job: JobClass) -> Fraction | None:
         """Return the least cost of placing one job of a class; None if it cannot be placed."""
         worth = self.weights.get("value", Fraction(0)) * job.value
-        best = self._singles(job) if job.loose else self._best_pattern(job)
+        best = self._loose_job_cost(job) if job.loose else self._pattern_cost(job)
         return None if best is None else best - worth
 
-    def _stays(self, tasks: int) -> Fraction:
+    def _stay_value(self, tasks: int) -> Fraction:
         """Return the value of a number of tasks that are not moved."""
         return self.weights.get("migrations", Fraction(0)) * tasks
 
-    def _bonus(self, job: JobClass) -> Fraction:
+    def _keep_in_place_value(self, job: JobClass) -> Fraction:
         """Return the value of keeping all tasks of a running job in place."""
         restart = self.weights.get("value", Fraction(0)) * job.restart
-        return restart + (self.weights.get(MOVES, Fraction(0)) if job.can_stay else 0)
+        return restart + (self.weights.get(MOVE_LIMIT, Fraction(0)) if job.can_stay else 0)
 
-    def _singles(self, job: JobClass) -> Fraction | None:
+    def _loose_job_cost(self, job: JobClass) -> Fraction | None:
         """Return the least cost of a loose job: of single tasks, or of pieces that stay where cheaper."""
         if any(not len(self.prices[part.shape]) for part in job.parts):
             return None
         total = Fraction(0)
         for part in job.parts:
             total += Fraction(int(self.prices[part.shape][0]) * part.tasks[0], self.scale)
-        kept: Fraction | None = total - self._bonus(job)
+        kept: Fraction | None = total - self._keep_in_place_value(job)
         for current in job.current:
             # A piece that stays replaces as many single tasks.
             single = int(self.prices[job.parts[current.part].shape][0])
@@ -129,7 +129,7 @@ class PriceBound:
             )
             more = {
                 tuple(counts): Fraction(price - single * counts[0], self.scale)
-                - self._stays(current.stay(counts))
+                - self._stay_value(current.stay(counts))
                 for counts, price in pieces
             }
             total += min(Fraction(0), *more.values())
@@ -138,16 +138,16 @@ class PriceBound:
             kept = None if kept is None or whole is None else kept + whole
         return total if kept is None or not job.can_stay else min(total, kept)
 
-    def _best_pattern(self, job: JobClass) -> Fraction | None:
+    def _pattern_cost(self, job: JobClass) -> Fraction | None:
         """Return the least cost over patterns of 1, 2, … pieces; `left[t]` is the least price of tasks t."""
         part = job.parts[0]
         shape = tuple(count + 1 for count in part.tasks)
         left = np.full(shape, UNREACHABLE, dtype=np.int64)
-        placed_now = self._staying(job)
-        if job.can_stay and self._bonus(job):
-            for key, price in self._staying(job, whole=True).items():
+        placed_now = self._stay_prices(job)
+        if job.can_stay and self._keep_in_place_value(job):
+            for key, price in self._stay_prices(job, whole=True).items():
                 # Rounded so that the cost is too low rather than too high.
-                worth = math.ceil(self._bonus(job) * self.scale)
+                worth = math.ceil(self._keep_in_place_value(job) * self.scale)
                 placed_now[key] = min(placed_now.get(key, UNREACHABLE), price - worth)
         pieces = []
         rows, prices = self.classes.pieces[part.shape], self.prices[part.shape]
@@ -170,11 +170,11 @@ class PriceBound:
                     left[tasks] = min(left[tasks], price)
             whole = int(left[part.tasks])
             if servers and whole < UNREACHABLE // 2:
-                cost = Fraction(whole, self.scale) + self._for_servers(job, servers)
+                cost = Fraction(whole, self.scale) + self._server_count_cost(job, servers)
                 best = cost if best is None else min(best, cost)
         return best
 
-    def _staying(self, job: JobClass, whole: bool = False) -> dict[tuple[int, tuple[int, ...]], int]:
+    def _stay_prices(self, job: JobClass, whole: bool = False) -> dict[tuple[int, tuple[int, ...]], int]:
         """Return the least price in 1/scale, by number of pieces that stay and by their tasks.
 
         Parameters
@@ -197,17 +197,21 @@ class PriceBound:
                     together = tuple(h + c for h, c in zip(kept, counts, strict=True))
                     if all(h <= t for h, t in zip(together, tasks, strict=True)):
                         # Rounded so that the cost is too low rather than too high.
-                        cost = price + more - math.ceil(self._stays(current.stay(counts)) * self.scale)
+                        cost = price + more - math.ceil(self._stay_value(current.stay(counts)) * self.scale)
                         key = placed + 1, together
                         cheapest[key] = min(cheapest.get(key, UNREACHABLE), cost)
-            if len(cheapest) > MOST_SELECTIONS:
+            if len(cheapest) > MAX_STAY_SETS:
                 raise TooLargeError("a job is on too many servers now")
         return cheapest
 
-    def _for_servers(self, job: JobClass, servers: int) -> Fraction:
+    def _server_count_cost(self, job: JobClass, servers: int) -> Fraction:
         """Return the weighted contribution of a job's number of servers to the objectives."""
         return sum(
-            (self.weights[name] * job.count(name, servers) for name in BY_SERVERS if name in self.weights),
+            (
+                self.weights[name] * job.count(name, servers)
+                for name in SERVER_COUNT_OBJECTIVES
+                if name in self.weights
+            ),
             Fraction(0),
         )
 
@@ -218,14 +222,14 @@ class PriceBound:
         """
         servers = self.classes.servers
         least = math.floor(self.weights.get("servers", Fraction(0)) * self.scale)
-        effort = Effort(MOST_PRICING_NODES + NODES_EACH * len(servers))
+        effort = NodeBudget(MOST_PRICING_NODES + NODES_PER_CLASS * len(servers))
         pricing = {pool: self.pricing(pool, effort) for pool in self.classes.pools}
         return [
             pricing[server.pool].most(server.free, server.residents, least * server.opening)
             for server in servers
         ]
 
-    def pricing(self, pool: str | None, effort: Effort) -> ServerPrices:
+    def pricing(self, pool: str | None, effort: NodeBudget) -> ServerPrices:
         """Return the pricing problem of the servers of a pool."""
         return ServerPrices(self.classes, pool, self.prices, effort)
 
@@ -236,20 +240,20 @@ MOST_JOBS = 40
 MOST_SERVERS = 200
 MOST_NODES = 20_000
 """Limit on the nodes of the server knapsacks where sums of demands are not tabulated."""
-FINE = 2**60
+WEIGHT_SCALE = 2**60
 """Denominator of the integers in which weighted sums are counted."""
 
-State = tuple[str | None, tuple[int, ...], bool, tuple[int, ...]]
+ServerState = tuple[str | None, tuple[int, ...], bool, tuple[int, ...]]
 """Pool, residual capacity, whether the server is in use, and the shapes of undecided resident tasks."""
-Picks = tuple[tuple[State, tuple[int, ...]], ...]
+PlacedPieces = tuple[tuple[ServerState, tuple[int, ...]], ...]
 """The pieces of one job: the state of the server, and the tasks of each group on it."""
 
 
-class _Enough(Exception):
+class _StepLimitReached(Exception):
     """Raised when the search exceeds its limit of steps."""
 
 
-def none_better(
+def no_better_placement(
     classes: Classes,
     bound: PriceBound,
     weights: Mapping[str, Fraction],
@@ -281,7 +285,7 @@ def none_better(
     for by_task in (False, True) if runs else (False,):
         try:
             return not _Search(classes, bound, weights, limits, cutoff, by_task).run()
-        except _Enough:
+        except _StepLimitReached:
             continue
         except TooLargeError:
             break
@@ -303,18 +307,18 @@ class _Search:
         self.classes, self.bound, self.weights = classes, bound, weights
         self.names = sorted({*weights, *limits})
         self.limits = [limits.get(name) for name in self.names]
-        self.cutoff = math.ceil(cutoff * FINE)
+        self.cutoff = math.ceil(cutoff * WEIGHT_SCALE)
         size = [sum(sum(part.tasks) for part in job.parts) for job in classes.jobs]
-        first = [self._largest(job) if by_task else Fraction(0) for job in classes.jobs]
+        first = [self._largest_task(job) if by_task else Fraction(0) for job in classes.jobs]
         self.order = sorted(
             (n for n, job in enumerate(classes.jobs) for _ in job.members),
             key=lambda n: (-first[n], -size[n], n),
         )
         self.steps = 0
         self.seen: set[object] = set()
-        effort = Effort(MOST_NODES)
+        effort = NodeBudget(MOST_NODES)
         self.pricing = {pool: bound.pricing(pool, effort) for pool in classes.pools}
-        self._worth: dict[State, int] = {}
+        self._worth: dict[ServerState, int] = {}
         self.hopeless = False
         # Least contribution of the jobs from each place on, so that the bound of a branch is one sum.
         self.rest = [0] * (len(self.order) + 1)
@@ -324,13 +328,13 @@ class _Search:
         for place in range(len(self.order) - 1, -1, -1):
             number = self.order[place]
             job = classes.jobs[number]
-            self.rest[place] = self.rest[place + 1] + self._least(job)
+            self.rest[place] = self.rest[place + 1] + self._job_bound(job)
             self.undecided[place] = self.undecided[place + 1] | {now.shape for now in job.current}
             if number not in self.least:
                 moved = replace(job, can_stay=False, restart=Fraction(0))
-                self.least[number] = self._cost(job), self._cost(moved)
+                self.least[number] = self._placed_job_bound(job), self._placed_job_bound(moved)
 
-    def _largest(self, job: JobClass) -> Fraction:
+    def _largest_task(self, job: JobClass) -> Fraction:
         """Return the fraction of the largest server that the largest task of a job takes."""
         most = [max(amounts) for amounts in zip(*(s.free for s in self.classes.servers), strict=True)]
         return max(
@@ -338,42 +342,42 @@ class _Search:
             default=Fraction(0),
         )
 
-    def _cost(self, job: JobClass) -> int | None:
+    def _placed_job_bound(self, job: JobClass) -> int | None:
         """Return the least contribution of a placed job to the weighted sum; None if it cannot be placed."""
         cost = self.bound.job(job)
-        return None if cost is None else math.floor(cost * FINE)
+        return None if cost is None else math.floor(cost * WEIGHT_SCALE)
 
-    def _least(self, job: JobClass) -> int:
+    def _job_bound(self, job: JobClass) -> int:
         """Return the least contribution of an undecided job to the weighted sum."""
-        least = self._cost(job)
+        least = self._placed_job_bound(job)
         if least is None:
             self.hopeless = self.hopeless or job.must_place
             return 0
         return least if job.must_place else min(0, least)
 
-    def _server(self, state: State) -> int:
+    def _server_bound(self, state: ServerState) -> int:
         """Return the least contribution of a server through the pieces that it can still hold."""
         if state not in self._worth:
             pool, free, used, residents = state
             opening = Fraction(0) if used else self.weights.get("servers", Fraction(0))
             paid = Fraction(self.pricing[pool].most(free, residents), self.bound.scale)
-            self._worth[state] = min(0, math.floor((opening - paid) * FINE))
+            self._worth[state] = min(0, math.floor((opening - paid) * WEIGHT_SCALE))
         return self._worth[state]
 
     def run(self) -> bool:
         """Return whether there is a placement within the limits and the cutoff."""
-        states: Counter[State] = Counter()
+        states: Counter[ServerState] = Counter()
         for server in self.classes.servers:
             residents = tuple(sorted(server.residents))
             states[server.pool, server.free, server.in_use, residents] += len(server.members)
-        return not self.hopeless and self._from(0, states, tuple(Fraction(0) for _ in self.names))
+        return not self.hopeless and self._feasible_from(0, states, tuple(Fraction(0) for _ in self.names))
 
-    def _from(self, place: int, states: Counter[State], counts: tuple[Fraction, ...]) -> bool:
+    def _feasible_from(self, place: int, states: Counter[ServerState], counts: tuple[Fraction, ...]) -> bool:
         """Return whether the jobs from a place in the order on can be placed within all limits."""
         terms = (self.weights[n] * c for n, c in zip(self.names, counts, strict=True) if n in self.weights)
         # Rounded down, so that no branch is cut that may hold a better placement.
-        weighted = math.floor(sum(terms, Fraction(0)) * FINE)
-        open_ = sum(self._server(state) * count for state, count in states.items())
+        weighted = math.floor(sum(terms, Fraction(0)) * WEIGHT_SCALE)
+        open_ = sum(self._server_bound(state) * count for state, count in states.items())
         if weighted + self.rest[place] + open_ > self.cutoff:
             return False
         if place == len(self.order):
@@ -389,29 +393,29 @@ class _Search:
         placed, moved = self.least[self.order[place]]
         if placed is not None and placed <= chance:
             may_move = moved is not None and moved <= chance
-            for picks in self._ways(job, states, may_move):
+            for picks in self._placements(job, states, may_move):
                 self._step()
-                stay = sum(_stay(job, state, tasks) for state, tasks in picks)
-                if stay < _running(job) and not may_move:
+                stay = sum(_staying_tasks(job, state, tasks) for state, tasks in picks)
+                if stay < _running_tasks(job) and not may_move:
                     continue
-                after, opened = self._after(job, states, picks, self.undecided[place + 1])
+                after, opened = self._next_states(job, states, picks, self.undecided[place + 1])
                 more = tuple(
-                    count + self._count(job, name, len(picks), opened, stay)
+                    count + self._contribution(job, name, len(picks), opened, stay)
                     for name, count in zip(self.names, counts, strict=True)
                 )
-                if self._from(place + 1, after, more):
+                if self._feasible_from(place + 1, after, more):
                     return True
         if job.must_place:
             return False
-        return self._from(place + 1, _without(states, self.undecided[place + 1]), counts)
+        return self._feasible_from(place + 1, _without_decided(states, self.undecided[place + 1]), counts)
 
     def _step(self) -> None:
         self.steps += 1
         if self.steps > MOST_STEPS:
-            raise _Enough
+            raise _StepLimitReached
 
     @staticmethod
-    def _count(job: JobClass, name: str, servers: int, opened: int, stay: int) -> Fraction:
+    def _contribution(job: JobClass, name: str, servers: int, opened: int, stay: int) -> Fraction:
         """Return the contribution of a placed job to an objective, to be minimised.
 
         Parameters
@@ -421,18 +425,18 @@ class _Search:
         stay
             Number of its tasks that do not move.
         """
-        stays = job.can_stay and stay == _running(job)
+        stays = job.can_stay and stay == _running_tasks(job)
         if name == "servers":
             return Fraction(opened)
         if name == "migrations":
             return Fraction(-stay)
-        if name == MOVES:
+        if name == MOVE_LIMIT:
             return Fraction(-stays)
         return job.count(name, servers) - (job.restart if name == "value" and stays else 0)
 
-    def _after(
-        self, job: JobClass, states: Counter[State], picks: Picks, undecided: frozenset[int]
-    ) -> tuple[Counter[State], int]:
+    def _next_states(
+        self, job: JobClass, states: Counter[ServerState], picks: PlacedPieces, undecided: frozenset[int]
+    ) -> tuple[Counter[ServerState], int]:
         """Return the server states after placing the pieces of a job, and the number of servers opened."""
         after, opened = states.copy(), 0
         for state, counts in picks:
@@ -441,21 +445,23 @@ class _Search:
             if not after[state]:
                 del after[state]
             opened += not used
-            used_units = self._takes(job, counts)
+            used_units = self._demand_of(job, counts)
             left = list(residents)
-            for now in _at_home(job, state):
+            for now in _current_placements(job, state):
                 left.remove(now.shape)
             after[pool, tuple(f - t for f, t in zip(free, used_units, strict=True)), True, tuple(left)] += 1
-        return _without(after, undecided), opened
+        return _without_decided(after, undecided), opened
 
-    def _takes(self, job: JobClass, counts: tuple[int, ...]) -> list[int]:
+    def _demand_of(self, job: JobClass, counts: tuple[int, ...]) -> list[int]:
         demands = self._demands(job)
         return [sum(n * d[r] for n, d in zip(counts, demands, strict=True)) for r in range(len(demands[0]))]
 
     def _demands(self, job: JobClass) -> list[tuple[int, ...]]:
         return [demand for part in job.parts for demand in self.classes.task_shapes[part.shape].demands]
 
-    def _ways(self, job: JobClass, states: Counter[State], may_move: bool) -> Iterator[Picks]:
+    def _placements(
+        self, job: JobClass, states: Counter[ServerState], may_move: bool
+    ) -> Iterator[PlacedPieces]:
         """Yield all different placements of a job, each with its servers in the order of their states.
 
         Parameters
@@ -469,21 +475,21 @@ class _Search:
             key=lambda state: (state[0] or "", *state[1:]),
         )
         tasks = tuple(count for part in job.parts for count in part.tasks)
-        if not may_move and _running(job) == sum(tasks):
+        if not may_move and _running_tasks(job) == sum(tasks):
             # All tasks are placed where they run now.
-            listed = [state for state in listed if _at_home(job, state)]
-        yield from self._spread(job, tasks, listed, states, 0, None, ())
+            listed = [state for state in listed if _current_placements(job, state)]
+        yield from self._completions(job, tasks, listed, states, 0, None, ())
 
-    def _spread(
+    def _completions(
         self,
         job: JobClass,
         left: tuple[int, ...],
-        listed: list[State],
-        states: Counter[State],
+        listed: list[ServerState],
+        states: Counter[ServerState],
         first: int,
         largest: tuple[int, ...] | None,
-        picks: Picks,
-    ) -> Iterator[Picks]:
+        picks: PlacedPieces,
+    ) -> Iterator[PlacedPieces]:
         """Yield all completions of a partial placement; pieces on servers in the same state decrease."""
         if not any(left):
             yield picks
@@ -497,34 +503,34 @@ class _Search:
             used = sum(1 for other, _ in picks if other == state)
             if used == states[state]:
                 continue
-            for counts in _pieces(left):
+            for counts in _nonempty_pieces(left):
                 self._step()
                 if same is not None and counts > same:
                     continue
-                if all(t <= f for t, f in zip(self._takes(job, counts), state[1], strict=True)):
+                if all(t <= f for t, f in zip(self._demand_of(job, counts), state[1], strict=True)):
                     rest = tuple(a - b for a, b in zip(left, counts, strict=True))
                     picked = (*picks, (state, counts))
-                    yield from self._spread(job, rest, listed, states, index, counts, picked)
+                    yield from self._completions(job, rest, listed, states, index, counts, picked)
 
 
-def _pieces(left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _nonempty_pieces(left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Yield every non-empty piece of the unplaced tasks, in decreasing order."""
     if len(left) == 1:
         yield from ((count,) for count in range(left[0], 0, -1))
         return
     for count in range(left[0], -1, -1):
-        for others in _pieces(left[1:]):
+        for others in _nonempty_pieces(left[1:]):
             yield (count, *others)
         if count:
             yield (count, *(0 for _ in left[1:]))
 
 
-def _running(job: JobClass) -> int:
+def _running_tasks(job: JobClass) -> int:
     """Return the number of tasks of a job that run now."""
     return sum(sum(now.kept) for now in job.current)
 
 
-def _at_home(job: JobClass, state: State) -> list[CurrentPlacement]:
+def _current_placements(job: JobClass, state: ServerState) -> list[CurrentPlacement]:
     """Return the current placements of a job on a server of a given state, each shape at most once."""
     residents = Counter(state[3])
     placements = []
@@ -535,17 +541,17 @@ def _at_home(job: JobClass, state: State) -> list[CurrentPlacement]:
     return placements
 
 
-def _stay(job: JobClass, state: State, counts: tuple[int, ...]) -> int:
+def _staying_tasks(job: JobClass, state: ServerState, counts: tuple[int, ...]) -> int:
     """Return the number of tasks of a job that do not move if a piece is on a server of a given state."""
     starts = [sum(len(part.tasks) for part in job.parts[:number]) for number in range(len(job.parts))]
-    return sum(now.stay(counts[starts[now.part] :]) for now in _at_home(job, state))
+    return sum(now.stay(counts[starts[now.part] :]) for now in _current_placements(job, state))
 
 
-def _without(states: Counter[State], undecided: frozenset[int]) -> Counter[State]:
+def _without_decided(states: Counter[ServerState], undecided: frozenset[int]) -> Counter[ServerState]:
     """Return the server states without the resident tasks of decided jobs."""
     if all(shape in undecided for state in states for shape in state[3]):
         return states
-    merged: Counter[State] = Counter()
+    merged: Counter[ServerState] = Counter()
     for (pool, free, used, residents), count in states.items():
         merged[pool, free, used, tuple(shape for shape in residents if shape in undecided)] += count
     return merged

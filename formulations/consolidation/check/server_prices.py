@@ -29,22 +29,22 @@ from ..classes import Classes
 
 MOST_CELLS = 1_000
 """Largest number of cells in which one resource is counted; larger amounts are rounded down."""
-COUNTED = 3
+MAX_COUNTED_RESOURCES = 3
 """Number of resources that are tried as the resource counted in cells."""
-TUNING = (0.08, 0.04, 0.02)
+TUNING_STEPS = (0.08, 0.04, 0.02)
 """Relative steps by which multipliers are tuned for hard servers."""
-FEW_NODES = 100
+FIRST_NODES = 100
 """Limit on the nodes with multipliers of another server, and with dual prices, before tuning."""
-FEWEST_NODES = 300
+MIN_NODES = 300
 """Least number of nodes for each server."""
-KEPT = 8
+MAX_RELAXATIONS = 8
 """Number of relaxations that are kept for other servers."""
-LARGEST = 2**60
+MAX_BOUND = 2**60
 """Limit on bounds in the search, so that sums do not overflow 64 bits."""
 
 
 @dataclass
-class Effort:
+class NodeBudget:
     """Remaining node limit of the searches of several servers; each search gets a share of it."""
 
     left: int
@@ -52,7 +52,7 @@ class Effort:
     @property
     def share(self) -> int:
         """Node limit of the next server."""
-        return max(FEWEST_NODES, self.left // 4) if self.left > 0 else 0
+        return max(MIN_NODES, self.left // 4) if self.left > 0 else 0
 
 
 class Knapsack:
@@ -73,12 +73,12 @@ class Knapsack:
 
     def __init__(self, groups: Sequence[tuple[Ints, Ints]], limit: Sequence[int]) -> None:
         self.limit = limit
-        self.groups = _useful(groups, limit)
-        if sum(int(paid.max()) for _, paid in self.groups) > LARGEST // 8:
+        self.groups = _useful_alternatives(groups, limit)
+        if sum(int(paid.max()) for _, paid in self.groups) > MAX_BOUND // 8:
             raise TooLargeError("prices are too large to be added up")
-        self._known: deque[_Relaxation] = deque(maxlen=KEPT)
+        self._known: deque[_Relaxation] = deque(maxlen=MAX_RELAXATIONS)
 
-    def most(self, free: Sequence[int], least: int, effort: Effort) -> int:
+    def most(self, free: Sequence[int], least: int, effort: NodeBudget) -> int:
         """Return the optimum of the knapsack for a residual capacity, or an upper bound on it.
 
         Parameters
@@ -88,7 +88,7 @@ class Knapsack:
         effort
             Limit on nodes; then, or when the time is up, the best bound is returned.
         """
-        fitting = _useful(self.groups, free)
+        fitting = _useful_alternatives(self.groups, free)
         bound = sum(int(paid.max()) for _, paid in fitting)
         if not fitting or not len(free):
             return bound
@@ -104,14 +104,14 @@ class Knapsack:
         self, fitting: Sequence[tuple[Ints, Ints]], free: Sequence[int], nodes: int
     ) -> Iterator[tuple[_Relaxation, int]]:
         """Yield relaxations in the order of their work, each with its node limit."""
-        few = min(nodes, FEW_NODES)
+        few = min(nodes, FIRST_NODES)
         # Servers are much alike, so that mostly the multipliers of another one do.
         nearest = min(self._known, key=lambda relaxation: relaxation.root(free), default=None)
         if nearest is not None:
             yield nearest, few
         if nearest is not None and not nodes:
             return
-        own = self._relaxation(fitting, free)
+        own = self._best_relaxation(fitting, free)
         self._known.append(own)
         yield own, few
         if not nodes:
@@ -119,16 +119,16 @@ class Knapsack:
         self._known[-1] = tuned = own.tuned(free)
         yield tuned, nodes
 
-    def _relaxation(self, fitting: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> _Relaxation:
+    def _best_relaxation(self, fitting: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> _Relaxation:
         """Return the best of the relaxations that count one of the most expensive resources in cells."""
-        multipliers = _multipliers(fitting, free)
+        multipliers = _dual_prices(fitting, free)
         cost = [each * amount for each, amount in zip(multipliers, free, strict=True)]
-        costly = sorted(range(len(free)), key=lambda r: -cost[r])[:COUNTED]
+        costly = sorted(range(len(free)), key=lambda r: -cost[r])[:MAX_COUNTED_RESOURCES]
         made = (_Relaxation(self.groups, self.limit, r, multipliers) for r in costly)
         return min(made, key=lambda relaxation: relaxation.root(free))
 
 
-def _useful(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tuple[Ints, Ints]]:
+def _useful_alternatives(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tuple[Ints, Ints]]:
     """Return the alternatives with a positive price that fit into the residual capacity."""
     groups_left = []
     for weights, paid in groups:
@@ -138,7 +138,7 @@ def _useful(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tu
     return groups_left
 
 
-def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> list[float]:
+def _dual_prices(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> list[float]:
     """Return the dual prices of all resources in the linear relaxation of the knapsack."""
     import highspy  # SciPy's linprog, which calls it too, takes half a second to load
 
@@ -171,7 +171,7 @@ def _multipliers(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> li
 
 
 @dataclass(frozen=True)
-class _Choice:
+class _PartialSolution:
     """A partial solution: alternatives of the groups before `group`.
 
     Attributes
@@ -191,10 +191,10 @@ class _Choice:
 
 
 @dataclass(frozen=True)
-class _Branch:
+class _Extensions:
     """The extensions of a partial solution, in decreasing order of their bounds."""
 
-    choice: _Choice
+    choice: _PartialSolution
     bounds: Ints
     added: Ints
 
@@ -219,7 +219,7 @@ class _Relaxation:
         if self.cell == 1:
             # What is counted exactly needs no multiplier; coarse cells alone would lose what is rounded.
             self.ratios[resource] = (0, 1)
-        reduced = [paid - self._cost(weights) for weights, paid in groups]
+        reduced = [paid - self._alternative_costs(weights) for weights, paid in groups]
         # Groups that gain most from a cell come first: what follows matters little then.
         gain = [
             float((less / np.maximum(weights[:, resource], 1)).max())
@@ -235,13 +235,13 @@ class _Relaxation:
         self.first = np.cumsum([0, *sizes])
         self.table = self._completions(limit[resource] // self.cell)
 
-    def _cost(self, weights: Ints) -> Ints:
+    def _alternative_costs(self, weights: Ints) -> Ints:
         """Return the cost of each alternative's demand for the relaxed resources at the multipliers."""
         # What costs more than any server holds may cost less: bounds stay bounds.
-        cost = [min(self._worth(row), LARGEST) for row in weights.tolist()]
+        cost = [min(self._amount_cost(row), MAX_BOUND) for row in weights.tolist()]
         return np.array(cost, dtype=np.int64)
 
-    def _worth(self, amounts: Sequence[int]) -> int:
+    def _amount_cost(self, amounts: Sequence[int]) -> int:
         """Return the cost of amounts of the relaxed resources; it is superadditive."""
         pairs = zip(amounts, self.ratios, strict=True)
         return sum(numerator * amount // denominator for amount, (numerator, denominator) in pairs)
@@ -261,12 +261,12 @@ class _Relaxation:
 
     def root(self, free: Sequence[int]) -> int:
         """Return the bound of the empty partial solution."""
-        return self._worth(free) + int(self.table[0, free[self.resource] // self.cell])
+        return self._amount_cost(free) + int(self.table[0, free[self.resource] // self.cell])
 
     def tuned(self, free: Sequence[int]) -> _Relaxation:
         """Return the relaxation at neighbouring multipliers with the best bound, or this one."""
         best = self
-        for step in TUNING:
+        for step in TUNING_STEPS:
             for r, (numerator, _) in enumerate(self.ratios):
                 for factor in (1 - step, 1 + step) if numerator else ():
                     multipliers = list(best.multipliers)
@@ -279,10 +279,12 @@ class _Relaxation:
 
     def search(self, free: Sequence[int], least: int, nodes: int) -> tuple[int, bool, int]:
         """Return a bound, whether it is optimal or at most `least`, and the number of nodes."""
-        if self.root(free) > LARGEST:
+        if self.root(free) > MAX_BOUND:
             return self.root(free), False, 0
-        everything = _Choice(0, self._worth(free), 0, np.array(free), free[self.resource] // self.cell)
-        incumbent, branch = self._branch(everything, max(0, least))
+        everything = _PartialSolution(
+            0, self._amount_cost(free), 0, np.array(free), free[self.resource] // self.cell
+        )
+        incumbent, branch = self._extensions(everything, max(0, least))
         branches, open_ = [branch], [branch.key(0, 0)] if len(branch.bounds) else []
         visited = 0
         while open_ and -open_[0][0] > incumbent and visited < nodes and not time_is_up():
@@ -291,14 +293,14 @@ class _Relaxation:
             branch = branches[-newest]
             if place + 1 < len(branch.bounds):
                 heapq.heappush(open_, branch.key(-newest, place + 1))
-            incumbent, branch = self._branch(self._extended(branch, place), incumbent)
+            incumbent, branch = self._extensions(self._extend(branch, place), incumbent)
             if len(branch.bounds):
                 heapq.heappush(open_, branch.key(len(branches), 0))
                 branches.append(branch)
         bound = -open_[0][0] if open_ else incumbent
         return max(bound, incumbent), bound <= incumbent, visited
 
-    def _branch(self, choice: _Choice, incumbent: int) -> tuple[int, _Branch]:
+    def _extensions(self, choice: _PartialSolution, incumbent: int) -> tuple[int, _Extensions]:
         """Return the value of the incumbent, and the extensions of a partial solution that may exceed it."""
         begin = self.first[choice.group]
         fits = np.flatnonzero((self.weights[begin:] <= choice.rest).all(axis=1)) + begin
@@ -307,12 +309,12 @@ class _Relaxation:
         bounds = choice.reduced + self.reduced[fits] + self.table[self.group[fits] + 1, left]
         promising = np.flatnonzero(bounds > incumbent)
         order = promising[np.argsort(-bounds[promising], kind="stable")]
-        return incumbent, _Branch(choice, bounds[order], fits[order])
+        return incumbent, _Extensions(choice, bounds[order], fits[order])
 
-    def _extended(self, branch: _Branch, place: int) -> _Choice:
+    def _extend(self, branch: _Extensions, place: int) -> _PartialSolution:
         """Return the partial solution with one more alternative."""
         added, choice = int(branch.added[place]), branch.choice
-        return _Choice(
+        return _PartialSolution(
             int(self.group[added]) + 1,
             choice.reduced + int(self.reduced[added]),
             choice.paid + int(self.paid[added]),
@@ -323,9 +325,9 @@ class _Relaxation:
 
 MOST_MERGED = 1_000_000
 """Limit on the sums of demands merged into the table of one pool; takes a fraction of a second."""
-MOST_SELECTIONS = 5_000
+MAX_RESIDUALS = 5_000
 """Limit on the residual capacities beside the residents that stay on a server."""
-LARGEST_KEY = 2**62
+MAX_KEY = 2**62
 """Upper limit of the integers into which the amounts of all resources are packed."""
 
 
@@ -340,16 +342,21 @@ class ServerPrices:
         Node limit of the searches; beyond, they return a bound.
     """
 
-    def __init__(self, classes: Classes, pool: str | None, prices: Sequence[Ints], effort: Effort) -> None:
+    def __init__(
+        self, classes: Classes, pool: str | None, prices: Sequence[Ints], effort: NodeBudget
+    ) -> None:
         self.classes, self.prices, self.effort = classes, prices, effort
         free = [server.free for server in classes.servers if server.pool == pool]
         self.limit = [max(amounts) for amounts in zip(*free, strict=True)]
         # Tasks of several jobs of one shape may share a server: any split into pieces may be best.
         self.groups = [
-            (classes.weights(k, classes.slots[k]), closure(classes.pieces[k], classes.slots[k], prices[k]))
+            (
+                classes.weights(k, classes.slots[k]),
+                best_split_prices(classes.pieces[k], classes.slots[k], prices[k]),
+            )
             for k in classes.shapes_of(pool)
         ]
-        self.table = _table(self.groups, np.array(self.limit, dtype=np.int64))
+        self.table = _value_table(self.groups, np.array(self.limit, dtype=np.int64))
         self.searches: dict[tuple[int, ...], Knapsack] = {}
 
     def most(self, free: tuple[int, ...], residents: tuple[int, ...] = (), least: int = 0) -> int:
@@ -388,7 +395,7 @@ class ServerPrices:
                     # A resident without a positive price had better go.
                     if price > 0 and min(rest) >= 0:
                         selections[rest] = max(selections.get(rest, 0), paid + price)
-            if len(selections) > MOST_SELECTIONS:
+            if len(selections) > MAX_RESIDUALS:
                 raise TooLargeError("a server has too many residents")
         demands, worth = table
         return max(
@@ -397,11 +404,11 @@ class ServerPrices:
         )
 
 
-def _table(groups: Sequence[tuple[Ints, Ints]], limit: Ints) -> tuple[Ints, Ints] | None:
+def _value_table(groups: Sequence[tuple[Ints, Ints]], limit: Ints) -> tuple[Ints, Ints] | None:
     """Return the sums of demands and the best value of each; None if there are too many."""
     # Amounts as one number, in which equal amounts are found by sorting.
     sizes = [amount + 1 for amount in limit.tolist()]
-    if math.prod(sizes) > LARGEST_KEY:
+    if math.prod(sizes) > MAX_KEY:
         return None
     radix = np.array([math.prod(sizes[r + 1 :]) for r in range(len(sizes))], dtype=np.int64)
     demands, worth, work = np.zeros((1, len(limit)), dtype=np.int64), np.zeros(1, dtype=np.int64), 0
@@ -429,7 +436,7 @@ def _best_of_each(demands: Ints, worth: Ints, radix: Ints) -> tuple[Ints, Ints]:
     return demands[chosen], worth[chosen]
 
 
-def closure(pieces: Ints, slots: Ints, prices: Ints) -> Ints:
+def best_split_prices(pieces: Ints, slots: Ints, prices: Ints) -> Ints:
     """Return the largest price of each slot of one shape over all splits into pieces; shape (S,)."""
     if len(pieces) < len(slots):  # only single tasks have a price
         singles: Ints = slots[:, 0] * prices[0]

@@ -8,7 +8,7 @@ from ....instances.common.arrays import Floats
 from ....instances.scheduling.instance import SchedulingInstance
 from ...common.objective import TOLERANCE
 
-ROUNDING = 4e-15
+TIME_ROUNDING = 4e-15
 """Relative rounding error of times as doubles."""
 
 
@@ -22,7 +22,7 @@ def earliest_ends_s(instance: SchedulingInstance) -> Floats:
     first = jobs.arrival_s.min()
     shortest = instance.menus().work / instance.menus().best_speed
     needed = jobs.arrival_s + shortest * (1 - TOLERANCE) + TOLERANCE * first
-    return np.asarray(np.maximum(needed / (1 + TOLERANCE + ROUNDING), jobs.arrival_s))
+    return np.asarray(np.maximum(needed / (1 + TOLERANCE + TIME_ROUNDING), jobs.arrival_s))
 
 
 def least_mean_completion_s(instance: SchedulingInstance) -> float:
@@ -55,8 +55,8 @@ def least_makespan_s(instance: SchedulingInstance) -> float:
     missed = np.cumsum((menus.best_speed[:, None] * least)[order], axis=0)
     work = np.cumsum((menus.work[:, None] * least)[order], axis=0)
     later = (jobs.arrival_s[order] - first)[:, None]
-    needed = (1 - TOLERANCE) * (later + work) - ROUNDING * first * missed
-    room = 1 + 2 * TOLERANCE + (TOLERANCE + ROUNDING) * missed
+    needed = (1 - TOLERANCE) * (later + work) - TIME_ROUNDING * first * missed
+    room = 1 + 2 * TOLERANCE + (TOLERANCE + TIME_ROUNDING) * missed
     # Without work, the time after an arrival may be 0.
     ends = np.where(work > 0, needed / room, 0.0)
     return max(0.0, longest, float(ends.max(initial=0.0)))

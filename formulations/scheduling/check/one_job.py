@@ -29,7 +29,7 @@ END, COST, LEAST, COUNT = 0, 1, 2, 3
 
 
 @compiled
-def _rate(price: Floats, usage: Floats) -> float:
+def _cost_rate(price: Floats, usage: Floats) -> float:
     """Return the cost per second λ·a of a configuration."""
     total = 0.0
     for r in range(len(price)):
@@ -38,7 +38,7 @@ def _rate(price: Floats, usage: Floats) -> float:
 
 
 @compiled
-def _hull(price: Floats, usage: Floats, speed: Floats, pieces: Floats, corners: Floats) -> int:
+def _cost_hull(price: Floats, usage: Floats, speed: Floats, pieces: Floats, corners: Floats) -> int:
     """Compute the lower hull of the cost of work in a cell; return its number of pieces.
 
     Parameters
@@ -55,7 +55,7 @@ def _hull(price: Floats, usage: Floats, speed: Floats, pieces: Floats, corners: 
     count = 0
     corners[0, 0] = corners[1, 0] = 0.0
     for k in range(len(speed)):
-        s, c = speed[k], _rate(price, usage[k])
+        s, c = speed[k], _cost_rate(price, usage[k])
         if count and s == corners[0, count]:
             if c >= corners[1, count]:
                 continue
@@ -107,7 +107,7 @@ def _clear(values: Floats, n: int) -> None:
 
 
 @compiled
-def _enlarged(heap: Floats, count: int, n: int) -> Floats:
+def _enlarged_heap(heap: Floats, count: int, n: int) -> Floats:
     """Return a copy of a heap of `count` entries with capacity for n more."""
     larger = np.empty((2, 2 * heap.shape[1] + n))
     for i in range(count):
@@ -116,7 +116,7 @@ def _enlarged(heap: Floats, count: int, n: int) -> Floats:
 
 
 @compiled
-def _cross(
+def _cross_cell(
     length: float,
     pieces: Floats,
     selected: Floats,
@@ -184,7 +184,7 @@ def _cross(
 
 
 @compiled
-def least_interrupted(
+def preemptive_cost_bounds(
     edges: Floats,
     price: Floats,
     arrival: Floats,
@@ -222,7 +222,7 @@ def least_interrupted(
         rest, count, filled, at, highest, soonest = work[j], 0, False, arrival[j], 0.0, 0.0
         while g < cells:
             length = edges[g + 1] - at if g + 1 < cells else np.inf
-            n = _hull(price[g], own_usage, own_speed, pieces, corners)
+            n = _cost_hull(price[g], own_usage, own_speed, pieces, corners)
             _clear(selected, n)
             state[COUNT] += 2 * n + 8
             if not filled:
@@ -240,11 +240,11 @@ def least_interrupted(
                     highest, soonest = state[COST], weight[j] * state[END]
                     state[LEAST] = soonest + highest
             if filled:
-                count = _cross(length, pieces, selected, n, heap, count, weight[j], state)
+                count = _cross_cell(length, pieces, selected, n, heap, count, weight[j], state)
                 if weight[j] * state[END] >= state[LEAST]:
                     break
             if count + n > heap.shape[1]:
-                heap = _enlarged(heap, count, n)
+                heap = _enlarged_heap(heap, count, n)
             for i in range(n):
                 if selected[i] > 0:
                     _push(heap, count, pieces[0, i], selected[i])
@@ -259,7 +259,7 @@ def least_interrupted(
 
 
 @compiled
-def _window(
+def _run_cost_bound(
     edges: Floats,
     price: Floats,
     arrival: float,
@@ -274,7 +274,7 @@ def _window(
     """
     cells = len(edges)
     head = tail = begin
-    rate_tail = _rate(price[begin], usage)
+    rate_tail = _cost_rate(price[begin], usage)
     rate_head = rate_tail
     ahead = edges[begin + 1] - arrival if begin + 1 < cells else np.inf
     behind, rest, cost, count = ahead, length, 0.0, price.shape[1] + 8.0
@@ -283,7 +283,7 @@ def _window(
         rest -= ahead
         head += 1
         count += 4
-        rate_head = _rate(price[head], usage)
+        rate_head = _cost_rate(price[head], usage)
         ahead = edges[head + 1] - edges[head] if head + 1 < cells else np.inf
     cost += rate_head * rest
     ahead -= rest
@@ -299,11 +299,11 @@ def _window(
         count += 8
         if behind <= 0:
             tail += 1
-            rate_tail = _rate(price[tail], usage)
+            rate_tail = _cost_rate(price[tail], usage)
             behind = edges[tail + 1] - edges[tail] if tail + 1 < cells else np.inf
         if ahead <= 0:
             head += 1
-            rate_head = _rate(price[head], usage)
+            rate_head = _cost_rate(price[head], usage)
             ahead = edges[head + 1] - edges[head] if head + 1 < cells else np.inf
         least = min(least, weight * (waited + length) + cost)
     margin = 2 * UNIT * count
@@ -314,7 +314,7 @@ def _window(
 
 
 @compiled
-def least_at_once(
+def nonpreemptive_cost_bounds(
     edges: Floats,
     price: Floats,
     arrival: Floats,
@@ -333,6 +333,6 @@ def least_at_once(
         least = np.inf
         for k in range(first[j], first[j + 1]):
             length = work[j] / speed[k]
-            least = min(least, _window(edges, price, arrival[j], length, weight[j], usage[k], begin))
+            least = min(least, _run_cost_bound(edges, price, arrival[j], length, weight[j], usage[k], begin))
         bounds[j] = least
     return bounds

@@ -23,14 +23,14 @@ from ....instances.scheduling.instance import SchedulingInstance
 from ...common.clock import check_time
 from ...common.objective import TOLERANCE
 from ..certificate import PriceGrid
-from ..evaluation import runs_at_once
-from .elementary import ROUNDING
-from .one_job import UNIT, least_at_once, least_interrupted
+from ..evaluation import runs_without_break
+from .elementary import TIME_ROUNDING
+from .one_job import UNIT, nonpreemptive_cost_bounds, preemptive_cost_bounds
 
-GRANTED = 2
+TOLERANCE_MULTIPLE = 2
 """Multiple of the tolerance of the check of plans that is granted."""
-JOBS_AT_ONCE = 2_000
-TINY = 1e-250
+JOBS_PER_BLOCK = 2_000
+UNDERFLOW_MARGIN = 1e-250
 """Absolute margin for the underflow of products of tiny figures."""
 
 
@@ -45,10 +45,10 @@ def price_bound(instance: SchedulingInstance, grid: PriceGrid) -> float:
         If the enforced clock expires.
     """
     weight = relative_weights(instance)
-    least = math.fsum(least_costs(instance, grid, weight))
+    least = math.fsum(job_cost_bounds(instance, grid, weight))
     total = math.fsum(weight)
     margin = 2 * UNIT * (len(weight) + 16)  # of the mean as it is computed of a plan, too
-    bound = (least * (1 - margin) - priced_capacity(instance, grid) * (1 + margin) - TINY) / total
+    bound = (least * (1 - margin) - priced_capacity(instance, grid) * (1 + margin) - UNDERFLOW_MARGIN) / total
     return bound * (1 - margin) if bound > 0 else bound
 
 
@@ -58,7 +58,7 @@ def relative_weights(instance: SchedulingInstance) -> Floats:
     return np.asarray(weight / weight.max())
 
 
-def granted_work(instance: SchedulingInstance, last_edge_s: float) -> Floats:
+def least_work(instance: SchedulingInstance, last_edge_s: float) -> Floats:
     """Return the least work of each job in any plan that the check accepts, shape (J,).
 
     After the last edge all prices are 0, so a job alone gains nothing by running there for longer than its
@@ -68,23 +68,23 @@ def granted_work(instance: SchedulingInstance, last_edge_s: float) -> Floats:
     arrival, menus = instance.table().arrival_s, instance.menus()
     work, best = menus.work, menus.best_speed
     latest = np.maximum(arrival, last_edge_s) + work / best
-    missing = TOLERANCE * work + best * (TOLERANCE * (latest - arrival.min()) + ROUNDING * latest)
-    return np.asarray(np.maximum(work - GRANTED * missing, 0.0))
+    missing = TOLERANCE * work + best * (TOLERANCE * (latest - arrival.min()) + TIME_ROUNDING * latest)
+    return np.asarray(np.maximum(work - TOLERANCE_MULTIPLE * missing, 0.0))
 
 
-def least_costs(instance: SchedulingInstance, grid: PriceGrid, weight: Floats) -> Floats:
+def job_cost_bounds(instance: SchedulingInstance, grid: PriceGrid, weight: Floats) -> Floats:
     """Return a lower bound on φ_j of each job, shape (J,)."""
     jobs, menus = instance.table(), instance.menus()
     grid = grid.refined(np.minimum(jobs.arrival_s.min(), grid.edges_s[:1]))
-    work = granted_work(instance, float(grid.edges_s[-1]))
+    work = least_work(instance, float(grid.edges_s[-1]))
     order = np.lexsort((menus.speed, menus.owner))
     usage, speed = np.ascontiguousarray(menus.usage[order]), menus.speed[order]
-    of_jobs = least_at_once if runs_at_once(instance) else least_interrupted
+    of_jobs = nonpreemptive_cost_bounds if runs_without_break(instance) else preemptive_cost_bounds
     costs = []
-    for start in range(0, len(jobs), JOBS_AT_ONCE):
+    for start in range(0, len(jobs), JOBS_PER_BLOCK):
         check_time()
-        part = slice(start, start + JOBS_AT_ONCE)
-        first = menus.first[start : start + JOBS_AT_ONCE + 1]
+        part = slice(start, start + JOBS_PER_BLOCK)
+        first = menus.first[start : start + JOBS_PER_BLOCK + 1]
         rows = slice(int(first[0]), int(first[-1]))
         costs.append(
             of_jobs(
@@ -106,6 +106,6 @@ def priced_capacity(instance: SchedulingInstance, grid: PriceGrid) -> float:
     times, amounts = instance.capacity_over_time
     fine = grid.refined(times)
     cell = np.searchsorted(times, fine.edges_s, side="right") - 1
-    capacity = np.maximum(amounts[cell], 0.0) + GRANTED * TOLERANCE * amounts.max(axis=0)
+    capacity = np.maximum(amounts[cell], 0.0) + TOLERANCE_MULTIPLE * TOLERANCE * amounts.max(axis=0)
     parts = capacity[:-1] * fine.price[:-1] * np.diff(fine.edges_s)[:, None]
     return math.fsum(parts.ravel().tolist()) * (1 + 16 * UNIT)

@@ -24,12 +24,12 @@ from ....instances.staging.instance import StagingInstance
 from ...common.objective import loosened
 from ..certificate import CUTOFF_MARGIN, CertifiedInterval, limited_types, read_certificate
 from ..stages import Corner
-from .graph_stages import derive_graph_segments, refuted
+from .graph_stages import derive_graph_segments, proves_no_faster_plan
 from .interval_bounds import MOST_WORK, Interval, IntervalBounds, Limits, Segments, derive_segments
 
-ROUNDING = 1e-12
+LIMIT_TOLERANCE = 1e-12
 """Relative widening of limits beyond those of the check of plans, as sums may round differently."""
-SMALLEST_PRICE = 1e-100
+MIN_PRICE = 1e-100
 """Threshold below which a price counts as 0, so that no product in a sum underflows."""
 
 
@@ -52,8 +52,8 @@ class CertificateCheck:
         self.instance = instance
         self.cost_factor = training.epochs * training.samples / (3600 * instance.probe_batch)
         slowest = math.inf if floor is None else instance.probe_batch / floor
-        self.slowest_s = loosened(slowest) * (1 + ROUNDING)
-        self.most_usd = math.inf if cost is None else loosened(cost) * (1 + ROUNDING)
+        self.slowest_s = loosened(slowest) * (1 + LIMIT_TOLERANCE)
+        self.most_usd = math.inf if cost is None else loosened(cost) * (1 + LIMIT_TOLERANCE)
 
     def cost_bound(self, data: Any) -> float | None:
         """Return the lower bound on cost that the certificate proves [USD].
@@ -87,8 +87,8 @@ class CertificateCheck:
         if isinstance(given, str):
             return None
         last = self.slowest_s if claimed_s is None else math.nextafter(claimed_s, 0.0)
-        if self._only_devices_limit() and not given.intervals:
-            if not refuted(self.instance, last):
+        if self._has_only_device_limits() and not given.intervals:
+            if not proves_no_faster_plan(self.instance, last):
                 return 0.0
             return math.inf if claimed_s is None else claimed_s
         unproven = self.unproven(given.intervals, last, lambda _: self.most_usd)
@@ -122,7 +122,7 @@ class CertificateCheck:
             if self.instance.hourly_budget_usd is not None:
                 prices.append(interval.budget_price)
             known = np.array(prices)
-            known[known < SMALLEST_PRICE] = 0.0
+            known[known < MIN_PRICE] = 0.0
             high = min(interval.until_s, last_s)
             intervals.append(Interval(low, high, known, interval.counts_cost, cutoff(low)))
             # The next float, so that no stage time lies between two intervals.
@@ -133,7 +133,7 @@ class CertificateCheck:
         segments = self._segments(last_s)
         return IntervalBounds(segments, self.cost_factor, limits, alternating, most_work).unproven(intervals)
 
-    def _only_devices_limit(self) -> bool:
+    def _has_only_device_limits(self) -> bool:
         """Return whether only units, memory and the throughput floor restrict the plans of a graph."""
         instance = self.instance
         money = instance.cost_limit_usd is not None or instance.hourly_budget_usd is not None
@@ -152,11 +152,11 @@ class CertificateCheck:
         if self.instance.hourly_budget_usd is not None:
             rows.append(np.array([one.price_usd_per_hour for one in hardware]))
             # Counts are integers and need no margin, unlike sums of money.
-            capacity.append(loosened(self.instance.hourly_budget_usd) * (1 + ROUNDING))
+            capacity.append(loosened(self.instance.hourly_budget_usd) * (1 + LIMIT_TOLERANCE))
         return Limits(np.array(rows).reshape(-1, len(hardware)), np.array(capacity))
 
 
-SUMS_OVER_SETS = 1 - 2e-11
+GRAPH_TIME_FACTOR = 1 - 2e-11
 """Factor on the stage times of the points of a graph's frontier, for the rounding of their sums."""
 MOST_FRONTIER_WORK = 3_000_000_000
 """Maximum number of bounds of the enumerations for a frontier, as much work as dozens of single plans."""
@@ -194,7 +194,7 @@ def certified_error(
     if isinstance(given, str):
         return None
     # Stage times of a graph are sums over sets, whose rounding depends on the order of addition.
-    as_fast = SUMS_OVER_SETS if instance.is_graph else 1.0
+    as_fast = GRAPH_TIME_FACTOR if instance.is_graph else 1.0
     times = [corner.time_s * as_fast for corner in corners]
     least: list[float] = []
     for corner in corners:
@@ -220,12 +220,12 @@ def certified_error(
     return worst
 
 
-def proves_none(instance: StagingInstance, most_usd: float | None, data: Any) -> bool:
+def proves_infeasibility(instance: StagingInstance, most_usd: float | None, data: Any) -> bool:
     """Return whether the intervals prove that no plan costs at most `most_usd`, or that none exists."""
     given = read_certificate(instance, {"intervals": data})
     if isinstance(given, str):
         return False
     check = CertificateCheck(instance)
-    most = math.inf if most_usd is None else loosened(most_usd) * (1 + ROUNDING)
+    most = math.inf if most_usd is None else loosened(most_usd) * (1 + LIMIT_TOLERANCE)
     cutoff = min(check.most_usd, most)
     return not check.unproven(given.intervals, check.slowest_s, lambda _: cutoff)

@@ -43,7 +43,7 @@ class Group:
     after: set[int]
 
 
-class Order:
+class GroupOrder:
     """The groups of a graph after merging those without time, and the tensors between them.
 
     Attributes
@@ -58,13 +58,13 @@ class Order:
 
     def __init__(self, instance: StagingInstance) -> None:
         self.instance = instance
-        together, before = _shared_stages(instance)
+        together, before = _stage_relations(instance)
         count = len(instance.layers)
         number = [int(np.flatnonzero(together[layer])[0]) for layer in range(count)]
         self.groups: dict[int, Group] = {}
         for head in sorted(set(number)):
             own = [layer for layer in range(count) if number[layer] == head]
-            parts = sum(_parts(instance, instance.layers[layer]) for layer in own)
+            parts = sum(_layer_parts(instance, instance.layers[layer]) for layer in own)
             memory = math.fsum(instance.layers[layer].most_memory_gib for layer in own)
             self.groups[head] = Group(own, np.asarray(parts), memory, set(), set())
         for a, b in np.argwhere(before).tolist():
@@ -77,7 +77,7 @@ class Order:
             source = place[edge.source]
             touched.setdefault(source, {number[source]}).add(number[place[edge.target]])
         self.tensors = [
-            (frozenset(numbers), _seconds(instance, instance.layers[source]))
+            (frozenset(numbers), _transfer_seconds(instance, instance.layers[source]))
             for source, numbers in touched.items()
         ]
         self.tensors = [(own, s) for own, s in self.tensors if len(own) > 1 and s.any()]
@@ -85,11 +85,11 @@ class Order:
         for index, (numbers, _) in enumerate(self.tensors):
             for one in numbers:
                 self.touching[one].add(index)
-        self._drop_idle()
+        self._merge_idle()
         # A tensor that now touches a single group is never cut.
         self.tensors = [(own, s) for own, s in self.tensors if len(own) > 1]
 
-    def _drop_idle(self) -> None:
+    def _merge_idle(self) -> None:
         """Merge groups without time into a neighbour where no plan becomes worse, as long as possible."""
         rooms = [one.memory_gib for one in self.instance.types if one.memory_gib is not None]
         needed = math.fsum(layer.most_memory_gib for layer in self.instance.layers)
@@ -102,12 +102,15 @@ class Order:
                 runs = np.isfinite(group.parts[:, 0])
                 if group.parts[runs].any() or (group.memory_gib and not roomy):
                     continue
-                to = next((other for other in self._near(number) if self._may_join(number, other)), None)
+                to = next(
+                    (other for other in self._merge_candidates(number) if self._can_merge(number, other)),
+                    None,
+                )
                 if to is not None:
-                    self._join(number, to)
+                    self._merge(number, to)
                     moved = True
 
-    def _near(self, number: int) -> list[int]:
+    def _merge_candidates(self, number: int) -> list[int]:
         """Return the groups with which the order of stages always allows merging a group."""
         group = self.groups[number]
         neighbours = [next(iter(side)) for side in (group.before, group.after) if len(side) == 1]
@@ -115,7 +118,7 @@ class Order:
         alone = not group.before and not group.after and not busy
         return [other for other in self.groups if other != number] if alone else neighbours
 
-    def _may_join(self, number: int, other: int) -> bool:
+    def _can_merge(self, number: int, other: int) -> bool:
         """Return whether merging a group without time into another makes no stage slower."""
         runs, needed = (np.isfinite(self.groups[one].parts[:, 0]) for one in (number, other))
         more = np.zeros(len(runs))
@@ -128,7 +131,7 @@ class Order:
         # Rounding must not accept a merge that adds a little time.
         return bool((needed <= runs).all() and (more <= 0).all())
 
-    def _join(self, number: int, other: int) -> None:
+    def _merge(self, number: int, other: int) -> None:
         group, host = self.groups.pop(number), self.groups[other]
         host.layers += group.layers
         host.memory_gib += group.memory_gib
@@ -146,7 +149,7 @@ class Order:
             self.touching[other].add(index)
 
 
-def _parts(instance: StagingInstance, layer: Layer) -> Floats:
+def _layer_parts(instance: StagingInstance, layer: Layer) -> Floats:
     """Return the parts S, A, S' and A' of a layer on each type, shape (T, 4)."""
     rows = []
     for one in instance.types:
@@ -162,7 +165,7 @@ def _parts(instance: StagingInstance, layer: Layer) -> Floats:
     return np.array(rows)
 
 
-def _seconds(instance: StagingInstance, layer: Layer) -> Floats:
+def _transfer_seconds(instance: StagingInstance, layer: Layer) -> Floats:
     """Return the time [s] for one unit of each type to send or receive the output of a layer."""
     link = instance.link_gbit_per_s
     usual = 0.0 if link is None else layer.output_bytes * 8 / (link * 1e9)
@@ -170,7 +173,7 @@ def _seconds(instance: StagingInstance, layer: Layer) -> Floats:
     return np.array([given.get(one.name, usual) for one in instance.types])
 
 
-def _shared_stages(instance: StagingInstance) -> tuple[Bools, Bools]:
+def _stage_relations(instance: StagingInstance) -> tuple[Bools, Bools]:
     """Return masks of layers that share a stage in every plan, and of their arcs, both of shape (L, L)."""
     layers = instance.layers
     place = {layer.name: index for index, layer in enumerate(layers)}
@@ -200,7 +203,7 @@ def _shared_stages(instance: StagingInstance) -> tuple[Bools, Bools]:
 
 
 @dataclass(frozen=True)
-class Below:
+class DerivedIdeals:
     """All ideals, from the largest to the smallest.
 
     Attributes
@@ -218,7 +221,7 @@ class Below:
     links: list[tuple[int, int, int]]
 
 
-def ideals_below(order: Order) -> Below:
+def derive_ideals(order: GroupOrder) -> DerivedIdeals:
     """Return all ideals, enumerated from the set of all groups downwards.
 
     Raises
@@ -226,7 +229,7 @@ def ideals_below(order: Order) -> Below:
     TooLargeError
         If there are too many.
     """
-    groups = _sorted(order)
+    groups = _topological_order(order)
     bit = {number: index for index, number in enumerate(groups)}
     after = [sum(1 << bit[other] for other in order.groups[number].after) for number in groups]
     before = [[bit[other] for other in order.groups[number].before] for number in groups]
@@ -248,10 +251,10 @@ def ideals_below(order: Order) -> Below:
         level = smaller
         if len(sets) > MOST_IDEALS:
             raise TooLargeError(f"the graph has more than {MOST_IDEALS:,} ideals")
-    return Below(groups, sets, links)
+    return DerivedIdeals(groups, sets, links)
 
 
-def _sorted(order: Order) -> list[int]:
+def _topological_order(order: GroupOrder) -> list[int]:
     """Return the numbers of the groups in a topological order."""
     remaining, ordered = {number: set(group.before) for number, group in order.groups.items()}, []
     while remaining:

@@ -25,19 +25,19 @@ from ...common.clock import check_time
 from ...common.compiled import compiled
 from ...common.objective import loosened
 from ..stages import MOST_UNITS
-from .graph_order import Bools, Order, ideals_below
+from .graph_order import Bools, GroupOrder, derive_ideals
 from .interval_bounds import Segments
 
-ROUNDED_DOWN = 1 - 1e-12
+ROUNDING_FACTOR = 1 - 1e-12
 """Factor on sums of times, as the order of addition may differ elsewhere."""
 MOST_STAGES = 4_000_000
-LOOK_EVERY = 64
+CHECK_INTERVAL = 64
 """Number of ideals between two checks of the time limit."""
-AT_ONCE = 4096
+IDEALS_PER_BLOCK = 4096
 """Number of ideals whose tensors are counted in one matrix product."""
 
 
-class Stages(NamedTuple):
+class DerivedGraph(NamedTuple):
     """A graph as arrays; ideals are numbered by rising size from the empty one, 0.
 
     Attributes
@@ -83,7 +83,7 @@ class Stages(NamedTuple):
     adds_up: bool
 
 
-def derive_stages(instance: StagingInstance) -> Stages:
+def derive_graph(instance: StagingInstance) -> DerivedGraph:
     """Return the graph of an instance as arrays.
 
     Raises
@@ -91,8 +91,8 @@ def derive_stages(instance: StagingInstance) -> Stages:
     TooLargeError
         If it has too many ideals.
     """
-    order = Order(instance)
-    below = ideals_below(order)
+    order = GroupOrder(instance)
+    below = derive_ideals(order)
     count = len(below.sets)
     groups = [order.groups[number] for number in below.groups]
     length = (len(groups) + 7) // 8
@@ -108,14 +108,14 @@ def derive_stages(instance: StagingInstance) -> Stages:
     seconds = np.array([seconds for _, seconds in order.tensors]).reshape(-1, len(instance.types))
     crossing = np.zeros((count, len(instance.types)))
     if instance.stage_cost == "relay":
-        crossing = _crossing(inside, tensor, seconds)
+        crossing = _crossing_seconds(inside, tensor, seconds)
         tensor, seconds = tensor[:0], seconds[:0]
     touching, touched = np.nonzero(tensor.T)
     units = [
         float(min(MOST_UNITS, one.limit or MOST_UNITS, instance.most_units_per_stage or MOST_UNITS))
         for one in instance.types
     ]
-    return Stages(
+    return DerivedGraph(
         inside,
         np.searchsorted(larger[sequence], np.arange(count + 1)),
         group[sequence],
@@ -135,10 +135,10 @@ def derive_stages(instance: StagingInstance) -> Stages:
     )
 
 
-def _crossing(inside: Bools, tensor: Bools, seconds: Floats) -> Floats:
+def _crossing_seconds(inside: Bools, tensor: Bools, seconds: Floats) -> Floats:
     """Return the transfer time of the tensors that each ideal cuts, shape (I, T)."""
     blocks, touched = [], tensor.astype(np.float32).T
-    for part in np.array_split(inside, len(inside) // AT_ONCE + 1):
+    for part in np.array_split(inside, len(inside) // IDEALS_PER_BLOCK + 1):
         check_time()
         own = part.astype(np.float32) @ touched
         blocks.append(((own > 0) & (own < touched.sum(axis=0))) @ seconds)
@@ -146,7 +146,7 @@ def _crossing(inside: Bools, tensor: Bools, seconds: Floats) -> Floats:
 
 
 @compiled
-def _beyond(graph: Stages, end: int) -> NDArray[np.bool_]:
+def _outside_tensors(graph: DerivedGraph, end: int) -> NDArray[np.bool_]:
     """Return a mask of the tensors that touch a group outside an ideal."""
     beyond = np.zeros(len(graph.seconds), dtype=np.bool_)
     for g in range(len(graph.memory)):
@@ -157,8 +157,8 @@ def _beyond(graph: Stages, end: int) -> NDArray[np.bool_]:
 
 
 @compiled
-def _take_off(
-    graph: Stages,
+def _remove_group(
+    graph: DerivedGraph,
     level: int,
     g: int,
     touched: Ints,
@@ -195,20 +195,22 @@ def _take_off(
 
 
 @compiled
-def _put_back(graph: Stages, g: int, touched: Ints) -> None:
+def _restore_group(graph: DerivedGraph, g: int, touched: Ints) -> None:
     for at in range(graph.own_start[g], graph.own_start[g + 1]):
         touched[graph.own[at]] -= 1
 
 
 @compiled
-def _fast(computing: float, communicating: float, adds_up: bool, slowest: float) -> bool:
+def _is_fast_enough(computing: float, communicating: float, adds_up: bool, slowest: float) -> bool:
     """Return whether a stage takes at most `slowest`, with a margin for rounding."""
     time = computing + communicating if adds_up else max(computing, communicating)
     return bool(time * (1 - 1e-12) <= slowest)
 
 
 @compiled
-def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints, parts: Floats) -> int:
+def stages_ending_at(
+    graph: DerivedGraph, end: int, slowest: float, start: Ints, kind: Ints, parts: Floats
+) -> int:
     """Write the stages that end with an ideal and take at most `slowest`; return their number.
 
     Parameters
@@ -217,7 +219,7 @@ def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints
         Smaller ideal, type, and S, A, S' and A' of each stage, written from the first row on.
     """
     groups, types = len(graph.memory), len(graph.room)
-    beyond, touched = _beyond(graph, end), np.zeros(len(graph.size), dtype=np.int64)
+    beyond, touched = _outside_tensors(graph, end), np.zeros(len(graph.size), dtype=np.int64)
     # By level, the number of groups taken off: the ideal, its next link, the group taken off last, and sums.
     here, link = np.zeros(groups + 1, dtype=np.int64), np.zeros(groups + 1, dtype=np.int64)
     off = np.full(groups + 1, groups, dtype=np.int64)
@@ -236,13 +238,13 @@ def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints
         link[level] = at + 1
         if at >= graph.link_start[here[level] + 1]:
             if level > 0:
-                _put_back(graph, off[level], touched)
+                _restore_group(graph, off[level], touched)
             level -= 1
             continue
         level, g, to = level + 1, graph.group[at], graph.smaller[at]
         here[level], off[level], link[level] = to, g, graph.link_start[to]
         memory[level] = memory[level - 1] + graph.memory[g]
-        _take_off(graph, level, g, touched, beyond, possible, sums, cut, sent)
+        _remove_group(graph, level, g, touched, beyond, possible, sums, cut, sent)
         larger = False
         for t in range(types):
             possible[level, t] = possible[level - 1, t] and memory[level] <= graph.room[t]
@@ -251,14 +253,14 @@ def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints
             computing = sums[level, t, 0] + sums[level, t, 1] * share[t]
             communicating = sums[level, t, 2] + sums[level, t, 3] * share[t]
             least = communicating + sent[level, t] * share[t]
-            if np.isinf(computing) or not _fast(computing, least, graph.adds_up, slowest):
+            if np.isinf(computing) or not _is_fast_enough(computing, least, graph.adds_up, slowest):
                 possible[level, t] = False
                 continue
             larger = True
             # Rounding in adding and subtracting may leave a little too much.
             transfers = max(0.0, cut[level, t] - graph.drift[t])
             transfers = max(transfers, graph.crossing[to, t], graph.crossing[end, t])
-            if _fast(computing, communicating + transfers * share[t], graph.adds_up, slowest):
+            if _is_fast_enough(computing, communicating + transfers * share[t], graph.adds_up, slowest):
                 start[written], kind[written] = to, t
                 for part in range(4):
                     parts[written, part] = sums[level, t, part]
@@ -274,7 +276,7 @@ def stages_into(graph: Stages, end: int, slowest: float, start: Ints, kind: Ints
     return written
 
 
-def room_for(graph: Stages) -> tuple[Ints, Ints, Floats]:
+def stage_buffers(graph: DerivedGraph) -> tuple[Ints, Ints, Floats]:
     """Return buffers for the stages that end with one ideal."""
     most = len(graph.inside) * len(graph.room)
     return np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty((most, 4))
@@ -288,13 +290,13 @@ def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segmen
     TooLargeError
         If there are too many.
     """
-    graph = derive_stages(instance)
-    start, kind, parts = room_for(graph)
+    graph = derive_graph(instance)
+    start, kind, parts = stage_buffers(graph)
     columns, total = [], 0
     for end in range(1, len(graph.inside)):
-        if end % LOOK_EVERY == 0:
+        if end % CHECK_INTERVAL == 0:
             check_time()
-        count = stages_into(graph, end, slowest_s, start, kind, parts)
+        count = stages_ending_at(graph, end, slowest_s, start, kind, parts)
         total += count
         if total > MOST_STAGES:
             raise TooLargeError(f"the graph has more than {MOST_STAGES:,} possible stages")
@@ -304,7 +306,7 @@ def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segmen
         )
     first, last, unit_type, *rows = map(np.concatenate, zip(*columns, strict=True))
     price = np.array([one.price_usd_per_hour for one in instance.types])
-    rows = [row * ROUNDED_DOWN for row in rows]
+    rows = [row * ROUNDING_FACTOR for row in rows]
     return Segments(
         len(graph.inside) - 1, price, graph.units, narrow(first), narrow(last), narrow(unit_type), *rows
     )
@@ -312,13 +314,13 @@ def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segmen
 
 MOST_STATES = 60_000_000
 """Maximum number of states: ideals times combinations of used units, one byte each."""
-LONGEST_S = 1e200
+MAX_TIME_S = 1e200
 """Finite substitute for an infinite stage time, for the product with 0 units."""
-LOOK_EVERY_IDEALS = 16
+PROOF_CHECK_INTERVAL = 16
 """Number of ideals between two checks of the time limit, in the proof."""
 
 
-def refuted(instance: StagingInstance, slowest_s: float) -> bool:
+def proves_no_faster_plan(instance: StagingInstance, slowest_s: float) -> bool:
     """Return whether it is proven that no plan has stages of at most `slowest_s`; False if too large.
 
     Raises
@@ -328,30 +330,30 @@ def refuted(instance: StagingInstance, slowest_s: float) -> bool:
     """
     limits = np.array([one.limit or 0 for one in instance.types])
     states = math.prod((limits + 1).tolist())
-    graph = derive_stages(instance)
+    graph = derive_graph(instance)
     ideals = len(graph.inside)
     if ideals * states > MOST_STATES:
         return False
     step = np.array([math.prod((limits[:t] + 1).tolist()) for t in range(len(limits))])
     used = np.array([np.arange(states) // s % (limit + 1) for s, limit in zip(step, limits, strict=True)])
     left = limits[:, None] - used
-    needed, offered = _work(graph, left)
+    needed, offered = _weighted_work(graph, left)
     reached = np.zeros((ideals, states), dtype=np.bool_)
     reached[-1, 0] = True
-    room = room_for(graph)
+    room = stage_buffers(graph)
     for end in range(ideals - 1, 0, -1):
-        if end % LOOK_EVERY_IDEALS == 0:
+        if end % PROOF_CHECK_INTERVAL == 0:
             check_time()
         # A state is pruned if the units left cannot do the work before its ideal in the time.
-        fits = (needed[:, end, None] <= min(slowest_s, LONGEST_S) * offered * (1 + 1e-9)).all(axis=0)
+        fits = (needed[:, end, None] <= min(slowest_s, MAX_TIME_S) * offered * (1 + 1e-9)).all(axis=0)
         reached[end] &= fits
         if reached[end].any():
-            count = stages_into(graph, end, slowest_s, *room)
-            _spread(graph, reached, left, step, end, slowest_s, count, *room)
+            count = stages_ending_at(graph, end, slowest_s, *room)
+            _mark_reached(graph, reached, left, step, end, slowest_s, count, *room)
     return not reached[0].any()
 
 
-def _work(graph: Stages, left: Ints) -> tuple[Floats, Floats]:
+def _weighted_work(graph: DerivedGraph, left: Ints) -> tuple[Floats, Floats]:
     """Return the weighted work inside each ideal, and the weighted work per second of the units left.
 
     With any weights y ≥ 0 of the types, stages of at most τ seconds on k_t units do Σ_b min_t y_t (S + A)_bt
@@ -380,8 +382,8 @@ def _work(graph: Stages, left: Ints) -> tuple[Floats, Floats]:
 
 
 @compiled
-def _spread(
-    graph: Stages,
+def _mark_reached(
+    graph: DerivedGraph,
     reached: NDArray[np.bool_],
     left: Ints,
     step: Ints,

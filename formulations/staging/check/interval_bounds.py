@@ -27,9 +27,9 @@ from ....instances.common.arrays import Floats, Ints, narrow
 from ....instances.staging.instance import Layer, StagingInstance
 from ...common.clock import check_time, time_is_up
 from ...common.objective import loosened
-from ..stages import MOST_UNITS, refuse_many_segments
-from .kernels import derive, forward, least, through
-from .path_enumeration import MOST_ARCS, Arcs, Network, none_below
+from ..stages import MOST_UNITS, check_segment_count
+from .kernels import least_costs, paths_through_segments, segment_parts, shortest_path
+from .path_enumeration import MOST_ARCS, Arcs, Network, no_path_below
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,13 @@ def derive_segments(instance: StagingInstance, last_s: float = math.inf) -> Segm
     TooLargeError
         If there are more than thirty million.
     """
-    refuse_many_segments(instance)
+    check_segment_count(instance)
     check_time()
     hardware, layers = instance.types, instance.layers
     room = np.array([math.inf if one.memory_gib is None else loosened(one.memory_gib) for one in hardware])
     own = _layer_parts(layers, [one.name for one in hardware])
     memory = np.array([[layer.memory_on(one.name) for one in hardware] for layer in layers])
-    columns = derive(own, memory, room, _received_s(instance), last_s)
+    columns = segment_parts(own, memory, room, _transfer_s(instance), last_s)
     return Segments(
         len(layers),
         np.array([one.price_usd_per_hour for one in hardware]),
@@ -117,7 +117,7 @@ def _layer_parts(layers: Sequence[Layer], names: Sequence[str]) -> Floats:
     return parts
 
 
-def _received_s(instance: StagingInstance) -> Floats:
+def _transfer_s(instance: StagingInstance) -> Floats:
     """Return the transfer time D of the input of a stage, for each first layer [s]."""
     received = np.zeros(len(instance.layers))
     if instance.link_gbit_per_s is not None:
@@ -126,13 +126,13 @@ def _received_s(instance: StagingInstance) -> Floats:
     return received
 
 
-MARGIN = 1e-12
+ROUNDING_MARGIN = 1e-12
 """Rounding margin of a sum, relative to the sum of absolute values."""
 MOST_WORK = 1_000_000_000
 """Maximum number of bounds in the enumerations of all intervals, half a minute of work."""
-PARTS = 4
+SPLIT_PARTS = 4
 """Number of parts into which an unproven group of intervals is split."""
-AT_ONCE = 200_000
+GROUPING_SIZE = 200_000
 """Maximum number of segments times intervals that are evaluated without grouping."""
 
 
@@ -158,7 +158,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class _Open:
+class _UnprovenInterval:
     """An interval not proven by prices, its bound, and the segments left; None if they are too many."""
 
     interval: Interval
@@ -209,17 +209,17 @@ class IntervalBounds:
         bound, and a segment too dear for the union is too dear for each part. Intervals not proven by prices
         are enumerated while there is time; their bounds by prices hold in any case.
         """
-        open_: list[_Open] = []
+        open_: list[_UnprovenInterval] = []
         everything = narrow(np.arange(len(self.segments.first)))
         pending = [(list(intervals), self.segments, everything)] if intervals else []
         while pending:
             group, own, position = pending.pop()
             check_time()
-            if len(group) > 1 and len(group) * len(own.first) > AT_ONCE:
+            if len(group) > 1 and len(group) * len(own.first) > GROUPING_SIZE:
                 union = _union(group)
                 bound, weight, arrival = self._bound(union, own)
                 if bound < union.cutoff:
-                    keep, size = self._useful(union, own, weight, arrival), -(-len(group) // PARTS)
+                    keep, size = self._useful(union, own, weight, arrival), -(-len(group) // SPLIT_PARTS)
                     rest = own.only(keep), position[keep]
                     pending += [(group[i : i + size], *rest) for i in range(0, len(group), size)]
                 continue
@@ -228,10 +228,10 @@ class IntervalBounds:
                 if bound < interval.cutoff:
                     useful = position[self._useful(interval, own, weight, arrival)]
                     left = None if len(useful) > MOST_ARCS or not len(self.limits.capacity) else useful
-                    open_.append(_Open(interval, self._fallback(interval, bound, own), left))
-        return [(one.interval, one.bound) for one in open_ if not self._enumerated(one)]
+                    open_.append(_UnprovenInterval(interval, self._cost_bound(interval, bound, own), left))
+        return [(one.interval, one.bound) for one in open_ if not self._proves_by_enumeration(one)]
 
-    def _fallback(self, interval: Interval, bound: float, own: Segments) -> float:
+    def _cost_bound(self, interval: Interval, bound: float, own: Segments) -> float:
         """Return the bound on cost of an unproven interval; without prices where only units counted."""
         if interval.counts_cost:
             return bound
@@ -249,7 +249,7 @@ class IntervalBounds:
         parts = own.serial, own.parallel, own.comm_serial, own.comm_parallel
         ends = interval.low, interval.high, interval.counts_cost
         units, cost, _ = self._room[:, : len(own.first)]
-        least(own.type, *parts, own.limit, self.rate, *ends, units, cost)
+        least_costs(own.type, *parts, own.limit, self.rate, *ends, units, cost)
         return units, cost
 
     def _bound(self, interval: Interval, own: Segments) -> tuple[float, Floats, Floats]:
@@ -260,11 +260,13 @@ class IntervalBounds:
         units, weight = self._least(interval, own)
         if interval.prices.any():
             weight += (interval.prices @ self.limits.weight)[own.type] * units
-        shortest, arrival = forward(
+        shortest, arrival = shortest_path(
             own.first, own.last, own.type, weight, own.layers, self.types, self.alternating
         )
         spare = float(interval.prices @ self.limits.capacity)
-        bound = shortest - spare - MARGIN * (shortest + spare) if math.isfinite(shortest) else math.inf
+        bound = (
+            shortest - spare - ROUNDING_MARGIN * (shortest + spare) if math.isfinite(shortest) else math.inf
+        )
         if not interval.counts_cost:
             # Without costs the sign alone is a proof: a feasible plan has a value of at most 0.
             bound = math.inf if bound > 0 else -math.inf
@@ -275,11 +277,11 @@ class IntervalBounds:
         spare = float(interval.prices @ self.limits.capacity)
         threshold = (interval.cutoff if interval.counts_cost else 0.0) + spare
         value = self._room[2, : len(own.first)]
-        through(own.first, own.last, own.type, weight, arrival, self.alternating, value)
-        most = (threshold + MARGIN * (abs(threshold) + spare)) / (1 - 2 * MARGIN)
+        paths_through_segments(own.first, own.last, own.type, weight, arrival, self.alternating, value)
+        most = (threshold + ROUNDING_MARGIN * (abs(threshold) + spare)) / (1 - 2 * ROUNDING_MARGIN)
         return np.flatnonzero(value <= min(most, sys.float_info.max))
 
-    def _enumerated(self, given: _Open) -> bool:
+    def _proves_by_enumeration(self, given: _UnprovenInterval) -> bool:
         """Enumerate the paths of the remaining segments; return whether none is below the cutoff."""
         if given.segments is None or self.work_left <= 0 or time_is_up():
             return False
@@ -292,7 +294,7 @@ class IntervalBounds:
         types = self.types if self.alternating else 0
         network = Network(arcs, self.segments.layers, types, self.limits.capacity)
         cutoff = interval.cutoff if interval.counts_cost else math.inf
-        answer, work = none_below(network, interval.prices, cutoff, self.work_left)
+        answer, work = no_path_below(network, interval.prices, cutoff, self.work_left)
         self.work_left -= work
         return answer is True
 

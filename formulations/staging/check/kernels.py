@@ -19,7 +19,7 @@ UNDERESTIMATE = 1e-9
 
 
 @compiled
-def derive(
+def segment_parts(
     own: Floats, memory: Floats, room: Floats, received: Floats, last_s: float
 ) -> tuple[Ints, Ints, Ints, Floats, Floats, Floats, Floats]:
     """Return the first layers, last layers, types and four parts of the segments that a unit can hold.
@@ -86,7 +86,7 @@ def _time_s(serial: float, parallel: float, comm_serial: float, comm_parallel: f
 
 
 @compiled
-def least(
+def least_costs(
     unit_type: Ints,
     serial: Floats,
     parallel: Floats,
@@ -142,7 +142,7 @@ def least(
 
 
 @compiled
-def _neighbours(best: Floats, alternating: bool, result: Floats) -> None:
+def _neighbour_minima(best: Floats, alternating: bool, result: Floats) -> None:
     """Compute for each type the minimum over the types that may be its neighbour."""
     first, second, cheapest = np.inf, np.inf, -1
     for t in range(len(best)):
@@ -158,7 +158,7 @@ def _neighbours(best: Floats, alternating: bool, result: Floats) -> None:
 
 
 @compiled
-def forward(
+def shortest_path(
     first: Ints,
     last: Ints,
     unit_type: Ints,
@@ -194,12 +194,12 @@ def forward(
         shortest = np.inf
         for k in range(hardware):
             shortest = min(shortest, ending[k])
-        _neighbours(ending, alternating, before[:, layer + 1])
+        _neighbour_minima(ending, alternating, before[:, layer + 1])
     return shortest, before
 
 
 @compiled
-def through(
+def paths_through_segments(
     first: Ints,
     last: Ints,
     unit_type: Ints,
@@ -217,7 +217,7 @@ def through(
     i = len(last) - 1
     for layer in range(layers, 0, -1):
         if layer < layers:
-            _neighbours(beginning[:, layer], alternating, remaining[layer])
+            _neighbour_minima(beginning[:, layer], alternating, remaining[layer])
         while i >= 0 and last[i] == layer - 1:
             t, f = np.uint32(unit_type[i]), np.uint32(first[i])
             onward = weight[i] + remaining[layer, t]
@@ -270,14 +270,14 @@ def arrivals_by_state(
         for state in range(states):
             for t in range(kinds):
                 column[t] = ending[t, state]
-            _neighbours(column, alternating, fitting)
+            _neighbour_minima(column, alternating, fitting)
             for t in range(kinds):
                 arrival[layer, t, state] = fitting[t]
     return arrival
 
 
 @compiled
-def least_through(
+def paths_through_arcs(
     first: Ints,
     after: Ints,
     kind: Ints,
@@ -308,7 +308,7 @@ def least_through(
 
 
 @compiled
-def extended(
+def extended_labels(
     labels: Floats,
     kind: int,
     use: Floats,

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from ....instances.common.arrays import Floats, Ints
 from ...common.clock import time_is_up
-from ...common.enumeration import cheapest_states, multipliers
-from .kernels import arrivals_by_state, extended, least_through
+from ...common.enumeration import bound_multipliers, cheapest_states
+from .kernels import arrivals_by_state, extended_labels, paths_through_arcs
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,12 @@ MOST_STEPS = 10_000_000
 """Maximum number of arcs times states, some ten milliseconds of work."""
 STEPS_OF_A_BOUND = 32
 """Number of steps that take as long as the bound of a label."""
-WORTH_ANOTHER = 0.8
+REPEAT_SHARE = 0.8
 """Share of the arcs below which a round of bounds is repeated."""
 
 
 @dataclass(frozen=True)
-class Counting:
+class CountedLimits:
     """A set of limits whose units are counted exactly in a state.
 
     Attributes
@@ -143,26 +143,28 @@ class Counting:
         return math.prod(self.sizes)
 
 
-def surviving(network: Network, prices: Floats, cutoff: float) -> tuple[Network, int]:
+def reduced_network(network: Network, prices: Floats, cutoff: float) -> tuple[Network, int]:
     """Return the network without arcs on no feasible path below the cutoff, and the work done."""
     work = 0
     for most_cells in MOST_CELLS:
         before = math.inf
-        while 0 < len(network) <= WORTH_ANOTHER * before:
+        while 0 < len(network) <= REPEAT_SHARE * before:
             before = len(network)
-            for counting in countings(network, prices, most_cells):
+            for counting in counted_limit_groups(network, prices, most_cells):
                 if time_is_up() or not len(network):
                     return network, work
                 cells = (network.layers + 1) * max(1, network.types)
                 work += (len(network) + cells) * counting.states // STEPS_OF_A_BOUND
-                value = through(network, counting)
+                value = least_by_arc(network, counting)
                 spare = float(counting.prices @ network.capacity)
                 most = cutoff + spare + STATES_MARGIN * (abs(cutoff) + spare) + 1e-280
                 network = network.only(value * (1 - STATES_MARGIN) <= most).compact()
     return network, work
 
 
-def countings(network: Network, prices: Floats, cells: int = MOST_CELLS[-1]) -> Iterator[Counting]:
+def counted_limit_groups(
+    network: Network, prices: Floats, cells: int = MOST_CELLS[-1]
+) -> Iterator[CountedLimits]:
     """Yield groups of limits to count, dearest first, such that an arc consumes one limit of a group."""
     kinds = max(1, network.types)
     most = min(cells // ((network.layers + 1) * kinds), MOST_STEPS // max(1, len(network)))
@@ -186,11 +188,11 @@ def countings(network: Network, prices: Floats, cells: int = MOST_CELLS[-1]) -> 
                 busy |= own
         if not sizes:
             return
-        yield Counting(tuple(rows), np.where(places > 0, 0.0, prices), places, tuple(sizes))
+        yield CountedLimits(tuple(rows), np.where(places > 0, 0.0, prices), places, tuple(sizes))
         waiting = [row for row in waiting if not places[row]]
 
 
-def left_by_state(network: Network, counting: Counting) -> Floats:
+def remaining_by_state(network: Network, counting: CountedLimits) -> Floats:
     """Return the least weight from each layer on, after an arc of each type, by units left.
 
     Shape (L + 1, T, states); the arcs are sorted by the layer that they lead to.
@@ -203,18 +205,18 @@ def left_by_state(network: Network, counting: Counting) -> Floats:
     return np.ascontiguousarray(by_digit.reshape(backwards.shape))
 
 
-def through(network: Network, counting: Counting) -> Floats:
+def least_by_arc(network: Network, counting: CountedLimits) -> Floats:
     """Return the least weight of a path through each arc, shape (K,)."""
     arcs = network.arcs
-    to, left = _arrivals(network, counting), left_by_state(network, counting)
+    to, left = _arrivals(network, counting), remaining_by_state(network, counting)
     columns = arcs.first, arcs.after, network.kind
-    result: Floats = least_through(
+    result: Floats = paths_through_arcs(
         *columns, _weights(network, counting), *_digits(network, counting), to, left
     )
     return result
 
 
-def _arrivals(network: Network, counting: Counting) -> Floats:
+def _arrivals(network: Network, counting: CountedLimits) -> Floats:
     arcs = network.arcs
     columns = arcs.first, arcs.after, network.kind, _weights(network, counting), *_digits(network, counting)
     shape = network.layers, max(1, network.types), counting.states, bool(network.types)
@@ -222,12 +224,12 @@ def _arrivals(network: Network, counting: Counting) -> Floats:
     return result
 
 
-def _weights(network: Network, counting: Counting) -> Floats:
+def _weights(network: Network, counting: CountedLimits) -> Floats:
     weights: Floats = network.arcs.cost + counting.prices @ network.arcs.consumption
     return weights
 
 
-def _digits(network: Network, counting: Counting) -> tuple[Ints, Ints, Ints]:
+def _digits(network: Network, counting: CountedLimits) -> tuple[Ints, Ints, Ints]:
     """Return place value, size and increase of the digit of each arc."""
     count = len(network)
     place, size = np.full(count, counting.states), np.ones(count, dtype=np.int64)
@@ -243,21 +245,21 @@ def _digits(network: Network, counting: Counting) -> tuple[Ints, Ints, Ints]:
 
 MOST_ARCS = 20_000
 """Maximum number of arcs of a network to which bounds are applied."""
-MOST_ENUMERATED = 4000
+MAX_ENUMERATED_ARCS = 4000
 """Maximum number of arcs, after fixing by bounds, of a network that is enumerated."""
 MOST_LABELS = 1_000_000
 """Maximum number of labels at one layer before the enumeration gives up."""
 MOST_WORK = 120_000_000
 """Maximum number of bounds evaluated for one interval, a second or two of work."""
-MOST_COUNTINGS, CELLS_OF_AN_ARC = 4, 2000
+MAX_COUNTED_GROUPS, CELLS_PER_ARC = 4, 2000
 """Maximum number of groups of counted limits for the bounds of labels, and of cells per arc in each."""
 MOST_DOMINATING = 48
 """Number of labels of a type whose dominance over all others is tested."""
-MARGIN = 1e-12
+ROUNDING_MARGIN = 1e-12
 """Rounding margin of a sum, relative to the sum of absolute values."""
 
 
-def none_below(
+def no_path_below(
     network: Network, prices: Floats, cutoff: float, most_work: int = MOST_WORK
 ) -> tuple[bool | None, int]:
     """Return whether no path within the limits costs less than the cutoff, and the work done.
@@ -278,10 +280,10 @@ def none_below(
         return None, 0
     # Where costs do not matter, more labels are equal without them.
     whole = network.free() if math.isinf(cutoff) else network
-    network, work = surviving(whole.sorted().compact(), prices, 0.0 if math.isinf(cutoff) else cutoff)
+    network, work = reduced_network(whole.sorted().compact(), prices, 0.0 if math.isinf(cutoff) else cutoff)
     if not len(network):
         return True, work
-    if len(network) > MOST_ENUMERATED:
+    if len(network) > MAX_ENUMERATED_ARCS:
         return None, work
     pruning = _Pruning(network, prices, cutoff)
     pruning.work = work
@@ -320,7 +322,7 @@ class _Pruning:
 
     def __init__(self, network: Network, prices: Floats, cutoff: float) -> None:
         self.network = network
-        weights, vectors = multipliers(prices)
+        weights, vectors = bound_multipliers(prices)
         weight, cutoff = (0.0, 0.0) if math.isinf(cutoff) else (1.0, cutoff)
         weights = weights * weight
         useful = (weights > 0) | vectors.any(axis=1)
@@ -328,9 +330,9 @@ class _Pruning:
         arcs = network.arcs
         left = [_remaining(network, weights[:, None] * arcs.cost + vectors @ arcs.consumption)]
         places = np.zeros(vectors.shape, dtype=np.int64)
-        cells = min(MOST_CELLS[-1], CELLS_OF_AN_ARC * len(network))
-        for counting in itertools.islice(countings(network, prices, cells), MOST_COUNTINGS):
-            left.append(left_by_state(network, counting))
+        cells = min(MOST_CELLS[-1], CELLS_PER_ARC * len(network))
+        for counting in itertools.islice(counted_limit_groups(network, prices, cells), MAX_COUNTED_GROUPS):
+            left.append(remaining_by_state(network, counting))
             weights = np.append(weights, weight)
             vectors, places = np.vstack([vectors, counting.prices]), np.vstack([places, counting.places])
         states = [1] * left[0].shape[2] + [table.shape[2] for table in left[1:]]
@@ -338,9 +340,9 @@ class _Pruning:
         self.full = np.cumsum(states) - 1
         spare = vectors @ network.capacity
         most = weights * cutoff + spare
-        self.most = most + MARGIN * (np.abs(most) + spare) + 1e-280
+        self.most = most + ROUNDING_MARGIN * (np.abs(most) + spare) + 1e-280
         self.weights, self.vectors, self.places = weights, vectors, places
-        self.capacity = network.capacity * (1 + MARGIN)
+        self.capacity = network.capacity * (1 + ROUNDING_MARGIN)
         self.use = np.ascontiguousarray(arcs.consumption.T)
         self.kind = network.kind
         self.work = 0
@@ -366,7 +368,7 @@ class _Pruning:
     def extended(self, labels: Floats, arc: int) -> Floats:
         """Return the extensions of labels by an arc that may still end below the cutoff."""
         arcs, kind = self.network.arcs, int(self.kind[arc])
-        moved, work = extended(
+        moved, work = extended_labels(
             labels,
             kind,
             self.use[arc],

@@ -12,8 +12,8 @@ import numpy as np
 
 from ....formulations.common.clock import check_time
 from ....formulations.common.objective import loosened
-from ....formulations.consolidation.classes import common_step, exact
-from ....formulations.consolidation.fewest_servers import instances_of
+from ....formulations.consolidation.classes import common_divisor, exact_fraction
+from ....formulations.consolidation.fewest_servers import tasks_on_devices
 from ....formulations.consolidation.formulation import DeviceFormulation
 from ....instances.common.arrays import Ints
 from ....instances.consolidation.devices import DeviceDemand
@@ -91,9 +91,9 @@ class Cluster:
         groups = {id(j.task_groups): j.task_groups for j in self.formulation.instance.jobs}.values()
         demands = {group.demand.get(resource, 0.0) for listed in groups for group in listed}
         largest = max(
-            exact(server.capacity.get(resource, 0.0)) for server in self.formulation.instance.servers
+            exact_fraction(server.capacity.get(resource, 0.0)) for server in self.formulation.instance.servers
         )
-        return max(common_step(map(exact, demands)) or Fraction(1), largest / LARGEST)
+        return max(common_divisor(map(exact_fraction, demands)) or Fraction(1), largest / LARGEST)
 
     def _shapes(self) -> list[ServerShape]:
         members: dict[object, list[int]] = defaultdict(list)
@@ -111,7 +111,9 @@ class Cluster:
 
     def _free(self, server: Server) -> tuple[int, ...]:
         amounts = (loosened(server.available.get(name, 0.0)) for name in self.resources)
-        return tuple(math.floor(exact(a) / unit) for a, unit in zip(amounts, self.units, strict=True))
+        return tuple(
+            math.floor(exact_fraction(a) / unit) for a, unit in zip(amounts, self.units, strict=True)
+        )
 
     def _tasks(self) -> None:
         kind_numbers: dict[TaskKind, int] = {}
@@ -123,7 +125,9 @@ class Cluster:
                 pairs_of_job = []
                 for group in job.task_groups:
                     pairs = zip(self.resources, self.units, strict=True)
-                    need = tuple(math.ceil(exact(group.demand.get(name, 0.0)) / u) for name, u in pairs)
+                    need = tuple(
+                        math.ceil(exact_fraction(group.demand.get(name, 0.0)) / u) for name, u in pairs
+                    )
                     asks = tuple(sorted((self.names.index(name), ask) for name, ask in group.asks.items()))
                     kind = TaskKind(need, asks, job.gpu_model)
                     pairs_of_job.append((kind_numbers.setdefault(kind, len(kind_numbers)), group.tasks))
@@ -147,7 +151,7 @@ class Cluster:
             devices = (shape.server.devices or {}).get(self.names[d])
             if devices is None:
                 return False
-            if not instances_of(ask, devices, shape.server.device_states[self.names[d]]):
+            if not tasks_on_devices(ask, devices, shape.server.device_states[self.names[d]]):
                 return False
         return True
 

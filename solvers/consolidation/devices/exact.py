@@ -17,7 +17,12 @@ from typing import Any
 from ....formulations.common.objective import Diagnosis
 from ....formulations.consolidation.certificate import PRICED_BY_SHAPE
 from ....formulations.consolidation.formulation import ConsolidationFormulation, DeviceFormulation
-from ....formulations.consolidation.plan import JobPlacement, kept_in_place, with_devices, without_devices
+from ....formulations.consolidation.plan import (
+    JobPlacement,
+    assign_devices,
+    keep_current_devices,
+    without_devices,
+)
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...backends.base import BackendError
 from ...common.base import Clock, Outcome, PresolvingSolver, Solver
@@ -68,7 +73,7 @@ class DevicePlacementSearch:
         if plan is None or self.formulation.violations(plan):
             return
         if self.formulation.instance.device_moves:
-            plan = kept_in_place(self.formulation.jobs, self.formulation.servers, plan)
+            plan = keep_current_devices(self.formulation.jobs, self.formulation.servers, plan)
         values = self.formulation.evaluate(plan)
         if self.plan is None or self.formulation.precedes(values, self.values):
             self.plan, self.values = plan, values
@@ -298,7 +303,7 @@ class OnDevices(PresolvingSolver[ConsolidationFormulation]):
         if isinstance(formulation, DeviceFormulation):
             outcome = self.on_devices(formulation, options, clock)
             if outcome.plan is not None:
-                outcome.plan = kept_in_place(formulation.jobs, formulation.servers, outcome.plan)
+                outcome.plan = keep_current_devices(formulation.jobs, formulation.servers, outcome.plan)
             return outcome
         return self.method.solve(formulation, options, clock)
 
@@ -374,7 +379,7 @@ class _DeviceEnumeration(Enumeration):
 
     def judge(self, plan: Sequence[JobPlacement]) -> None:
         """Assign devices to a plan; update the incumbent if an assignment exists and it is better."""
-        named = with_devices(self.on_devices.jobs, self.on_devices.servers, plan)
+        named = assign_devices(self.on_devices.jobs, self.on_devices.servers, plan)
         if named is not None:
             super().judge(named)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ....formulations.consolidation.formulation import DeviceFormulation
-from ....formulations.consolidation.plan import JobPlacement, staying, with_devices
+from ....formulations.consolidation.plan import JobPlacement, assign_devices, staying_tasks
 from ....instances.common.arrays import Floats
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.devices import WHOLE, HeldDevices
@@ -221,7 +221,7 @@ class LocalObjectives:
         if position not in self.placing.placement.jobs or not any(group.current for group in groups):
             return 0
         entry, moves = self.placing.placement.entry(position), self.placing.formulation.instance.device_moves
-        return sum(staying(group, entry, moves) for group in groups)
+        return sum(staying_tasks(group, entry, moves) for group in groups)
 
 
 def best_greedy_placement(cluster: Cluster, seed: int | None, clock: Clock) -> DevicePlacement:
@@ -357,7 +357,7 @@ def _random_weights(placing: DevicePlacement) -> ScoreWeights:
 def repaired_plan(formulation: DeviceFormulation, plan: Sequence[JobPlacement]) -> list[JobPlacement]:
     """Return the plan on devices; tasks that do not fit are placed elsewhere, required jobs first."""
     try:
-        named = with_devices(formulation.jobs, formulation.servers, plan)
+        named = assign_devices(formulation.jobs, formulation.servers, plan)
     except TooLargeError:
         named = None
     if named is not None and not formulation.violations(named):

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ....formulations.consolidation.certificate import LARGEST
+from ....formulations.consolidation.certificate import MAX_PRICE
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.hardware import Geometry
 from ....instances.consolidation.devices import WHOLE, Device, DeviceDemand
@@ -274,7 +274,7 @@ class ShapeProgram:
         solution = highs.getSolution()
         columns = np.array(solution.col_value)
         # Rows are upper limits, so that duals are never positive but for rounding.
-        duals = np.minimum(LARGEST, np.maximum(0.0, -np.array(solution.row_dual)))
+        duals = np.minimum(MAX_PRICE, np.maximum(0.0, -np.array(solution.row_dual)))
         of_ask: dict[tuple[int, int], dict[DeviceDemand, float]] = defaultdict(dict)
         for (s, d, ask), row in self.asks.items():
             of_ask[s, d][ask] = float(duals[layout.first_ask + row])
@@ -292,7 +292,7 @@ class ShapeProgram:
         prices = [
             {
                 "resources": {
-                    name: min(LARGEST, float(unit[s, r] / cluster.units[r]))
+                    name: min(MAX_PRICE, float(unit[s, r] / cluster.units[r]))
                     for r, name in enumerate(cluster.resources)
                     if unit[s, r] > 0
                 },

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....formulations.common.clock import Clock, check_time
-from ....formulations.common.objective import TIE
+from ....formulations.common.objective import TIE_TOLERANCE
 from ....formulations.consolidation.formulation import ConsolidationFormulation
 from ....formulations.consolidation.plan import JobPlacement
 from ....instances.common.arrays import Flags, Floats, Ints
@@ -271,8 +271,8 @@ class _Search:
         self._rng = np.random.default_rng(seed)
         names = arrays.formulation.instance.objectives
         self._scale = np.where(arrays.free.any(axis=0), np.abs(arrays.free).mean(axis=0), 1.0)
-        demand = (arrays.unit * arrays.units[:, None]).sum(axis=0) / np.maximum(self._scale, TIE)
-        self._asked = demand / max(demand.sum(), TIE)
+        demand = (arrays.unit * arrays.units[:, None]).sum(axis=0) / np.maximum(self._scale, TIE_TOLERANCE)
+        self._asked = demand / max(demand.sum(), TIE_TOLERANCE)
         self._size = arrays.unit * arrays.units[:, None] / self._scale
         self._counts_servers = "servers" in names
         self._migrations = arrays.formulation.instance.moves_count
@@ -317,7 +317,7 @@ class _Search:
         used = self.arrays.taken.copy()
         used[self.pieces.server] = True
         if rng.random() < settings.waste_share:
-            key -= rng.random(count) * (used & (left > TIE * self._scale).any(axis=1))
+            key -= rng.random(count) * (used & (left > TIE_TOLERANCE * self._scale).any(axis=1))
         if rng.random() < settings.together_share:
             self._bring_together(key)
         if self._counts_servers and used.any() and not self._useful_jobs_are_unplaced:
@@ -411,7 +411,7 @@ class _Search:
         row = row_of_job[job]
         keys: Floats = (self._size[job] * weights[row]).sum(axis=1)
         by_density: Flags = rng.random(size=(rows,)) < settings.by_density
-        density = self.arrays.worth[job] / np.maximum(keys, TIE)
+        density = self.arrays.worth[job] / np.maximum(keys, TIE_TOLERANCE)
         keys = np.where(by_density[row], density, keys)
         keys = keys * np.exp(settings.noise * rng.normal(size=(len(job),)))
         order = np.lexsort((np.negative(keys), np.negative(self._priority[job]), row))
@@ -459,7 +459,7 @@ def lexicographic_comparison(new: Floats, old: Floats) -> tuple[Flags, Flags]:
     worse = np.zeros(new.shape[1], dtype=bool)
     for ours, theirs in zip(new, old, strict=True):
         open_still = ~(better | worse)
-        slack = TIE * np.maximum(np.abs(theirs), TIE)
+        slack = TIE_TOLERANCE * np.maximum(np.abs(theirs), TIE_TOLERANCE)
         better |= open_still & (ours < theirs - slack)
         worse |= open_still & (ours > theirs + slack)
     return better, worse

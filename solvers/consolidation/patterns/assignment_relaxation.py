@@ -17,7 +17,7 @@ import numpy as np
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.certificate import MUST_PLACE
-from ....formulations.consolidation.classes import BY_SERVERS, MOVES, JobClass
+from ....formulations.consolidation.classes import MOVE_LIMIT, SERVER_COUNT_OBJECTIVES, JobClass
 from ....instances.common.arrays import Floats
 from ...backends.base import BackendError
 from ...backends.highs import highs_with_settings, linear_program
@@ -176,7 +176,7 @@ class AssignmentRelaxation:
         """Return a job's least contribution to each goal, in steps, over all numbers of servers."""
         steps = self.master.steps
         counts = {"value": float(job.count("value", 1) / steps["value"])}
-        for name in BY_SERVERS:
+        for name in SERVER_COUNT_OBJECTIVES:
             counts[name] = min(float(job.count(name, n) / steps[name]) for n in range(1, job.most + 1))
         if job.fewest is not None:
             counts["spread"] = 0.0  # no job uses fewer servers than it ever could
@@ -246,7 +246,7 @@ class AssignmentRelaxation:
         """Return the contribution of a task that stays to each goal, in steps; a job's saving is split."""
         running = sum(sum(current.kept) for current in job.current)
         restart = float(job.restart / self.master.steps["value"])
-        return {"migrations": -1.0, "value": -restart / running, MOVES: -float(job.can_stay) / running}
+        return {"migrations": -1.0, "value": -restart / running, MOVE_LIMIT: -float(job.can_stay) / running}
 
     def _staying(self, number: int, resource_rows: Sequence[Sequence[int]]) -> None:
         """Add the columns of the tasks of a server class that may stay."""

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....formulations.consolidation.certificate import LARGEST, MUST_PLACE, CertifiedGoal
-from ....formulations.consolidation.classes import BY_SERVERS, ClassTable, JobClass
+from ....formulations.consolidation.certificate import MAX_PRICE, MUST_PLACE, CertifiedGoal
+from ....formulations.consolidation.classes import SERVER_COUNT_OBJECTIVES, ClassTable, JobClass
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ...backends.base import BackendError
@@ -112,7 +112,9 @@ def _least_cost(
 
 
 def _server_cost(job: JobClass, servers: int, weights: Mapping[str, float]) -> float:
-    counts = (weights[name] * float(job.count(name, servers)) for name in BY_SERVERS if name in weights)
+    counts = (
+        weights[name] * float(job.count(name, servers)) for name in SERVER_COUNT_OBJECTIVES if name in weights
+    )
     return sum(counts, 0.0)
 
 
@@ -526,9 +528,9 @@ def certificate_goal(master: RestrictedMaster, goal: str, prices: DualPrices) ->
     step = float(master.steps[goal])
     return {
         "objective": goal,
-        "prices": [[min(float(p) * step, LARGEST) for p in shape] for shape in prices.pieces],
+        "prices": [[min(float(p) * step, MAX_PRICE) for p in shape] for shape in prices.pieces],
         "multipliers": {
-            name: min(price * step / float(master.steps[name]), LARGEST)
+            name: min(price * step / float(master.steps[name]), MAX_PRICE)
             for name, price in prices.earlier.items()
             if name != MUST_PLACE and price > 0
         },

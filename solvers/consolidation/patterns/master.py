@@ -37,7 +37,13 @@ from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time
 from ....formulations.consolidation.certificate import MUST_PLACE, PRICED
-from ....formulations.consolidation.classes import BY_SERVERS, MOVES, ClassTable, JobClass, TaskShape
+from ....formulations.consolidation.classes import (
+    MOVE_LIMIT,
+    SERVER_COUNT_OBJECTIVES,
+    ClassTable,
+    JobClass,
+    TaskShape,
+)
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import OutOfTimeError, TooLargeError
 from ....instances.consolidation.job import GpuModels, allows, models_of
@@ -161,7 +167,7 @@ class RestrictedMaster:
 
     def __init__(self, classes: ClassTable) -> None:
         self.classes = classes
-        steps = {goal: objective_step(classes, goal) for goal in (*GOALS, MOVES)}
+        steps = {goal: objective_step(classes, goal) for goal in (*GOALS, MOVE_LIMIT)}
         self.steps = {goal: step or scaling_step(classes, goal) for goal, step in steps.items()}
         self.integral = {goal: step is not None for goal, step in steps.items()}
         self._opening = np.array([server.opening for server in classes.servers])
@@ -323,7 +329,7 @@ class RestrictedMaster:
         for goal in ("value", "spread", "slowdown"):
             counted[goal] = float(self._count(goal, job, pattern, stay) / self.steps[goal])
         if self._stays_whole(job, stay):
-            counted[MOVES] = -1.0
+            counted[MOVE_LIMIT] = -1.0
         return self.add(
             "job", (number, pattern, stay), entries, {goal: c for goal, c in counted.items() if c}
         )
@@ -455,7 +461,7 @@ class RestrictedMaster:
         self, c: int, job: JobClass, weight: dict[str, float], prices: DualPrices, patterns: JobPricing
     ) -> tuple[int, float]:
         by_servers = np.zeros(job.most)
-        for name in BY_SERVERS:
+        for name in SERVER_COUNT_OBJECTIVES:
             if weight.get(name):
                 counts = [job.count(name, n) / self.steps[name] for n in range(1, job.most + 1)]
                 by_servers += weight[name] * np.array(counts, dtype=float)

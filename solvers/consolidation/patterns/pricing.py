@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....formulations.common.clock import check_time
-from ....formulations.consolidation.classes import MOVES, ClassTable, JobClass
+from ....formulations.consolidation.classes import MOVE_LIMIT, ClassTable, JobClass
 from ....instances.common.arrays import Floats, Ints
 from ....instances.common.errors import TooLargeError
 from ..progress import SETTINGS
@@ -67,7 +67,7 @@ class JobPricing:
     def _bonus(self, job: JobClass) -> float:
         """Return the saving if no task of a running job moves."""
         restart = self.weights.get("value", 0.0) * float(job.restart) / self.value_step
-        return restart + (self.weights.get(MOVES, 0.0) if job.can_stay else 0.0)
+        return restart + (self.weights.get(MOVE_LIMIT, 0.0) if job.can_stay else 0.0)
 
     def best_loose(self, job: JobClass, below: float) -> list[PricedPattern]:
         """Return the best patterns of a loose job: its best staying tasks, and all of them if that pays.

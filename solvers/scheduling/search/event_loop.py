@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....formulations.common.compiled import compiled_in_place
+from ....formulations.common.compiled import compiled_without_arrays
 from ....instances.common.arrays import Flags, Floats, Ints
 
 RUNNING, ARRIVED, CHANGE, WAITING, SEGMENTS, LINE = 0, 1, 2, 3, 4, 5
@@ -176,12 +176,12 @@ DONE, REACHED, PAUSED, STUCK, EVICTED = 0, 1, 2, 3, 4
 waiting job can ever run, or a job that must not be interrupted is evicted."""
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _before(key: Floats, a: int, b: int) -> bool:
     return key[a] < key[b] or (key[a] == key[b] and a < b)
 
 
-@compiled_in_place
+@compiled_without_arrays
 def push(waiting: Ints, first: int, count: int, key: Floats, j: int) -> None:
     """Push a job onto a heap of `count` jobs that begins at `first`."""
     at = count
@@ -194,7 +194,7 @@ def push(waiting: Ints, first: int, count: int, key: Floats, j: int) -> None:
     waiting[first + at] = j
 
 
-@compiled_in_place
+@compiled_without_arrays
 def pop(waiting: Ints, first: int, count: int, key: Floats) -> None:
     """Remove the first job from a heap of `count` jobs that begins at `first`."""
     j = waiting[first + count - 1]
@@ -212,7 +212,7 @@ def pop(waiting: Ints, first: int, count: int, key: Floats) -> None:
     waiting[first + at] = j
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _key_of(multiplier: float, left_s: float, power: float) -> float:
     if power == 1.0:
         return left_s * multiplier
@@ -222,14 +222,14 @@ def _key_of(multiplier: float, left_s: float, power: float) -> float:
     return key
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _left_of(left_s: float, since_s: float, lost_s: float, now_s: float) -> float:
     """Return the remaining time of a running job, without the rest of a restart."""
     progress_s: float = max(now_s - since_s - lost_s, 0.0)
     return left_s - progress_s
 
 
-@compiled_in_place
+@compiled_without_arrays
 def enqueue(trace: Trace, rule: Rule, state: State, j: int) -> None:
     """Add a job to the waiting jobs of its class."""
     state.key[j] = _key_of(rule.multiplier[j], state.left_s[j], rule.power)
@@ -242,7 +242,7 @@ def enqueue(trace: Trace, rule: Rule, state: State, j: int) -> None:
     state.counts[WAITING] += 1
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _next_event_s(trace: Trace, rule: Rule, state: State) -> float:
     next_s: float = state.next_end_s[0]
     if state.counts[ARRIVED] < len(trace.arrival_s):
@@ -258,7 +258,7 @@ def _next_event_s(trace: Trace, rule: Rule, state: State) -> float:
     return max(next_s, now_s)
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _note(state: State, segments: Segments, j: int, end_s: float) -> None:
     # The rest of a job may be shorter than the precision of times.
     if len(segments.job) > 0 and end_s > state.since_s[j]:
@@ -267,13 +267,13 @@ def _note(state: State, segments: Segments, j: int, end_s: float) -> None:
         state.counts[SEGMENTS] += 1
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _subtract_demand(demand: Floats, j: int, sign: float, free: Floats) -> None:
     for r in range(len(free)):
         free[r] -= sign * demand[j, r]
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _finish(trace: Trace, state: State, segments: Segments) -> None:
     """Remove the completed jobs from the running ones."""
     n, next_end_s = 0, np.inf
@@ -294,7 +294,7 @@ def _finish(trace: Trace, state: State, segments: Segments) -> None:
     state.next_end_s[0] = next_end_s
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
     for r in range(len(free)):  # noqa: SIM110  the compiler knows no all()
         if demand[j, r] > free[r] + slack[r]:
@@ -302,7 +302,7 @@ def _fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
     return True
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _hold(trace: Trace, rule: Rule, state: State, protected: Flags, free: Floats, slack: Floats) -> bool:
     """Mark the running jobs that must continue, and subtract their usage; False if eviction is forbidden.
 
@@ -333,7 +333,7 @@ def _hold(trace: Trace, rule: Rule, state: State, protected: Flags, free: Floats
     return True
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _is_over(free: Floats, slack: Floats) -> bool:
     for r in range(len(free)):  # noqa: SIM110  the compiler knows no any()
         if free[r] < -slack[r]:
@@ -341,7 +341,7 @@ def _is_over(free: Floats, slack: Floats) -> bool:
     return False
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _came_later(state: State, j: int, other: int) -> bool:
     """Return whether the current run of a job started later than that of another; ties by job."""
     if state.since_s[j] != state.since_s[other]:
@@ -349,7 +349,7 @@ def _came_later(state: State, j: int, other: int) -> bool:
     return j > other
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _sort_line(trace: Trace, state: State) -> None:
     """Sort the classes with waiting jobs by their first jobs, and drop the others."""
     line, n = state.line, 0
@@ -366,7 +366,7 @@ def _sort_line(trace: Trace, state: State) -> None:
     state.counts[LINE] = n
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _sort_running(rule: Rule, state: State, order: Ints, keys: Floats) -> None:
     """Compute the keys of running jobs, and their order by key, then job."""
     for k in range(state.counts[RUNNING]):
@@ -383,7 +383,7 @@ def _sort_running(rule: Rule, state: State, order: Ints, keys: Floats) -> None:
         order[at] = k
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _dequeue(trace: Trace, state: State, place: int) -> None:
     """Remove the first job of the class at a position of the line, and keep the line sorted from there on."""
     line = state.line
@@ -405,7 +405,7 @@ def _dequeue(trace: Trace, state: State, place: int) -> None:
     line[at] = c
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _none_fits(free: Floats, slack: Floats, least: Floats, shortage: Floats) -> bool:
     """Return whether even the least demand exceeds the free resources, and record the shortage."""
     for r in range(len(free)):
@@ -415,7 +415,7 @@ def _none_fits(free: Floats, slack: Floats, least: Floats, shortage: Floats) -> 
     return False
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _note_shortage(demand: Floats, free: Floats, j: int, shortage: Floats) -> None:
     """Record what a job lacks that does not fit, for the resource of which it lacks most."""
     most = 0
@@ -425,7 +425,7 @@ def _note_shortage(demand: Floats, free: Floats, j: int, shortage: Floats) -> No
     shortage[most] = min(shortage[most], demand[j, most] - free[most])
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _choose(trace: Trace, rule: Rule, state: State, work: WorkArrays) -> int:
     """Fill in `work.chosen` and `work.goes_on`; return the number of jobs that run, −1 on forbidden eviction.
 
@@ -483,7 +483,7 @@ def _choose(trace: Trace, rule: Rule, state: State, work: WorkArrays) -> int:
     return n
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _start(trace: Trace, state: State, j: int) -> None:
     now_s = state.now_s[0]
     state.lost_s[j] = trace.restart_s[j] if state.started[j] else 0.0
@@ -493,7 +493,7 @@ def _start(trace: Trace, state: State, j: int) -> None:
     state.end_s[j] = now_s + state.lost_s[j] + state.left_s[j]
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _nothing_stops(trace: Trace, rule: Rule, state: State, arrived: int, free: Floats) -> bool:
     """Return whether `_choose` would continue all running jobs, and start all arriving but no waiting ones.
 
@@ -515,7 +515,7 @@ def _nothing_stops(trace: Trace, rule: Rule, state: State, arrived: int, free: F
     return True
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _start_arrivals(trace: Trace, state: State, arrived: int) -> None:
     for j in range(state.counts[ARRIVED], arrived):
         _start(trace, state, j)
@@ -526,7 +526,7 @@ def _start_arrivals(trace: Trace, state: State, arrived: int) -> None:
     state.counts[ARRIVED] = arrived
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _switch(trace: Trace, rule: Rule, state: State, segments: Segments, work: WorkArrays, n: int) -> None:
     """Stop the jobs that do not continue, and start the chosen jobs that do not run."""
     now_s = state.now_s[0]
@@ -553,7 +553,7 @@ def _switch(trace: Trace, rule: Rule, state: State, segments: Segments, work: Wo
     state.next_end_s[0] = next_end_s
 
 
-@compiled_in_place
+@compiled_without_arrays
 def advance(
     trace: Trace,
     rule: Rule,

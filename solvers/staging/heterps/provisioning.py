@@ -16,7 +16,7 @@ from typing import Literal
 from ....formulations.common.clock import check_time
 from ....formulations.common.objective import TOLERANCE, loosened
 from ....formulations.staging.formulation import StagingFormulation
-from ....formulations.staging.stages import Parts, Stage, fewest_units, parts_time_s
+from ....formulations.staging.stages import Parts, Stage, min_units, parts_time_s
 
 MOST_FIRST_UNITS = 1000
 """Most values of k_1 that load balance tries beyond its lower bound, where units have no limit."""
@@ -95,7 +95,7 @@ class Provisioner:
         """
         parts = [self.parts(segment) for segment in segments]
         mosts = [self._limits[segment[2]] for segment in segments]
-        lowest = fewest_units(parts[0], self._slowest_s, mosts[0])
+        lowest = min_units(parts[0], self._slowest_s, mosts[0])
         if not lowest:
             return None
         highest = min(mosts[0], lowest + MOST_FIRST_UNITS) if mosts[0] == MOST_UNITS else mosts[0]
@@ -110,7 +110,7 @@ class Provisioner:
             before, limit = target, min(loosened(target), self._slowest_s)
             counts = [units]
             for part, most in others:
-                counts.append(fewest_units(part, limit, most))
+                counts.append(min_units(part, limit, most))
                 if not counts[-1]:
                     return best  # more units make the first stage faster still; the others cannot follow
             state = self._state(segments, parts, counts)
@@ -134,7 +134,7 @@ class Provisioner:
         """
         parts = [self.parts(segment) for segment in segments]
         counts = [
-            fewest_units(part, self._slowest_s, self._limits[segment[2]])
+            min_units(part, self._slowest_s, self._limits[segment[2]])
             for part, segment in zip(parts, segments, strict=True)
         ]
         if not all(counts):
@@ -177,7 +177,7 @@ class Provisioner:
             if part[0] == math.inf:
                 total += 1 + (segment[1] - segment[0] + 1) / (segments[-1][1] + 1)
                 continue
-            units = fewest_units(part, self._slowest_s, MOST_UNITS)
+            units = min_units(part, self._slowest_s, MOST_UNITS)
             if units:
                 used[unit_type] = used.get(unit_type, 0) + units
                 time = max(time, parts_time_s(part, units))

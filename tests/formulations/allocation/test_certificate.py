@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.allocation.certificate import (
-    buy_next,
-    certificate,
     certificate_fault,
+    certificate_of,
+    marginal_value_text,
     read_prices,
 )
 from clusterplan.instances.allocation.generate import generate_allocation
@@ -24,15 +24,15 @@ from clusterplan.planner.api import solve
 
 def test_a_cutoff_lies_just_below_the_bound() -> None:
     """So that the plan itself is not below it; None claims that there is no plan."""
-    written = certificate(("cpu", "gpu"), np.array([1.5, 0.0]), 100.0)
+    written = certificate_of(("cpu", "gpu"), np.array([1.5, 0.0]), 100.0)
     assert written["prices"] == {"cpu": 1.5, "gpu": 0.0}
     assert 100 * (1 - 1e-9) < written["cutoff"] < 100
-    assert certificate(("cpu",), np.zeros(1), None)["cutoff"] is None
+    assert certificate_of(("cpu",), np.zeros(1), None)["cutoff"] is None
 
 
 def test_prices_that_are_no_prices_are_written_as_such() -> None:
     """Negative ones and NaN as 0, infinite ones as the largest allowed."""
-    written = certificate(("a", "b", "c"), np.array([-1.0, math.nan, math.inf]), 1.0)
+    written = certificate_of(("a", "b", "c"), np.array([-1.0, math.nan, math.inf]), 1.0)
     assert read_prices(written) == {"a": 0, "b": 0, "c": 1e100}
 
 
@@ -78,17 +78,17 @@ def test_prices_are_said_in_job_hours_from_the_highest(
     prices: dict[str, float], beyond: float, ending: str
 ) -> None:
     """The distance to the bound is added where there is one."""
-    assert buy_next(priced(), prices, beyond) == f"in the configurations that fit now, {ending}"
+    assert marginal_value_text(priced(), prices, beyond) == f"in the configurations that fit now, {ending}"
 
 
 def test_the_resource_to_buy_saves_most_for_each_usd() -> None:
     """One whose dual price is within the distance to the bound is not recommended."""
     prices: dict[str, Any] = {"cpu": 3600.0, "gpu": 7200.0}
-    assert buy_next(priced(cpu=1, gpu=4), prices, 0.0).endswith(
+    assert marginal_value_text(priced(cpu=1, gpu=4), prices, 0.0).endswith(
         "buy cpu next: it saves most for its price, at most 1 job-hours per USD/h"
     )
-    assert "buy gpu next" in buy_next(priced(cpu=1, gpu=4), prices, 5400.0)
-    assert "buy" not in buy_next(priced(cpu=1, gpu=4), prices, 10000.0)
+    assert "buy gpu next" in marginal_value_text(priced(cpu=1, gpu=4), prices, 5400.0)
+    assert "buy" not in marginal_value_text(priced(cpu=1, gpu=4), prices, 10000.0)
 
 
 @pytest.mark.parametrize(("gpus", "budget", "said"), [(1, 9, True), (2, 9, False), (2, 2, True)])

@@ -22,7 +22,11 @@ from clusterplan.formulations.allocation.cluster_grids import (
     proven_error,
 )
 from clusterplan.formulations.allocation.configurations import UNPLACED, task_demands
-from clusterplan.formulations.allocation.formulation import AllocationFormulation, milp_model, why_never
+from clusterplan.formulations.allocation.formulation import (
+    AllocationFormulation,
+    infeasible_job_reasons,
+    milp_model,
+)
 from clusterplan.formulations.allocation.kind import ALLOCATION
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
@@ -226,7 +230,7 @@ def explain_instance(speed: dict[str, Any] | None = None, gpus: float = 3, **job
 )
 def test_the_reason_is_what_is_short(made: AllocationInstance, reason: str) -> None:
     """For every variant of the job."""
-    assert why_never(made, made.table(), 0) == [f"job 'j', variant 'v': {reason}"]
+    assert infeasible_job_reasons(made, made.table(), 0) == [f"job 'j', variant 'v': {reason}"]
 
 
 def test_the_kind_has_this_formulation_and_model() -> None:

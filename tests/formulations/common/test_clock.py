@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from clusterplan.formulations.common.clock import SELDOM, Clock, in_time
+from clusterplan.formulations.common.clock import CHECK_INTERVAL, Clock, until_time_limit
 from clusterplan.instances.common.errors import OutOfTimeError
 
 
@@ -23,13 +23,13 @@ def test_shares_of_the_time_that_is_left() -> None:
 
 def test_items_are_yielded_until_the_time_is_up() -> None:
     """The clock is looked at now and then, and before the first item; outside of a clock there is no end."""
-    assert list(in_time(range(5))) == [0, 1, 2, 3, 4]
+    assert list(until_time_limit(range(5))) == [0, 1, 2, 3, 4]
     with Clock(0.0).enforced(), pytest.raises(OutOfTimeError):
-        next(in_time([1]))
+        next(until_time_limit([1]))
     clock = Clock(3600.0)
     with clock.enforced():
-        items = in_time(itertools.count())
+        items = until_time_limit(itertools.count())
         assert next(items) == 0
         clock.limit_s = 0.0
         with pytest.raises(OutOfTimeError):
-            list(itertools.islice(items, 2 * SELDOM))
+            list(itertools.islice(items, 2 * CHECK_INTERVAL))

@@ -20,12 +20,12 @@ import pytest
 from clusterplan.formulations.common import compiled as module
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.common.compiled import (
-    KeptCode,
+    CodeCache,
+    compile_listener,
     compiled,
-    compiled_in_place,
+    compiled_without_arrays,
     interpreted,
-    is_ready,
-    watched_by,
+    is_compiled,
 )
 from clusterplan.instances.common.errors import OutOfTimeError
 
@@ -33,7 +33,7 @@ from clusterplan.instances.common.errors import OutOfTimeError
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile also what is on little data."""
-    monkeypatch.setattr(module, "MOST_ENTRIES", -1)
+    monkeypatch.setattr(module, "MAX_INTERPRETED_ENTRIES", -1)
 
 
 @compiled
@@ -56,17 +56,17 @@ def _ratio(a: float, b: float) -> float:
 
 def test_little_is_done_by_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the functions it calls; much is compiled, and so is little that has taken long."""
-    few, many = np.ones(3), np.ones(module.MOST_ENTRIES + 1)
+    few, many = np.ones(3), np.ones(module.MAX_INTERPRETED_ENTRIES + 1)
     found = _sum_of_doubles(few)
     assert found == 6.0
     assert type(found) is float
-    assert not is_ready(_sum_of_doubles)
+    assert not is_compiled(_sum_of_doubles)
     assert _sum_of_doubles.plain.__globals__["_twice"] is _twice.plain
-    monkeypatch.setattr(module, "MOST_S", 0.0)
+    monkeypatch.setattr(module, "MAX_INTERPRETED_S", 0.0)
     assert _ratio(3.0, 2.0) == 1.5
-    assert is_ready(_ratio)
+    assert is_compiled(_ratio)
     assert _sum_of_doubles(many) == 2.0 * len(many)
-    assert is_ready(_sum_of_doubles)
+    assert is_compiled(_sum_of_doubles)
 
 
 def test_what_is_kept_compiled_is_taken_before_much_time_has_gone(
@@ -78,15 +78,15 @@ def test_what_is_kept_compiled_is_taken_before_much_time_has_gone(
         "from clusterplan.formulations.common.compiled import compiled\n\n\n"
         "@compiled\ndef half(number):\n    return number / 2\n"
     )
-    monkeypatch.setattr(module, "LOOK_S", 0.0)
+    monkeypatch.setattr(module, "CACHE_LOOKUP_AFTER_S", 0.0)
     first, second, third = (runpy.run_path(str(path))["half"] for _ in range(3))
     assert first(3.0) == 1.5
-    assert not is_ready(first)
-    monkeypatch.setattr(module, "MOST_ENTRIES", -1)
+    assert not is_compiled(first)
+    monkeypatch.setattr(module, "MAX_INTERPRETED_ENTRIES", -1)
     assert second(3.0) == 1.5
-    monkeypatch.setattr(module, "MOST_ENTRIES", 1)
+    monkeypatch.setattr(module, "MAX_INTERPRETED_ENTRIES", 1)
     assert third(3.0) == 1.5
-    assert is_ready(third)
+    assert is_compiled(third)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -94,16 +94,16 @@ def test_compiled_functions_call_each_other() -> None:
     """And give what they would give uncompiled."""
     assert _sum_of_doubles.__name__ == "_sum_of_doubles"
     assert _sum_of_doubles(np.array([1.0, 2.5])) == 7.0
-    assert is_ready(_sum_of_doubles)
+    assert is_compiled(_sum_of_doubles)
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _fill(numbers: np.ndarray, number: float) -> None:
     for k in range(len(numbers)):
         numbers[k] = number
 
 
-@compiled_in_place
+@compiled_without_arrays
 def _fill_with_twice(numbers: np.ndarray, number: float) -> float:
     _fill(numbers, _twice(number))
     return numbers[0]
@@ -125,7 +125,7 @@ def test_whoever_watches_hears_of_the_first_call_alone() -> None:
         return 3 * number
 
     heard: list[bool] = []
-    with watched_by(heard.append):
+    with compile_listener(heard.append):
         assert thrice(1.0) == 3.0
         assert thrice(2.0) == 6.0
     assert heard == [True, False]
@@ -146,16 +146,16 @@ def test_what_takes_longer_than_there_is_time_for_goes_on_for_the_next(
         self.ready = True
         done.set()
 
-    monkeypatch.setattr(module._AtFirstCall, "_compile", slow)
-    monkeypatch.setattr(module._AtFirstCall, "dispatcher", property(lambda self: self.function))
+    monkeypatch.setattr(module._LazyFunction, "_compile", slow)
+    monkeypatch.setattr(module._LazyFunction, "dispatcher", property(lambda self: self.function))
     function = compiled(lambda: 7)
-    assert not is_ready(function)
+    assert not is_compiled(function)
     with Clock(0.01).enforced(), pytest.raises(OutOfTimeError, match="compiling"):
         function()
-    assert not is_ready(function)
+    assert not is_compiled(function)
     go_on.set()
     assert done.wait(10)
-    assert is_ready(function)
+    assert is_compiled(function)
     assert function() == 7
 
 
@@ -244,7 +244,7 @@ def _hits(module: ModuleType) -> list[int]:
 def compiled_at_once() -> Iterator[None]:
     """Compile also what is on little data."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MOST_ENTRIES", -1)
+        patch.setattr(module, "MAX_INTERPRETED_ENTRIES", -1)
         yield
 
 
@@ -281,7 +281,7 @@ def test_a_function_without_a_file_is_kept_nowhere() -> None:
     names: dict[str, Callable[[float], float]] = {}
     exec("def half(number):\n    return number / 2", names)  # noqa: S102
     with pytest.raises(RuntimeError, match="cannot cache"):
-        KeptCode(names["half"])
+        CodeCache(names["half"])
     assert compiled(names["half"])(3.0) == 1.5
 
 
@@ -316,6 +316,6 @@ def test_nothing_is_compiled_where_python_is_to_run_all() -> None:
 
     with interpreted():
         assert half(3.0) == 1.5
-    assert not is_ready(half)
+    assert not is_compiled(half)
     assert half(3.0) == 1.5
-    assert is_ready(half)
+    assert is_compiled(half)

@@ -12,9 +12,9 @@ from clusterplan.formulations.common import enumeration
 from clusterplan.formulations.common.enumeration import (
     SETTINGS,
     Choices,
+    bound_multipliers,
     cheapest_states,
-    multipliers,
-    none_below,
+    no_choice_below,
 )
 
 
@@ -47,23 +47,23 @@ def test_the_answer_is_that_of_trying_all(seed: int) -> None:
     for cutoff in (best, best + 1) if np.isfinite(best) else (0.0, 1e6):
         # A choice at the cutoff itself may be found or not: the margin is on the side that keeps states.
         answers = {True, False} if best == cutoff else {best >= cutoff}
-        assert none_below(choices, prices, cutoff) in answers
+        assert no_choice_below(choices, prices, cutoff) in answers
     if np.isfinite(best):
-        assert none_below(choices, prices, best - 0.5) is True
+        assert no_choice_below(choices, prices, best - 0.5) is True
 
 
 def test_a_job_without_a_configuration_has_no_choice() -> None:
     choices = Choices(np.array([0, 1, 1]), np.ones(1), np.zeros((1, 1)), np.ones(1))
-    assert none_below(choices, np.zeros(1), 1e9) is True
+    assert no_choice_below(choices, np.zeros(1), 1e9) is True
 
 
 def test_a_search_that_grows_too_large_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     choices = Choices(
         np.array([0, 2, 4]), np.array([1.0, 2, 1, 2]), np.array([[2.0], [1], [2], [1]]), np.full(1, 3)
     )
-    assert none_below(choices, np.zeros(1), 3.5) is False
+    assert no_choice_below(choices, np.zeros(1), 3.5) is False
     monkeypatch.setattr(enumeration, "SETTINGS", replace(SETTINGS, most_states=1))
-    assert none_below(choices, np.zeros(1), 3.5) is None
+    assert no_choice_below(choices, np.zeros(1), 3.5) is None
 
 
 def test_of_states_of_equal_use_the_cheapest_stays() -> None:
@@ -78,7 +78,7 @@ def test_under_one_limit_a_state_that_uses_more_and_costs_as_much_goes() -> None
 
 
 def test_price_vectors_are_never_negative_and_the_given_one_is_first() -> None:
-    weights, vectors = multipliers(np.array([1.0, 3.0]))
+    weights, vectors = bound_multipliers(np.array([1.0, 3.0]))
     assert weights[0] == 1.0
     assert vectors[0].tolist() == [1.0, 3.0]
     assert (weights >= 0).all()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clusterplan
-from clusterplan.formulations.common.formulation import whole_row
+from clusterplan.formulations.common.formulation import exact_integer_row
 from clusterplan.formulations.common.kind import FormulationKind
 from clusterplan.formulations.registry import KINDS, formulate, milp_model
 from clusterplan.solvers.backends.cp_sat import integer_row, integer_terms
@@ -34,7 +34,7 @@ DECIMALS = st.decimals(0, 100, places=3, allow_nan=False).map(float)
 @given(coefficients=st.lists(DECIMALS, min_size=1, max_size=4), limit=DECIMALS)
 def test_whole_rows_have_the_same_solutions(coefficients: list[float], limit: float) -> None:
     """Every small point satisfies the scaled row exactly if it satisfies the decimal one."""
-    scaled = whole_row(coefficients, limit)
+    scaled = exact_integer_row(coefficients, limit)
     assert scaled is not None
     weights, bound = scaled
     exact = [Fraction(repr(c)) for c in coefficients]
@@ -46,7 +46,7 @@ def test_whole_rows_have_the_same_solutions(coefficients: list[float], limit: fl
 def test_rows_that_cannot_be_scaled_are_left_alone() -> None:
     """A number with too many decimals gives no whole row, and CP-SAT's row is only a shade looser."""
     third = 1 / 3
-    assert whole_row([third, 0.1], 1.0) is None
+    assert exact_integer_row([third, 0.1], 1.0) is None
     weights, bound = integer_row([third, 0.1], 1.0)
     assert weights[0] * 3 <= bound
     assert weights[0] * 3 + weights[1] > bound

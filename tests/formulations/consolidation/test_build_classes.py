@@ -62,7 +62,7 @@ def test_sums_are_those_of_a_plain_enumeration() -> None:
             for counts in itertools.product(*(range(count + 1) for count in tasks.values()))
         }
         held = {s for s in sums if any(s[0] <= gpus and s[1] <= cpus for gpus, cpus in free)}
-        usages = build_classes._usages(tasks, tasks, np.array(free))
+        usages = build_classes._demand_sums(tasks, tasks, np.array(free))
         assert usages is not None
         assert sorted(held) == list(map(tuple, usages.tolist())), seed
 

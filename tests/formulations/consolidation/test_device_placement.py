@@ -21,11 +21,11 @@ from clusterplan.formulations.consolidation import plan as device_placement
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.formulations.consolidation.plan import (
     JobPlacement,
+    assign_devices,
+    canonical_assignment,
     device_violations,
-    holding,
-    kept_in_place,
-    staying,
-    with_devices,
+    keep_current_devices,
+    staying_tasks,
     without_devices,
 )
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
@@ -43,7 +43,7 @@ def test_names_are_found_again(seed: int) -> None:
     bare = without_devices(formulation.parse_plan([entry.model_dump() for entry in plan]))
     asking = {job.name for job in instance.jobs if any(group.asks for group in job.task_groups)}
     assert bool(formulation.violations(bare)) == any(e.placed and e.job in asking for e in bare)
-    named = with_devices(formulation.jobs, formulation.servers, bare)
+    named = assign_devices(formulation.jobs, formulation.servers, bare)
     assert named is not None
     assert formulation.violations(named) == []
 
@@ -65,7 +65,7 @@ def test_too_much_for_the_devices_has_no_names() -> None:
     formulation = DeviceFormulation(instance)  # type: ignore[arg-type]
     for servers in ({"n": 2}, {"n": 1, "m": 1}):
         plan = formulation.parse_plan([{"job": "j", "servers": servers}])
-        assert with_devices(formulation.jobs, formulation.servers, plan) is None
+        assert assign_devices(formulation.jobs, formulation.servers, plan) is None
 
 
 def test_tasks_that_stay_keep_their_devices() -> None:
@@ -109,7 +109,7 @@ def test_devices_that_others_took_are_not_kept() -> None:
     )
     formulation = DeviceFormulation(instance)  # type: ignore[arg-type]
     plan = formulation.parse_plan([{"job": "j", "servers": {"n": 1}}])
-    (named,) = kept_in_place(formulation.jobs, formulation.servers, plan)
+    (named,) = keep_current_devices(formulation.jobs, formulation.servers, plan)
     assert named.devices == {"tasks": {"n": ({"gpu": (0,)},)}}
 
 
@@ -170,7 +170,7 @@ def test_as_many_tasks_as_can_keep_their_devices(seed: int) -> None:
     formulation = _running(random.Random(seed))
     jobs = formulation.instance.jobs
     plan = list(formulation.parse_plan([{"job": j.name, "servers": {"n": j.tasks}} for j in jobs]))
-    named = with_devices(formulation.jobs, formulation.servers, plan)
+    named = assign_devices(formulation.jobs, formulation.servers, plan)
     best = _fewest_moves(formulation, plan)
     assert (named is None) == (best is None)
     if named is not None:
@@ -188,7 +188,7 @@ def test_one_large_task_makes_way_for_two() -> None:
     document = {"schema_version": 1, "kind": "consolidation", "name": "n", "servers": [server]}
     formulation = DeviceFormulation(clusterplan.parse_instance({**document, "jobs": jobs}))  # type: ignore[arg-type]
     plan = formulation.parse_plan([{"job": f"j{n}", "servers": {"n": 1}} for n in range(3)])
-    named = with_devices(formulation.jobs, formulation.servers, plan)
+    named = assign_devices(formulation.jobs, formulation.servers, plan)
     assert named is not None
     assert [(e.devices or {})["tasks"]["n"][0]["gpu"] for e in named] == [(1,), (0,), (0,)]
 
@@ -202,7 +202,7 @@ def test_a_plan_with_more_tasks_in_place_is_kept(monkeypatch: pytest.MonkeyPatch
         if plan is None:
             continue
         typed = formulation.parse_plan([entry.model_dump() for entry in plan])
-        again = kept_in_place(formulation.jobs, formulation.servers, typed)
+        again = keep_current_devices(formulation.jobs, formulation.servers, typed)
         assert formulation.evaluate(again)[0] <= formulation.evaluate(typed)[0]
 
 
@@ -361,8 +361,10 @@ def _entry(servers: dict[str, int], devices: dict[str, list[dict[str, Any]]] | N
 
 def test_the_order_of_devices_and_names_does_not_matter() -> None:
     """Whole devices are a set; a partition is a device and a slot."""
-    assert holding({"gpu": (1, 0), "nic": (2,)}) == holding({"nic": (2,), "gpu": (0, 1)})
-    assert holding({"gpu": (0,)}) != holding({"gpu": (1,)})
+    assert canonical_assignment({"gpu": (1, 0), "nic": (2,)}) == canonical_assignment(
+        {"nic": (2,), "gpu": (0, 1)}
+    )
+    assert canonical_assignment({"gpu": (0,)}) != canonical_assignment({"gpu": (1,)})
 
 
 @pytest.mark.parametrize(
@@ -381,11 +383,11 @@ def test_tasks_of_a_group_are_interchangeable(
     """Two hold device 0 of `n`; which one the task on `m` holds is not said, so its server counts."""
     now = {"n": [{"gpu": [0]}, {"gpu": [0]}]}
     group = _group(share={"gpu": 300}, current={"n": 2, "m": 1}, current_devices=now)
-    assert staying(group, _entry(servers, held), None) == on_server
-    assert staying(group, _entry(servers, held), True) == on_devices
+    assert staying_tasks(group, _entry(servers, held), None) == on_server
+    assert staying_tasks(group, _entry(servers, held), True) == on_devices
 
 
 def test_tasks_that_ask_for_no_devices_stay_on_their_server() -> None:
     """Even if it is said that they hold none."""
     group = _group(current={"n": 2}, current_devices={"n": [{}, {}]})
-    assert staying(group, _entry({"n": 3}, None), True) == 2
+    assert staying_tasks(group, _entry({"n": 3}, None), True) == 2

@@ -9,7 +9,12 @@ from device_instances import device_instance
 
 import clusterplan
 from clusterplan.formulations.consolidation import fewest_servers
-from clusterplan.formulations.consolidation.fewest_servers import alike, fewest_on_devices, pooled, tasks_on
+from clusterplan.formulations.consolidation.fewest_servers import (
+    fewest_on_devices,
+    group_servers,
+    pooled_relaxation,
+    tasks_on,
+)
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.formulations.consolidation.plan import without_devices
 from clusterplan.instances.common.errors import TooLargeError
@@ -34,7 +39,7 @@ def test_devices_become_amounts() -> None:
         }
     )
     assert isinstance(instance, ConsolidationInstance)
-    relaxed = pooled(instance)
+    relaxed = pooled_relaxation(instance)
     assert not relaxed.has_devices
     assert relaxed.servers[0].capacity == {"cpu": 8.0, "gpu": 3.0, "2g.10gb of gpu": 9.0}
     assert relaxed.servers[0].available == {"cpu": 8.0, "gpu": 1.54, "2g.10gb of gpu": 3.0}
@@ -98,23 +103,23 @@ def test_what_is_free_holds_less() -> None:
 def test_the_largest_servers_come_first() -> None:
     """Five whole devices on servers of four, two and one."""
     servers = _servers(1, 2, 4)
-    assert fewest_on_devices([_group(5, devices={"gpu": 1})], alike(servers)) == 2
-    assert fewest_on_devices([_group(7, devices={"gpu": 1})], alike(servers)) == 3
-    assert fewest_on_devices([_group(8, devices={"gpu": 1})], alike(servers)) is None
+    assert fewest_on_devices([_group(5, devices={"gpu": 1})], group_servers(servers)) == 2
+    assert fewest_on_devices([_group(7, devices={"gpu": 1})], group_servers(servers)) == 3
+    assert fewest_on_devices([_group(8, devices={"gpu": 1})], group_servers(servers)) is None
 
 
 def test_groups_share_the_devices_of_a_server() -> None:
     """A whole device and two shares of 600 need three devices, one more than a server has."""
     groups = [_group(1, devices={"gpu": 1}), _group(2, share={"gpu": 600})]
-    assert fewest_on_devices(groups, alike(_servers(2, 2))) == 2
-    assert fewest_on_devices(groups, alike(_servers(3, 2))) == 1
-    assert fewest_on_devices(groups, alike(_servers(2))) is None
+    assert fewest_on_devices(groups, group_servers(_servers(2, 2))) == 2
+    assert fewest_on_devices(groups, group_servers(_servers(3, 2))) == 1
+    assert fewest_on_devices(groups, group_servers(_servers(2))) is None
     halves = [_group(1, devices={"gpu": 1}), _group(2, share={"gpu": 500})]
-    assert fewest_on_devices(halves, alike(_servers(2, 2))) == 1
+    assert fewest_on_devices(halves, group_servers(_servers(2, 2))) == 1
 
 
 def test_too_many_ways_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rather than searched for hours."""
     monkeypatch.setattr(fewest_servers, "MOST_PATTERNS", 5)
     with pytest.raises(TooLargeError):
-        fewest_on_devices([_group(3, share={"gpu": 500}), _group(3)], alike(_servers(2)))
+        fewest_on_devices([_group(3, share={"gpu": 500}), _group(3)], group_servers(_servers(2)))

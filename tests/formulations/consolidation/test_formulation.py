@@ -13,16 +13,16 @@ from pydantic import ValidationError
 
 import clusterplan
 from clusterplan.formulations.consolidation.certificate import (
-    LARGEST,
+    MAX_PRICE,
     CertifiedGoal,
     ConsolidationCertificate,
     DeviceCertificate,
 )
-from clusterplan.formulations.consolidation.cluster_data import OBJECTIVES, ClusterData
-from clusterplan.formulations.consolidation.explain import APART, Reasons, no_room
+from clusterplan.formulations.consolidation.cluster_data import OBJECTIVE_SENSES, ClusterData
+from clusterplan.formulations.consolidation.explain import DEVICES_SHORT_TEXT, Reasons, shortage_text
 from clusterplan.formulations.consolidation.fewest_servers import Shapes, fewest_servers, shape_of
 from clusterplan.formulations.consolidation.formulation import (
-    VALUE_OF,
+    EVALUATORS,
     ConsolidationFormulation,
     DeviceFormulation,
     formulation_of,
@@ -166,7 +166,7 @@ def test_the_order_of_objectives_matters() -> None:
 
 DATA = ClusterData(
     placement(
-        list(OBJECTIVES),
+        list(OBJECTIVE_SENSES),
         [
             {**server("a", gpu=2), "rack": "r", "traffic_gbit_per_s": 1},
             {**server("b", gpu=2), "rack": "r"},
@@ -198,10 +198,10 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", OBJECTIVE_SENSES)
 def test_an_objective_by_hand(objective: str) -> None:
     """Two servers in two racks, nothing moved, a quarter of the speed lost."""
-    assert VALUE_OF[objective](DATA, PLAN) == EXPECTED[objective]
+    assert EVALUATORS[objective](DATA, PLAN) == EXPECTED[objective]
 
 
 def test_gains_and_losses_cancel_exactly() -> None:
@@ -209,7 +209,7 @@ def test_gains_and_losses_cancel_exactly() -> None:
     jobs = [job("a", speed_by_servers={1: 1.1}), job("b", speed_by_servers={1: 0.9})]
     data = ClusterData(placement(["slowdown"], [server(gpu=2)], jobs))
     plan = [JobPlacement(job=name, servers={"n": 1}) for name in "ab"]
-    assert VALUE_OF["slowdown"](data, plan) == 0.0
+    assert EVALUATORS["slowdown"](data, plan) == 0.0
 
 
 def _instance(jobs: list[dict[str, Any]], count: int = 2, **fields: Any) -> ConsolidationInstance:
@@ -264,7 +264,7 @@ def test_reasons_speak_of_single_devices() -> None:
     )
     result = clusterplan.solve(instance, solver="exact")
     assert result.plan is not None
-    assert [entry.model_dump()["reason"] for entry in result.plan] == [None] * 4 + [APART]
+    assert [entry.model_dump()["reason"] for entry in result.plan] == [None] * 4 + [DEVICES_SHORT_TEXT]
     never = clusterplan.solve(_instance([{"name": "x", "devices": {"gpu": 3}}]), solver="best-fit").plan
     assert never is not None
     words = "never fits: a task of 'tasks' needs 3 gpu; the largest server has 2 (8 cpu, 2 gpu)"
@@ -318,7 +318,7 @@ def test_a_certificate_of_plain_data_is_read() -> None:
     assert read.traffic is None
 
 
-@pytest.mark.parametrize("price", [-1.0, 2 * LARGEST, float("nan"), "many"])
+@pytest.mark.parametrize("price", [-1.0, 2 * MAX_PRICE, float("nan"), "many"])
 def test_prices_out_of_range_are_refused(price: object) -> None:
     """Of pieces and of earlier objectives."""
     with pytest.raises(ValidationError):
@@ -347,7 +347,7 @@ def test_the_resource_that_no_server_has_enough_of_is_named(
     tasks: int, demand: dict[str, float], words: str
 ) -> None:
     left = Shapes([shape_of({"gpu": 3, "cpu": 8, "tpu": 1e-9}), shape_of({"gpu": 1, "cpu": 64})])
-    assert no_room(Group(name="workers", tasks=tasks, demand=demand), left) == words
+    assert shortage_text(Group(name="workers", tasks=tasks, demand=demand), left) == words
 
 
 def test_a_job_that_waits_is_told_what_is_free_and_what_the_placed_jobs_leave() -> None:

@@ -11,7 +11,12 @@ from random_instances import random_devices
 import clusterplan
 from clusterplan.formulations.consolidation.cluster_data import ClusterData
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
-from clusterplan.formulations.consolidation.milp import DeviceRows, device_terms, milp_model, model_terms
+from clusterplan.formulations.consolidation.milp import (
+    DeviceRows,
+    device_coefficients,
+    milp_model,
+    model_coefficients,
+)
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.devices import DeviceDemand
 
@@ -21,8 +26,8 @@ def test_the_size_is_known_beforehand() -> None:
     data = ClusterData(
         placement(["value"], [server("n", gpu=1), server("m", gpu=4)], [job("a", 1, {"gpu": 2})])
     )
-    assert model_terms(data) == 5 + 1 + 2
-    assert model_terms(three_jobs("value")) == 3 * 2 * (5 + 1 + 2)
+    assert model_coefficients(data) == 5 + 1 + 2
+    assert model_coefficients(three_jobs("value")) == 3 * 2 * (5 + 1 + 2)
 
 
 def test_a_plan_is_encoded_and_decoded() -> None:
@@ -121,6 +126,6 @@ def test_the_size_grows_with_devices_and_what_is_asked_of_them() -> None:
     for more in ({}, {"name": "p", "tasks": 1, "task_demand": {}, "profile": {"gpu": "2g.10gb"}, "value": 1}):
         found = clusterplan.parse_instance({**document, "jobs": [*jobs, more] if more else jobs})
         formulation = DeviceFormulation(found)  # type: ignore[arg-type]
-        sizes.append(device_terms(formulation.jobs.values(), formulation.servers.values()))
-        assert model_terms(formulation) > sizes[-1]
+        sizes.append(device_coefficients(formulation.jobs.values(), formulation.servers.values()))
+        assert model_coefficients(formulation) > sizes[-1]
     assert sizes == [2 * (4 + 2), 2 * (4 + 2 + 3 * 3)]

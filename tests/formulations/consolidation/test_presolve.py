@@ -16,12 +16,12 @@ import clusterplan
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.formulations.consolidation.presolve import (
-    LEADING,
-    STAYING,
+    LEADING_KEY,
+    STAYING_KEY,
     WithFixedJobs,
     WithRunningJobs,
     formulation_of,
-    with_or_without_fixed_jobs,
+    formulation_with_fixed_jobs,
 )
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.planner.verification import verify
@@ -53,7 +53,7 @@ def instance(**more: Any) -> ConsolidationInstance:
 
 def fixed(data: ConsolidationInstance) -> set[str]:
     """Return the names of the jobs that stay."""
-    formulation = with_or_without_fixed_jobs(data)
+    formulation = formulation_with_fixed_jobs(data)
     return set(formulation.fixed) if isinstance(formulation, WithFixedJobs) else set()
 
 
@@ -75,7 +75,7 @@ def test_a_job_of_which_only_a_part_runs_does_not_stay() -> None:
 
 
 def test_a_plan_that_moves_or_stops_what_stays_breaks_a_constraint() -> None:
-    formulation = with_or_without_fixed_jobs(instance(running="stay"))
+    formulation = formulation_with_fixed_jobs(instance(running="stay"))
     waits = JobPlacement(job="waits", placed=False)
     for servers in ({"a": 2}, {}):
         moved = JobPlacement(job="runs", placed=bool(servers), servers=servers)
@@ -244,7 +244,7 @@ def test_results_agree_with_all_plans_of_the_document() -> None:
 def test_plans_of_what_is_left_differ_by_what_stays_from_those_of_the_whole() -> None:
     looked_at = 0
     for seed in range(60):
-        formulation = with_or_without_fixed_jobs(ConsolidationInstance.model_validate(running(seed)))
+        formulation = formulation_with_fixed_jobs(ConsolidationInstance.model_validate(running(seed)))
         if not isinstance(formulation, WithFixedJobs) or not formulation.rest.instance.jobs:
             continue
         for plan in ([job.model_copy() for job in found] for found in _some_plans(formulation)):
@@ -268,7 +268,7 @@ def _some_plans(formulation: WithFixedJobs) -> list[tuple[JobPlacement, ...]]:
 
 
 def test_a_wrong_constant_of_the_jobs_that_stay_is_found_out() -> None:
-    formulation = with_or_without_fixed_jobs(instance(running="stay"))
+    formulation = formulation_with_fixed_jobs(instance(running="stay"))
     assert isinstance(formulation, WithFixedJobs)
     plan = formulation.whole([JobPlacement(job="waits", placed=False)])
     values = formulation.evaluate(plan)
@@ -279,7 +279,7 @@ def test_a_wrong_constant_of_the_jobs_that_stay_is_found_out() -> None:
 
 def test_a_plan_is_judged_on_the_servers_as_they_were_given() -> None:
     data = instance(running="stay")
-    formulation = with_or_without_fixed_jobs(data)
+    formulation = formulation_with_fixed_jobs(data)
     assert isinstance(formulation, WithFixedJobs)
     # As if the servers that are left were empty.
     jobs = tuple(job for job in data.jobs if job.name == "waits")
@@ -372,7 +372,7 @@ def test_all_objectives_are_certified_where_nothing_moves() -> None:
     instance = cluster()
     found = clusterplan.solve(instance, "exact", OPTIONS)
     assert found.certificate is not None
-    assert found.certificate.keys() == {LEADING, STAYING}
+    assert found.certificate.keys() == {LEADING_KEY, STAYING_KEY}
     assert [(r.name, r.value, r.certified_bound) for r in found.objectives] == [
         ("value", 14, 14),
         ("migrations", 0, 0),
@@ -387,7 +387,7 @@ def test_all_objectives_are_certified_where_nothing_moves() -> None:
 def test_nothing_after_migrations_is_proven_if_something_moves_or_a_better_plan_is_open() -> None:
     formulation = formulation_of(cluster())
     assert isinstance(formulation, WithRunningJobs)
-    certificate = {LEADING: None, STAYING: None}
+    certificate = {LEADING_KEY: None, STAYING_KEY: None}
     elementary = formulation.elementary_bounds()
     for values in ([14.0, 1.0, 3.0, 6.0], [13.0, 0.0, 3.0, 6.0]):
         assert formulation.certified_bounds(certificate, values)[1:3] == elementary[1:3]
@@ -397,10 +397,13 @@ def test_nothing_after_migrations_is_proven_if_something_moves_or_a_better_plan_
 def test_a_certificate_that_is_malformed_in_either_part_is_refused() -> None:
     formulation = formulation_of(cluster())
     good: dict[str, Any] = {"goals": []}
-    assert formulation.certificate_fault({LEADING: good, STAYING: good}) is None
-    assert formulation.certificate_fault({LEADING: None, STAYING: None}) is None
-    for part in (LEADING, STAYING):
-        assert formulation.certificate_fault({LEADING: good, STAYING: good, part: {"goals": 3}}) is not None
+    assert formulation.certificate_fault({LEADING_KEY: good, STAYING_KEY: good}) is None
+    assert formulation.certificate_fault({LEADING_KEY: None, STAYING_KEY: None}) is None
+    for part in (LEADING_KEY, STAYING_KEY):
+        assert (
+            formulation.certificate_fault({LEADING_KEY: good, STAYING_KEY: good, part: {"goals": 3}})
+            is not None
+        )
 
 
 @pytest.mark.parametrize("more", [{"max_moves": 0}, {"restart_cost_h": 2.0}, {}])

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.scheduling.certificate import (
-    LATEST_S,
+    MAX_EDGE_S,
     MOST_EDGES,
     PriceGrid,
-    buy_next,
     certificate_of,
+    marginal_value_text,
+    marginal_values,
     read_grid,
-    worth_of_units,
 )
 from clusterplan.formulations.scheduling.check.price_bound import price_bound
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
@@ -102,7 +102,7 @@ def test_a_finer_grid_has_the_same_prices() -> None:
         ([0.0, 0.0], [[1.0], [0.0]], "rise"),
         ([-1.0, 0.0], [[1.0], [0.0]], "rise"),
         ([0.0, np.nan], [[1.0], [0.0]], "rise"),
-        ([0.0, 2 * LATEST_S], [[1.0], [0.0]], "rise"),
+        ([0.0, 2 * MAX_EDGE_S], [[1.0], [0.0]], "rise"),
         ([0.0, 1.0], [[-1.0], [0.0]], "prices"),
         ([0.0, 1.0], [[np.nan], [0.0]], "prices"),
         ([0.0, 1.0], [[np.inf], [0.0]], "prices"),
@@ -127,7 +127,7 @@ def priced(gpus: int) -> tuple[SchedulingInstance, PriceGrid]:
 def test_the_bound_falls_by_the_worth_of_a_unit() -> None:
     """The prices of one cluster, evaluated on the next larger ones."""
     small, grid = priced(8)
-    worth = worth_of_units(small, grid)["gpu"]
+    worth = marginal_values(small, grid)["gpu"]
     for more in (1, 5):
         larger = small.replace(resources={"gpu": 8 + more})
         assert price_bound(small, grid) - price_bound(larger, grid) == pytest.approx(more * worth, rel=1e-6)
@@ -141,9 +141,9 @@ def test_the_bound_falls_by_the_worth_of_a_unit_whatever_jobs_weigh() -> None:
         jobs = [{**job, "weight": weight} for job, weight in zip(plain, weights, strict=True)]
         here = small.replace(jobs=jobs)
         fall = price_bound(here, grid) - price_bound(here.replace(resources={"gpu": 9}), grid)
-        assert fall == pytest.approx(worth_of_units(here, grid)["gpu"], rel=1e-6)
+        assert fall == pytest.approx(marginal_values(here, grid)["gpu"], rel=1e-6)
         whole = float((np.diff(grid.edges_s) @ grid.price[:-1])[0])
-        assert worth_of_units(here, grid)["gpu"] == pytest.approx(whole * max(weights) / sum(weights))
+        assert marginal_values(here, grid)["gpu"] == pytest.approx(whole * max(weights) / sum(weights))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -164,14 +164,14 @@ def test_the_best_schedules_of_one_machine_and_two_differ_by_no_more(seed: int) 
     one = np.cumsum(ordered).mean()
     best_on_two = np.mean([ordered[k::-2].sum() for k in range(5)])
     gap = one - price_bound(instance, grid)
-    assert one - best_on_two <= gap + worth_of_units(instance, grid)["gpu"] + 1e-9
+    assert one - best_on_two <= gap + marginal_values(instance, grid)["gpu"] + 1e-9
 
 
 def test_the_advice_says_seconds_and_job_hours() -> None:
     """Rounded up; weighted jobs have no hours in common."""
     instance, grid = priced(8)
-    worth = worth_of_units(instance, grid)
-    said = buy_next(instance, worth, 10 * worth["gpu"])
+    worth = marginal_values(instance, grid)
+    said = marginal_value_text(instance, worth, 10 * worth["gpu"])
     assert "one more gpu throughout saves at most" in said
     assert "(10 %)" in said or "(10.1 %)" in said
     assert "job-hours in all, beyond the certified gap" in said
@@ -182,8 +182,8 @@ def test_the_advice_says_seconds_and_job_hours() -> None:
             for job, weight in zip(instance.jobs, itertools.count(1), strict=False)
         ]
     )
-    assert "job-hours" not in buy_next(weighted, worth, 1.0)
-    assert "more of no resource" in buy_next(instance, {"gpu": 0.0}, 1.0)
+    assert "job-hours" not in marginal_value_text(weighted, worth, 1.0)
+    assert "more of no resource" in marginal_value_text(instance, {"gpu": 0.0}, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_the_advice_says_seconds_and_job_hours() -> None:
 def test_the_advice_has_three_digits_and_is_rounded_up(seconds: float, said: str) -> None:
     """A bound from above holds as it is printed, and says no more than it has to."""
     instance, _ = priced(8)
-    assert f"at most {said} of the mean" in buy_next(instance, {"gpu": seconds}, 0.0)
+    assert f"at most {said} of the mean" in marginal_value_text(instance, {"gpu": seconds}, 0.0)
 
 
 def test_a_certificate_that_cannot_be_read_has_no_prices() -> None:

@@ -9,20 +9,20 @@ import pytest
 
 from clusterplan.formulations.scheduling.evaluation import (
     MOST_NAMED,
-    Falls,
-    broken_constraints,
-    broken_placements,
-    hit_runs,
-    interval_s,
-    kept_s,
-    missing_work,
-    progress_of,
+    CapacityDrops,
+    checkpoint_interval_s,
+    checkpointed_progress_s,
+    cumulative_sums,
+    evicted_runs,
+    final_progress,
+    placement_violations,
     quantile,
     restarts_s,
-    running_totals,
-    runs_at_once,
+    runs_without_break,
+    segment_violations,
     server_names,
     usage_over_time,
+    work_tolerance,
 )
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.formulations.scheduling.plan import Segment, SegmentTable
@@ -35,7 +35,7 @@ def test_of_many_faults_the_first_are_named() -> None:
     instance = generate_scheduling(100, 8)
     nothing, none = np.zeros(0), np.zeros(0, dtype=int)
     empty = SegmentTable(none, nothing, nothing, 100, nothing.astype(bool), none)
-    found = list(broken_constraints(instance, empty))
+    found = list(segment_violations(instance, empty))
     assert len(found) == MOST_NAMED + 1
     assert str(found[-1]) == "work: 80 more of this sort"
 
@@ -47,8 +47,8 @@ def test_the_slack_is_relative_to_the_time_since_the_first_arrival() -> None:
         jobs=[{**j.model_dump(), "arrival_s": j.arrival_s + 1.5e9} for j in instance.jobs]
     )
     ends = instance.table().arrival_s + 1e5
-    assert missing_work(instance, ends).max() < 1e-2
-    assert missing_work(later, ends + 1.5e9).max() < 1e-2
+    assert work_tolerance(instance, ends).max() < 1e-2
+    assert work_tolerance(later, ends + 1.5e9).max() < 1e-2
 
 
 def test_restarts_cost_only_where_preemption_does() -> None:
@@ -67,7 +67,7 @@ def test_identical_servers_are_numbered() -> None:
     jobs = [{"name": "j", "demand": {"gpu": 1}, "duration_s": 1}]
     instance = SchedulingInstance.model_validate({"name": "t", "servers": servers, "jobs": jobs})
     assert server_names(instance) == {"a-0": {"gpu": 8}, "a-1": {"gpu": 8}, "b": {"gpu": 4}}
-    assert list(broken_placements(instance, ())) == []
+    assert list(placement_violations(instance, ())) == []
 
 
 JOBS = [{"name": "a", "demand": {"gpu": 1}, "duration_s": 5, "speed_by_servers": {1: 0.5}}]
@@ -92,34 +92,34 @@ def broken(there: SchedulingInstance, *segments: tuple[float, float, str]) -> li
 )
 def test_the_work_since_the_last_checkpoint_is_lost(interval: float, slack: float, kept: float) -> None:
     """Of 7 s; nothing with checkpoints all the time, all without any."""
-    assert kept_s(7.0, interval, slack) == kept
+    assert checkpointed_progress_s(7.0, interval, slack) == kept
 
 
 def test_without_checkpoints_only_what_must_not_stop_loses_work() -> None:
     """The interval that a document names counts for all."""
-    assert interval_s(instance()) == 0
-    assert interval_s(instance(preemption="none")) == math.inf
-    assert interval_s(instance(checkpoint_s=7)) == 7
+    assert checkpoint_interval_s(instance()) == 0
+    assert checkpoint_interval_s(instance(preemption="none")) == math.inf
+    assert checkpoint_interval_s(instance(checkpoint_s=7)) == 7
 
 
 def test_only_those_on_a_server_that_fails_are_hit() -> None:
     """And only if they go on later."""
-    falls = Falls(instance())
+    falls = CapacityDrops(instance())
     assert falls.hit(3, {"s0": 1})
     assert not falls.hit(3, {"s1": 1})
     assert not falls.hit(4, {"s0": 1})
     assert falls.hit(3, {})
     of, end = np.array([0, 0]), np.array([3.0, 12.0])
-    assert hit_runs(instance(), of, end, [{"s0": 1}, {"s0": 1}]).tolist() == [True, False]
-    assert hit_runs(instance(events=[]), of, end, []).tolist() == [False, False]
+    assert evicted_runs(instance(), of, end, [{"s0": 1}, {"s0": 1}]).tolist() == [True, False]
+    assert evicted_runs(instance(events=[]), of, end, []).tolist() == [False, False]
 
 
 def test_progress_is_what_is_left_after_each_loss() -> None:
     """4 of 5 s are kept, then 6 of 7, then two are added."""
     gain, of = np.array([5.0, 3.0, 2.0, 9.0]), np.array([0, 0, 0, 1])
     hit = np.array([True, True, False, False])
-    assert progress_of(gain, of, hit, np.full(2, 2.0), np.zeros(2)).tolist() == [8, 9]
-    assert progress_of(gain, of, hit, np.zeros(2), np.zeros(2)).tolist() == [10, 9]
+    assert final_progress(gain, of, hit, np.full(2, 2.0), np.zeros(2)).tolist() == [8, 9]
+    assert final_progress(gain, of, hit, np.zeros(2), np.zeros(2)).tolist() == [10, 9]
 
 
 def test_the_check_knows_speeds_and_losses() -> None:
@@ -143,11 +143,11 @@ def test_the_check_knows_speeds_and_losses() -> None:
 
 def test_a_job_runs_at_once_unless_it_may_stop_or_go_on_from_a_checkpoint() -> None:
     """Without preemption a job that loses its place begins again, if no checkpoint was written."""
-    assert not runs_at_once(instance())
-    assert runs_at_once(instance(preemption="none"))
-    assert runs_at_once(instance(preemption="none", evict="restart"))
-    assert not runs_at_once(instance(preemption="none", evict="restart", checkpoint_s=1.0))
-    assert runs_at_once(instance(preemption="none", evict="restart", checkpoint_s=1.0, events=[]))
+    assert not runs_without_break(instance())
+    assert runs_without_break(instance(preemption="none"))
+    assert runs_without_break(instance(preemption="none", evict="restart"))
+    assert not runs_without_break(instance(preemption="none", evict="restart", checkpoint_s=1.0))
+    assert runs_without_break(instance(preemption="none", evict="restart", checkpoint_s=1.0, events=[]))
 
 
 def test_figures_are_those_that_are_counted_by_hand() -> None:
@@ -208,5 +208,5 @@ def test_usage_is_a_step_function_of_time() -> None:
 def test_small_amounts_are_not_lost_beside_large_ones() -> None:
     """In doubles 10^12 + 10^-6 − 10^12 is 0; where limits are large enough, doubles will do."""
     changes = np.array([1e12, 1e-6, -1e12])
-    assert running_totals(changes, 1e-6).tolist() == [1e12, 1e12 + 1e-6, 1e-6]
-    assert running_totals(changes, 1e12)[-1] != 1e-6
+    assert cumulative_sums(changes, 1e-6).tolist() == [1e12, 1e12 + 1e-6, 1e-6]
+    assert cumulative_sums(changes, 1e12)[-1] != 1e-6

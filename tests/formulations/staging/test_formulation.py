@@ -16,20 +16,24 @@ import clusterplan
 from clusterplan.formulations.common.objective import Diagnosis
 from clusterplan.formulations.staging.certificate import (
     BUDGET,
-    LARGEST,
+    MAX_PRICE,
     StagingCertificate,
     limited_types,
     named_prices,
     prices_at,
     read_certificate,
 )
-from clusterplan.formulations.staging.formulation import StagingFormulation, layers_out_of_reach, named
+from clusterplan.formulations.staging.formulation import (
+    StagingFormulation,
+    infeasible_layers,
+    layer_names_text,
+)
 from clusterplan.formulations.staging.graph_formulation import GraphFormulation, formulation_of
 from clusterplan.formulations.staging.kind import STAGING
 from clusterplan.formulations.staging.stages import (
     MOST_UNITS,
     Stage,
-    fewest_units,
+    min_units,
     parts_time_s,
     stage_table,
     stage_time_s,
@@ -83,7 +87,7 @@ def test_fewest_units_at_a_breakpoint(seed: int, units: int, data: st.DataObject
         return
     if made.types[kind].memory_gib is None:
         assert time == stage_time_s(made, first, last, made.types[kind].name, units)
-    fewest = fewest_units(parts, time, MOST_UNITS)
+    fewest = min_units(parts, time, MOST_UNITS)
     assert 1 <= fewest <= units
     assert fewest == 1 or parts_time_s(parts, fewest - 1) > time
 
@@ -157,14 +161,14 @@ def found(instance: StagingInstance) -> Diagnosis | None:
 def test_named() -> None:
     """Five, and how many more."""
     layers = [Layer(name=f"l{index}", **LAYER) for index in range(7)]
-    assert named(layers[:2]) == "'l0', 'l1'"
-    assert named(layers) == "'l0', 'l1', 'l2', 'l3', 'l4' and 2 more"
+    assert layer_names_text(layers[:2]) == "'l0', 'l1'"
+    assert layer_names_text(layers) == "'l0', 'l1', 'l2', 'l3', 'l4' and 2 more"
 
 
 def test_nothing_to_explain() -> None:
     """Layers that fit, and are fast enough."""
     instance = chain(1, 2)
-    assert layers_out_of_reach(instance, [(1.0, "t"), (1.0, "t")], 1.0) is None
+    assert infeasible_layers(instance, [(1.0, "t"), (1.0, "t")], 1.0) is None
 
 
 def test_a_layer_that_fits_nowhere() -> None:
@@ -242,7 +246,7 @@ def test_a_certificate_is_read_or_its_fault_named() -> None:
 def test_prices_are_written_by_name_within_what_the_form_holds() -> None:
     """Zero and negative ones are left out; infinite ones become the largest; the budget's stands apart."""
     assert named_prices(two_layers(), np.array([-1.0, 2.5])) == ({"fast": 2.5}, 0.0)
-    assert named_prices(two_layers(), np.array([math.inf, math.nan])) == ({"slow": LARGEST}, 0.0)
+    assert named_prices(two_layers(), np.array([math.inf, math.nan])) == ({"slow": MAX_PRICE}, 0.0)
     budget = two_layers(hourly_budget_usd=9)
     assert named_prices(budget, np.array([1.0, 0.0, 0.25])) == ({"slow": 1.0}, 0.25)
 

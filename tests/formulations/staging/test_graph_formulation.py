@@ -18,7 +18,7 @@ from clusterplan.formulations.staging.graph_order import (
     stage_parts,
     tensor_seconds,
 )
-from clusterplan.formulations.staging.graph_stages import Pairs, graph_table, problem_of
+from clusterplan.formulations.staging.graph_stages import StageEnumeration, graph_arrays, graph_table
 from clusterplan.formulations.staging.stages import Stage, stage_of
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.staging.instance import StagingInstance
@@ -149,8 +149,8 @@ def test_a_floor_leaves_fewer_stages() -> None:
     few = graph_table(instance, formulation.blocks, formulation.ideals, 4.0)
     assert 0 < len(few.first) < 14
     assert (few.time_s(1) <= 4.0).all()
-    problem = problem_of(instance, formulation.blocks, formulation.ideals)
-    assert Pairs(problem).up_to(math.inf, 13) is None
+    problem = graph_arrays(instance, formulation.blocks, formulation.ideals)
+    assert StageEnumeration(problem).up_to(math.inf, 13) is None
 
 
 def test_layers_without_time_join_a_neighbour() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from staging_instances import half_serial, two_layers
 
-from clusterplan.formulations.staging.stages import fewest_units, parts_time_s, stage_table
+from clusterplan.formulations.staging.stages import min_units, parts_time_s, stage_table
 
 
 def test_segments_stand_by_last_layer_type_and_first_layer() -> None:
@@ -31,9 +31,9 @@ def test_parts_by_hand() -> None:
 @pytest.mark.parametrize(("time", "units"), [(1.0, 1), (0.99, 2), (0.75, 2), (0.5, 0), (0.51, 50)])
 def test_fewest_units_by_hand(time: float, units: int) -> None:
     """(1 + 1/k)/2 s on k units: never half a second."""
-    assert fewest_units(stage_table(half_serial(100)).parts(0, 0, 0), time, 100) == units
+    assert min_units(stage_table(half_serial(100)).parts(0, 0, 0), time, 100) == units
 
 
 def test_fewest_units_keep_the_limit() -> None:
     """0 where there are not enough."""
-    assert fewest_units(stage_table(half_serial(49)).parts(0, 0, 0), 0.51, 49) == 0
+    assert min_units(stage_table(half_serial(49)).parts(0, 0, 0), 0.51, 49) == 0

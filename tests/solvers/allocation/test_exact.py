@@ -22,7 +22,7 @@ from clusterplan import SolveOptions
 from clusterplan.formulations.allocation.check.bound import certified_bound
 from clusterplan.formulations.allocation.check.dual_bound import makespan_price_bound, price_bound
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
-from clusterplan.formulations.common.enumeration import Choices, none_below
+from clusterplan.formulations.common.enumeration import Choices, no_choice_below
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.solvers.allocation.exact import AllocationBruteForce, certify
@@ -160,7 +160,7 @@ def test_the_search_of_the_check_is_right(seed: int, ratio: float) -> None:
     best = cost[picks].sum(axis=1)[fits].min() if fits.any() else math.inf
     cutoff = ratio * (best if math.isfinite(best) else 100.0) + (1e-6 if ratio > 1 else -1e-6)
     choices = Choices(start, cost, demand, limit)
-    answer = none_below(choices, rng.random(limits) * rng.choice([0.0, 1.0, 10.0]), cutoff)
+    answer = no_choice_below(choices, rng.random(limits) * rng.choice([0.0, 1.0, 10.0]), cutoff)
     assert answer is bool(best >= cutoff)
 
 

@@ -9,7 +9,7 @@ import pytest
 from device_instances import job, placement, server
 
 import clusterplan
-from clusterplan.formulations.consolidation.cluster_data import limited
+from clusterplan.formulations.consolidation.cluster_data import limit_traffic
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
@@ -198,9 +198,9 @@ def test_a_limit_on_traffic_is_one_more_resource() -> None:
     jobs = [job("a", 4, traffic_gbit_per_s=1.0, spread="required"), job("b", 2, traffic_gbit_per_s=2.0)]
     instance = placement(["value", "traffic"], [{**server(gpu=4), "count": 2}], jobs)
     assert isinstance(instance, ConsolidationInstance)
-    under = ConsolidationFormulation(limited(instance, 3.0))
+    under = ConsolidationFormulation(limit_traffic(instance, 3.0))
     assert [under.fewest(j) for j in under.instance.jobs] == [1, 1]
-    result = clusterplan.solve(limited(instance, 3.0).model_copy(update={"objectives": ("value",)}))
+    result = clusterplan.solve(limit_traffic(instance, 3.0).model_copy(update={"objectives": ("value",)}))
     assert result.objectives[0].value == 2  # the consolidated job would need 4 Gbit/s on one server
     assert optimum(instance) == [6, 4]
 

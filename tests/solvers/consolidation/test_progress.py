@@ -15,7 +15,7 @@ from device_instances import job, placement, server, three_jobs
 from random_instances import random_consolidation
 
 from clusterplan.formulations.consolidation.certificate import PRICED
-from clusterplan.formulations.consolidation.check.bounds import level, quantum
+from clusterplan.formulations.consolidation.check.bounds import objective_level, value_step
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
 from clusterplan.formulations.consolidation.plan import JobPlacement
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
@@ -100,9 +100,9 @@ def test_both_sides_agree(seed: int) -> None:
     assert isinstance(instance, ConsolidationInstance)
     classes = CheckedCluster.of(instance).classes
     for objective in PRICED:
-        assert objective_step(classes, objective) == quantum(classes, objective)
+        assert objective_step(classes, objective) == value_step(classes, objective)
         for value in (0.0, 1.7, 3.0):
-            assert reached_level(classes, objective, value) == level(classes, objective, value)
+            assert reached_level(classes, objective, value) == objective_level(classes, objective, value)
 
 
 def test_nobody_changes_them_on_the_way() -> None:

@@ -197,8 +197,8 @@ def test_a_short_limit_leaves_a_plan_where_there_is_no_time_to_compile(
 
     instance = generate_scheduling(40, 16, seed=1)
     first_come = clusterplan.solve(instance, "fifo")
-    monkeypatch.setattr(compiled, "MOST_ENTRIES", -1)
-    monkeypatch.setattr(compiled._AtFirstCall, "_wait", no_time)
+    monkeypatch.setattr(compiled, "MAX_INTERPRETED_ENTRIES", -1)
+    monkeypatch.setattr(compiled._LazyFunction, "_wait", no_time)
     monkeypatch.setattr(advance, "ready", False)
     found = clusterplan.solve(instance, "exact", SolveOptions(time_limit_s=10))
     assert found.status == "feasible"

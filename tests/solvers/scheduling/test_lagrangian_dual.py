@@ -7,7 +7,10 @@ import pytest
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.certificate import PriceGrid
-from clusterplan.formulations.scheduling.check.one_job import least_at_once, least_interrupted
+from clusterplan.formulations.scheduling.check.one_job import (
+    nonpreemptive_cost_bounds,
+    preemptive_cost_bounds,
+)
 from clusterplan.formulations.scheduling.check.price_bound import price_bound
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.formulations.scheduling.plan import Segment, SegmentTable
@@ -225,7 +228,7 @@ def test_costs_are_those_of_the_check_and_belong_to_what_is_used(seed: int) -> N
     for begin in range(2):
         columns = (arrival, work, weight, first, usage, speed)
         dual_kernels.malleable_preemptive(edges, price, *columns, begin, 2, used, found)
-    checked = least_interrupted(edges, price, arrival, work, weight, first, usage, speed)
+    checked = preemptive_cost_bounds(edges, price, arrival, work, weight, first, usage, speed)
     assert found[0] == pytest.approx(checked, rel=1e-9, abs=1e-9)
     assert weight @ found[1] + float((used * price).sum()) == pytest.approx(found[0].sum(), rel=1e-9)
 
@@ -267,7 +270,7 @@ def test_costs_are_those_of_the_check_and_belong_to_what_is_used_of_rigid_jobs(
     loop = dual_kernels.rigid_nonpreemptive if at_once else dual_kernels.rigid_preemptive
     for begin in range(2):
         loop(edges, price, arrival, work, weight, demand, begin, 2, used, found)
-    check = least_at_once if at_once else least_interrupted
+    check = nonpreemptive_cost_bounds if at_once else preemptive_cost_bounds
     checked = check(edges, price, arrival, work, weight, np.arange(count + 1), demand, np.ones(count))
     assert found[0] == pytest.approx(checked, rel=1e-9, abs=1e-9)
     assert (found[1] >= work * (1 - 1e-12)).all()

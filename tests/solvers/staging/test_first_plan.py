@@ -66,7 +66,7 @@ class _Counts:
 
 @pytest.mark.parametrize("name", INSTANCES)
 def test_a_limit_that_does_not_cut_in_costs_no_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "MOST_ENTRIES", -1)
+    monkeypatch.setattr(compiled, "MAX_INTERPRETED_ENTRIES", -1)
     clusterplan.solve(INSTANCES[name], "exact")  # loops are compiled
     counts = _Counts(monkeypatch)
     free = counts.of(name, None)

@@ -14,7 +14,7 @@ from staging_instances import GraphTruth, diamond, random_graph, two_layers
 from clusterplan import verify
 from clusterplan.formulations.staging import graph_stages
 from clusterplan.formulations.staging.graph_formulation import GraphFormulation
-from clusterplan.formulations.staging.graph_stages import problem_of
+from clusterplan.formulations.staging.graph_stages import graph_arrays
 from clusterplan.formulations.staging.stages import stage_of
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
@@ -209,7 +209,7 @@ def test_devices_decide(limit: int, seconds: float) -> None:
     """The dynamic program over units used, and the search that raises its cutoff."""
     formulation = GraphFormulation(diamond(limit))
     assert graph_exact.dynamic_program_applies(formulation)
-    problem = problem_of(formulation.instance, formulation.blocks, formulation.ideals)
+    problem = graph_arrays(formulation.instance, formulation.blocks, formulation.ideals)
     devices = devices_of(problem, [limit])
     assert devices.left.tolist() == [list(range(limit, -1, -1))]
     assert len(devices.room) == count_states([limit])

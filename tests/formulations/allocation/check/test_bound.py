@@ -16,12 +16,12 @@ from clusterplan.formulations.allocation.check import configurations as check
 from clusterplan.formulations.allocation.check.bound import certified_bound
 from clusterplan.formulations.allocation.check.configurations import CheckedConfigurations
 from clusterplan.formulations.allocation.check.dual_bound import (
-    MARGIN,
-    least_priced,
+    ROUNDING_MARGIN,
+    least_priced_cost,
     makespan_price_bound,
     price_bound,
     priced_capacity,
-    proves_none_before,
+    proves_makespan_bound,
 )
 from clusterplan.formulations.allocation.configurations import Configurations
 from clusterplan.formulations.allocation.formulation import AllocationFormulation
@@ -103,15 +103,15 @@ def test_each_figure_of_a_bound_is_wrong_by_its_margin_to_the_safe_side(
 ) -> None:
     """By at least half of it, so that no rounding of a sum makes a bound that is false."""
     configs, prices = two_jobs(5), np.array([3.0])
-    least, capacity = least_priced(configs, prices, configs.cost), priced_capacity(configs, prices)
-    half = MARGIN / 2 * (least + capacity)
+    least, capacity = least_priced_cost(configs, prices, configs.cost), priced_capacity(configs, prices)
+    half = ROUNDING_MARGIN / 2 * (least + capacity)
     assert least - capacity - 4 * half <= price_bound(configs, prices) <= least - capacity - half
     asked: list[float] = []
     monkeypatch.setattr(bound, "_survivors", lambda *given: asked.append(given[-1]))
     certified_bound(configs, True, {"prices": {"gpu": 3.0}, "cutoff": 11.0})
     late = np.where(configs.time_s < 11.0, 0.0, math.inf)
-    least = least_priced(configs, prices, late)
-    half = MARGIN / 2 * (least + capacity)
+    least = least_priced_cost(configs, prices, late)
+    half = ROUNDING_MARGIN / 2 * (least + capacity)
     assert capacity - least + half <= asked[0] <= capacity - least + 4 * half
 
 
@@ -119,16 +119,16 @@ def test_a_configuration_at_the_threshold_survives_whatever_the_rounding() -> No
     """Reduced costs of 6 s without a price: with a threshold that is short of it by a rounding, too."""
     configs, prices = two_jobs(5), np.zeros(1)
     for part, kept in ((0.0, 4), (3.0, 4), (1e9, 2)):
-        left = bound._survivors(configs, configs.cost, prices, 6.0 * (1 - part * MARGIN))
+        left = bound._survivors(configs, configs.cost, prices, 6.0 * (1 - part * ROUNDING_MARGIN))
         assert left is not None
         assert len(left.cost) == kept
 
 
 def test_enumeration_is_left_where_too_many_configurations_survive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside one of each job; here two more do."""
-    monkeypatch.setattr(bound, "MOST_FREE", 2)
+    monkeypatch.setattr(bound, "MAX_FREE_CONFIGURATIONS", 2)
     assert proven(5, 3.0, 13.99) == 13.99
-    monkeypatch.setattr(bound, "MOST_FREE", 1)
+    monkeypatch.setattr(bound, "MAX_FREE_CONFIGURATIONS", 1)
     assert proven(5, 3.0, 13.99) == pytest.approx(11)
 
 
@@ -182,8 +182,8 @@ def test_jobs_are_bounded_some_at_a_time(monkeypatch: pytest.MonkeyPatch, at_onc
 def test_the_makespan_bound_by_hand() -> None:
     """Two jobs with two GPUs each take four of three, so that nothing ends before 10 s."""
     assert makespan_price_bound(two_priced_jobs(), np.array([1.0])) == 10
-    assert proves_none_before(two_priced_jobs(), np.array([1.0]), 10)
-    assert not proves_none_before(two_priced_jobs(), np.array([1.0]), 10.1)
+    assert proves_makespan_bound(two_priced_jobs(), np.array([1.0]), 10)
+    assert not proves_makespan_bound(two_priced_jobs(), np.array([1.0]), 10.1)
     assert makespan_price_bound(two_priced_jobs(), np.array([0.0])) == 4
 
 

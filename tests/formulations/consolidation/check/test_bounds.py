@@ -16,14 +16,14 @@ from clusterplan.formulations.consolidation.check.bounds import (
     elementary_bounds,
     elementary_infeasibility,
     goal_bound,
-    level,
+    objective_level,
     price_bounds,
-    quantum,
     read_certificate,
-    worth_of_servers,
+    server_value_bounds,
+    value_step,
 )
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
-from clusterplan.formulations.consolidation.classes import exact
+from clusterplan.formulations.consolidation.classes import exact_fraction
 from clusterplan.formulations.consolidation.cluster_data import ClusterData
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
@@ -54,10 +54,10 @@ def test_a_price_of_one_for_each_gpu_is_a_knapsack_bound() -> None:
 def test_levels_and_steps() -> None:
     """Values are multiples of a common step; a level is one of them."""
     classes = CheckedCluster(three_jobs()).classes
-    assert quantum(classes, "value") == 1
-    assert level(classes, "value", 6.0000000001) == -6
+    assert value_step(classes, "value") == 1
+    assert objective_level(classes, "value", 6.0000000001) == -6
     instance = placement(["value"], [server(gpu=2)], [job("a", value=0.3), job("b", value=0.2)])
-    assert quantum(CheckedCluster.of(instance).classes, "value") == Fraction(1, 10)
+    assert value_step(CheckedCluster.of(instance).classes, "value") == Fraction(1, 10)
 
 
 def test_bounds_need_earlier_objectives_to_be_proven() -> None:
@@ -86,7 +86,7 @@ def test_an_empty_server_more_is_worth_what_it_is_paid() -> None:
     """Three jobs of a GPU each on one server of two: another is worth at most one job of value 1."""
     instance = placement(["value"], [server(gpu=2)], [job(f"j{k}", value=1) for k in range(3)])
     formulation = ConsolidationFormulation(instance)
-    worth = worth_of_servers(
+    worth = server_value_bounds(
         CheckedCluster(formulation), {"goals": [goal("value", uniform(formulation, 1))]}, 2
     )
     assert worth == {"empty server of 2 gpu": 2.0}
@@ -97,7 +97,7 @@ def test_what_a_server_is_worth_is_rounded_down_to_a_multiple_of_the_values() ->
     instance = placement(["value"], [server(gpu=1)], [job(f"j{k}", value=0.1) for k in range(3)])
     formulation = ConsolidationFormulation(instance)
     data = {"goals": [goal("value", uniform(formulation, 0.05))]}
-    worth = worth_of_servers(CheckedCluster(formulation), data, 0.1)
+    worth = server_value_bounds(CheckedCluster(formulation), data, 0.1)
     assert worth == {"empty server of 1 gpu": 0.1}
 
 
@@ -105,11 +105,11 @@ def test_levels_without_a_step_are_loosened_for_the_rounding_of_doubles() -> Non
     jobs = [job("a", value=0.12345678901234567), job("b", value=0.3, current={"n": 1})]
     instance = placement(["value"], [server(gpu=2)], jobs).model_copy(update={"restart_cost_h": 1e6})
     classes = CheckedCluster(ConsolidationFormulation(instance)).classes
-    assert quantum(classes, "value") is None
+    assert value_step(classes, "value") is None
     # What is lost if all move is far larger than what the plan is worth: so is what rounding leaves.
     for value in (0.42345678901234567, -299999.5765432109):
-        exactly = -exact(value) - classes.offset("value")
-        assert level(classes, "value", value) - exactly >= Fraction(29, 10**8)
+        exactly = -exact_fraction(value) - classes.offset("value")
+        assert objective_level(classes, "value", value) - exactly >= Fraction(29, 10**8)
 
 
 def test_after_an_objective_that_is_not_proven_no_level_counts() -> None:
@@ -127,7 +127,7 @@ def test_a_job_of_several_groups_may_spread_over_one_more_server() -> None:
     instance = placement(["value"], [server(gpu=2)], [{"name": "j", "groups": groups, "value": 1}])
     formulation = ConsolidationFormulation(instance)
     data = {"goals": [goal("value", uniform(formulation, 1))]}
-    assert worth_of_servers(CheckedCluster(formulation), data, 1) == {}
+    assert server_value_bounds(CheckedCluster(formulation), data, 1) == {}
 
 
 @pytest.mark.parametrize("must_place", [False, True])

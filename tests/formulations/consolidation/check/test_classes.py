@@ -15,7 +15,7 @@ from random_instances import random_consolidation
 import clusterplan
 from clusterplan.formulations.consolidation import build_classes
 from clusterplan.formulations.consolidation.build_classes import classes_of
-from clusterplan.formulations.consolidation.check.classes import CheckedCluster, fewest_again
+from clusterplan.formulations.consolidation.check.classes import CheckedCluster, derive_fewest_servers
 from clusterplan.formulations.consolidation.classes import ClassTable, ServerClass
 from clusterplan.formulations.consolidation.cluster_data import ClusterData
 from clusterplan.formulations.consolidation.fewest_servers import Shapes, fewest_servers
@@ -129,24 +129,24 @@ def test_both_agree(groups: int) -> None:
             for g in range(groups)
         ]
         listed = Counter(tuple(sorted(server.capacity.items())) for server in servers)
-        assert fewest_again(job, listed) == fewest_servers(job, Shapes(listed))
+        assert derive_fewest_servers(job, listed) == fewest_servers(job, Shapes(listed))
 
 
 def test_servers_that_hold_most_come_first() -> None:
     """Seven tasks are four on the large server and three on one more."""
     servers = {(("gpu", 4.0),): 1, (("gpu", 3.0),): 2, (("gpu", 0.0),): 5}
-    assert fewest_again([Group(tasks=7, demand={"gpu": 1})], servers) == 2
-    assert fewest_again([Group(tasks=11, demand={"gpu": 1})], servers) is None
+    assert derive_fewest_servers([Group(tasks=7, demand={"gpu": 1})], servers) == 2
+    assert derive_fewest_servers([Group(tasks=11, demand={"gpu": 1})], servers) is None
 
 
 def test_too_much_work_is_refused() -> None:
     """The facade then says that m_j was not derived again."""
     job = [Group(name=f"g{g}", tasks=100, demand={"gpu": 1}) for g in range(3)]
     with pytest.raises(OverflowError):
-        fewest_again(job, {(("gpu", 8.0),): 1000})
+        derive_fewest_servers(job, {(("gpu", 8.0),): 1000})
 
 
 def test_servers_that_a_job_has_no_tasks_for_are_no_work() -> None:
     """Of a thousand million equal ones, four hold all tasks there are."""
     job = [Group(name=f"g{g}", tasks=2, demand={"gpu": 1}) for g in range(2)]
-    assert fewest_again(job, {(("gpu", 1.0),): 10**9}) == 4
+    assert derive_fewest_servers(job, {(("gpu", 1.0),): 10**9}) == 4

@@ -17,14 +17,14 @@ from device_instances import device_instance
 import clusterplan
 from clusterplan.formulations.consolidation.certificate import DeviceCertificate, DevicePrices, PricedGoal
 from clusterplan.formulations.consolidation.check.device_bound import (
-    FINE,
+    PRICE_SCALE,
     ShapeBound,
-    jobs_alike,
-    most_paid,
+    group_jobs,
+    max_device_price,
     read_device_certificate,
-    rounded,
+    round_up_bound,
+    server_shapes,
     shape_bounds,
-    shapes_of,
 )
 from clusterplan.formulations.consolidation.formulation import DeviceFormulation
 from clusterplan.instances.common.hardware import GEOMETRIES
@@ -35,7 +35,7 @@ A100 = GEOMETRIES["a100-40"]
 
 
 def _paid(state: Device, **prices: Any) -> float:
-    return most_paid(state, DevicePrices.model_validate(prices), A100) / FINE
+    return max_device_price(state, DevicePrices.model_validate(prices), A100) / PRICE_SCALE
 
 
 def test_the_best_contents_of_a_device() -> None:
@@ -89,7 +89,7 @@ def _goal(
                 }
             },
         }
-        for _ in shapes_of(instance)
+        for _ in server_shapes(instance)
     ]
     return PricedGoal.model_validate({"objective": objective, "shapes": shapes, **fields})
 
@@ -133,7 +133,7 @@ def test_a_job_that_goes_nowhere() -> None:
         instance = clusterplan.parse_instance(document)
         assert isinstance(instance, ConsolidationInstance)
         goal = PricedGoal.model_validate({"objective": "value", "shapes": [{}]})
-        assert ShapeBound(shapes_of(instance), jobs_alike(instance), goal).value({}) == expected
+        assert ShapeBound(server_shapes(instance), group_jobs(instance), goal).value({}) == expected
 
 
 def test_servers_that_differ_are_different_shapes() -> None:
@@ -151,15 +151,15 @@ def test_servers_that_differ_are_different_shapes() -> None:
     document = {"schema_version": 1, "kind": "consolidation", "name": "s", "servers": rows, "jobs": jobs}
     instance = clusterplan.parse_instance(document)
     assert isinstance(instance, ConsolidationInstance)
-    assert [(s.first.name, s.count) for s in shapes_of(instance)] == [
+    assert [(s.first.name, s.count) for s in server_shapes(instance)] == [
         ("a", 4),
         ("c", 1),
         ("d", 1),
         ("e", 1),
         ("f", 1),
     ]
-    assert rounded(instance, "value", Fraction(-95, 100)) == Fraction(-9, 10)
-    assert rounded(instance, "servers", Fraction(3, 2)) == 2
+    assert round_up_bound(instance, "value", Fraction(-95, 100)) == Fraction(-9, 10)
+    assert round_up_bound(instance, "servers", Fraction(3, 2)) == 2
 
 
 def by_hand(servers: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> ConsolidationInstance:
@@ -181,8 +181,8 @@ def by_hand(servers: list[dict[str, Any]], jobs: list[dict[str, Any]]) -> Consol
 def least(instance: ConsolidationInstance, **prices: Any) -> Fraction | None:
     """Return the bound on value, to be minimised, of the same prices on servers of every shape."""
     shape = {"devices": {"gpu": prices}}
-    goal = PricedGoal.model_validate({"objective": "value", "shapes": [shape] * len(shapes_of(instance))})
-    return ShapeBound(shapes_of(instance), jobs_alike(instance), goal).value({})
+    goal = PricedGoal.model_validate({"objective": "value", "shapes": [shape] * len(server_shapes(instance))})
+    return ShapeBound(server_shapes(instance), group_jobs(instance), goal).value({})
 
 
 def test_every_server_of_a_shape_is_paid() -> None:
@@ -219,7 +219,7 @@ def test_jobs_that_prices_tell_apart_are_not_alike() -> None:
         {"task_demand": {"cpu": 2}},
     ]
     instance = by_hand(servers, [job, job, *({**job, **other} for other in others)])
-    assert [count for _, count in jobs_alike(instance)] == [2, 1, 1, 1, 1, 1, 1]
+    assert [count for _, count in group_jobs(instance)] == [2, 1, 1, 1, 1, 1, 1]
 
 
 def test_after_an_objective_that_is_not_proven_no_level_counts() -> None:

@@ -11,7 +11,7 @@ from device_instances import job, placement, server, three_jobs
 
 from clusterplan.formulations.consolidation.check import bounds as check_certificate
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
-from clusterplan.formulations.consolidation.check.placement_enumeration import PriceBound, none_better
+from clusterplan.formulations.consolidation.check.placement_enumeration import PriceBound, no_better_placement
 from clusterplan.formulations.consolidation.classes import Classes
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.common.errors import TooLargeError
@@ -36,14 +36,14 @@ def test_the_best_value_is_proven(each: float) -> None:
     bound = priced(classes, each)
     for value, answer in ((6, False), (7, True)):
         cutoff = Fraction(-value)
-        assert none_better(classes, bound, VALUE, {"value": cutoff}, cutoff) is answer
+        assert no_better_placement(classes, bound, VALUE, {"value": cutoff}, cutoff) is answer
 
 
 def test_it_gives_up_on_what_is_too_large() -> None:
     """More jobs than it looks at, without an answer."""
     jobs = [job(f"j{k}", value=k + 1) for k in range(50)]
     classes = CheckedCluster.of(placement(["value"], [server(gpu=8)], jobs)).classes
-    assert none_better(classes, priced(classes, 1.0), VALUE, {}, Fraction(0)) is None
+    assert no_better_placement(classes, priced(classes, 1.0), VALUE, {}, Fraction(0)) is None
 
 
 def running(moves: int) -> ConsolidationInstance:
@@ -65,7 +65,7 @@ def test_the_fewest_migrations_are_proven_whatever_the_prices(moves: int, fewest
     best = {"value": Fraction(-8), **classes.least_levels()}
     for most, answer in ((fewest, False), (fewest - 1, True)):
         cutoff = Fraction(most) - classes.offset("migrations")
-        assert none_better(classes, bound, weights, {**best, "migrations": cutoff}, cutoff) is answer
+        assert no_better_placement(classes, bound, weights, {**best, "migrations": cutoff}, cutoff) is answer
 
 
 def test_too_few_moves_leave_the_waiting_job_out() -> None:
@@ -75,7 +75,7 @@ def test_too_few_moves_leave_the_waiting_job_out() -> None:
     bound = PriceBound(classes, prices, dict(VALUE), missing=False)
     for value, answer in ((4, False), (5, True)):
         limits = {"value": Fraction(-value), **classes.least_levels()}
-        assert none_better(classes, bound, VALUE, limits, Fraction(-value)) is answer
+        assert no_better_placement(classes, bound, VALUE, limits, Fraction(-value)) is answer
 
 
 @pytest.mark.parametrize("objective", ["value", "migrations"])
@@ -105,10 +105,10 @@ def test_with_running_jobs_the_best_is_that_of_all_placements(seed: int, objecti
     classes = CheckedCluster.of(instance).classes
     weights = {objective: Fraction(1)}
     bound = PriceBound(classes, [[0.0] * len(p) for p in classes.pieces], dict(weights), missing=False)
-    cutoff = check_certificate.level(classes, objective, best)
-    assert none_better(classes, bound, weights, {objective: cutoff}, cutoff) is False
+    cutoff = check_certificate.objective_level(classes, objective, best)
+    assert no_better_placement(classes, bound, weights, {objective: cutoff}, cutoff) is False
     better = cutoff - Fraction(1, 1000)
-    assert none_better(classes, bound, weights, {objective: better}, better) is True
+    assert no_better_placement(classes, bound, weights, {objective: better}, better) is True
 
 
 PREFERRED = placement(

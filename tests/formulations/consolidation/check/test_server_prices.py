@@ -15,14 +15,14 @@ from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.consolidation.check import server_prices
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
 from clusterplan.formulations.consolidation.check.server_prices import (
-    Effort,
     Knapsack,
+    NodeBudget,
     ServerPrices,
     _Relaxation,
-    closure,
+    best_split_prices,
 )
 from clusterplan.formulations.consolidation.plan import JobPlacement
-from clusterplan.formulations.consolidation.presolve import LEADING, STAYING, WithRunningJobs
+from clusterplan.formulations.consolidation.presolve import LEADING_KEY, STAYING_KEY, WithRunningJobs
 from clusterplan.formulations.registry import formulate
 from clusterplan.instances.common.arrays import Ints
 from clusterplan.instances.common.errors import TooLargeError
@@ -33,8 +33,8 @@ from clusterplan.solvers.common.result import Result, SolveOptions
 def test_closure_splits_pieces() -> None:
     """What a piece is paid is at least what its parts are."""
     slots = np.array([[1], [2], [3]])
-    assert closure(slots, slots, np.array([2, 3, 4])).tolist() == [2, 4, 6]
-    assert closure(slots, slots, np.array([0, 3, 4])).tolist() == [0, 3, 4]
+    assert best_split_prices(slots, slots, np.array([2, 3, 4])).tolist() == [2, 4, 6]
+    assert best_split_prices(slots, slots, np.array([0, 3, 4])).tolist() == [0, 3, 4]
 
 
 @pytest.mark.parametrize("block", range(8))
@@ -46,10 +46,10 @@ def test_the_table_and_the_search_agree(block: int, monkeypatch: pytest.MonkeyPa
         classes, draw = CheckedCluster.of(instance).classes, random.Random(seed)
         prices = [np.array([draw.randint(0, 10**6) for _ in pieces]) for pieces in classes.pieces]
         for pool in classes.pools:
-            listed = ServerPrices(classes, pool, prices, effort=Effort(10_000))
+            listed = ServerPrices(classes, pool, prices, effort=NodeBudget(10_000))
             with monkeypatch.context() as patch:
                 patch.setattr(server_prices, "MOST_MERGED", -1)
-                searched = ServerPrices(classes, pool, prices, effort=Effort(10_000))
+                searched = ServerPrices(classes, pool, prices, effort=NodeBudget(10_000))
             assert listed.table is not None
             assert searched.table is None or not any((gain > 0).any() for _, gain in searched.groups)
             for server in classes.servers:
@@ -94,9 +94,9 @@ def test_a_search_finds_the_optimum(largest: int) -> None:
     for seed in range(30):
         groups, free = drawn(seed, largest)
         knapsack = Knapsack(groups, free)
-        assert knapsack.most(free, 0, Effort(10_000)) == enumerated(groups, free), seed
+        assert knapsack.most(free, 0, NodeBudget(10_000)) == enumerated(groups, free), seed
         less = tuple(amount // 2 for amount in free)
-        assert knapsack.most(less, 0, Effort(10_000)) == enumerated(groups, less), seed
+        assert knapsack.most(less, 0, NodeBudget(10_000)) == enumerated(groups, less), seed
 
 
 def test_without_a_search_it_is_a_bound() -> None:
@@ -104,12 +104,12 @@ def test_without_a_search_it_is_a_bound() -> None:
     for seed in range(30):
         groups, free = drawn(seed, 50)
         most = enumerated(groups, free)
-        bound = Knapsack(groups, free).most(free, 0, Effort(0))
+        bound = Knapsack(groups, free).most(free, 0, NodeBudget(0))
         assert most <= bound <= sum(max(0, int(paid.max())) for _, paid in groups)
         with Clock(0.0).enforced():
-            assert Knapsack(groups, free).most(free, 0, Effort(10_000)) == bound
-        assert Knapsack(groups, free).most(free, most, Effort(10_000)) == most
-        assert Knapsack(groups, free).most(free, bound + 1, Effort(0)) <= bound + 1
+            assert Knapsack(groups, free).most(free, 0, NodeBudget(10_000)) == bound
+        assert Knapsack(groups, free).most(free, most, NodeBudget(10_000)) == most
+        assert Knapsack(groups, free).most(free, bound + 1, NodeBudget(0)) <= bound + 1
 
 
 def test_any_multipliers_give_bounds() -> None:
@@ -146,7 +146,7 @@ def test_the_last_unit_counts() -> None:
         groups, free = drawn(seed, 6)
         groups = [(weights, np.array([draw.randint(-1, 3) for _ in weights])) for weights, _ in groups]
         most = enumerated(groups, free)
-        assert Knapsack(groups, free).most(free, 0, Effort(10_000)) == most, seed
+        assert Knapsack(groups, free).most(free, 0, NodeBudget(10_000)) == most, seed
         known = [(weights[paid > 0], paid[paid > 0]) for weights, paid in groups if (paid > 0).any()]
         limit = [max(amount, 6) for amount in free]
         for resource in range(len(free) if known else 0):
@@ -159,7 +159,7 @@ def test_coarse_cells_hold_what_fits() -> None:
     """Of 4000 units in cells of 4, three times 1333 are 999 cells at least, not 1002."""
     groups: Groups = [(np.array([[1333]]), np.array([1])) for _ in range(3)]
     assert _Relaxation(groups, [4000], 0, [0.0]).root([4000]) == 3
-    assert Knapsack(groups, [4000]).most([4000], 0, Effort(0)) == 3
+    assert Knapsack(groups, [4000]).most([4000], 0, NodeBudget(0)) == 3
 
 
 def test_what_parts_cost_at_multipliers_is_rounded_down() -> None:
@@ -171,7 +171,7 @@ def test_what_parts_cost_at_multipliers_is_rounded_down() -> None:
 def test_the_largest_prices_that_can_be_added_up() -> None:
     """Eight times as much stays within 60 bits."""
     largest = 2**57
-    assert Knapsack([(np.array([[1]]), np.array([largest]))], (1,)).most((1,), 0, Effort(10)) == largest
+    assert Knapsack([(np.array([[1]]), np.array([largest]))], (1,)).most((1,), 0, NodeBudget(10)) == largest
     with pytest.raises(TooLargeError):
         Knapsack([(np.array([[1]]), np.array([largest + 1]))], (1,))
 
@@ -281,7 +281,7 @@ def test_where_something_moves_prices_of_the_leading_objectives_are_not_those_of
     formulation = formulate(data)
     assert isinstance(formulation, WithRunningJobs)
     leading = clusterplan.solve(formulation.leading.instance, "exact", SolveOptions(threads=1))
-    certificate = {LEADING: leading.certificate, STAYING: None}
+    certificate = {LEADING_KEY: leading.certificate, STAYING_KEY: None}
     plan = [JobPlacement(job=f"j{k}", servers={f"s-{k}": 1}) for k in range(70)]
     assert formulation.prices(certificate, plan) == {"empty server of 4 gpu": 0}
     moved = [JobPlacement(job="j0", servers={"s-1": 1}), *plan[1:]]

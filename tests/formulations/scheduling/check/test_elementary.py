@@ -17,7 +17,7 @@ from clusterplan.formulations.scheduling.check.elementary import (
     least_mean_completion_s,
 )
 from clusterplan.formulations.scheduling.check.price_bound import (
-    least_costs,
+    job_cost_bounds,
     price_bound,
     priced_capacity,
     relative_weights,
@@ -146,7 +146,7 @@ def test_the_bound_of_prices_is_rounded_down() -> None:
     instance = two_jobs()
     grid = PriceGrid(np.array([0.0, 20.0]), np.array([[0.01], [0.0]]))
     weight = relative_weights(instance)
-    least = math.fsum(least_costs(instance, grid, weight))
+    least = math.fsum(job_cost_bounds(instance, grid, weight))
     exact = (least - priced_capacity(instance, grid)) / math.fsum(weight)
     assert exact > 0
     assert exact * (1 - 200 * module.UNIT) <= price_bound(instance, grid) <= exact * (1 - 16 * module.UNIT)

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from clusterplan.formulations.scheduling.check.one_job import least_at_once, least_interrupted
+from clusterplan.formulations.scheduling.check.one_job import (
+    nonpreemptive_cost_bounds,
+    preemptive_cost_bounds,
+)
 from clusterplan.instances.common.arrays import Floats
 
 END = 40
@@ -57,7 +60,7 @@ def test_a_job_that_may_be_interrupted_costs_what_its_cheapest_seconds_cost(seed
     for _ in range(50):
         edges, price, r, p, w = draw(rng)
         truth = cheapest_seconds(seconds(edges, price), r, p, w)
-        found = one(least_interrupted, edges, price, r, p, w)
+        found = one(preemptive_cost_bounds, edges, price, r, p, w)
         assert truth * (1 - 1e-10) - 1e-10 <= found <= truth
 
 
@@ -68,14 +71,14 @@ def test_a_job_that_runs_in_one_go_costs_what_its_cheapest_window_costs(seed: in
     for _ in range(50):
         edges, price, r, p, w = draw(rng)
         truth = cheapest_window(seconds(edges, price), list(range(r, END - p)), r, p, w)
-        found = one(least_at_once, edges, price, r, p, w)
+        found = one(nonpreemptive_cost_bounds, edges, price, r, p, w)
         assert truth * (1 - 1e-10) - 1e-10 <= found <= truth
 
 
 def test_starts_at_edges_alone_are_not_enough() -> None:
     """A window may be cheapest where its end is at an edge."""
     edges, price = np.array([0.0, 2, 3, 50]), np.array([5.0, 0, 10, 0])
-    assert one(least_at_once, edges, price, 0, 2, 1.0) == pytest.approx(8, rel=1e-9)
+    assert one(nonpreemptive_cost_bounds, edges, price, 0, 2, 1.0) == pytest.approx(8, rel=1e-9)
     cost = np.repeat(price, [2, 1, 47, 10])
     assert cheapest_window(cost, [0, 2, 3, 50], 0, 2, 1.0) == 12
 
@@ -87,12 +90,12 @@ def test_the_random_jobs_tell_sweeps_that_leave_something_out() -> None:
     for _ in range(2000):
         edges, price, r, p, w = draw(rng)
         cost, last = seconds(edges, price), int(edges[-1])
-        window = one(least_at_once, edges, price, r, p, w)
+        window = one(nonpreemptive_cost_bounds, edges, price, r, p, w)
         at_edges = [r, *(int(e) for e in edges if e >= r)]
         wrong["edges only"] += cheapest_window(cost, at_edges, r, p, w) > window + 1e-6
         closed = [s for s in range(r, END - p) if s < max(last, r + 1)]
         wrong["no open cell for windows"] += cheapest_window(cost, closed, r, p, w) > window + 1e-6
-        spread = one(least_interrupted, edges, price, r, p, w)
+        spread = one(preemptive_cost_bounds, edges, price, r, p, w)
         ends = range(r + p, max(last, r + p) + 1)
         wrong["no open cell"] += cheapest_seconds(cost, r, p, w, ends) > spread + 1e-6
     assert min(wrong.values()) >= 2, wrong
@@ -139,9 +142,9 @@ def test_a_malleable_job_costs_what_linear_programmes_say(seed: int) -> None:
         truth = least_by_programmes(edges, price, usage, speed, r, work, weight)
         columns = [np.array([x]) for x in (r, work, weight)]
         first = np.array([0, configs])
-        found = float(least_interrupted(edges, price, *columns, first, usage, speed)[0])
+        found = float(preemptive_cost_bounds(edges, price, *columns, first, usage, speed)[0])
         assert found == pytest.approx(truth, rel=1e-7, abs=1e-6)
-        windows = float(least_at_once(edges, price, *columns, first, usage, speed)[0])
+        windows = float(nonpreemptive_cost_bounds(edges, price, *columns, first, usage, speed)[0])
         assert windows >= found * (1 - 1e-9)
 
 
@@ -151,6 +154,6 @@ def test_huge_prices_and_times_lower_the_figure_and_never_raise_it() -> None:
     for level in (1e16, 1e100, 1e300):
         price = np.array([level, 1.0, 0.0])
         # It waits for 1,000 s, and then pays 10.
-        for function in (least_interrupted, least_at_once):
+        for function in (preemptive_cost_bounds, nonpreemptive_cost_bounds):
             assert 10 * (1 - 1e-9) <= one(function, edges, price, 0, 10, 1.0) <= 1020
-    assert one(least_interrupted, edges, np.array([1.0, 1.0, 0.0]), 0, 0.0, 1.0) == 0
+    assert one(preemptive_cost_bounds, edges, np.array([1.0, 1.0, 0.0]), 0, 0.0, 1.0) == 0

@@ -17,7 +17,11 @@ from random_instances import random_staging
 from staging_instances import half_serial
 
 import clusterplan
-from clusterplan.formulations.staging.check.certificate import CertificateCheck, certified_error, proves_none
+from clusterplan.formulations.staging.check.certificate import (
+    CertificateCheck,
+    certified_error,
+    proves_infeasibility,
+)
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.stages import Corner, StageTable, stage_table
 from clusterplan.instances.staging.generate import generate_staging
@@ -187,10 +191,10 @@ def test_a_fast_corner_left_out_leaves_no_error() -> None:
 def test_malformed_intervals_prove_nothing() -> None:
     """Neither an error nor that there is no plan."""
     assert certified_error(half_serial(), BOTH, 0.0, None, [{"until_s": -1}]) is None
-    assert not proves_none(half_serial(), 0.5, [{"until_s": -1}])
+    assert not proves_infeasibility(half_serial(), 0.5, [{"until_s": -1}])
 
 
 @pytest.mark.parametrize(("most", "none"), [(0.9, True), (1.1, False)])
 def test_no_plan_costs_less_than_one_dollar(most: float, none: bool) -> None:
     """The cheapest plan costs exactly one."""
-    assert proves_none(half_serial(), most, [{"until_s": 1e100}]) == none
+    assert proves_infeasibility(half_serial(), most, [{"until_s": 1e100}]) == none

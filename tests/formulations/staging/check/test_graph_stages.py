@@ -11,8 +11,12 @@ import pytest
 from staging_instances import GraphTruth, diamond, random_graph
 
 from clusterplan.formulations.staging.check import graph_stages
-from clusterplan.formulations.staging.check.graph_order import Order, ideals_below
-from clusterplan.formulations.staging.check.graph_stages import derive_graph_segments, derive_stages, refuted
+from clusterplan.formulations.staging.check.graph_order import GroupOrder, derive_ideals
+from clusterplan.formulations.staging.check.graph_stages import (
+    derive_graph,
+    derive_graph_segments,
+    proves_no_faster_plan,
+)
 from clusterplan.formulations.staging.graph_formulation import GraphFormulation
 from clusterplan.instances.common.errors import TooLargeError
 from clusterplan.instances.documents import parse_instance
@@ -25,8 +29,8 @@ from clusterplan.solvers.run import solve_with
 @pytest.mark.parametrize(("limit", "best"), [(1, 7.0), (2, 5.0), (3, 4.0), (4, 4.0)])
 def test_what_devices_allow(limit: int, best: float) -> None:
     """A plan as fast as the best is not refuted, and any faster one is."""
-    assert not refuted(diamond(limit), best)
-    assert refuted(diamond(limit), best * (1 - 1e-9))
+    assert not proves_no_faster_plan(diamond(limit), best)
+    assert proves_no_faster_plan(diamond(limit), best * (1 - 1e-9))
 
 
 @pytest.mark.parametrize("units", range(1, 6))
@@ -34,8 +38,8 @@ def test_a_stage_takes_as_few_units_as_suffice(units: int) -> None:
     """One layer of 12 s that units share evenly: all units there are allow just that, and no less."""
     rows = [{"name": "a", "compute_s": {"gpu": 12.0}, "compute_parallel": 1}]
     instance = diamond(units, layers=rows, edges=[], most_units_per_stage=None)
-    assert not refuted(instance, 12 / units)
-    assert refuted(instance, 12 / units * (1 - 1e-9))
+    assert not proves_no_faster_plan(instance, 12 / units)
+    assert proves_no_faster_plan(instance, 12 / units * (1 - 1e-9))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -47,18 +51,18 @@ def test_what_is_refuted_is_what_no_plan_reaches(seed: int) -> None:
     best, instance = GraphTruth(document).best(), parse_instance(document)
     assert isinstance(instance, StagingInstance)
     if best is None:
-        assert refuted(instance, math.inf)
+        assert proves_no_faster_plan(instance, math.inf)
         return
     fastest = GraphFormulation(instance).to_stage_time(best)
-    assert not refuted(instance, fastest * (1 + 1e-9))
-    assert refuted(instance, fastest * (1 - 1e-6))
+    assert not proves_no_faster_plan(instance, fastest * (1 + 1e-9))
+    assert proves_no_faster_plan(instance, fastest * (1 - 1e-6))
 
 
 def test_memory_counts() -> None:
     """Two layers of one GiB do not fit into a unit of one and a half."""
     rows = [layer.model_dump(exclude_none=True) | {"memory_gib": 1.0} for layer in diamond().layers]
     types = [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": 3, "memory_gib": 1.5}]
-    assert refuted(diamond(layers=rows, types=types), math.inf)
+    assert proves_no_faster_plan(diamond(layers=rows, types=types), math.inf)
 
 
 def test_memory_that_is_just_filled_is_enough() -> None:
@@ -67,8 +71,8 @@ def test_memory_that_is_just_filled_is_enough() -> None:
     for room, best in ((2.0, 5.0), (2.0 * (1 - 1e-6), math.inf)):
         types = [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": 2, "memory_gib": room}]
         instance = diamond(layers=rows, types=types)
-        assert refuted(instance, best * (1 - 1e-9) if math.isfinite(best) else math.inf)
-        assert math.isinf(best) or not refuted(instance, best)
+        assert proves_no_faster_plan(instance, best * (1 - 1e-9) if math.isfinite(best) else math.inf)
+        assert math.isinf(best) or not proves_no_faster_plan(instance, best)
 
 
 def nowhere() -> StagingInstance:
@@ -87,7 +91,7 @@ def nowhere() -> StagingInstance:
 
 def test_a_class_that_no_type_can_run() -> None:
     """There is no plan, however slow; the work of such a class is no number."""
-    assert refuted(nowhere(), math.inf)
+    assert proves_no_faster_plan(nowhere(), math.inf)
     method = find_solver("exact", "staging")
     assert solve_with(nowhere(), method, SolveOptions()).status == "infeasible"
 
@@ -102,7 +106,7 @@ def test_the_stages_are_those_of_the_methods(seed: int) -> None:
         own = own.only(np.flatnonzero(own.time_s(own.limit[own.type]) <= GraphFormulation(instance).latest_s))
     assert len(own.first) == len(table.first)
     assert np.sort(own.time_s(np.ones(len(own.first)))) == pytest.approx(np.sort(table.time_s(1)))
-    assert len(derive_stages(instance).inside) == table.layers + 1
+    assert len(derive_graph(instance).inside) == table.layers + 1
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -147,14 +151,14 @@ def test_too_many_stages_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_states_are_counted_with_the_units_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six ideals with no, one or two units in use are eighteen."""
     monkeypatch.setattr(graph_stages, "MOST_STATES", 18)
-    assert refuted(diamond(2), 5 * (1 - 1e-9))
+    assert proves_no_faster_plan(diamond(2), 5 * (1 - 1e-9))
     monkeypatch.setattr(graph_stages, "MOST_STATES", 17)
-    assert not refuted(diamond(2), 5 * (1 - 1e-9))
+    assert not proves_no_faster_plan(diamond(2), 5 * (1 - 1e-9))
 
 
 def test_a_diamond() -> None:
     """Six ideals, found from all groups downwards, and seven links."""
-    below = ideals_below(Order(diamond()))
+    below = derive_ideals(GroupOrder(diamond()))
     assert below.groups == [0, 1, 2, 3]
     assert sorted(below.sets) == [0, 0b1, 0b11, 0b101, 0b111, 0b1111]
     assert len(below.links) == 6
@@ -165,9 +169,9 @@ def test_as_many_groups_and_ideals_as_the_methods(seed: int) -> None:
     """On random graphs, layers without time included."""
     instance = parse_instance(random_graph(seed))
     assert isinstance(instance, StagingInstance)
-    formulation, order = GraphFormulation(instance), Order(instance)
+    formulation, order = GraphFormulation(instance), GroupOrder(instance)
     assert len(order.groups) == len(formulation.blocks)
-    assert len(ideals_below(order).sets) == len(formulation.ideals)
+    assert len(derive_ideals(order).sets) == len(formulation.ideals)
 
 
 def chain(seconds: dict[str, dict[str, float]], **compute: float) -> StagingInstance:
@@ -187,7 +191,7 @@ def chain(seconds: dict[str, dict[str, float]], **compute: float) -> StagingInst
 @pytest.mark.parametrize(("out_of_x", "groups"), [({"one": 2, "two": 1}, 3), ({"one": 1, "two": 3}, 2)])
 def test_a_layer_without_time_joins_where_no_type_pays_more(out_of_x: dict[str, float], groups: int) -> None:
     """One that pays more on either type with either neighbour stays alone."""
-    order = Order(chain({"a": {"one": 1, "two": 3}, "x": out_of_x, "b": {}}, a=1.0, b=1.0))
+    order = GroupOrder(chain({"a": {"one": 1, "two": 3}, "x": out_of_x, "b": {}}, a=1.0, b=1.0))
     assert len(order.groups) == groups
 
 
@@ -195,11 +199,11 @@ def test_layers_without_time_that_only_touch_each_other_join_any_stage() -> None
     """What they send to each other inside a stage costs nothing."""
     instance = chain({"x": {"one": 1, "two": 1}, "y": {}, "real": {}}, real=1.0)
     alone = instance.model_copy(update={"edges": instance.edges[:1]})
-    assert len(Order(alone).groups) == 1
+    assert len(GroupOrder(alone).groups) == 1
 
 
 def test_a_layer_keeps_the_tensors_of_those_that_joined_it() -> None:
     """X joins y, which saves 5 s and costs 3; both then join a, which saves 3 and costs 2, and not b."""
     seconds = {name: {"one": s, "two": s} for name, s in (("a", 3), ("x", 5), ("y", 2))}
-    order = Order(chain({**seconds, "b": {}}, a=1.0, b=1.0))
+    order = GroupOrder(chain({**seconds, "b": {}}, a=1.0, b=1.0))
     assert sorted(sorted(group.layers) for group in order.groups.values()) == [[0, 1, 2], [3]]

@@ -115,7 +115,7 @@ def test_intervals_tried_together_are_bounded_over_all_of_them(
     monkeypatch: pytest.MonkeyPatch, seed: int, short: float, long: float
 ) -> None:
     """A short stage time is dear, a long one is not: only the first of two intervals is above the cutoff."""
-    monkeypatch.setattr(interval_bounds, "AT_ONCE", 0)
+    monkeypatch.setattr(interval_bounds, "GROUPING_SIZE", 0)
     segments = derive_segments(tiny(seed))
     rates, nothing = (0.25 * segments.price).tolist(), np.zeros(0)
     ends = [(short, short * 1.05), (long, long * 1.05)]
@@ -139,7 +139,7 @@ def test_a_segment_is_only_left_out_beyond_the_margin(monkeypatch: pytest.Monkey
     bounds._useful(free, segments, weight, arrival)
     values = bounds._room[2, : len(segments.first)].copy()
     finite = values < sys.float_info.max
-    monkeypatch.setattr(interval_bounds, "MARGIN", 0.2)
+    monkeypatch.setattr(interval_bounds, "ROUNDING_MARGIN", 0.2)
     tight = replace(free, cutoff=values[finite].max() * 0.6 / 1.2 * (1 + 1e-9))
     assert bounds._useful(tight, segments, weight, arrival).tolist() == np.flatnonzero(finite).tolist()
 

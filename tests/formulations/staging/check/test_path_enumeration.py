@@ -11,11 +11,11 @@ from clusterplan.formulations.staging.check import kernels, path_enumeration
 from clusterplan.formulations.staging.check.path_enumeration import (
     Arcs,
     Network,
-    countings,
-    left_by_state,
-    none_below,
-    surviving,
-    through,
+    counted_limit_groups,
+    least_by_arc,
+    no_path_below,
+    reduced_network,
+    remaining_by_state,
 )
 
 
@@ -61,16 +61,16 @@ def test_the_answer_is_that_of_all_paths(seed: int) -> None:
     network = random_network(seed)
     best = cheapest(network)
     for prices in (np.zeros(2), np.array([1.0, 0.5]), np.array([10.0, 0.0])):
-        assert none_below(network, prices, math.inf)[0] is math.isinf(best)
+        assert no_path_below(network, prices, math.inf)[0] is math.isinf(best)
         if math.isfinite(best):
-            assert none_below(network, prices, best - 0.5)[0] is True
-            assert none_below(network, prices, best + 0.5)[0] is False
+            assert no_path_below(network, prices, best - 0.5)[0] is True
+            assert no_path_below(network, prices, best + 0.5)[0] is False
 
 
 def test_the_enumeration_gives_up_when_it_may_not_work() -> None:
     """It then says neither yes nor no, and how much it did."""
     network = next(n for n in map(random_network, range(60)) if math.isfinite(cheapest(n)) and n.layers > 3)
-    answer, work = none_below(network, np.zeros(2), cheapest(network) + 0.5, most_work=0)
+    answer, work = no_path_below(network, np.zeros(2), cheapest(network) + 0.5, most_work=0)
     assert answer is None
     assert work > 0
 
@@ -78,7 +78,7 @@ def test_the_enumeration_gives_up_when_it_may_not_work() -> None:
 def test_large_networks_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A network with more arcs than allowed costs no work."""
     monkeypatch.setattr(path_enumeration, "MOST_ARCS", 0)
-    assert none_below(random_network(1), np.zeros(2), 1.0) == (None, 0)
+    assert no_path_below(random_network(1), np.zeros(2), 1.0) == (None, 0)
 
 
 def network(types: int) -> Network:
@@ -136,21 +136,21 @@ PRICES = np.array([2.0, 0.5, 1.0])
 def test_all_limits_counted_the_least_path_through_an_arc_is_found(seed: int) -> None:
     """Three small limits are counted together, so that nothing is left to prices."""
     network = state_space_random_network(seed)
-    (counting,) = countings(network, PRICES)
+    (counting,) = counted_limit_groups(network, PRICES)
     assert not counting.prices.any()
     arcs = network.arcs
     within = [
         way for way in paths(network) if (arcs.consumption[:, way].sum(axis=1) <= network.capacity).all()
     ]
-    found = through(network, counting)
+    found = least_by_arc(network, counting)
     for i in range(len(network)):
         costs = [float(arcs.cost[way].sum()) for way in within if i in way]
         assert found[i] == pytest.approx(min(costs, default=math.inf))
-    left = left_by_state(network, counting)
+    left = remaining_by_state(network, counting)
     best = min((float(arcs.cost[way].sum()) for way in within), default=math.inf)
     assert left[0, :, -1].min() == pytest.approx(best)
     for cutoff in (best - 0.5, best + 0.5) if math.isfinite(best) else ():
-        rest, work = surviving(network, PRICES, cutoff)
+        rest, work = reduced_network(network, PRICES, cutoff)
         assert (len(rest) == 0) == (cutoff < best)
         assert work > 0
 
@@ -170,7 +170,7 @@ def test_with_too_few_states_no_path_below_the_cutoff_is_lost(
     ]
     if not costs:
         return
-    rest, _ = surviving(network, PRICES, sorted(costs)[len(costs) // 3] + 0.5)
+    rest, _ = reduced_network(network, PRICES, sorted(costs)[len(costs) // 3] + 0.5)
     again = [
         float(rest.arcs.cost[way].sum())
         for way in paths(rest)
@@ -181,8 +181,8 @@ def test_with_too_few_states_no_path_below_the_cutoff_is_lost(
 
 def test_limits_without_a_price_are_not_counted() -> None:
     network = state_space_random_network(1)
-    assert list(countings(network, np.zeros(3))) == []
-    (counting,) = countings(network, np.array([0.0, 1.0, 0.0]))
+    assert list(counted_limit_groups(network, np.zeros(3))) == []
+    (counting,) = counted_limit_groups(network, np.array([0.0, 1.0, 0.0]))
     assert counting.places.tolist() == [0, 1, 0]
 
 
@@ -194,22 +194,22 @@ def test_an_arc_is_only_left_out_beyond_the_margin_of_all_that_is_added_up(
     monkeypatch.setattr(path_enumeration, "MOST_CELLS", (7 * 6 * 3,))
     monkeypatch.setattr(path_enumeration, "STATES_MARGIN", 0.25)
     network = state_space_random_network(seed)
-    every = list(countings(network, PRICES, 7 * 6 * 3))
+    every = list(counted_limit_groups(network, PRICES, 7 * 6 * 3))
     spare = np.array([float(counting.prices @ network.capacity) for counting in every])
-    values = np.array([through(network, counting) for counting in every])
+    values = np.array([least_by_arc(network, counting) for counting in every])
     cutoffs = (0.75 * values / 1.25 - spare[:, None]).max(axis=0)
     arc = int(np.argmax(np.where(np.isfinite(cutoffs), cutoffs, -np.inf)))
     assert cutoffs[arc] > 0
-    rest, _ = surviving(network, PRICES, cutoffs[arc] * (1 + 1e-9))
+    rest, _ = reduced_network(network, PRICES, cutoffs[arc] * (1 + 1e-9))
     assert len(rest) == np.isfinite(cutoffs).sum()
 
 
 def test_states_times_arcs_are_few_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     network = state_space_random_network(2)
-    assert sum(counting.states > 1 for counting in countings(network, PRICES)) > 0
+    assert sum(counting.states > 1 for counting in counted_limit_groups(network, PRICES)) > 0
     for steps in (40, 80, 200, 400):
         monkeypatch.setattr(path_enumeration, "MOST_STEPS", steps * len(network))
-        assert all(counting.states <= steps for counting in countings(network, PRICES))
+        assert all(counting.states <= steps for counting in counted_limit_groups(network, PRICES))
 
 
 ONE = np.ones(1)
@@ -223,12 +223,12 @@ def test_parts_are_sums_over_layers_that_memory_can_hold() -> None:
         [[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]], [[10.0, 20.0, 30.0, 40.0], [math.inf, 0, 0, 0]]]
     )
     rows = np.array([[2.0, 2.0], [3.0, 3.0]]), np.array([4.0, 9.0]), np.array([0.0, 0.5])
-    found = kernels.derive(own, *rows, math.inf)
+    found = kernels.segment_parts(own, *rows, math.inf)
     first, last, unit_type, *parts = (column.tolist() for column in found)
     assert list(zip(first, last, unit_type, strict=True)) == [(0, 0, 0), (0, 0, 1), (1, 1, 0)]
     assert list(zip(*parts, strict=True)) == [(1, 2, 3, 4), (5, 6, 7, 8), (10, 20, 30, 40.5)]
     # What computes or communicates for longer than 5 s even on infinitely many units is left out.
-    first, last, unit_type, *parts = (column.tolist() for column in kernels.derive(own, *rows, 5.0))
+    first, last, unit_type, *parts = (column.tolist() for column in kernels.segment_parts(own, *rows, 5.0))
     assert list(zip(first, last, unit_type, strict=True)) == [(0, 0, 0)]
 
 
@@ -238,7 +238,7 @@ def test_what_just_fits_is_not_left_out() -> None:
         own = np.zeros((1, 1, 4))
         own[0, 0, part] = 5.0
         for room, last_s, found in ((3.0, 5.0, 1), (2.9, 5.0, 0), (3.0, 4.9, 0)):
-            columns = kernels.derive(own, 3 * np.ones((1, 1)), room * ONE, NONE, last_s)
+            columns = kernels.segment_parts(own, 3 * np.ones((1, 1)), room * ONE, NONE, last_s)
             assert len(columns[0]) == found
 
 
@@ -249,10 +249,10 @@ def test_what_just_fits_is_not_left_out() -> None:
 def test_least_units_and_cost(serial: float, parallel: float, high: float, units: float) -> None:
     parts = serial * ONE, parallel * ONE, NONE, NONE, 100 * ONE, 2 * ONE
     need, cost = np.empty(1), np.empty(1)
-    kernels.least(TYPE, *parts, high, high, True, need, cost)
+    kernels.least_costs(TYPE, *parts, high, high, True, need, cost)
     assert need[0] == (units if math.isfinite(units) else 1.0)
     assert cost[0] == 2 * units * high
-    kernels.least(TYPE, *parts, high, high, False, need, cost)
+    kernels.least_costs(TYPE, *parts, high, high, False, need, cost)
     assert cost[0] == (0.0 if units < math.inf else math.inf)
 
 
@@ -260,7 +260,7 @@ def test_a_quotient_beyond_all_integers_is_no_overflow() -> None:
     """Where A/τ exceeds what a 64-bit integer holds no units suffice."""
     units, cost = np.empty(1), np.empty(1)
     columns = TYPE, NONE, 1e300 * ONE, NONE, NONE, 100 * ONE, ONE
-    kernels.least(*columns, 1e-5, 1e-5, True, units, cost)
+    kernels.least_costs(*columns, 1e-5, 1e-5, True, units, cost)
     assert math.isinf(cost[0])
 
 
@@ -269,8 +269,8 @@ def test_paths_of_two_layers() -> None:
     columns = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), np.array([0, 0, 0, 1])
     weight = np.array([1.0, 5.0, 1.0, 2.0])
     for alternating, least in ((True, 3.0), (False, 2.0)):
-        shortest, arrival = kernels.forward(*columns, weight, 2, 2, alternating)
+        shortest, arrival = kernels.shortest_path(*columns, weight, 2, 2, alternating)
         assert shortest == least
         through = np.empty(4)
-        kernels.through(*columns, weight, arrival, alternating, through)
+        kernels.paths_through_segments(*columns, weight, arrival, alternating, through)
         assert through.tolist() == ([3.0, 5.0, math.inf, 3.0] if alternating else [2.0, 5.0, 2.0, 3.0])

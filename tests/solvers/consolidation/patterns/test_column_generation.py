@@ -11,7 +11,7 @@ import pytest
 from random_instances import random_consolidation
 
 from clusterplan.formulations.consolidation.certificate import MUST_PLACE, PRICED, CertifiedGoal
-from clusterplan.formulations.consolidation.check.bounds import goal_bound, quantum
+from clusterplan.formulations.consolidation.check.bounds import goal_bound, value_step
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
 from clusterplan.formulations.consolidation.classes import ClassTable
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
@@ -177,7 +177,7 @@ def test_both_bounds_agree(block: int) -> None:
             if theirs is None:
                 assert ours == float("-inf"), (seed, name)
                 continue
-            step = quantum(checked.classes, name) or Fraction(1, 10**9)
+            step = value_step(checked.classes, name) or Fraction(1, 10**9)
             assert float(theirs - step) - 1e-9 <= ours <= float(theirs) + 1e-9, (seed, name)
             finite += 1
     assert finite > 20

@@ -8,7 +8,7 @@ import numpy as np
 from staging_instances import half_serial, two_layers
 
 from clusterplan.formulations.staging.formulation import StagingFormulation
-from clusterplan.formulations.staging.stages import Stage, fewest_units
+from clusterplan.formulations.staging.stages import Stage, min_units
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.solvers.common.base import Clock
 from clusterplan.solvers.common.result import SolveOptions
@@ -110,8 +110,8 @@ def test_genetic_stops_at_its_evaluations() -> None:
 def test_load_balance_by_hand() -> None:
     """Of `a` on two units, 3 s, `b` needs three: ⌈8/3⌉; the cheapest k_1 is kept."""
     provisioner = Provisioner(StagingFormulation(two_layers(stage_rule="free_cuts")))
-    assert fewest_units(provisioner.parts((1, 1, 0)), 3.0, 8) == 3
-    assert fewest_units(provisioner.parts((1, 1, 0)), 1.2, 8) == 0
+    assert min_units(provisioner.parts((1, 1, 0)), 3.0, 8) == 3
+    assert min_units(provisioner.parts((1, 1, 0)), 1.2, 8) == 0
     found = provisioner.balanced([(0, 0, 0), (1, 1, 0)])
     assert found is not None
     assert found.counts == (1, 2)  # 4 s on 3 units; 3 s on 5 units, 2.67 s on 6 cost more
