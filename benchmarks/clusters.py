@@ -26,7 +26,7 @@ LIMIT_S = 60.0
 PATIENCE, PATIENCE_S = 2.0, 60.0
 """A process is killed after so many times its limit and so many seconds."""
 THREADS = 2
-MOST_COEFFICIENTS = 2_000_000
+MAX_COEFFICIENTS = 2_000_000
 """Textbook models of more jobs times servers are not tried: they are refused, or end without a plan."""
 TEXTBOOK = ("milp:", "cp-sat")
 NOT_COMPARED = ("auto", "brute-force")
@@ -97,7 +97,7 @@ def measured(case: Row) -> Iterator[Row]:
         "total": sum(map(gpus_of, instance.expanded_servers)),
         "machine_load": machine_load(),
     }
-    if method.startswith(TEXTBOOK) and row["jobs"] * row["servers"] > MOST_COEFFICIENTS:
+    if method.startswith(TEXTBOOK) and row["jobs"] * row["servers"] > MAX_COEFFICIENTS:
         yield row | {"status": "not run", "limit": "none", "message": "the model would be too large"}
         return
     result, figures = solved(instance, method, case["limit_s"], case["threads"])

@@ -70,7 +70,7 @@ METHODS = ("exact", *TEXTBOOK, *HEURISTICS)
 EXACT_LIMIT_S = 120.0
 HARD_LIMIT_S = QUALITY_LIMIT_S = 30.0
 RUNNING_LIMIT_S = 60.0
-MOST_GIB = 12
+MAX_GIB = 12
 """Memory that one process may ask for."""
 PATIENCE = 2.0
 """A process is killed after so many times its limit, and ten seconds."""
@@ -174,7 +174,7 @@ def write_files(case: Row) -> Row:
 
 def measured(case: Row) -> Iterator[Row]:
     """Yield the rows of one case, measured in this process."""
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_GIB * 2**30,) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_GIB * 2**30,) * 2)
     if case["do"] == "load":
         yield from load_solve_verify(case)
     elif case["do"] == "write":

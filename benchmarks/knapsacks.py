@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 ITEMS, RESOURCES = 10, 10
-MOST_TAKEN = 10
+MAX_TAKEN = 10
 """Items take less than this of each resource."""
 HIGHEST_PRICE = 10.0
-MOST_NOISE = 30.0
+MAX_NOISE = 30.0
 SIZES = (100, 200, 400)
 SEEDS = range(1, 11)
 NEAR_SHARE = 0.0005
@@ -39,11 +39,11 @@ def knapsack(groups: int, seed: int) -> tuple[Any, float]:
     """Return the allocation of a knapsack, and what its value and the total completion time add up to."""
     rng = np.random.default_rng(seed)
     prices = rng.uniform(0, HIGHEST_PRICE, RESOURCES)
-    taken = rng.integers(0, MOST_TAKEN, (groups, ITEMS, RESOURCES))
-    values = np.floor(taken @ prices + rng.uniform(0, MOST_NOISE, (groups, ITEMS)))
+    taken = rng.integers(0, MAX_TAKEN, (groups, ITEMS, RESOURCES))
+    values = np.floor(taken @ prices + rng.uniform(0, MAX_NOISE, (groups, ITEMS)))
     name = f"knapsack-{groups}-{ITEMS}-{RESOURCES}-{seed}"
     source = "synthetic; drawn as the correlated instances of Khan et al. 2002"
-    return _allocation(name, source, [MOST_TAKEN * groups / 2] * RESOURCES, values, taken)
+    return _allocation(name, source, [MAX_TAKEN * groups / 2] * RESOURCES, values, taken)
 
 
 def khan(file: Path) -> tuple[Any, float]:

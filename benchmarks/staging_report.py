@@ -46,7 +46,7 @@ CLAIMS = {
 }
 ASKED = 1e-6
 SAME = 1e-9
-LEAST_PERCENT, MOST_PERCENT = 0.01, 100.0
+LEAST_PERCENT, MAX_PERCENT = 0.01, 100.0
 """Where the plot draws a plan as good as the optimum, and where it ends."""
 
 
@@ -377,7 +377,7 @@ def boxes(axes: Any, rows: pd.DataFrame) -> None:
                 axes.annotate(f"{missing}", (place + shift, 1.025), color=colour, ha="center", **above)
     axes.annotate("no plan:", (-0.72, 1.025), color="#555555", ha="right", **above)
     axes.set_yscale("log")
-    axes.set_ylim(LEAST_PERCENT / 1.4, MOST_PERCENT * 3)
+    axes.set_ylim(LEAST_PERCENT / 1.4, MAX_PERCENT * 3)
     axes.set_yticks([0.01, 0.1, 1, 10, 100], ["0", "0.1", "1", "10", "100"])
     axes.minorticks_off()
     axes.set_xlim(-0.65, len(PAPER) - 0.35)

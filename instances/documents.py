@@ -19,8 +19,8 @@ from .files.columns import frame_rows, is_frame
 from .files.csv_tables import TableFile, by_lines
 from .files.reading import (
     DOCUMENT_SUFFIXES,
-    MOST_ENTRIES,
-    MOST_YAML,
+    MAX_ENTRIES,
+    MAX_YAML,
     TABLE_SUFFIXES,
     add_resolvers,
     fail,
@@ -124,8 +124,8 @@ def _with_files(
                     files[key] = TableFile(folder.file(given, called), called)
             elif is_frame(given):
                 resolved[key] = frame_rows(given, f"{source}: {key}")
-            elif isinstance(given, list) and len(given) > MOST_ENTRIES:
-                what = f"has {len(given):,} entries; at most {MOST_ENTRIES:,} stand in a document: "
+            elif isinstance(given, list) and len(given) > MAX_ENTRIES:
+                what = f"has {len(given):,} entries; at most {MAX_ENTRIES:,} stand in a document: "
                 raise fail(source, what + "put them into a CSV or Parquet table", key)
         except InstanceError as error:
             faults.add_all(error)
@@ -273,8 +273,8 @@ def save(instance: Instance, path: str | Path, table: Literal["parquet", "csv"] 
         table = "parquet"
     references = {} if table is None else _save_tables(instance, path, table)
     text = to_text(instance, path.suffix.lower(), references)
-    if path.suffix.lower() != ".json" and len(text) > MOST_YAML:
-        most = f"at most {MOST_YAML:,} characters of YAML are read"
+    if path.suffix.lower() != ".json" and len(text) > MAX_YAML:
+        most = f"at most {MAX_YAML:,} characters of YAML are read"
         raise OptionError(f"{path}: would have {len(text):,} characters, and {most}; write .json")
     try:
         path.write_text(text, encoding="utf-8")

@@ -16,7 +16,7 @@ from .files import tables
 from .files.columns import Columns
 from .files.reading import (
     DOCUMENT_SUFFIXES,
-    MOST_VALUES,
+    MAX_VALUES,
     TABLE_SUFFIXES,
     checked_file,
     fail,
@@ -93,13 +93,13 @@ def read_file(path: Path, source: str, columns: bool = False, quoting: bool = Tr
     if is_stream(path) and suffix not in TABLE_SUFFIXES:
         text = read_text(path, source)
         form = ".json" if text.lstrip()[:1] in ("{", "[") and suffix not in (".yaml", ".yml") else ".yaml"
-        return parse_document(text, source, form, MOST_VALUES, quoting)
+        return parse_document(text, source, form, MAX_VALUES, quoting)
     if suffix in TABLE_SUFFIXES:
         return tables.read_table(path, source, columns)
     if suffix not in DOCUMENT_SUFFIXES:
         allowed = ", ".join(DOCUMENT_SUFFIXES + TABLE_SUFFIXES)
         raise fail(source, f"has the ending {suffix!r}; allowed: {allowed}")
-    return parse_document(read_text(path, source), source, suffix, MOST_VALUES, quoting)
+    return parse_document(read_text(path, source), source, suffix, MAX_VALUES, quoting)
 
 
 def read_list(folder: Folder, reference: str, key: str, source: str, columns: bool = False) -> Any:

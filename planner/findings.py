@@ -17,7 +17,7 @@ from pydantic import BeforeValidator
 
 from ..formulations.common.objective import agree
 from ..instances.common.base import Instance, card
-from ..instances.common.errors import MOST_FAULTS
+from ..instances.common.errors import MAX_FAULTS
 from ..instances.common.fields import Model
 from ..solvers.common.conclude import library_versions
 from ..solvers.common.result import AnyFrontier, Result
@@ -34,8 +34,8 @@ PLAN_IS_FEASIBLE = "every constraint holds"
 
 def _truncated(lines: Sequence[str]) -> Sequence[str]:
     """Return at most the first hundred faults, and a line with the number of the others."""
-    more = len(lines) - MOST_FAULTS
-    return lines if more <= 1 else (*lines[:MOST_FAULTS], f"… and {more:,} more faults")
+    more = len(lines) - MAX_FAULTS
+    return lines if more <= 1 else (*lines[:MAX_FAULTS], f"… and {more:,} more faults")
 
 
 class Verification(Model):

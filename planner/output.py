@@ -141,15 +141,15 @@ def _write_bytes(path: Path, raw: bytes) -> None:
         raise OptionError(f"{where}: cannot be written: {error.strerror or error}") from None
 
 
-MOST_ROWS = 40
-MOST_NAMED = 20
+MAX_ROWS = 40
+MAX_NAMED = 20
 """Largest number of similar lines that are printed."""
 
 PointT = TypeVar("PointT")
 
 
 def thinned(points: Sequence[PointT], figures: Callable[[PointT], tuple[float, float]]) -> list[PointT]:
-    """Return at most `MOST_ROWS` points, spaced evenly along the curve on logarithmic axes.
+    """Return at most `MAX_ROWS` points, spaced evenly along the curve on logarithmic axes.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def thinned(points: Sequence[PointT], figures: Callable[[PointT], tuple[float, f
     figures
         The two figures of a point; one that is 0 does not count.
     """
-    if len(points) <= MOST_ROWS:
+    if len(points) <= MAX_ROWS:
         return list(points)
     first, last = figures(points[0]), figures(points[-1])
     spans = [math.log(a / b) if a > 0 and b > 0 else 0.0 for a, b in zip(first, last, strict=True)]
@@ -169,13 +169,13 @@ def thinned(points: Sequence[PointT], figures: Callable[[PointT], tuple[float, f
         shares = [math.log(first[axis] / here[axis]) / spans[axis] for axis in axes if here[axis] > 0]
         along = sum(shares) / len(shares) if shares else index / (len(points) - 1)
         # The next point is taken once the curve has come as far as the points taken so far should reach.
-        if along * (MOST_ROWS - 1) >= len(chosen) - 1:
+        if along * (MAX_ROWS - 1) >= len(chosen) - 1:
             chosen[index] = point
-    return [chosen[index] for index in sorted(chosen)][:MOST_ROWS]
+    return [chosen[index] for index in sorted(chosen)][:MAX_ROWS]
 
 
 def some_lines(lines: Sequence[str], more: str) -> Iterator[str]:
-    """Yield the first `MOST_NAMED` lines, and a line with the number of the others."""
-    yield from lines[:MOST_NAMED]
-    if len(lines) > MOST_NAMED:
-        yield more.format(len(lines) - MOST_NAMED)
+    """Yield the first `MAX_NAMED` lines, and a line with the number of the others."""
+    yield from lines[:MAX_NAMED]
+    if len(lines) > MAX_NAMED:
+        yield more.format(len(lines) - MAX_NAMED)

@@ -41,7 +41,7 @@ log = logging.getLogger("clusterplan")
 
 STARTS = b'{"journal":', b'{"source":'
 """First bytes of a journal, or of an excerpt of one; other files of results begin differently."""
-MOST_SHOWN = 100
+MAX_SHOWN = 100
 """Most characters shown of an untrusted name, and most altered lines listed."""
 
 
@@ -78,7 +78,7 @@ class Line(NamedTuple):
         """Return the line's number, source and solver for messages, with untrusted names shortened."""
         if self.data is None:
             return f"line {self.number} (which cannot be read)"
-        source, solver = (name[:MOST_SHOWN] for name in self.pair)
+        source, solver = (name[:MAX_SHOWN] for name in self.pair)
         return f"line {self.number} ({source!r}, {solver!r})"
 
 
@@ -144,9 +144,9 @@ def stored_results(raw: bytes, source: str) -> list[Any]:
         if line.data is not None and "result" in line.data:
             results.append(line.data["result"])
     if altered:
-        more = f" and {len(altered) - MOST_SHOWN} more" if len(altered) > MOST_SHOWN else ""
+        more = f" and {len(altered) - MAX_SHOWN} more" if len(altered) > MAX_SHOWN else ""
         what = "altered since they were written, or of an older version: their checksums do not match"
-        log.warning("%s: these lines are %s: %s%s", source, what, ", ".join(altered[::-1][:MOST_SHOWN]), more)
+        log.warning("%s: these lines are %s: %s%s", source, what, ", ".join(altered[::-1][:MAX_SHOWN]), more)
     if not raw.endswith(b"\n"):
         log.warning("%s: the last line was cut off, and is left out", source)
     return results[::-1]

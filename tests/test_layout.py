@@ -18,10 +18,10 @@ from clusterplan.solvers.registry import KINDS as SOLVERS
 
 MAKE_INSTANCES = ("instances/importers", "planner/cli/instances", "instances/prediction/provisioning")
 """What reads or makes documents of one kind names that kind."""
-MOST_FILES = 16
+MAX_FILES = 16
 """With `__init__.py`."""
-MOST_LATE_IMPORTS = 12
-MOST_UNTESTED = 10
+MAX_LATE_IMPORTS = 12
+MAX_UNTESTED = 10
 
 
 @pytest.fixture(scope="module")
@@ -152,14 +152,14 @@ def test_folders_are_small_enough_to_be_read() -> None:
     folders: dict[Path, int] = {}
     for file in modules().values():
         folders[file.parent] = folders.get(file.parent, 0) + 1
-    assert {str(path): count for path, count in folders.items() if count > MOST_FILES} == {}
+    assert {str(path): count for path, count in folders.items() if count > MAX_FILES} == {}
 
 
 def test_every_module_has_a_direct_test() -> None:
     """A failure names the module at fault only if some test imports that module itself."""
     found = imported_by_tests()
     missing = sorted(name for name, file in modules().items() if name not in found and has_code(file))
-    assert len(missing) <= MOST_UNTESTED, missing
+    assert len(missing) <= MAX_UNTESTED, missing
 
 
 def test_imports_stand_at_the_top() -> None:
@@ -173,7 +173,7 @@ def test_imports_stand_at_the_top() -> None:
             for _, node in imported(name, file)
             if node.col_offset and node.lineno not in lines and not _for_types(file, node)
         ]
-    assert len(set(late)) <= MOST_LATE_IMPORTS, sorted(set(late))
+    assert len(set(late)) <= MAX_LATE_IMPORTS, sorted(set(late))
 
 
 def _for_types(file: Path, node: ast.stmt) -> bool:

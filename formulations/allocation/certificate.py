@@ -26,7 +26,7 @@ CUTOFF_MARGIN = 5e-10
 """Relative distance of the cutoff below the bound, so that the plan itself does not count as better."""
 MAX_PRICE = 1e100
 """Upper limit of dual prices and cutoffs, so that no product or sum overflows."""
-MOST_PRICES = 1001
+MAX_PRICES = 1001
 """Maximum number of dual prices: one for each possible resource, and one for the budget."""
 
 
@@ -42,7 +42,7 @@ class PriceCertificate(Model):
     """
 
     prices: Annotated[
-        dict[str, Annotated[float, Field(ge=0, le=MAX_PRICE)]], validated_in_batches(MOST_PRICES)
+        dict[str, Annotated[float, Field(ge=0, le=MAX_PRICE)]], validated_in_batches(MAX_PRICES)
     ]
     cutoff: Annotated[float, Field(ge=-MAX_PRICE, le=MAX_PRICE)] | None = None
 

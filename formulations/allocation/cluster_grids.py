@@ -218,7 +218,7 @@ class ClusterGrid(ABC):
 
 SCALING_PARTS = 10_000
 """Number of parts in which a non-integer capacity is scaled."""
-MOST_STEPS = 10**8
+MAX_STEPS = 10**8
 """Maximum number of steps for the mix `any`; the tolerance of a limit, 10⁻⁹, stays well below a step."""
 
 
@@ -381,7 +381,7 @@ class FreeCluster(ClusterGrid):
                 f"no task takes any of the resources with a price ({', '.join(self.prices)}), so there is "
                 "nothing to trade; price what the jobs use"
             )
-        return divisor * max(1, math.ceil(self._max_cost_usd / divisor / MOST_STEPS))
+        return divisor * max(1, math.ceil(self._max_cost_usd / divisor / MAX_STEPS))
 
     @cached_property
     def _max_cost_usd(self) -> Fraction:

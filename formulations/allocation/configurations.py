@@ -25,7 +25,7 @@ from ..common.objective import all_loosened, loosened
 
 Shorts = NDArray[np.int32]
 
-MOST_CONFIGURATIONS = 250_000_000
+MAX_CONFIGURATIONS = 250_000_000
 """Maximum number of configurations in the table, about 16 GB."""
 BLOCK_SIZE = 50_000
 """Number of configurations that are built at a time, so that temporary arrays stay in the cache."""
@@ -224,9 +224,9 @@ def build_configurations(instance: AllocationInstance, table: JobTable) -> Confi
     ps_demand, worker_demand = task_demands(instance, table)
     grids = _grid_sizes(table, ps_demand, worker_demand, limit)
     count = np.add.reduceat(grids[1], table.first_variant[:-1]) + table.optional
-    if count.sum() > MOST_CONFIGURATIONS:
+    if count.sum() > MAX_CONFIGURATIONS:
         raise TooLargeError(
-            f"there are {count.sum():,} configurations, and at most {MOST_CONFIGURATIONS:,} can be "
+            f"there are {count.sum():,} configurations, and at most {MAX_CONFIGURATIONS:,} can be "
             "held; narrow the ranges of ps and workers"
         )
     most = int(count.sum())

@@ -60,7 +60,7 @@ from .configurations import (
 )
 from .plan import Entries, JobAllocation, completion_times_s, plan_violations, read_entries
 
-MOST_PAIRS = 1_000_000
+MAX_PAIRS = 1_000_000
 """Maximum number of configurations that are examined; beyond it the largest numbers of tasks are skipped."""
 
 
@@ -106,8 +106,8 @@ def _task_counts(table: JobTable, v: int) -> tuple[Ints, Ints]:
         rows = slice(table.first_row[v], table.first_row[v + 1])
         return table.row_ps[rows], table.row_workers[rows]
     low_p, low_w = int(table.min_ps[v]), int(table.min_workers[v])
-    wide_p = min(int(table.max_ps[v]) - low_p + 1, MOST_PAIRS)
-    wide_w = max(1, min(int(table.max_workers[v]) - low_w + 1, MOST_PAIRS // wide_p))
+    wide_p = min(int(table.max_ps[v]) - low_p + 1, MAX_PAIRS)
+    wide_w = max(1, min(int(table.max_workers[v]) - low_w + 1, MAX_PAIRS // wide_p))
     place = np.arange(wide_p * wide_w)
     return low_p + place % wide_p, low_w + place // wide_p
 

@@ -27,7 +27,7 @@ from .configurations import (
 
 STATED_TOLERANCE = 1e-9
 """Relative tolerance of the completion time that an entry states."""
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 """Maximum number of violations of one constraint that are listed."""
 
 
@@ -146,10 +146,10 @@ def _job_violations(table: JobTable, entries: Entries) -> Iterator[Violation]:
 
     def each(where: NDArray[np.bool_], constraint: str, what: Callable[[int], str]) -> Iterator[Violation]:
         rows = np.flatnonzero(where).tolist()
-        for row in rows[:MOST_SHOWN]:
+        for row in rows[:MAX_SHOWN]:
             yield Violation(constraint, f"job {table.names[job[row]]!r} {what(row)}")
-        if len(rows) > MOST_SHOWN:
-            yield Violation(constraint, f"{len(rows) - MOST_SHOWN} more jobs break it")
+        if len(rows) > MAX_SHOWN:
+            yield Violation(constraint, f"{len(rows) - MAX_SHOWN} more jobs break it")
 
     yield from each(~placed & ~table.optional[job], "placement", lambda _: "is not optional")
     formula = placed & (table.model[variant] != TABLE)

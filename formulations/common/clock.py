@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from ...instances.common.errors import OutOfTimeError, TooLargeError
 
-MOST_TERMS = 10_000_000
+MAX_TERMS = 10_000_000
 """Maximum number of coefficients of an explicit model: some gigabytes as Python objects."""
 TERMS_PER_S = 1_000_000
 """Upper bound on the coefficients of an explicit model that a machine of today builds in one second."""
@@ -129,9 +129,9 @@ def check_model_size(terms: int, what: str) -> None:
     """
     check_time()
     advice = "use --solver exact, which needs no such model"
-    if terms > MOST_TERMS:
+    if terms > MAX_TERMS:
         raise TooLargeError(
-            f"{what} would have {terms:,} coefficients, and at most {MOST_TERMS:,} are allowed; {advice}"
+            f"{what} would have {terms:,} coefficients, and at most {MAX_TERMS:,} are allowed; {advice}"
         )
     left = time_left_s()
     if left is not None and terms > TERMS_PER_S * left:

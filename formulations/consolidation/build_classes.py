@@ -30,11 +30,11 @@ from .classes import (
 )
 from .cluster_data import ClusterData
 
-MOST_USAGES = 400_000
+MAX_USAGES = 400_000
 """Limit on the different sums of demands of a pool; beyond, they are not tabulated."""
-MOST_PIECES = 2_000
+MAX_PIECES = 2_000
 """Limit on the different pieces of one shape."""
-MOST_CELLS = 100_000_000
+MAX_CELLS = 100_000_000
 """Limit on server shapes times sums of demands; beyond, the sums are not tabulated."""
 MAX_UNITS_PER_TASK, MAX_TOTAL_UNITS = 2**40, 2**58
 """Limits on a demand and on the total demand, in units; beyond, the unit is coarser."""
@@ -201,7 +201,7 @@ def _demand_sums(
     demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int], free: Ints
 ) -> Ints | None:
     """Return all sums of demands within one of the residual capacities; None if there are too many."""
-    largest, most = _maximal_vectors(free), min(MOST_USAGES, MOST_CELLS // len(free))
+    largest, most = _maximal_vectors(free), min(MAX_USAGES, MAX_CELLS // len(free))
     limit = largest.max(axis=0).tolist()
     # A sum is one number of 63 bits. Each amount has room for twice its limit, and a guard bit above.
     widths = [amount.bit_length() + 2 for amount in limit]
@@ -255,7 +255,7 @@ def _feasible_counts(shape: TaskShape, tasks: Sequence[int], largest: Ints) -> I
         fits = (largest[:, need > 0] // need[need > 0]).min(axis=1, initial=count)
         ranges.append(range(int(fits.max(initial=0)) + 1))
     too_many = TooLargeError("there are too many different pieces of a job for exact classes")
-    if math.prod(map(len, ranges)) > 20 * MOST_PIECES:
+    if math.prod(map(len, ranges)) > 20 * MAX_PIECES:
         raise too_many
     counts = np.array(list(itertools.product(*ranges)), dtype=np.int64)[1:]
     weights = counts @ np.array(shape.demands, dtype=np.int64)
@@ -264,7 +264,7 @@ def _feasible_counts(shape: TaskShape, tasks: Sequence[int], largest: Ints) -> I
     for limit in largest if len(tasks) > 1 else ():
         check_time()
         feasible |= (weights <= limit).all(axis=1)
-    if feasible.sum() > MOST_PIECES:
+    if feasible.sum() > MAX_PIECES:
         raise too_many
     holdable: Ints = counts[feasible]
     return holdable

@@ -16,9 +16,9 @@ from .cluster_data import ClusterData
 from .fewest_servers import Shapes, estimated_work, fewest_servers, shape_of, tasks_on_devices, tasks_that_fit
 from .plan import Action, JobPlacement, staying_tasks
 
-MOST_SHAPES = 4
+MAX_SHAPES = 4
 """Limit on the server shapes that a sentence lists."""
-MOST_WORK = 5_000
+MAX_WORK = 5_000
 """Limit on the work for jobs with several groups of tasks, in servers; takes some seconds."""
 ROUNDING_TOLERANCE = 1e-6
 """Fraction of a task's demand below which a residual amount is a rounding error."""
@@ -118,8 +118,8 @@ def _shortage_by_shape_text(group: Group, shapes: Shapes, of_model: str) -> str:
         short = [f"{what} ({need:g} needed)" for what, need in words]
         lacks[" and ".join(short)] += count
     listed = sorted(lacks.items(), key=lambda item: (-item[1], item[0]))
-    causes = [f"on {_server_count_text(count)}: {what}" for what, count in listed[:MOST_SHAPES]]
-    more = sum(count for _, count in listed[MOST_SHAPES:])
+    causes = [f"on {_server_count_text(count)}: {what}" for what, count in listed[:MAX_SHAPES]]
+    more = sum(count for _, count in listed[MAX_SHAPES:])
     rest = [f"on {_server_count_text(more)}: other things"] if more else []
     return f"no server{of_model} has all that a task of {group.name!r} needs; {'; '.join([*causes, *rest])}"
 
@@ -147,7 +147,7 @@ class Reasons:
         job = self.data.instance.jobs[position]
         now = [server for group in job.task_groups for server in sorted(group.current)]
         if now:
-            where = ", ".join(dict.fromkeys(now[:MOST_SHAPES])) + (", …" if len(now) > MOST_SHAPES else "")
+            where = ", ".join(dict.fromkeys(now[:MAX_SHAPES])) + (", …" if len(now) > MAX_SHAPES else "")
             return f"would be stopped where it runs now ({where}); {self._cached_reason(position)}"
         return self._cached_reason(position)
 
@@ -157,7 +157,7 @@ class Reasons:
             job = self.data.distinct_jobs[number][0]
             # Reasons are worked out for each request once, and only as long as this takes seconds.
             self._work += estimated_work(job.task_groups, self.data.shapes(job.gpu_model))
-            if self._work > MOST_WORK:
+            if self._work > MAX_WORK:
                 self._known[number] = TOO_COMPLEX_TEXT
             else:
                 self._known[number] = unplaceable_text(self.data, job) or self._beside(job)

@@ -26,7 +26,7 @@ from ...instances.consolidation.job import Group
 from ..common.clock import check_time
 from ..common.objective import all_loosened, loosened, within
 
-MOST_STATES = 5_000_000
+MAX_STATES = 5_000_000
 STATES_PER_UNIT, LOADS_PER_UNIT = 2_000, 10
 """Numbers of states, and of patterns of a server, that take as long as the other work for one server."""
 
@@ -131,7 +131,7 @@ def _maximal_loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> li
 
 def _fewest_for_groups(groups: Sequence[Group], shapes: Shapes) -> int | None:
     size = tuple(group.tasks + 1 for group in groups)
-    if math.prod(size) > MOST_STATES:
+    if math.prod(size) > MAX_STATES:
         raise TooLargeError(
             f"a job with {' × '.join(str(g.tasks) for g in groups)} tasks in groups is too large"
         )
@@ -257,7 +257,7 @@ def _free_fraction(state: Device, devices: Devices) -> float:
     return 1.0 if state.mode == "free" else 0.0
 
 
-MOST_PATTERNS = 20_000
+MAX_PATTERNS = 20_000
 """Limit on the patterns of one server, and on the states of the dynamic program."""
 
 
@@ -338,7 +338,7 @@ def fewest_on_devices(groups: Sequence[Group], servers: Sequence[tuple[Server, i
 def _fewest_for_device_groups(groups: Sequence[Group], servers: Sequence[tuple[Server, int]]) -> int | None:
     """Return the fewest servers by dynamic programming over the unplaced tasks of each group."""
     all_tasks = tuple(group.tasks for group in groups)
-    if math.prod(count + 1 for count in all_tasks) > MOST_PATTERNS:
+    if math.prod(count + 1 for count in all_tasks) > MAX_PATTERNS:
         raise TooLargeError("a job with so many tasks in groups that hold devices is too large")
     need = {all_tasks: 0}
     for server, count in servers:
@@ -360,7 +360,7 @@ def _fewest_for_device_groups(groups: Sequence[Group], servers: Sequence[tuple[S
 def _maximal_patterns(server: Server, groups: Sequence[Group]) -> list[tuple[int, ...]]:
     """Return the maximal patterns of a server, as task counts by group."""
     ranges = [range(tasks_on(server, group) + 1) for group in groups]
-    if math.prod(map(len, ranges)) > MOST_PATTERNS:
+    if math.prod(map(len, ranges)) > MAX_PATTERNS:
         raise TooLargeError("a job with so many tasks in groups that hold devices is too large")
     feasible = {
         counts for counts in itertools.product(*ranges) if any(counts) and _can_hold(server, groups, counts)

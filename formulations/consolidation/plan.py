@@ -127,7 +127,7 @@ def staying_tasks(group: Group, entry: JobPlacement, device_moves: bool | None) 
     return total
 
 
-MOST_TRIES = 500
+MAX_TRIES = 500
 """Limit on the sets of tasks of one server that are tested for keeping their current devices."""
 
 KeptDevices = tuple[int, TaskDevices]
@@ -214,7 +214,7 @@ class _DeviceAssignmentSearch:
 
     def _search(self, stays: Sequence[KeptDevices], kept: tuple[KeptDevices, ...]) -> None:
         """Search depth first for more tasks that keep their devices, with or without the first of `stays`."""
-        if not stays or len(kept) + len(stays) <= self.best[0] or self.tries > MOST_TRIES:
+        if not stays or len(kept) + len(stays) <= self.best[0] or self.tries > MAX_TRIES:
             return
         self.tries += 1
         assignment = self._assignment((*kept, stays[0]))

@@ -23,9 +23,9 @@ from ...instances.common.fields import Model, validated_in_batches
 from ...instances.scheduling.instance import SchedulingInstance
 from ..common.objective import rounded_up
 
-MOST_EDGES = 20_000
+MAX_EDGES = 20_000
 """Maximum number of edges of a grid; two thousand are usual, and more hardly raise the bound."""
-MOST_FIGURES = 1_000_000
+MAX_FIGURES = 1_000_000
 """Maximum number of prices of all resources."""
 MAX_EDGE_S = 1e13
 """Largest allowed edge; the times of instances are at most 1e11 s."""
@@ -58,10 +58,10 @@ class PriceGrid:
         edges, price = self.edges_s, self.price
         if edges.ndim != 1 or price.ndim != 2 or len(price) != len(edges) or not len(edges):
             raise ValueError(f"{edges.shape} edges and {price.shape} prices do not go together")
-        if len(edges) > MOST_EDGES:
-            raise ValueError(f"{len(edges):,} edges are too many; at most {MOST_EDGES:,} are allowed")
-        if price.size > MOST_FIGURES:
-            raise ValueError(f"{price.size:,} prices are too many; at most {MOST_FIGURES:,} are allowed")
+        if len(edges) > MAX_EDGES:
+            raise ValueError(f"{len(edges):,} edges are too many; at most {MAX_EDGES:,} are allowed")
+        if price.size > MAX_FIGURES:
+            raise ValueError(f"{price.size:,} prices are too many; at most {MAX_FIGURES:,} are allowed")
         if not (np.diff(edges) > 0).all() or not (edges[0] >= 0 and edges[-1] <= MAX_EDGE_S):
             raise ValueError(f"edges have to rise from 0 or more to at most {MAX_EDGE_S:g}")
         if not ((price >= 0) & (price <= MAX_PRICE)).all():
@@ -88,7 +88,7 @@ class PriceGrid:
         return grid
 
 
-MOST_RESOURCES = 1_000
+MAX_RESOURCES = 1_000
 
 Edge = Annotated[float, Field(ge=0, le=MAX_EDGE_S)]
 Price = Annotated[float, Field(ge=0, le=MAX_PRICE)]
@@ -106,14 +106,12 @@ class PriceCertificate(Model):
     """
 
     edges_s: Annotated[
-        tuple[Edge, ...], Field(min_length=1, max_length=MOST_EDGES), validated_in_batches(MOST_EDGES)
+        tuple[Edge, ...], Field(min_length=1, max_length=MAX_EDGES), validated_in_batches(MAX_EDGES)
     ]
     prices: Annotated[
-        dict[
-            str, Annotated[tuple[Price, ...], Field(max_length=MOST_EDGES), validated_in_batches(MOST_EDGES)]
-        ],
-        Field(max_length=MOST_RESOURCES),
-        validated_in_batches(MOST_RESOURCES),
+        dict[str, Annotated[tuple[Price, ...], Field(max_length=MAX_EDGES), validated_in_batches(MAX_EDGES)]],
+        Field(max_length=MAX_RESOURCES),
+        validated_in_batches(MAX_RESOURCES),
     ]
 
     @field_validator("edges_s", "prices", mode="before")
@@ -145,7 +143,7 @@ def read_grid(data: Any, resources: Sequence[str]) -> PriceGrid | str:
     unknown = sorted(set(given.prices) - set(resources))
     if unknown:
         return f"prices.{unknown[0]}: there is no such resource"
-    if len(given.edges_s) * len(resources) > MOST_FIGURES:
+    if len(given.edges_s) * len(resources) > MAX_FIGURES:
         return f"edges_s: {len(given.edges_s):,} for {len(resources):,} resources are too many"
     price = np.zeros((len(given.edges_s), len(resources)))
     for name, row in given.prices.items():

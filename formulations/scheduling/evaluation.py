@@ -286,7 +286,7 @@ def final_progress(gain: Floats, of: Ints, hit: Flags, interval: Floats, slack: 
     return total
 
 
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Maximum number of violations of one constraint that are listed; the others are counted."""
 
 
@@ -403,13 +403,13 @@ def _capacity_violations(instance: SchedulingInstance, segments: SegmentTable) -
 def _listed_violations(constraint: str, wrong: Flags, what: Callable[..., Any]) -> Iterator[Violation]:
     """Yield a violation for each of the first marked rows, and one with the number of the others."""
     rows = np.flatnonzero(wrong).tolist()
-    for k in rows[:MOST_NAMED]:
+    for k in rows[:MAX_NAMED]:
         yield Violation(constraint, what(k))
-    if len(rows) > MOST_NAMED:
-        yield Violation(constraint, f"{len(rows) - MOST_NAMED:,} more of this sort")
+    if len(rows) > MAX_NAMED:
+        yield Violation(constraint, f"{len(rows) - MAX_NAMED:,} more of this sort")
 
 
-MOST_NAMED_SERVERS = 20
+MAX_NAMED_SERVERS = 20
 """Maximum number of listed violations of one kind on servers."""
 
 
@@ -446,9 +446,9 @@ def placement_violations(instance: SchedulingInstance, plan: Sequence[Segment]) 
     states = instance.server_states
     index = {name: n for n, name in enumerate(states.names)}
     faults = list(_server_name_violations(instance, plan, index))
-    yield from faults[:MOST_NAMED_SERVERS]
-    if len(faults) > MOST_NAMED_SERVERS:
-        yield Violation("servers", f"{len(faults) - MOST_NAMED_SERVERS:,} more of this sort")
+    yield from faults[:MAX_NAMED_SERVERS]
+    if len(faults) > MAX_NAMED_SERVERS:
+        yield Violation("servers", f"{len(faults) - MAX_NAMED_SERVERS:,} more of this sort")
     if not faults:
         yield from _server_capacity_violations(instance, plan, index)
 
@@ -516,7 +516,7 @@ def _server_capacity_violations(
         least = float(available[:, r].min())
         in_use = _group_cumulative_sums(used[:, r], first, least)
         has = available[:, r]
-        for k in np.flatnonzero(last & (in_use > all_loosened(has)))[:MOST_NAMED_SERVERS].tolist():
+        for k in np.flatnonzero(last & (in_use > all_loosened(has)))[:MAX_NAMED_SERVERS].tolist():
             amounts = f"{in_use[k]:g} {name} of {states.names[int(server[k])]!r}"
             yield Violation("servers", f"{amounts} are used at {moment[k]:g} s, and it has {has[k]:g}")
 

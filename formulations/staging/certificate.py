@@ -22,8 +22,8 @@ MAX_PRICE = 1e100
 """Upper limit of prices and cutoffs, so that no product or sum overflows."""
 BUDGET = "hourly_budget_usd"
 """Name of the dual price of the hourly budget, in USD for one USD/h."""
-MOST_INTERVALS = 100_000
-MOST_PRICES = 1000
+MAX_INTERVALS = 100_000
+MAX_PRICES = 1000
 """Maximum number of prices, one for each possible type."""
 
 Price = Annotated[float, Field(ge=0, le=MAX_PRICE)]
@@ -43,7 +43,7 @@ class CertifiedInterval(Model):
     """
 
     until_s: Annotated[float, Field(gt=0, le=MAX_PRICE)]
-    prices: Annotated[dict[Name, Price], validated_in_batches(MOST_PRICES)] = {}
+    prices: Annotated[dict[Name, Price], validated_in_batches(MAX_PRICES)] = {}
     budget_price: Price = 0.0
     counts_cost: bool = True
 
@@ -59,7 +59,7 @@ class StagingCertificate(Model):
 
     cutoff: Annotated[float, Field(gt=-MAX_PRICE, le=MAX_PRICE)] | None = None
     intervals: Annotated[
-        tuple[CertifiedInterval, ...], Field(max_length=MOST_INTERVALS), validated_in_batches(MOST_INTERVALS)
+        tuple[CertifiedInterval, ...], Field(max_length=MAX_INTERVALS), validated_in_batches(MAX_INTERVALS)
     ]
 
 

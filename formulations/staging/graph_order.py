@@ -346,7 +346,7 @@ class _ClassMerger:
         )
 
 
-MOST_IDEALS = 100_000
+MAX_IDEALS = 100_000
 """Maximum number of ideals; beyond it only those of one topological order are used."""
 CHECK_INTERVAL = 1000
 """Number of ideals between two checks of the time limit."""
@@ -377,7 +377,7 @@ class Ideals:
         return len(self.sets)
 
 
-def ideals_of(count: int, arcs: Collection[tuple[int, int]], most: int = MOST_IDEALS) -> Ideals:
+def ideals_of(count: int, arcs: Collection[tuple[int, int]], most: int = MAX_IDEALS) -> Ideals:
     """Return the ideals of an order or, with more than `most`, the prefixes of the numbering.
 
     Parameters

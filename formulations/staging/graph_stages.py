@@ -30,7 +30,7 @@ from ..common.clock import check_time
 from ..common.compiled import compiled
 from ..common.objective import loosened
 from .graph_order import Blocks, Ideals, uses_relays
-from .stages import MOST_UNITS
+from .stages import MAX_UNITS
 
 CHECK_INTERVAL = 64
 """Number of ideals between two checks of the time limit."""
@@ -281,7 +281,7 @@ class StageEnumeration:
         return StagePairs(*map(np.concatenate, (first, last, types, parts)))
 
 
-MOST_STAGES = 3_000_000
+MAX_STAGES = 3_000_000
 """Maximum number of stages of a graph; the arrays of a search take about 200 bytes for each."""
 
 
@@ -337,10 +337,10 @@ def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowe
         If there are too many.
     """
     problem = graph_arrays(instance, blocks, ideals)
-    stages = StageEnumeration(problem).up_to(slowest_s, MOST_STAGES)
+    stages = StageEnumeration(problem).up_to(slowest_s, MAX_STAGES)
     if stages is None:
         raise TooLargeError(
-            f"the graph has {len(ideals):,} ideals and more than {MOST_STAGES:,} possible stages; a tighter "
+            f"the graph has {len(ideals):,} ideals and more than {MAX_STAGES:,} possible stages; a tighter "
             "floor or fewer parallel branches make it smaller"
         )
     check_time()
@@ -361,7 +361,7 @@ def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowe
 
 def graph_arrays(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> GraphArrays:
     """Return the blocks and ideals as arrays for compiled loops."""
-    units = [instance.most_units_per_stage or MOST_UNITS, MOST_UNITS]
+    units = [instance.most_units_per_stage or MAX_UNITS, MAX_UNITS]
     relayed = uses_relays(instance)
     counted, seconds = ((), blocks.transfer_s[:0]) if relayed else (blocks.tensors, blocks.transfer_s)
     touched_start, touched = _concatenated(counted)

@@ -29,10 +29,10 @@ from ..common.objective import TOLERANCE, loosened
 from .formulation import StagingFormulation
 from .graph_formulation import GraphFormulation
 from .graph_order import tensor_seconds, uses_relays
-from .stages import MOST_UNITS, Column, Stage, layer_parts, min_units, parts_time_s, stage_of
+from .stages import MAX_UNITS, Column, Stage, layer_parts, min_units, parts_time_s, stage_of
 
-MOST_COLUMNS = 2_000_000
-MOST_UNITS_OF_A_TYPE = 1e6
+MAX_COLUMNS = 2_000_000
+MAX_UNITS_OF_A_TYPE = 1e6
 """Maximum number of units of a type, as the model has a column for each number of units."""
 
 
@@ -86,9 +86,9 @@ def _useful_columns(formulation: StagingFormulation) -> list[Column]:
                 # One more unit must speed the stage up, and matters only above the least possible stage time.
                 useful &= (time < before) & (before > formulation.fastest_s)
             # The limit is checked before the columns are made, which take most of the memory.
-            if len(result) + int(useful.sum()) > MOST_COLUMNS:
+            if len(result) + int(useful.sum()) > MAX_COLUMNS:
                 raise TooLargeError(
-                    f"more than {MOST_COLUMNS:,} possible stages; lower the limits of the types"
+                    f"more than {MAX_COLUMNS:,} possible stages; lower the limits of the types"
                 )
             result += [
                 Column(int(first[i]), int(last[i]), t, units, float(time[i])) for i in np.flatnonzero(useful)
@@ -125,7 +125,7 @@ def _max_units(formulation: StagingFormulation) -> list[int]:
         if hardware.price_usd_per_hour > 0:
             spendable = [usd for usd in (budget, rate) if usd is not None]
             bounds += [usd * (1 + TOLERANCE) / hardware.price_usd_per_hour for usd in spendable]
-        if not bounds or min(bounds) > MOST_UNITS_OF_A_TYPE:
+        if not bounds or min(bounds) > MAX_UNITS_OF_A_TYPE:
             raise TooLargeError(
                 f"type {hardware.name!r} has no limit and nothing else bounds its units; give it a limit"
             )
@@ -153,7 +153,7 @@ def _single_type_costs(formulation: StagingFormulation) -> list[float]:
     for t, hardware in enumerate(formulation.instance.types):
         parts, allowed = table.parts(0, last, t), formulation.slowest_allowed_s
         time = parts_time_s(parts, 1) if math.isinf(allowed) else allowed
-        most = MOST_UNITS if hardware.limit is None else min(hardware.limit, MOST_UNITS)
+        most = MAX_UNITS if hardware.limit is None else min(hardware.limit, MAX_UNITS)
         units = min_units(parts, loosened(time), most)
         if not units:
             continue

@@ -24,7 +24,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from ...instances.common.arrays import Floats, Ints, narrow
 from ...instances.common.errors import TooLargeError
 from ...instances.common.fields import Checked, Complaint, Count, Name, PositiveCount, validated_in_batches
-from ...instances.staging.instance import MOST_LAYERS, Layer, StagingInstance
+from ...instances.staging.instance import MAX_LAYERS, Layer, StagingInstance
 from ..common.clock import check_time
 from ..common.objective import TOLERANCE, loosened
 
@@ -43,7 +43,7 @@ class Stage(Checked):
     first_layer: Count
     last_layer: Count
     layers: Annotated[
-        tuple[Count, ...] | None, Field(max_length=MOST_LAYERS), validated_in_batches(MOST_LAYERS)
+        tuple[Count, ...] | None, Field(max_length=MAX_LAYERS), validated_in_batches(MAX_LAYERS)
     ] = None
     type: Name
     units: PositiveCount
@@ -96,9 +96,9 @@ class Corner:
 
 Parts = tuple[float, float, float, float]
 """Parts S, A of compute and S', A' of communication, with the transfer; no stage has an infinite S."""
-MOST_UNITS = 10**9
+MAX_UNITS = 10**9
 """Maximum number of units of one stage; plans with more are malformed."""
-MOST_SEGMENTS = 30_000_000
+MAX_SEGMENTS = 30_000_000
 """Maximum number of segments of all types; the arrays of a search take about 200 bytes for each."""
 
 
@@ -112,9 +112,9 @@ def check_segment_count(instance: StagingInstance) -> None:
     """
     size, types = len(instance.layers), len(instance.types)
     count = size * (size + 1) // 2 * types
-    if count > MOST_SEGMENTS:
+    if count > MAX_SEGMENTS:
         raise TooLargeError(
-            f"{size} layers on {types} types make {count:,} possible stages, and at most {MOST_SEGMENTS:,} "
+            f"{size} layers on {types} types make {count:,} possible stages, and at most {MAX_SEGMENTS:,} "
             "are allowed; merge layers, or leave out types that others beat"
         )
 

@@ -21,7 +21,7 @@ SPEEDS: dict[str, list[float]] = {
     "dssm": [0.0016, 0.1177, 0.0, 0.0073, 0.0002],
     "wlm": [0.0006, 0.2394, 0.1586, 0.0308, 0.0],
 }
-MOST_JOBS = 1_000_000
+MAX_JOBS = 1_000_000
 RESOURCES = ("cpu", "gpu", "memory_gib", "network_gbit_per_s")
 WORKER = [(1, 4), (1, 1), (4, 12), (1, 3)]
 PS = [(1, 4), (0, 0), (4, 12), (1, 5)]
@@ -58,8 +58,8 @@ def generate_allocation(
     OptionError
         If a parameter is out of range.
     """
-    if not 1 <= jobs <= MOST_JOBS or not 1 <= resources <= len(RESOURCES):
-        raise OptionError(f"jobs must be 1 to {MOST_JOBS:,} and resources 1 to {len(RESOURCES)}")
+    if not 1 <= jobs <= MAX_JOBS or not 1 <= resources <= len(RESOURCES):
+        raise OptionError(f"jobs must be 1 to {MAX_JOBS:,} and resources 1 to {len(RESOURCES)}")
     if tightness is not None and spare is not None:
         raise OptionError("tightness and spare both set the capacities; give one of them")
     tightness = 0.5 if tightness is None else tightness

@@ -94,7 +94,7 @@ class MeasuredSpeed(Model):
 SpeedModel = Annotated[Speed, SchemaAlternative(MeasuredSpeed.model_json_schema)]
 
 
-MOST_WORKERS = 100_000
+MAX_WORKERS = 100_000
 
 
 class MeasuredLoss(Model):
@@ -279,7 +279,7 @@ def _ends(limits: Any) -> tuple[int, int] | None:
     """Return minimum and maximum of a range of workers; None if it is not a valid range."""
     given = (limits.get("min", 1), limits.get("max")) if isinstance(limits, Mapping) else ()
     ends = [int(end) for end in given if isinstance(end, int) or (isinstance(end, Cell) and end.isdecimal())]
-    return (ends[0], ends[1]) if len(ends) == 2 and 1 <= ends[0] <= ends[1] <= MOST_WORKERS else None
+    return (ends[0], ends[1]) if len(ends) == 2 and 1 <= ends[0] <= ends[1] <= MAX_WORKERS else None
 
 
 def _beyond(variant: Mapping[str, Any], fit: SpeedFit) -> list[str]:

@@ -18,15 +18,15 @@ import numpy as np
 from pydantic import BaseModel
 
 from ..common.arrays import Flags, Floats, Ints
-from ..common.errors import MOST_FAULTS, Fault, InstanceError
+from ..common.errors import MAX_FAULTS, Fault, InstanceError
 from ..common.faults import validated
 from ..common.fields import Name, marks_of, unknown_names
 from ..common.speed import FORMULAS, PsSync, Range, SpeedRow, broken, range_rules, theta_rules, variant_rules
 from ..files.columns import Columns
-from ..files.reading import MOST_CELLS
+from ..files.reading import MAX_CELLS
 from .instance import AllocationInstance
 from .job import Configuration, Job, Variant, job_rules
-from .job_table import MODELS, MOST_THETA, TABLE, JobTable, offsets
+from .job_table import MAX_THETA, MODELS, TABLE, JobTable, offsets
 
 NO_MODEL = -2
 COLUMNS_OF_A_VARIANT = 20
@@ -68,7 +68,7 @@ class JobColumns:
         """Return whether the columns of all variants would take too much memory, as in a hostile table."""
         variants = len({name.split(".")[1] for name in columns.names if name.startswith("variants.")})
         width = len(columns.names) + variants * (COLUMNS_OF_A_VARIANT + 2 * resources)
-        return len(columns) * width > MOST_CELLS
+        return len(columns) * width > MAX_CELLS
 
     # Cells
 
@@ -231,8 +231,8 @@ class JobColumns:
     def _formula(self, at: str, model: Ints, present: Flags) -> dict[str, Floats]:
         counts = np.array([*(FORMULAS[name][0] for name in MODELS), 0, 0])[model]
         # Coefficients that a model does not have are 0, so that one array holds those of all models.
-        theta = np.zeros((len(self), MOST_THETA))
-        for k in range(MOST_THETA):
+        theta = np.zeros((len(self), MAX_THETA))
+        for k in range(MAX_THETA):
             theta[:, k], given = self._number(f"{at}.theta.{k}", PsSync, "theta")
             self.wrong |= present & (given != (k < counts))
         self.wrong |= present & (model >= 0) & broken(theta_rules(list(theta.T)))
@@ -367,7 +367,7 @@ def _whole(values: Floats) -> Ints:
 HEAD = 1_000
 """Rows at the start of a table that are checked before the others."""
 CHUNK = 256
-MOST_SUSPECTS = 20_000
+MAX_SUSPECTS = 20_000
 """Suspect rows that are validated one by one before the whole table is read row by row."""
 _MEASUREMENTS = re.compile(r"loss(\..*)?|variants\.[0-9]+\.speed\.measurements")
 
@@ -433,12 +433,12 @@ def _refuse_faulty(
         Whether there are more rows, which have not been checked.
     """
     faulty: dict[int, dict[str, Any]] = {}
-    for start in range(0, min(len(suspects), MOST_SUSPECTS), CHUNK):
+    for start in range(0, min(len(suspects), MAX_SUSPECTS), CHUNK):
         chunk = suspects[start : start + CHUNK]
         for index, row in zip(chunk.tolist(), columns.rows(chunk), strict=True):
-            if len(faulty) < MOST_FAULTS and not _accepted(row, source):
+            if len(faulty) < MAX_FAULTS and not _accepted(row, source):
                 faulty[index] = row
-        if len(faulty) == MOST_FAULTS:
+        if len(faulty) == MAX_FAULTS:
             break
     if not faulty:
         return
@@ -447,7 +447,7 @@ def _refuse_faulty(
         validated(AllocationInstance, {**data, "jobs": list(faulty.values())}, source)
     except InstanceError as error:
         faults = [Fault(source, _renumbered(fault.path, indices), fault.what) for fault in error.faults]
-        left = int((suspects > indices[-1]).sum()) if len(faulty) == MOST_FAULTS else 0
+        left = int((suspects > indices[-1]).sum()) if len(faulty) == MAX_FAULTS else 0
         raise InstanceError(faults, error.more + left, others or error.stopped) from None
 
 
@@ -466,12 +466,12 @@ def _renumbered(path: str, indices: list[int]) -> str:
 
 def _unknown_resources(jobs: JobColumns, source: str) -> list[Fault]:
     """Return the faults of demands for unknown resources, of the first hundred jobs that have one."""
-    first = sorted({j for _, _, _, rows in jobs.unknown for j in rows[:MOST_FAULTS].tolist()})[:MOST_FAULTS]
+    first = sorted({j for _, _, _, rows in jobs.unknown for j in rows[:MAX_FAULTS].tolist()})[:MAX_FAULTS]
     return [
         Fault(source, *complaint)
         for j in first
         for v, key, resource, rows in jobs.unknown
-        if j in rows[:MOST_FAULTS]
+        if j in rows[:MAX_FAULTS]
         for complaint in unknown_names(
             [resource], jobs.resources, f"jobs[{j}].variants[{v}].{key}", "resource", "resources"
         )

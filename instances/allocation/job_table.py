@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TABLE = -1
 """Model code of measured speeds; the other codes count through `FORMULAS`."""
 MODELS = tuple(FORMULAS)
-MOST_THETA = 5
+MAX_THETA = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +283,7 @@ def _ranges(variants: Sequence[Variant]) -> dict[str, Ints]:
 
 def _theta(variant: Variant) -> list[float]:
     theta = getattr(variant.speed, "theta", ())
-    return [*theta, *[0.0] * (MOST_THETA - len(theta))]
+    return [*theta, *[0.0] * (MAX_THETA - len(theta))]
 
 
 def write_jobs(table: JobTable, path: Path) -> None:

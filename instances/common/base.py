@@ -84,7 +84,7 @@ def _keys(holder: Any, part: str) -> list[tuple[Any, Any]]:
     return [(holder, key) for key in keys]
 
 
-MOST_ROWS = 12
+MAX_ROWS = 12
 CELL = 'style="text-align:{align};padding:0.15em 0.8em 0.15em 0;border:none;background:none"'
 
 
@@ -115,10 +115,10 @@ def card(
     if rows:
         parts.append('<table style="border-collapse:collapse;font-variant-numeric:tabular-nums">')
         parts += [_row("th", columns)] if columns else []
-        parts += [_row("td", row) for row in rows[:MOST_ROWS]]
+        parts += [_row("td", row) for row in rows[:MAX_ROWS]]
         parts.append("</table>")
-    if len(rows) > MOST_ROWS:
-        parts.append(f"<div>… and {len(rows) - MOST_ROWS:,} more</div>")
+    if len(rows) > MAX_ROWS:
+        parts.append(f"<div>… and {len(rows) - MAX_ROWS:,} more</div>")
     return "".join([*parts, "</div>"])
 
 

@@ -83,7 +83,7 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x7F else f"\\u{code:04x}"
 
 
-MOST_FAULTS = 100
+MAX_FAULTS = 100
 """Faults that an error names; the others are counted."""
 LONGEST_PART = 2_000
 """Characters of each part of a fault."""
@@ -156,7 +156,7 @@ class InstanceError(ClusterplanError):
 
     def __init__(self, faults: Iterable[Fault], more: int = 0, stopped: bool = False) -> None:
         remaining = iter(faults)
-        self.faults = tuple(itertools.islice(remaining, MOST_FAULTS))
+        self.faults = tuple(itertools.islice(remaining, MAX_FAULTS))
         self.more = more + sum(1 for _ in remaining)
         self.stopped = stopped
         super().__init__("\n".join([*map(str, self.faults), *self._rest()]))
@@ -194,7 +194,7 @@ class Faults:
 
     def add(self, fault: Fault) -> None:
         """Add a fault."""
-        if len(self._kept) >= MOST_FAULTS:
+        if len(self._kept) >= MAX_FAULTS:
             self._more += 1
         else:
             self._kept.append(fault)
@@ -209,8 +209,8 @@ class Faults:
 
     def stop(self) -> bool:
         """Return whether reading should end because the list of faults is full; the error mentions it."""
-        self._stopped |= len(self._kept) >= MOST_FAULTS
-        return len(self._kept) >= MOST_FAULTS
+        self._stopped |= len(self._kept) >= MAX_FAULTS
+        return len(self._kept) >= MAX_FAULTS
 
     def refuse(self) -> None:
         """Raise the collected faults as an error, if there are any.

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from .errors import MOST_FAULTS, Fault, Faults, InstanceError, shortened, shown
+from .errors import MAX_FAULTS, Fault, Faults, InstanceError, shortened, shown
 from .fields import NOT_VALIDATED
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -142,7 +142,7 @@ def faults_of(error: ValidationError, model: type[BaseModel], source: str) -> In
             continue
         if detail["type"] == "too_short" and detail["loc"] in parents:
             continue  # entries are missing only because they are faulty themselves
-        if len(faults) >= MOST_FAULTS:
+        if len(faults) >= MAX_FAULTS:
             more += 1
             continue
         path, allowed = _walk(model, detail["loc"])
@@ -207,7 +207,7 @@ def validated_rows(
 
 CLOSE = 0.8
 """Least similarity of two words, as a ratio of difflib."""
-MOST_PAIRS = 10_000
+MAX_PAIRS = 10_000
 """Pairs of names that are compared, which takes a tenth of a second."""
 
 
@@ -230,7 +230,7 @@ def similar_names(one: str, other: str) -> bool:
 def misspelt_names(names: Collection[str], asked: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield pairs of an unused resource and the demanded one that may be meant; none for many names."""
     idle = [name for name in names if name not in asked]
-    if len(idle) * len(asked) <= MOST_PAIRS:
+    if len(idle) * len(asked) <= MAX_PAIRS:
         yield from (
             (name, meant) for name, meant in itertools.product(idle, asked) if similar_names(name, meant)
         )

@@ -28,7 +28,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
-from .errors import MOST_FAULTS, shown, some
+from .errors import MAX_FAULTS, shown, some
 
 KeyT = TypeVar("KeyT")
 ItemT = TypeVar("ItemT")
@@ -72,7 +72,7 @@ WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,18}")
 """Text of a CSV cell that is read as a number, or as a whole number."""
 ESCAPED = re.compile(r"'(?='*[=+@-])")
 """The quote that tables written as CSV put before text that a spreadsheet would take for a formula."""
-MOST_UNKNOWN_KEYS = 100
+MAX_UNKNOWN_KEYS = 100
 """Unknown keys beyond which an object is refused as a whole."""
 BATCH_SIZE = 10
 """Entries of a list that are validated in one batch; of a mapping ten times as many."""
@@ -96,9 +96,9 @@ class Model(BaseModel):
     def _has_few_keys(cls, data: Any) -> Any:
         # An error for each of a million unknown keys would take more memory than there is.
         # Looking the fields up takes longer than the rest of a small document.
-        if not isinstance(data, dict) or len(data) <= MOST_UNKNOWN_KEYS:
+        if not isinstance(data, dict) or len(data) <= MAX_UNKNOWN_KEYS:
             return data
-        many = len(data) > len(cls.model_fields) + MOST_UNKNOWN_KEYS
+        many = len(data) > len(cls.model_fields) + MAX_UNKNOWN_KEYS
         if many and cls.model_config.get("extra") == "forbid":
             unknown = [key for key in itertools.islice(data, 1000) if key not in cls.model_fields]
             raise PydanticCustomError(
@@ -150,7 +150,7 @@ NOT_VALIDATED = NotValidated()
 
 
 def validated_in_batches(most: int | None = None) -> WrapValidator:
-    """Return a validator that checks long lists and mappings in batches, up to `MOST_FAULTS` faults.
+    """Return a validator that checks long lists and mappings in batches, up to `MAX_FAULTS` faults.
 
     The errors of a million entries at once would take gigabytes. A mapping becomes a `FrozenDict`.
 
@@ -172,7 +172,7 @@ def validated_in_batches(most: int | None = None) -> WrapValidator:
         faults = 0
         container: Callable[[Any], Any] = tuple
         size = 10 * BATCH_SIZE if mapping else BATCH_SIZE
-        while faults < MOST_FAULTS and (part := list(itertools.islice(remaining, size))):
+        while faults < MAX_FAULTS and (part := list(itertools.islice(remaining, size))):
             try:
                 good = handler(dict(part) if mapping else part)
                 container = type(good)
@@ -379,7 +379,7 @@ Complaint = tuple[str, str]
 def refuse(complaints: Iterable[Complaint]) -> None:
     """Raise a validation error with the first hundred complaints, if there are any."""
     remaining = iter(complaints)
-    listed = list(itertools.islice(remaining, MOST_FAULTS))
+    listed = list(itertools.islice(remaining, MAX_FAULTS))
     if listed:
         text = "; ".join(f"{where}: {what}" for where, what in listed).replace("{", "(").replace("}", ")")
         more = sum(1 for _ in remaining)

@@ -157,9 +157,9 @@ def fill_from_catalogue(data: Any, table: str, figures: Mapping[str, Callable[[H
     return {**data, table: rows, "catalogue": None}
 
 
-MOST_SLOTS = 64
-Slot = Annotated[Count, Field(lt=MOST_SLOTS)]
-Slots = Annotated[Count, Field(ge=1, le=MOST_SLOTS)]
+MAX_SLOTS = 64
+Slot = Annotated[Count, Field(lt=MAX_SLOTS)]
+Slots = Annotated[Count, Field(ge=1, le=MAX_SLOTS)]
 
 
 class Profile(Model):
@@ -174,7 +174,7 @@ class Profile(Model):
     """
 
     size: Slots
-    starts: Annotated[tuple[Slot, ...], Field(min_length=1, max_length=MOST_SLOTS)]
+    starts: Annotated[tuple[Slot, ...], Field(min_length=1, max_length=MAX_SLOTS)]
 
     def mask(self, start: int) -> int:
         """Return a bit mask of the slots that an instance of the profile occupies from a start slot on."""

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-MOST_HOSTS = 65_536
+MAX_HOSTS = 65_536
 """Slurm's own limit."""
 LONGEST = 1_000_000
 
@@ -28,7 +28,7 @@ def expand_hostlist(text: str) -> list[str]:
         raise ValueError("is a list of nodes with more than a million characters; split it")
     names: list[str] = []
     for item in _items(text):
-        names += _expanded(item, MOST_HOSTS - len(names))
+        names += _expanded(item, MAX_HOSTS - len(names))
     return names
 
 
@@ -52,7 +52,7 @@ def _expanded(item: str, most: int) -> list[str]:
     for part in parts:
         values = _numbers(part, most) if part.startswith("[") else [part]
         if len(names) * len(values) > most:
-            raise ValueError(f"stands for more than {MOST_HOSTS:,} nodes; split it")
+            raise ValueError(f"stands for more than {MAX_HOSTS:,} nodes; split it")
         names = [name + value for name in names for value in values]
     return names
 
@@ -67,7 +67,7 @@ def _numbers(part: str, most: int) -> list[str]:
             raise ValueError(f"has {part[:40]!r}, which is no list of numbers and ranges such as [001-004,7]")
         # Checked before the numbers are written out: a short text may denote billions.
         if len(numbers) + high - low >= most:
-            raise ValueError(f"stands for more than {MOST_HOSTS:,} nodes; split it")
+            raise ValueError(f"stands for more than {MAX_HOSTS:,} nodes; split it")
         numbers += [f"{number:0{len(match[1])}d}" for number in range(low, high + 1)]
     return numbers
 

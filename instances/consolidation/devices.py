@@ -24,11 +24,11 @@ from ..common.hardware import GEOMETRIES, Geometry, Profile, Slot
 
 WHOLE = 1000
 """Thousandths of a device."""
-MOST_DEVICES = 64
+MAX_DEVICES = 64
 """Devices of one name on a server."""
 
-DeviceIndex = Annotated[Count, Field(lt=MOST_DEVICES)]
-DeviceCount = Annotated[Count, Field(ge=1, le=MOST_DEVICES)]
+DeviceIndex = Annotated[Count, Field(lt=MAX_DEVICES)]
+DeviceCount = Annotated[Count, Field(ge=1, le=MAX_DEVICES)]
 Thousandths = Annotated[Count, Field(ge=1, lt=WHOLE)]
 
 
@@ -188,7 +188,7 @@ class DeviceSlot(Model):
 TaskDevices = dict[
     Name,
     Annotated[
-        Annotated[tuple[DeviceIndex, ...], Field(min_length=1, max_length=MOST_DEVICES), Tag("(devices)")]
+        Annotated[tuple[DeviceIndex, ...], Field(min_length=1, max_length=MAX_DEVICES), Tag("(devices)")]
         | Annotated[DeviceSlot, Tag("(slot)")],
         Discriminator(
             lambda value: "(slot)" if isinstance(value, Mapping | DeviceSlot) else "(devices)",
@@ -263,7 +263,7 @@ def demand_mismatch(ask: DeviceDemand | None, placement: tuple[int, ...] | Devic
 
 HeldDevices = tuple[int, ...] | DeviceSlot
 """Devices of one name that one task holds: their indices, or the place of a partition."""
-MOST_NODES = 20_000
+MAX_NODES = 20_000
 """Node limit of one search."""
 
 
@@ -401,7 +401,7 @@ class _BestFit:
         if state in self.failed:
             return False
         self.nodes += 1
-        if self.nodes > MOST_NODES:
+        if self.nodes > MAX_NODES:
             raise TooLargeError("which devices hold these shares takes too long to be found out")
         size, seen = self.sizes[item], set()
         for place in sorted(range(len(self.lefts)), key=self.lefts.__getitem__):
@@ -464,7 +464,7 @@ class _Slots:
         if state in self.failed:
             return False
         self.nodes += 1
-        if self.nodes > MOST_NODES:
+        if self.nodes > MAX_NODES:
             raise TooLargeError("which slots hold these partitions takes too long to be found out")
         seen: set[int] = set()
         for place, mask in sorted(enumerate(self.masks), key=lambda pair: -pair[1].bit_count()):

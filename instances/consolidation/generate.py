@@ -157,11 +157,11 @@ RESOURCES = ("gpu", "cpu", "memory_gib")
 SIZES = np.array([1, 2, 4, 8, 16, 32])
 SIZE_SHARES = np.array([0.65, 0.12, 0.10, 0.09, 0.025, 0.015])
 """Numbers of GPUs of jobs, and the fraction of jobs with each: most have one, as in published traces."""
-MOST_SERVERS = 100_000
-MOST_JOBS = 1_000_000
+MAX_SERVERS = 100_000
+MAX_JOBS = 1_000_000
 FREE = 0.4
 """Share of the GPUs that is free if no load is given."""
-MOST_FREE = 0.9
+MAX_FREE = 0.9
 """Upper limit of the share of free GPUs, unless the load cannot be met with smaller jobs."""
 SERVER_WEIGHT = 2.0
 """Weight of the random number of a server, relative to that of a task, in the order in which tasks end."""
@@ -367,8 +367,8 @@ def generate_consolidation(
 def _check_counts(
     servers: int, jobs: int, gpus_per_server: int | None, resources: int, shapes: int, rack_size: int
 ) -> None:
-    if not 1 <= servers <= MOST_SERVERS or not 1 <= jobs <= MOST_JOBS:
-        raise OptionError(f"servers must be 1 to {MOST_SERVERS:,} and jobs 1 to {MOST_JOBS:,}")
+    if not 1 <= servers <= MAX_SERVERS or not 1 <= jobs <= MAX_JOBS:
+        raise OptionError(f"servers must be 1 to {MAX_SERVERS:,} and jobs 1 to {MAX_JOBS:,}")
     if gpus_per_server is not None and not 1 <= gpus_per_server <= 1024:
         raise OptionError("GPUs per server must be 1 to 1,024")
     if resources not in (1, 3) or not 1 <= shapes <= len(SHAPES):
@@ -422,7 +422,7 @@ def _balanced(cluster: _Cluster, sizes: _Sizes, load: float | None) -> tuple[Int
     if load is None:
         return asked, max(least, round(FREE * total))
     wanted = float(asked.sum()) / load
-    within = min(max(wanted, least), max(least, MOST_FREE * total))
+    within = min(max(wanted, least), max(least, MAX_FREE * total))
     if within != wanted:
         asked = sizes.asking(load * within)
     free = round(float(asked.sum()) / load)

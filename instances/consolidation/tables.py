@@ -17,11 +17,11 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from ..common.arrays import Ints
-from ..common.errors import MOST_FAULTS, OptionError
+from ..common.errors import MAX_FAULTS, OptionError
 from ..common.fields import Model, Name, NonNegative
 from ..files import tables
 from ..files.columns import Columns
-from ..files.reading import MOST_OBJECT_CELLS
+from ..files.reading import MAX_OBJECT_CELLS
 from ..files.tables import NO_COLUMN, can_be_columns, write_table
 from .instance import ConsolidationInstance, Server
 from .job import PlacementJob
@@ -37,7 +37,7 @@ LEAST_CLASS_SIZE = 2
 """Average size of the equivalence classes from which on they are used."""
 CHUNK = 1_000
 """Rows that are read in one batch."""
-MOST_CURRENT = 1_000
+MAX_CURRENT = 1_000
 """Limit of the servers on which jobs of a table run now, because each is a column."""
 
 
@@ -73,7 +73,7 @@ def read_by_classes(columns: Columns, model: type[ModelT], own: Mapping[str, Any
         Objects of one class share the values of all but these fields. None if the table has to be read row by
         row, because it has a fault or its rows form too many classes.
     """
-    if columns.cells > MOST_OBJECT_CELLS:
+    if columns.cells > MAX_OBJECT_CELLS:
         return None
     own = {name: kind for name, kind in own.items() if name in columns.names}
     sort, first = _equivalence_classes(columns, own)
@@ -114,7 +114,7 @@ def _values(columns: Columns, name: str, kind: Any) -> list[Any]:
 def _one_by_one(table: Columns, model: type[Model]) -> list[Any]:
     """Return the rows of a table as objects, and invalid rows as mappings.
 
-    The validation of the whole document reports the faults of invalid rows; after `MOST_FAULTS` of them the
+    The validation of the whole document reports the faults of invalid rows; after `MAX_FAULTS` of them the
     other rows are left out.
     """
     objects: list[Any] = []
@@ -126,7 +126,7 @@ def _one_by_one(table: Columns, model: type[Model]) -> list[Any]:
             except ValidationError:
                 objects.append(row)
                 faulty += 1
-        if faulty >= MOST_FAULTS:
+        if faulty >= MAX_FAULTS:
             break
     return objects
 
@@ -147,9 +147,9 @@ def why_no_table(instance: ConsolidationInstance) -> str | None:
     if not can_be_columns({name for mapping in amounts for name in mapping}):
         return NO_COLUMN
     current = {name for job in instance.jobs for group in job.task_groups for name in group.current}
-    if len(current) > MOST_CURRENT or not can_be_columns(current):
+    if len(current) > MAX_CURRENT or not can_be_columns(current):
         return (
-            f"jobs run on more than {MOST_CURRENT:,} servers now, or on one with a dot, a number alone or a "
+            f"jobs run on more than {MAX_CURRENT:,} servers now, or on one with a dot, a number alone or a "
             "blank at the ends for a name; a column for each is needed: ask for no table"
         )
     return None

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..common.arrays import Flags, Floats, Ints
 from ..common.fields import NUMBER, WHOLE_NUMBER, Cell, unescaped
-from .reading import DEEPEST_COLUMN, MOST_COLUMNS, MOST_SMALL_CELLS, MOST_SMALL_ROWS, fail
+from .reading import DEEPEST_COLUMN, MAX_COLUMNS, MAX_SMALL_CELLS, MAX_SMALL_ROWS, fail
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,8 +52,8 @@ def check_header(header: list[str], source: str, where: str = "line 1") -> None:
     InstanceError
         If there are too many, a name is empty or repeated, or a name has too many levels.
     """
-    if len(header) > MOST_COLUMNS:
-        raise fail(source, f"has {len(header):,} columns; at most {MOST_COLUMNS:,} are read", where)
+    if len(header) > MAX_COLUMNS:
+        raise fail(source, f"has {len(header):,} columns; at most {MAX_COLUMNS:,} are read", where)
     if max((name.count(".") for name in header), default=0) > DEEPEST_COLUMN:
         raise fail(source, f"has a column name with more than {DEEPEST_COLUMN} dots", where)
     if len(set(header)) < len(header) or "" in header:
@@ -215,8 +215,8 @@ class Columns:
         InstanceError
             If two columns clash, or all rows are requested and they are too many.
         """
-        if indices is None and (len(self) > MOST_SMALL_ROWS or self.cells > MOST_SMALL_CELLS):
-            most = f"{MOST_SMALL_ROWS:,} rows and {MOST_SMALL_CELLS:,} filled cells"
+        if indices is None and (len(self) > MAX_SMALL_ROWS or self.cells > MAX_SMALL_CELLS):
+            most = f"{MAX_SMALL_ROWS:,} rows and {MAX_SMALL_CELLS:,} filled cells"
             raise fail(self.source, f"is read row by row, and then at most {most} are read; split it")
         # Requested rows are cut out first, so that no others become objects.
         chosen = self._table if indices is None else self._table.take(indices)

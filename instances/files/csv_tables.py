@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..common.errors import Fault, Faults, InstanceError, shown
 from ..common.fields import Cell, Model
 from .columns import Columns, check_header, joined, nested_row
-from .reading import LONGEST_ROW, MOST_SMALL_CELLS, MOST_SMALL_ROWS, fail, read_text
+from .reading import LONGEST_ROW, MAX_SMALL_CELLS, MAX_SMALL_ROWS, fail, read_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,8 +108,8 @@ def numbered_rows(
     InstanceError
         If the table has no rows or too many, a repeated column, or a row of another length.
     """
-    if text.count("\n") > MOST_SMALL_ROWS:
-        raise fail(source, f"has more than {MOST_SMALL_ROWS:,} lines; split it")
+    if text.count("\n") > MAX_SMALL_ROWS:
+        raise fail(source, f"has more than {MAX_SMALL_ROWS:,} lines; split it")
     lines = records(lines_of(text), source, misfits)
     header = [name.strip() for name in next(lines)[1]]
     rows = []
@@ -118,8 +118,8 @@ def numbered_rows(
         row = {name: Cell(cell) for name, text in zip(header, cells, strict=True) if (cell := text.strip())}
         rows.append((number, row))
         filled += len(row)
-        if filled > MOST_SMALL_CELLS:
-            raise fail(source, f"has more than {MOST_SMALL_CELLS:,} filled cells; split it")
+        if filled > MAX_SMALL_CELLS:
+            raise fail(source, f"has more than {MAX_SMALL_CELLS:,} filled cells; split it")
     return header, rows
 
 

@@ -24,36 +24,36 @@ import yaml
 
 from ..common.errors import Fault, InstanceError, shown
 
-MOST_BYTES = 2**30
+MAX_BYTES = 2**30
 """Size limit of any file."""
-MOST_UNPACKED_BYTES = 2**26
+MAX_UNPACKED_BYTES = 2**26
 """Size limit of an unpacked file."""
-MOST_YAML_BYTES = 2**21
-MOST_YAML_BYTES_SLOW = 2**17
+MAX_YAML_BYTES = 2**21
+MAX_YAML_BYTES_SLOW = 2**17
 """Size limit of YAML if PyYAML has no C library."""
 DEEPEST = 100
 """Depth limit of nested lists and mappings."""
-MOST_VALUES = 1_000_000
+MAX_VALUES = 1_000_000
 """Limit of the values of a document, aliases expanded; larger ones keep their lists in tables."""
-MOST_MEMORY, PER_BYTE = 350_000_000, 7
+MAX_MEMORY, PER_BYTE = 350_000_000, 7
 """Memory limit of parsed JSON in bytes: the larger of a constant and a multiple of the text's size."""
-MOST_ENTRIES = 100_000
+MAX_ENTRIES = 100_000
 """Limit of the entries of a list inside a document, rather than in a table."""
 
-MOST_COLUMNS = 5_000
+MAX_COLUMNS = 5_000
 DEEPEST_COLUMN = 20
 """Limit of the dots in the name of a column."""
 LONGEST_ROW = 2**22
 """Limit of the characters of one row of a CSV file."""
-MOST_ROWS, MOST_CELLS = 2_000_000, 100_000_000
+MAX_ROWS, MAX_CELLS = 2_000_000, 100_000_000
 """Limits of a table."""
-MOST_SMALL_ROWS, MOST_SMALL_CELLS = 500_000, 1_000_000
+MAX_SMALL_ROWS, MAX_SMALL_CELLS = 500_000, 1_000_000
 """Limits of a table that is read row by row; empty cells do not count."""
-MOST_OBJECT_CELLS = 20_000_000
+MAX_OBJECT_CELLS = 20_000_000
 """Limit of the filled cells of a table whose rows become one object each."""
 LONGEST_TEXT = 40_000
 """Limit of the bytes of a cell of text; no field allows a longer one."""
-MOST_TABLE_BYTES = 2**29
+MAX_TABLE_BYTES = 2**29
 """Memory limit of a Parquet table in bytes."""
 
 
@@ -71,11 +71,11 @@ def unpacked(raw: bytes) -> bytes:
     """
     reader = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
-        content = reader.decompress(raw, MOST_UNPACKED_BYTES)
+        content = reader.decompress(raw, MAX_UNPACKED_BYTES)
     except zlib.error:
         raise PackingError("is not in gzip's format, or damaged") from None
     if reader.unconsumed_tail:
-        raise PackingError(f"holds more than {MOST_UNPACKED_BYTES:,} bytes; unpack it")
+        raise PackingError(f"holds more than {MAX_UNPACKED_BYTES:,} bytes; unpack it")
     if not reader.eof or reader.unused_data:
         raise PackingError("is cut short, or holds more than one file; unpack it")
     return content
@@ -159,7 +159,7 @@ def check_size(text: str, most_values: int | None = None) -> None:
         most = f"at most {most_values:,} are read from a document"
         raise TooMuchError(f"holds about {values:,} values; {most}: put its lists into CSV or Parquet tables")
     # The memory that is left beside the text itself.
-    room = max(MOST_MEMORY, PER_BYTE * len(text)) - (sys.getsizeof(text) - len(text))
+    room = max(MAX_MEMORY, PER_BYTE * len(text)) - (sys.getsizeof(text) - len(text))
     room -= PER_VALUE * values + PER_OBJECT * objects + PER_LIST * lists
     if room < 0 or (room < PER_NEW_KEY * text.count(":") and _has_many_keys(text)):
         raise TooMuchError(f"holds about {values:,} values, more than are read from a file of this size")
@@ -286,8 +286,8 @@ class _Document:
             data = (self._list if sequence else self._mapping)(event, depth + 1)
         if event.anchor is not None:
             self._anchors[event.anchor] = data, self._values - before
-        if self._values > MOST_VALUES:
-            raise ValueError(f"holds more than {MOST_VALUES:,} values once its aliases are written out")
+        if self._values > MAX_VALUES:
+            raise ValueError(f"holds more than {MAX_VALUES:,} values once its aliases are written out")
         return data
 
     def _alias(self, event: Any) -> Any:
@@ -344,7 +344,7 @@ def _check_tag(event: yaml.CollectionStartEvent, kind: str) -> None:
         raise _error(f"has the tag {shown(event.tag)}, which means nothing here", event)
 
 
-MOST_YAML = MOST_YAML_BYTES if HAS_C else MOST_YAML_BYTES_SLOW
+MAX_YAML = MAX_YAML_BYTES if HAS_C else MAX_YAML_BYTES_SLOW
 DOCUMENT_SUFFIXES = (".yaml", ".yml", ".json")
 TABLE_SUFFIXES = (".csv", ".parquet")
 
@@ -382,7 +382,7 @@ def checked_file(path: Path, source: str) -> None:
             raise fail(source or "''", "is a folder; give a file")
         if path.exists() and not path.is_file():
             raise fail(source, "is a device; give a file, a pipe, or - for standard input")
-        if path.stat().st_size > MOST_BYTES:
+        if path.stat().st_size > MAX_BYTES:
             raise fail(source, "is larger than 1 GiB; split it")
     except FileNotFoundError:
         raise fail(source, "there is no such file") from None
@@ -409,14 +409,14 @@ def _stream_bytes(path: Path, source: str) -> bytes:
     """Return the bytes of a pipe or standard input, up to the size limit."""
     if not is_standard_input(path):
         with path.open("rb") as stream:
-            raw = stream.read(MOST_BYTES + 1)
+            raw = stream.read(MAX_BYTES + 1)
     elif sys.stdin is None:
         raise fail(source, "standard input is closed; give a file")
     else:
-        raw = sys.stdin.buffer.read(MOST_BYTES + 1)
+        raw = sys.stdin.buffer.read(MAX_BYTES + 1)
         if not raw:
             raise fail(source, "standard input is empty, or was read already; - may stand once")
-    if len(raw) > MOST_BYTES:
+    if len(raw) > MAX_BYTES:
         raise fail(source, "is larger than 1 GiB; split it")
     return raw
 
@@ -483,8 +483,8 @@ def parse_document(
     InstanceError
         If the text is malformed, repeats a key, nests too deeply or is too large.
     """
-    if suffix != ".json" and len(text) > MOST_YAML:
-        size = f"is YAML of {len(text):,} characters; at most {MOST_YAML:,} are read"
+    if suffix != ".json" and len(text) > MAX_YAML:
+        size = f"is YAML of {len(text):,} characters; at most {MAX_YAML:,} are read"
         raise fail(source, f"{size}: write it as JSON, or move its lists to CSV or Parquet tables")
     try:
         return parse_json(text, most_values) if suffix == ".json" else parse_yaml(text)

@@ -18,10 +18,10 @@ from .columns import Columns, check_header, joined
 from .csv_tables import CsvColumns, parse_table
 from .reading import (
     LONGEST_TEXT,
-    MOST_CELLS,
-    MOST_COLUMNS,
-    MOST_ROWS,
-    MOST_TABLE_BYTES,
+    MAX_CELLS,
+    MAX_COLUMNS,
+    MAX_ROWS,
+    MAX_TABLE_BYTES,
     checked_file,
     fail,
     is_stream,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 BATCH = 2**17
-MOST_GROUPS = 10_000
+MAX_GROUPS = 10_000
 """Limit of the row groups of a Parquet file."""
 
 
@@ -114,18 +114,18 @@ def _check_size(file: Any, source: str) -> None:
     rows, columns = metadata.num_rows, metadata.num_columns
     if not rows or not columns:
         raise fail(source, "has no rows")
-    if rows > MOST_ROWS or columns > MOST_COLUMNS or rows * columns > MOST_CELLS:
-        allowed = f"{MOST_ROWS:,} rows, {MOST_COLUMNS:,} columns and {MOST_CELLS:,} cells"
+    if rows > MAX_ROWS or columns > MAX_COLUMNS or rows * columns > MAX_CELLS:
+        allowed = f"{MAX_ROWS:,} rows, {MAX_COLUMNS:,} columns and {MAX_CELLS:,} cells"
         raise fail(source, f"has {rows:,} rows of {columns:,} columns; at most {allowed} are read: split it")
-    if metadata.num_row_groups > MOST_GROUPS:
-        groups = f"{metadata.num_row_groups:,} groups of rows; at most {MOST_GROUPS:,}"
+    if metadata.num_row_groups > MAX_GROUPS:
+        groups = f"{metadata.num_row_groups:,} groups of rows; at most {MAX_GROUPS:,}"
         raise fail(source, f"has {groups} are read: write it anew")
     kinds = file.schema_arrow.types
     plain = rows * sum(map(_width, kinds))
     # The metadata of single columns are not read: if they are broken, pyarrow aborts the process.
     declared = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
     words = max(0, declared - plain) if any(map(_is_text, kinds)) else 0
-    if plain + 2 * words > MOST_TABLE_BYTES:
+    if plain + 2 * words > MAX_TABLE_BYTES:
         raise _too_much_memory(source)
 
 
@@ -137,7 +137,7 @@ def _width(kind: Any) -> float:
 
 
 def _too_much_memory(source: str) -> InstanceError:
-    return fail(source, f"takes more than {MOST_TABLE_BYTES // 2**20} MiB of memory; split it")
+    return fail(source, f"takes more than {MAX_TABLE_BYTES // 2**20} MiB of memory; split it")
 
 
 def _is_text(kind: Any) -> bool:
@@ -169,7 +169,7 @@ def _read_whole(file: Any, source: str) -> pa.Table:
     for batch in file.iter_batches(batch_size=BATCH):
         batch.validate(full=True)
         size += batch.nbytes
-        if size > MOST_TABLE_BYTES:
+        if size > MAX_TABLE_BYTES:
             raise _too_much_memory(source)
         batches.append(batch)
     return pa.Table.from_batches(batches).unify_dictionaries()
@@ -216,8 +216,8 @@ def read_table(path: Path, source: str, in_columns: bool = False) -> list[dict[s
         return columns if in_columns and len(columns) >= MANY_ROWS else columns.rows()
     raw = read_bytes(path, source)
     lines = raw.count(b"\n")
-    if in_columns and lines > MOST_ROWS:
-        raise fail(source, f"has {lines:,} lines; at most {MOST_ROWS:,} are read: split it")
+    if in_columns and lines > MAX_ROWS:
+        raise fail(source, f"has {lines:,} lines; at most {MAX_ROWS:,} are read: split it")
     text = text_of(raw, source)
     return CsvColumns(raw, source) if in_columns and lines >= MANY_ROWS else parse_table(text, source)
 

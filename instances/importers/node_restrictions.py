@@ -15,7 +15,7 @@ from ..common.errors import some
 LONGEST = 60
 """Limit of the length of the name of such a resource."""
 NAMED = 3
-MOST_MODELS = 100
+MAX_MODELS = 100
 """Limit of the GPU models of a job."""
 
 
@@ -45,7 +45,7 @@ def models_of_choice(chosen: frozenset[str], models: Mapping[str, str | None]) -
     own = {models[server] for server in chosen}
     others = {model for server, model in models.items() if server not in chosen}
     listed = sorted(filter(None, own))
-    return listed if listed and len(listed) == len(own) <= MOST_MODELS and not own & others else None
+    return listed if listed and len(listed) == len(own) <= MAX_MODELS and not own & others else None
 
 
 def gpu_model_note(jobs: Sequence[str]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from .node_restrictions import counted
 
 NAMED = 3
 """Number of rejected entries that a note names, with the fault of each."""
-MOST_INVALID = 1_000
+MAX_INVALID = 1_000
 """Number of invalid entries at the start of a file after which it is refused as a whole."""
 
 ModelT = TypeVar("ModelT", bound=Model)
@@ -87,7 +87,7 @@ def valid_entries(
             wrong = faults_of(error, model, source)
             left_out.add(data, name, wrong.faults[0])
             faults.add_all(wrong, path)
-            if not taken and len(left_out.data) >= MOST_INVALID:
+            if not taken and len(left_out.data) >= MAX_INVALID:
                 break
         else:
             identity = len(taken) if key is None else key(valid)

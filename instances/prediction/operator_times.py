@@ -286,9 +286,9 @@ LENGTHS = (2.0, 4.0, 8.0)
 """Length scales of a correction in doublings of a size, at least the distance of planned shapes."""
 NOISES = (0.1, 0.3, 1.0)
 """Variances of the noise of a correction, relative to its own variance."""
-MOST_CORRECTED = 500
+MAX_CORRECTED = 500
 """Limit of the measurements to which a correction is fitted; of more, a regular subset is used."""
-MOST_LEFT_OUT = 50
+MAX_LEFT_OUT = 50
 """Limit of the fits for leave-one-out errors; with more measurements, several are left out at once."""
 
 PLATFORM: Mapping[str, tuple[float, ...]] = {
@@ -423,7 +423,7 @@ def fitted(gpu: Gpu, measured: Sequence[Measurement], towards: Coefficients) -> 
         largest = np.max([[op.flops, op.bytes] for op in chosen], axis=0)
         at = np.array([logarithms(op) for op in chosen])
         rest = np.log(seconds / np.maximum(design @ theta, LEAST))
-        part = slice(None, None, -(-len(rest) // MOST_CORRECTED))
+        part = slice(None, None, -(-len(rest) // MAX_CORRECTED))
         correction = fit_correction(at[part], rest[part], LENGTHS, NOISES)
         left_out = _left_out(design, seconds, prior)
         # The correction from the other measurements explains this part of the leave-one-out error.
@@ -435,8 +435,8 @@ def fitted(gpu: Gpu, measured: Sequence[Measurement], towards: Coefficients) -> 
 def _left_out(design: Floats, seconds: Floats, prior: Floats) -> Floats:
     """Return log(measured/fitted) of each measurement, fitted to the others without a correction."""
     residuals = np.empty(len(seconds))
-    folds = np.arange(len(seconds)) % MOST_LEFT_OUT
-    for fold in range(min(MOST_LEFT_OUT, len(seconds))):
+    folds = np.arange(len(seconds)) % MAX_LEFT_OUT
+    for fold in range(min(MAX_LEFT_OUT, len(seconds))):
         held_out = folds == fold
         theta = relative_fit(design[~held_out], seconds[~held_out], prior)
         residuals[held_out] = np.log(seconds[held_out] / np.maximum(design[held_out] @ theta, LEAST))

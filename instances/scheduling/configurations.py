@@ -14,7 +14,7 @@ from ..common.fields import Complaint
 from ..common.speed import Range, SpeedTable, Variant
 from .jobs import JobTable, SchedulingJob
 
-MOST_OF_A_JOB = 10_000
+MAX_OF_A_JOB = 10_000
 """Limit of the configurations of one job."""
 SLACK = 1e-9
 """Relative tolerance of the capacity."""
@@ -168,7 +168,7 @@ def configuration_faults(
         job = table.malleable[j]
         of_one_server = on_servers and job.variants is not None
         if choice.too_many:
-            what = f"are {choice.too_many:,} configurations, and at most {MOST_OF_A_JOB:,} are allowed"
+            what = f"are {choice.too_many:,} configurations, and at most {MAX_OF_A_JOB:,} are allowed"
             yield f"jobs[{j}].variants", f"{what}; narrow the ranges"
         elif not choice.labels:
             where = "on one server, as those of variants must" if of_one_server else "in the cluster"
@@ -193,7 +193,7 @@ def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> 
     for variant in job.variants or ():
         worker, server = _amounts(variant.worker_demand, resources), _amounts(variant.ps_demand, resources)
         ps, workers = _counts(variant, server, worker, most)
-        if len(labels) + len(ps) * len(workers) > MOST_OF_A_JOB:
+        if len(labels) + len(ps) * len(workers) > MAX_OF_A_JOB:
             too_many = len(labels) + len(ps) * len(workers)
             return JobConfigurations(np.zeros((0, len(resources))), np.zeros(0), (), -1, too_many)
         ps, workers, speed = _grid(variant, ps, workers)

@@ -10,7 +10,7 @@ from ..common.errors import OptionError
 from .instance import SchedulingInstance
 from .jobs import JobTable, SchedulingJob
 
-MOST_JOBS = 1_000_000
+MAX_JOBS = 1_000_000
 GPUS = (1, 2, 4, 8, 16, 32)
 SHARES = (0.7, 0.1, 0.09, 0.08, 0.02, 0.01)
 """Numbers of GPUs of jobs, and their frequencies: sizes of production traces, synthetic frequencies."""
@@ -42,8 +42,8 @@ def generate_scheduling(
     OptionError
         If a parameter is out of range.
     """
-    if not 1 <= jobs <= MOST_JOBS:
-        raise OptionError(f"jobs is {jobs}, but must be from 1 to {MOST_JOBS:,}")
+    if not 1 <= jobs <= MAX_JOBS:
+        raise OptionError(f"jobs is {jobs}, but must be from 1 to {MAX_JOBS:,}")
     if not 1 <= gpus <= 1_000_000:
         raise OptionError(f"gpus is {gpus}, but must be from 1 to 1,000,000")
     if not 0 < load <= 100:

@@ -205,7 +205,7 @@ def _state(is_down: bool) -> str:
     return "down already" if is_down else "there already"
 
 
-MOST_COMPLAINTS = 100
+MAX_COMPLAINTS = 100
 TIME_RESOLUTION = 4e-15
 """Relative resolution of times as doubles."""
 
@@ -334,21 +334,21 @@ class SchedulingInstance(Instance):
     def _amount_faults(self, table: JobTable) -> Iterator[Complaint]:
         """Yield complaints about jobs that demand nothing or too much, and about negative amounts."""
         amounts = self.capacity_over_time[1]
-        for at_s, n, amounts_left in self.server_states.changes[:MOST_COMPLAINTS] if self.servers else ():
+        for at_s, n, amounts_left in self.server_states.changes[:MAX_COMPLAINTS] if self.servers else ():
             if (amounts_left < 0).any():
                 name = list(self.pool)[int(np.argmin(amounts_left))]
                 what = f"{amounts_left.min():g} {name} of {self.server_states.names[n]!r} at {at_s:g} s"
                 yield "events", f"leave {what}; there cannot be less than 0"
-        for index, r in np.argwhere(amounts < 0)[:MOST_COMPLAINTS].tolist():
+        for index, r in np.argwhere(amounts < 0)[:MAX_COMPLAINTS].tolist():
             at_s = self.capacity_over_time[0][index]
             name = table.resources[r]
             yield "events", f"leave {amounts[index, r]:g} {name} at {at_s:g} s; there cannot be less than 0"
         demand = table.total_demand
-        for j in np.flatnonzero(~(demand > 0).any(axis=1))[:MOST_COMPLAINTS].tolist():
+        for j in np.flatnonzero(~(demand > 0).any(axis=1))[:MAX_COMPLAINTS].tolist():
             yield f"jobs[{j}].demand", "asks for nothing; at least one amount must be above 0"
         # Times are doubles, whose resolution decreases with the time since 0.
         last = float(table.arrival_s.max() + table.duration_s.sum())
-        for j in np.flatnonzero(table.duration_s < TIME_RESOLUTION * last)[:MOST_COMPLAINTS].tolist():
+        for j in np.flatnonzero(table.duration_s < TIME_RESOLUTION * last)[:MAX_COMPLAINTS].tolist():
             what = f"{table.duration_s[j]:g} s, too short beside moments of {last:g} s"
             yield f"jobs[{j}]", f"{table.names[j]!r} takes {what}; count times from a later moment"
         # A gang needs all its resources at the same time.
@@ -356,7 +356,7 @@ class SchedulingInstance(Instance):
         for moment in amounts:
             # Written as in the engines: with another rounding jobs would be accepted that never run.
             never &= (demand > moment + 1e-9 * moment).any(axis=1)
-        for j in np.flatnonzero(never)[:MOST_COMPLAINTS].tolist():
+        for j in np.flatnonzero(never)[:MAX_COMPLAINTS].tolist():
             most = amounts.max(axis=0)
             asked = demand[j] > most + 1e-9 * most
             r = int(np.argmax(asked)) if asked.any() else 0
@@ -380,7 +380,7 @@ class SchedulingInstance(Instance):
         with np.errstate(divide="ignore", invalid="ignore"):
             rooms = np.floor(capacity[None] * (1 + 1e-9) / shapes[:, None])
         task_capacity = np.where(shapes[:, None] > 0, rooms, np.inf).min(axis=2) @ count
-        for j in np.flatnonzero(table.tasks > task_capacity[of.ravel()])[:MOST_COMPLAINTS].tolist():
+        for j in np.flatnonzero(table.tasks > task_capacity[of.ravel()])[:MAX_COMPLAINTS].tolist():
             what = f"{table.names[j]!r} has {table.tasks[j]:,} tasks, and all servers together hold"
             yield f"jobs[{j}]", f"{what} {task_capacity[of.ravel()[j]]:g} of them; a task runs on one server"
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MOST_LISTED = 4096
+MAX_LISTED = 4096
 """Largest number of servers for which a speed may be listed."""
 LONGEST_S = 1e11
 """Upper limit of times and durations, 3,000 years, so that milliseconds since 1970 are refused."""
@@ -56,8 +56,8 @@ def _slower(speeds: Mapping[int, float]) -> Mapping[int, float]:
     for servers, speed in speeds.items():
         if not 0 < speed <= 1:
             raise ValueError(f"is {speed:g} on {servers} servers, but must be above 0 and at most 1")
-        if servers > MOST_LISTED:
-            raise ValueError(f"lists {servers:,} servers, but may list at most {MOST_LISTED:,}")
+        if servers > MAX_LISTED:
+            raise ValueError(f"lists {servers:,} servers, but may list at most {MAX_LISTED:,}")
     return speeds
 
 

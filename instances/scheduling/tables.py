@@ -34,12 +34,12 @@ NUMBERS = {
     "step_s": (5e-324, LONGEST_S),
 }
 """Columns of numbers, with the least and the largest allowed value."""
-MOST_TASKS = 100_000
+MAX_TASKS = 100_000
 DEFAULTS = {"arrival_s": 0.0, "weight": 1.0, "tasks": 1.0}
 TEXTS = ("name", "tenant", "model")
 LONGEST_NAME = 200
 _DEMAND = re.compile(r"demand\..+")
-MOST_SUSPECTS = 20_000
+MAX_SUSPECTS = 20_000
 
 
 def resolved(data: dict[str, Any], source: str, _: Folder) -> SchedulingInstance | dict[str, Any]:
@@ -75,7 +75,7 @@ def read_jobs(columns: Columns, source: str) -> JobTable | list[dict[str, Any]]:
     codes = {name: _texts(columns, name, wrong) for name in TEXTS}
     wrong |= (codes["name"][0] < 0) | np.isnan(numbers["duration_s"])
     if wrong.any():
-        _refuse(columns, np.flatnonzero(wrong)[:MOST_SUSPECTS], source)
+        _refuse(columns, np.flatnonzero(wrong)[:MAX_SUSPECTS], source)
         return columns.rows()
     for name, default in DEFAULTS.items():
         column = numbers.get(name)
@@ -111,7 +111,7 @@ def _whole(columns: Columns, wrong: Flags) -> Ints:
         return np.ones(len(columns), dtype=np.int64)
     values = columns.whole_numbers("tasks")
     given = columns.given("tasks")
-    wrong |= given & ~((values >= 1) & (values <= MOST_TASKS))
+    wrong |= given & ~((values >= 1) & (values <= MAX_TASKS))
     return np.where(given, np.nan_to_num(values), 1).astype(np.int64)
 
 

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MOST_EDGES = 200_000
-MOST_NAMED = 5
+MAX_EDGES = 200_000
+MAX_NAMED = 5
 """Limit of the layers of a cycle that a message names."""
 
 
@@ -82,8 +82,8 @@ def edge_complaints(edges: Sequence[Edge], backward: Mapping[str, bool]) -> Iter
         sorter.prepare()
     except CycleError as error:
         around = error.args[1][1:]
-        named = ", ".join(map(repr, around[:MOST_NAMED]))
-        more = f" and {len(around) - MOST_NAMED} more" if len(around) > MOST_NAMED else ""
+        named = ", ".join(map(repr, around[:MAX_NAMED]))
+        more = f" and {len(around) - MAX_NAMED} more" if len(around) > MAX_NAMED else ""
         yield "edges", f"have a cycle through {named}{more}"
 
 
@@ -201,7 +201,7 @@ class Training(Model):
 
 MANY_LAYERS, SLOW_S = 3, 2.0
 """Least number of layers, and median of seconds above which times are probably milliseconds."""
-MOST_LAYERS = 20_000
+MAX_LAYERS = 20_000
 """Limit of the layers; ten times as many would have more pairs than fit into memory."""
 LARGEST = 1e200
 """Upper limit of times and costs of a training, so that sums and products of them are finite."""
@@ -256,12 +256,12 @@ class StagingInstance(Instance):
     ]
     layers: Annotated[
         tuple[Layer, ...],
-        Field(min_length=1, max_length=MOST_LAYERS),
-        validated_in_batches(MOST_LAYERS),
+        Field(min_length=1, max_length=MAX_LAYERS),
+        validated_in_batches(MAX_LAYERS),
         TABLE_FILE,
     ]
     edges: Annotated[
-        tuple[Edge, ...] | None, Field(max_length=MOST_EDGES), validated_in_batches(), TABLE_FILE
+        tuple[Edge, ...] | None, Field(max_length=MAX_EDGES), validated_in_batches(), TABLE_FILE
     ] = None
     stage_cost: Literal["overlap", "sum", "relay"] | None = None
     most_units_per_stage: PositiveCount | None = None

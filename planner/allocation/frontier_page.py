@@ -12,7 +12,7 @@ from ...instances.allocation.instance import AllocationInstance
 from ...instances.common.errors import OptionError, TooLargeError
 from ...solvers.allocation.frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
 from ...solvers.common.result import Result
-from ..reports.frontier_page import MOST_POINTS, Drawing, FrontierPage, infeasible_area, open_area
+from ..reports.frontier_page import MAX_POINTS, Drawing, FrontierPage, infeasible_area, open_area
 from ..reports.page import Cell, CellColumn, Column, instance_facts, number, seconds, share
 from ..reports.plot_style import Figure, layout, plot_text, spread_axis
 from ..reports.text import duration, percent, short, unit_of_time
@@ -107,7 +107,7 @@ def allocation_frontier_figure(
     return {"data": traces, "layout": layout(x, y, 460)}, at
 
 
-MOST_ENTRIES = 2_000_000
+MAX_ENTRIES = 2_000_000
 """Most entries of all plans shown together; summing them up takes some seconds."""
 VACUOUS_ERROR = 0.995
 """Certified error from which on the certificate is shown as proving nothing."""
@@ -150,7 +150,7 @@ class AllocationFrontierPage(FrontierPage):
 
     def most_points(self) -> int:
         """Return the largest number of points shown."""
-        return max(50, min(MOST_POINTS, MOST_ENTRIES // len(self.instance.jobs)))
+        return max(50, min(MAX_POINTS, MAX_ENTRIES // len(self.instance.jobs)))
 
     def first_chosen(self) -> int:
         """Return the index of the best point within the current cluster's cost, else of the cheapest."""

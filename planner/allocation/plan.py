@@ -73,11 +73,11 @@ def left_out(plan: Sequence[JobAllocation]) -> Iterator[tuple[str, str]]:
     return ((entry.job, "no reason is given") for entry in plan if not entry.placed)
 
 
-MOST_JOBS = 3000
-MOST_NAMED = 40
+MAX_JOBS = 3000
+MAX_NAMED = 40
 """Most jobs drawn as bars with names; more of them are drawn as points."""
 LONGEST_NAME = 32
-MOST_ADVISED = 20_000
+MAX_ADVISED = 20_000
 """Most jobs of an instance for which purchasing advice is derived from all configurations."""
 HOUR = 3600.0
 NAMES = {BUDGET: "hourly budget [USD]"}
@@ -111,11 +111,11 @@ def allocation_parts(instance: AllocationInstance, result: Result) -> dict[str, 
 
 def shown_rows(plan: Sequence[JobAllocation]) -> list[JobAllocation]:
     """Return all entries of a plan, or if it is long, the slowest and an even sample of the others."""
-    if len(plan) <= MOST_JOBS:
+    if len(plan) <= MAX_JOBS:
         return list(plan)
-    slowest = sorted(range(len(plan)), key=lambda j: -(plan[j].completion_s or 0.0))[: MOST_JOBS // 2]
-    step = len(plan) / (MOST_JOBS - len(slowest))
-    kept = {*slowest, *(int(index * step) for index in range(MOST_JOBS - len(slowest)))}
+    slowest = sorted(range(len(plan)), key=lambda j: -(plan[j].completion_s or 0.0))[: MAX_JOBS // 2]
+    step = len(plan) / (MAX_JOBS - len(slowest))
+    kept = {*slowest, *(int(index * step) for index in range(MAX_JOBS - len(slowest)))}
     return [plan[index] for index in sorted(kept)]
 
 
@@ -194,7 +194,7 @@ def _resources_table(
 
 def _advice(instance: AllocationInstance, result: Result) -> str | None:
     """Return advice on the resource to buy next, unless the solver's message contains it."""
-    if not result.prices or result.objective is None or len(instance.jobs) > MOST_ADVISED:
+    if not result.prices or result.objective is None or len(instance.jobs) > MAX_ADVISED:
         return None
     if instance.objective != "total_completion_time":
         return None
@@ -241,7 +241,7 @@ def times_figure(plan: Sequence[JobAllocation]) -> Figure:
     """
     ordered = sorted(plan, key=lambda entry: entry.completion_s or 0.0)
     unit, name = unit_of_time(ordered[-1].completion_s or 0.0)
-    draw = _bars if len(ordered) <= MOST_NAMED else _points
+    draw = _bars if len(ordered) <= MAX_NAMED else _points
     traces = []
     for index, variant in enumerate([*_variants(plan), None]):
         own = [(rank, entry) for rank, entry in enumerate(ordered, 1) if entry.variant == variant]

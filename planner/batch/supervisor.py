@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .task import Task
 
 
-MOST_TASKS, MOST_GIB = 100, 0.5
+MAX_TASKS, MAX_GIB = 100, 0.5
 """A worker is not used again after so many tasks, or after so much growth of its memory."""
 PR_SET_PDEATHSIG = 1
 
@@ -71,7 +71,7 @@ class Workers:
     def release(self, worker: Worker, task: Task, again: bool) -> None:
         """Return a worker to the pool, or kill it with its child processes."""
         self._working.remove(worker)
-        if again and not task.alone and worker.tasks < MOST_TASKS and worker.grown_gib() < MOST_GIB:
+        if again and not task.alone and worker.tasks < MAX_TASKS and worker.grown_gib() < MAX_GIB:
             self._again.append(worker)
         else:
             worker.kill()

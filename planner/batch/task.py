@@ -70,7 +70,7 @@ class Record:
 log = logging.getLogger("clusterplan")
 
 WARM_UP_S = 2.0
-MOST_TEXT = 2000
+MAX_TEXT = 2000
 """Most characters kept of a message or an error."""
 
 
@@ -197,8 +197,8 @@ def _as_json(result: Result) -> str:
     ValidationError
         If a solver put something into it that no result can hold.
     """
-    if result.message and len(result.message) > MOST_TEXT:
-        result = result.model_copy(update={"message": result.message[:MOST_TEXT] + " …"})
+    if result.message and len(result.message) > MAX_TEXT:
+        result = result.model_copy(update={"message": result.message[:MAX_TEXT] + " …"})
     text = result.to_json()
     Result.model_validate_json(text)  # a plug-in's values may be written but not read again
     return text
@@ -207,7 +207,7 @@ def _as_json(result: Result) -> str:
 def one_line(error: BaseException) -> str:
     """Return the text of an error in one line, even if its conversion to text fails."""
     try:
-        return " ".join(str(error).split())[:MOST_TEXT]
+        return " ".join(str(error).split())[:MAX_TEXT]
     except Exception:  # noqa: BLE001 - see above
         return "an error that cannot say what it is"
 

@@ -15,7 +15,7 @@ from ..batch.comparison_rows import ComparisonRow, SolverSummary
 from ..exit_codes import BAD_INSTANCE, INTERRUPTED, SOLVED
 from ..output import say
 from ..reports.comparison_page import measures_table, to_csv, write
-from ..reports.text import MOST_ROWS, TextColumn, console, figure, percent, table, table_of
+from ..reports.text import MAX_ROWS, TextColumn, console, figure, percent, table, table_of
 from .options import Format, RunOptions
 from .progress import Progress
 from .solving import batch_options, search_options
@@ -55,7 +55,7 @@ def _print(comparison: Comparison, format: Format) -> None:
         typer.echo(to_csv(comparison), nl=False)
         return
     out = console()
-    if 0 < len(comparison.rows) <= MOST_ROWS:
+    if 0 < len(comparison.rows) <= MAX_ROWS:
         for place, (objective, rows) in enumerate(comparison.by_objective().items()):
             if place:
                 out.print()
@@ -70,7 +70,7 @@ def _print(comparison: Comparison, format: Format) -> None:
         out.print()
         out.print(summary_table(comparison))
     measures = measures_table(comparison)
-    if measures is not None and len(measures.rows) <= MOST_ROWS:
+    if measures is not None and len(measures.rows) <= MAX_ROWS:
         titles = [(column.title, column.numeric) for column in measures.columns]
         out.print()
         out.print(table(titles, [[cell.text for cell in row] for row in measures.rows]))

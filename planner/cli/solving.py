@@ -33,7 +33,7 @@ from ..exit_codes import INTERRUPTED, code_of_error, code_of_result, worst
 from ..output import say, write_all, write_file
 from ..registry import KINDS
 from ..reports.result_page import plan_page
-from ..reports.text import MOST_ROWS, console, csv_line, figure, first_rows, percent, safe_cell, table
+from ..reports.text import MAX_ROWS, console, csv_line, figure, first_rows, percent, safe_cell, table
 from .instances.output import Steps
 from .options import Format, RunOptions, write_text
 from .progress import Progress, working
@@ -189,7 +189,7 @@ def plan_table(result: Result) -> Table | None:
     """Return the plan of a result, at most 60 rows of it."""
     if result.plan is None:
         return None
-    return first_rows(KINDS[result.kind].columns(result.plan[:MOST_ROWS]), result.plan)
+    return first_rows(KINDS[result.kind].columns(result.plan[:MAX_ROWS]), result.plan)
 
 
 def notes(result: Result) -> list[str]:
@@ -199,7 +199,7 @@ def notes(result: Result) -> list[str]:
         lines += [f"why: {reason}" for reason in result.diagnosis.reasons]
         lines += [f"what would help: {remedy}" for remedy in result.diagnosis.remedies]
     if result.plan is not None:
-        lines += KINDS[result.kind].notes(result, MOST_ROWS)
+        lines += KINDS[result.kind].notes(result, MAX_ROWS)
     return lines
 
 
@@ -297,7 +297,7 @@ def _show(records: Sequence[Record], folder: Path | None) -> None:
     """Print a table of records, or beside an output folder of failures only, and the counts by status."""
     out = console(stderr=folder is not None)
     wrong = [record for record in records if record.result is None or record.result.plan is None]
-    shown = wrong[:MOST_ROWS] if folder is not None else records
+    shown = wrong[:MAX_ROWS] if folder is not None else records
     if shown:
         out.print(_table(shown))
     for record in shown:

@@ -22,8 +22,8 @@ from ..reports.plot_style import Figure, axis, layout, plot_text
 from ..reports.text import counted, listed, short
 from .plan import ACTIONS, available_of, capacity_of, demand_of, placement_text
 
-MOST_SERVERS = 320
-MOST_STATES = 40
+MAX_SERVERS = 320
+MAX_STATES = 40
 ROUNDING_SHARE = 1e-9
 """Shares of a server below this are rounding errors."""
 LONGEST, BEGINNING = 18, 7
@@ -124,12 +124,12 @@ class ClusterUsage:
                 self.rows[server].held.append((entry.job, amount, int(tasks)))
 
     def racks(self) -> dict[str, list[ServerUsage]]:
-        """Return the servers shown one by one, by rack: at most `MOST_SERVERS`, whole racks if possible."""
+        """Return the servers shown one by one, by rack: at most `MAX_SERVERS`, whole racks if possible."""
         by_rack: dict[str, list[ServerUsage]] = defaultdict(list)
         for row in self.rows.values():
             by_rack["" if row.server.rack is None else row.server.rack].append(row)
         detailed: dict[str, list[ServerUsage]] = {}
-        room = MOST_SERVERS
+        room = MAX_SERVERS
         for name, rows in by_rack.items():
             if room <= 0:
                 break
@@ -191,18 +191,18 @@ class ClusterUsage:
                 number(taken),
                 number(max(0.0, capacity - used - taken)),
             ]
-            for (model, capacity, used, taken), count in counts.most_common(MOST_STATES)
+            for (model, capacity, used, taken), count in counts.most_common(MAX_STATES)
         ]
         total = sum(counts.values())
-        left = total - sum(count for _, count in counts.most_common(MOST_STATES))
-        notes = [f"{left:,} more servers, in {len(counts) - MOST_STATES:,} more states."] if left else []
+        left = total - sum(count for _, count in counts.most_common(MAX_STATES))
+        notes = [f"{left:,} more servers, in {len(counts) - MAX_STATES:,} more states."] if left else []
         caption = f"The other {total:,} servers, by what they hold of {unit}"
         return Table("states", caption, columns, rows, footnotes=notes)
 
 
-MOST_JOBS = 3000
-MOST_REASONS = 30
-MOST_CELLS = 5_000
+MAX_JOBS = 3000
+MAX_REASONS = 30
+MAX_CELLS = 5_000
 """Most servers drawn in a map; each is an element of the page."""
 MAP_WIDTH, MAP_HEIGHT = 860, 290
 """Size in pixels of the area in which cells are drawn."""
@@ -238,7 +238,7 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict
     sections = [("servers", "Servers"), ("jobs", "Jobs"), ("worth", "What to buy next")]
     if waiting:
         sections.insert(1, ("waiting", "Who waits, and why"))
-    figures = {"map": _map(servers)} if rest and len(servers.rows) <= MOST_CELLS else {}
+    figures = {"map": _map(servers)} if rest and len(servers.rows) <= MAX_CELLS else {}
     return empty | {
         "data": {"figures": figures},
         "sections": sections if result.prices else sections[:-1],
@@ -336,25 +336,25 @@ def _reasons_table(waiting: Sequence[JobPlacement]) -> Table:
     ordered = sorted(by_reason.items(), key=lambda item: -len(item[1]))
     columns = [Column("reason", wide=True), Column("jobs", True), Column("which", wide=True)]
     rows = [
-        [Cell(reason), number(len(jobs)), Cell(listed(jobs, 6))] for reason, jobs in ordered[:MOST_REASONS]
+        [Cell(reason), number(len(jobs)), Cell(listed(jobs, 6))] for reason, jobs in ordered[:MAX_REASONS]
     ]
-    rest = sum(len(jobs) for _, jobs in ordered[MOST_REASONS:])
+    rest = sum(len(jobs) for _, jobs in ordered[MAX_REASONS:])
     notes = [f"{rest:,} more jobs wait for other reasons; the table of jobs says which."] if rest else []
     return Table("reasons", f"{counted(len(waiting), 'job')} not placed", columns, rows, footnotes=notes)
 
 
 def _listed_jobs(plan: Sequence[JobPlacement]) -> list[JobPlacement]:
     """Return the entries listed: all, or if there are too many, those that wait or change first."""
-    if len(plan) <= MOST_JOBS:
+    if len(plan) <= MAX_JOBS:
         return list(plan)
     order = sorted(range(len(plan)), key=lambda j: (plan[j].placed, plan[j].action == "keep", j))
-    return [plan[index] for index in sorted(order[:MOST_JOBS])]
+    return [plan[index] for index in sorted(order[:MAX_JOBS])]
 
 
 def _cut(plan: Sequence[JobPlacement]) -> str | None:
-    if len(plan) <= MOST_JOBS:
+    if len(plan) <= MAX_JOBS:
         return None
-    return f"{MOST_JOBS:,} of {len(plan):,} jobs are listed, those that wait before those that run."
+    return f"{MAX_JOBS:,} of {len(plan):,} jobs are listed, those that wait before those that run."
 
 
 def _jobs_table(

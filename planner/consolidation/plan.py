@@ -79,7 +79,7 @@ def _counts(servers: Counter[str]) -> str:
     return ", ".join(f"{server} {count}" for server, count in servers.items())
 
 
-MOST_TASKS = 4
+MAX_TASKS = 4
 """Most tasks on one server whose devices are listed."""
 
 
@@ -96,9 +96,9 @@ def devices_text(tasks: Sequence[TaskDevices], asks: Mapping[str, DeviceDemand] 
         ", ".join(
             _device_text(name, placement) + _share_text(known.get(name)) for name, placement in task.items()
         )
-        for task in tasks[:MOST_TASKS]
+        for task in tasks[:MAX_TASKS]
     ]
-    return "; ".join(parts) + (f"; {len(tasks) - MOST_TASKS} more" if len(tasks) > MOST_TASKS else "")
+    return "; ".join(parts) + (f"; {len(tasks) - MAX_TASKS} more" if len(tasks) > MAX_TASKS else "")
 
 
 def _device_text(name: str, placement: tuple[int, ...] | DeviceSlot) -> str:
@@ -167,7 +167,7 @@ def _size(ask: DeviceDemand, name: str, server: Server) -> float:
 
 
 ACTIONS: tuple[Action, ...] = ("start", "keep", "move", "stop", "wait")
-MOST_REASONS = 5
+MAX_REASONS = 5
 
 
 def columns(entries: Sequence[JobPlacement]) -> list[TextColumn[JobPlacement]]:
@@ -208,8 +208,8 @@ def _left_out_notes(entries: Sequence[JobPlacement]) -> list[str]:
     reasons = Counter(entry.reason or "no reason given" for entry in entries if not entry.placed)
     if not reasons:
         return [f"all {len(entries):,} jobs are placed"]
-    shown = [f"  {count:,} × {reason}" for reason, count in reasons.most_common(MOST_REASONS)]
-    more = sum(reasons.values()) - sum(count for _, count in reasons.most_common(MOST_REASONS))
+    shown = [f"  {count:,} × {reason}" for reason, count in reasons.most_common(MAX_REASONS)]
+    more = sum(reasons.values()) - sum(count for _, count in reasons.most_common(MAX_REASONS))
     rest = [f"  {more:,} × other reasons; see --format json"] if more else []
     return [f"{sum(reasons.values()):,} of {len(entries):,} jobs are not placed", *shown, *rest]
 

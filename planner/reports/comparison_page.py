@@ -188,7 +188,7 @@ def sentence(rows: Sequence[ComparisonRow]) -> str:
     return text + (f"; {missing:,} solves without a plan are only in the table." if missing else ".")
 
 
-MOST_PLOTS = 6
+MAX_PLOTS = 6
 """Most instances whose distributions are drawn; the table and the JSON file have those of all."""
 
 
@@ -255,7 +255,7 @@ def distribution_plots(comparison: Comparison) -> list[Plot]:
         rows = [row for row in comparison.rows if row.instance == name]
         drawn = [(row.solver, row.measures.distribution) for row in rows if row.measures]
         spread = [(solver, one) for solver, one in drawn if one is not None]
-        if spread and len(plots) < MOST_PLOTS:
+        if spread and len(plots) < MAX_PLOTS:
             of_all = spread[0][1]
             title = f"{of_all.name.capitalize()} of the {of_all.of}"
             if len(comparison.instances) > 1:
@@ -298,7 +298,7 @@ def _overlaid(spread: Sequence[tuple[str, Distribution]], solvers: Sequence[str]
 
 
 WITHIN = 1e-3
-MOST_FAULTS = 4
+MAX_FAULTS = 4
 
 
 def comparison_page(comparison: Comparison) -> str:
@@ -338,7 +338,7 @@ def comparison_page(comparison: Comparison) -> str:
         figures=figures,
         solvers=comparison.solvers,
         faults=comparison.faults,
-        most_faults=MOST_FAULTS,
+        most_faults=MAX_FAULTS,
         interrupted=comparison.interrupted,
         sentence=sentence(rows),
         profile=profile,

@@ -158,7 +158,7 @@ def _added(ratio: float) -> str:
     return f"{100 * (ratio - 1):.0f} %"
 
 
-MOST_POINTS = 1500
+MAX_POINTS = 1500
 """Most points of a frontier that a page shows."""
 
 
@@ -201,7 +201,7 @@ class FrontierPage(ABC):
 
     def most_points(self) -> int:
         """Return the largest number of points shown."""
-        return MOST_POINTS
+        return MAX_POINTS
 
     @abstractmethod
     def first_chosen(self) -> int:

@@ -99,7 +99,7 @@ def frontier_markdown(frontier: AnyFrontier) -> str:
     return "\n".join(lines) + "\n"
 
 
-MOST_PLAIN = 2_000_000
+MAX_PLAIN = 2_000_000
 """Most characters of a document that is written uncompressed."""
 
 
@@ -154,7 +154,7 @@ def write(
     """
     everything = frontier.to_json() + "\n"
     plain, packed = "frontier.json", "frontier.json.gz"
-    name, other = (packed, plain) if len(everything) > MOST_PLAIN else (plain, packed)
+    name, other = (packed, plain) if len(everything) > MAX_PLAIN else (plain, packed)
     texts = {
         "frontier.html": frontier_page(instance, frontier, baselines),
         "frontier.md": frontier_markdown(frontier),

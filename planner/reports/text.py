@@ -19,7 +19,7 @@ from ...instances.common.errors import visible
 from ...solvers.common.result import status_with_limit
 from ..output import unwrapped_stream
 
-MOST_ROWS = 60
+MAX_ROWS = 60
 
 ItemT = TypeVar("ItemT")
 TextColumn = tuple[str, bool, Callable[[ItemT], str]]
@@ -84,10 +84,10 @@ def table_of(columns: Sequence[TextColumn[ItemT]], items: Iterable[ItemT]) -> Ta
 
 
 def first_rows(columns: Sequence[TextColumn[ItemT]], items: Sequence[ItemT]) -> Table:
-    """Return a table of the first `MOST_ROWS` items, with a caption on how many more there are."""
-    made = table_of(columns, items[:MOST_ROWS])
-    if len(items) > MOST_ROWS:
-        made.caption = f"{len(items) - MOST_ROWS} more; see --format json"
+    """Return a table of the first `MAX_ROWS` items, with a caption on how many more there are."""
+    made = table_of(columns, items[:MAX_ROWS])
+    if len(items) > MAX_ROWS:
+        made.caption = f"{len(items) - MAX_ROWS} more; see --format json"
     return made
 
 

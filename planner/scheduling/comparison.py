@@ -16,7 +16,7 @@ from ..batch.comparison_rows import ComparisonRow, Distribution, Measure, Measur
 from ..reports.text import short, unit_of_time
 from .plan import rounded_down
 
-MOST_POINTS = 200
+MAX_POINTS = 200
 """Most quantiles stored of a distribution."""
 UNINFORMED = (Knowledge.NOTHING, Knowledge.PAST, Knowledge.SPEEDS)
 """Levels of knowledge without the durations of unfinished jobs."""
@@ -49,7 +49,7 @@ def measures(instance: SchedulingInstance, plan: Sequence[Segment]) -> Measures:
         for name, share in metrics.fragmentation.items()
     ]
     times = np.sort(formulation.segments(plan).completion_s - instance.table().arrival_s)
-    places = np.unique(np.linspace(0, len(times) - 1, MOST_POINTS).astype(int))
+    places = np.unique(np.linspace(0, len(times) - 1, MAX_POINTS).astype(int))
     spread = Distribution(
         name="completion time",
         of="jobs",

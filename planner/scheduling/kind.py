@@ -9,7 +9,7 @@ from .frontier import SchedulingFrontierCheck, SchedulingFrontierPage, frontier_
 from .frontier import columns as frontier_columns
 from .plan import as_data, columns, scheduling_parts, summary_sentences
 
-MOST_SEGMENTS = 10_000
+MAX_SEGMENTS = 10_000
 """Most segments per job on average; a plan with more is refused before it is parsed."""
 
 SCHEDULING = PlannerKind(
@@ -19,7 +19,7 @@ SCHEDULING = PlannerKind(
     page=scheduling_parts,
     template="plan_scheduling.html.j2",
     rows_of_plan="jobs",
-    entries_of_row=MOST_SEGMENTS,
+    entries_of_row=MAX_SEGMENTS,
     answer=answer,
     lead=summary_sentences,
     changes=changes,

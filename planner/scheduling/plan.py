@@ -242,10 +242,10 @@ class WaitAnalysis:
         return len(np.unique(segments.job[unfinished])), float((self._takes * after_s)[unfinished].sum())
 
 
-MOST_POINTS = 1_000
+MAX_POINTS = 1_000
 """Most points of a curve over time, each the maximum of its interval."""
 FEW_WAIT = 5
-MOST_BARS = 60
+MAX_BARS = 60
 """Most jobs drawn in a Gantt chart."""
 TICKS = {
     **{f"{n} s": n for n in (1, 2, 5, 10, 20, 30)},
@@ -256,8 +256,8 @@ TICKS = {
     },
 }
 """Labels of the ticks of a logarithmic time axis, with their seconds."""
-MOST_TICKS = 9
-MOST_JOBS = 50
+MAX_TICKS = 9
+MAX_JOBS = 50
 """Most jobs in the table of those that waited longest."""
 
 
@@ -285,7 +285,7 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, 
     grid = None if result.certificate is None else formulation.price_grid(result.certificate)
     if isinstance(grid, PriceGrid) and grid.price[:, r].any():
         figures["price"] = _price(grid, r, resource, usage)
-    if len(instance.jobs) <= MOST_BARS:
+    if len(instance.jobs) <= MAX_BARS:
         figures["gantt"] = _gantt(instance, segments)
     return {
         "scripts": (),
@@ -312,10 +312,10 @@ def _worth(result: Result) -> Iterator[tuple[str, str]]:
 
 
 def thinned(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Return at most `MOST_POINTS` points of a step function: the maximum of each time interval."""
-    if len(at_s) <= MOST_POINTS:
+    """Return at most `MAX_POINTS` points of a step function: the maximum of each time interval."""
+    if len(at_s) <= MAX_POINTS:
         return at_s, values
-    edges = np.linspace(at_s[0], at_s[-1], MOST_POINTS)
+    edges = np.linspace(at_s[0], at_s[-1], MAX_POINTS)
     first = np.unique(np.searchsorted(at_s, edges, side="right") - 1)
     return at_s[first], np.maximum.reduceat(values, first)
 
@@ -418,7 +418,7 @@ def _times(times: Floats) -> Figure:
     """Return the plot of the distribution of completion times, on a logarithmic axis."""
     ordered = np.sort(times)
     unit = unit_of_time(float(ordered[-1]))
-    places = np.unique(np.linspace(0, len(ordered) - 1, MOST_POINTS).astype(int))
+    places = np.unique(np.linspace(0, len(ordered) - 1, MAX_POINTS).astype(int))
     curve = {
         "type": "scatter",
         "mode": "lines",
@@ -441,7 +441,7 @@ def _times(times: Floats) -> Figure:
 def _time_axis(least_s: float, most_s: float) -> Figure:
     """Return a logarithmic axis of completion times in seconds, with ticks at round durations."""
     ticks = [(name, at_s) for name, at_s in TICKS.items() if least_s <= at_s <= most_s]
-    if len(ticks) > MOST_TICKS:
+    if len(ticks) > MAX_TICKS:
         ticks = [(name, at_s) for name, at_s in ticks if name.split()[0].replace(",", "").strip("0") == "1"]
     names, values = [name for name, _ in ticks], [at_s for _, at_s in ticks]
     return axis("completion time", type="log", tickvals=values, ticktext=names)
@@ -452,7 +452,7 @@ def _waited(instance: SchedulingInstance, segments: SegmentTable, why: WaitAnaly
     jobs = instance.table()
     times = segments.completion_s - jobs.arrival_s
     waits = times - segments.running_s
-    longest: Sequence[int] = np.argsort(-waits, kind="stable")[:MOST_JOBS].tolist()
+    longest: Sequence[int] = np.argsort(-waits, kind="stable")[:MAX_JOBS].tolist()
     columns: list[CellColumn[int]] = [
         (Column("job"), lambda j: Cell(jobs.names[j])),
         (Column("tasks", True), lambda j: number(float(jobs.tasks[j]))),

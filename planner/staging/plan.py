@@ -17,7 +17,7 @@ from ...solvers.staging.frontier_result import FrontierPoint
 from ..reports.page import Cell, CellColumn, Column, Facts, Table, number, table_of, usd
 from ..reports.text import TextColumn, duration, short
 
-MOST_RANGES = 6
+MAX_RANGES = 6
 """Most ranges of layers that a table shows for a stage of a layer graph."""
 
 
@@ -31,8 +31,8 @@ def layers_of(stage: Stage) -> str:
             ranges[-1][1] = layer
         else:
             ranges.append([layer, layer])
-    shown = [str(first) if first == last else f"{first}–{last}" for first, last in ranges[:MOST_RANGES]]
-    return ", ".join(shown) + (f" … ({len(stage.layers)} layers)" if len(ranges) > MOST_RANGES else "")
+    shown = [str(first) if first == last else f"{first}–{last}" for first, last in ranges[:MAX_RANGES]]
+    return ", ".join(shown) + (f" … ({len(stage.layers)} layers)" if len(ranges) > MAX_RANGES else "")
 
 
 def columns(entries: Sequence[Stage]) -> list[TextColumn[Stage]]:

@@ -351,7 +351,7 @@ def _infeasibility_certified(formulation: AllocationFormulation, certificate: ob
     return bound is not None and math.isinf(bound)
 
 
-MOST_DIAGNOSED = 20_000
+MAX_DIAGNOSED = 20_000
 """Most configurations of a cluster for which an elastic model computes the missing capacity."""
 
 
@@ -455,6 +455,6 @@ def _diagnosis(search: ClusterSearch) -> Diagnosis:
     """Return the diagnosis of the dearest cluster, which is infeasible."""
     formulation = search.grid.formulation(search.grid.last)
     known = formulation.elementary_infeasibility()
-    if known is None and len(formulation.configurations.cost) <= MOST_DIAGNOSED:
+    if known is None and len(formulation.configurations.cost) <= MAX_DIAGNOSED:
         return diagnose_with(diagnose, formulation, patience_s=search.clock.remaining_s)
     return known or DEFAULT_DIAGNOSIS

@@ -45,7 +45,7 @@ class PartialChoiceSettings:
 
 
 PARTIAL_CHOICE_SETTINGS = PartialChoiceSettings()
-MOST_DEVIATIONS = 32
+MAX_DEVIATIONS = 32
 """Most jobs of a half that may deviate together; more would give too many partial choices."""
 
 Shorts = NDArray[np.int32]
@@ -104,7 +104,7 @@ def sample_uses(half: HalfProblem, gap: float, size: int) -> tuple[float, Floats
 
     def listed(most: float) -> tuple[Floats, int]:
         use = np.empty((sample, len(origin)))
-        buffers = np.empty((sample, MOST_DEVIATIONS), np.int32), np.empty(sample), use, np.empty(sample)
+        buffers = np.empty((sample, MAX_DEVIATIONS), np.int32), np.empty(sample), use, np.empty(sample)
         count, visited = _enumerate(
             half.reduced, half.owner, half.jobs, half.beyond, most, origin, origin, sample, *buffers
         )
@@ -132,7 +132,7 @@ def nearest_choices(
     A distance of one unit of a limit counts as its price.
     """
     longest = min(2 * size, PARTIAL_CHOICE_SETTINGS.longest)
-    chosen, use = np.empty((longest, MOST_DEVIATIONS), np.int32), np.empty((longest, len(prices)))
+    chosen, use = np.empty((longest, MAX_DEVIATIONS), np.int32), np.empty((longest, len(prices)))
     reduced, distance = np.empty(longest), np.empty(longest)
     count, visited = _enumerate(
         half.reduced,
@@ -183,8 +183,8 @@ def _enumerate(
     """
     limits = len(point)
     radius, count, visited, depth = np.inf, 0, 0, 0
-    path, after = np.zeros(MOST_DEVIATIONS, np.int64), np.zeros(MOST_DEVIATIONS + 1, np.int64)
-    total, path_use = np.zeros(MOST_DEVIATIONS + 1), np.zeros((MOST_DEVIATIONS + 1, limits))
+    path, after = np.zeros(MAX_DEVIATIONS, np.int64), np.zeros(MAX_DEVIATIONS + 1, np.int64)
+    total, path_use = np.zeros(MAX_DEVIATIONS + 1), np.zeros((MAX_DEVIATIONS + 1, limits))
     changed = np.zeros(jobs, np.bool_)
     new = True
     while True:
@@ -198,7 +198,7 @@ def _enumerate(
             if far < radius and count == len(sums):
                 count, radius = _drop_farther(chosen, sums, use, distance)
             if far < radius:
-                for place in range(MOST_DEVIATIONS):
+                for place in range(MAX_DEVIATIONS):
                     chosen[count, place] = path[place] if place < depth else -1
                 for r in range(limits):
                     use[count, r] = path_use[depth, r]
@@ -207,7 +207,7 @@ def _enumerate(
                 count += 1
         k = after[depth]
         extends = k < len(reduced) and total[depth] + reduced[k] <= most
-        if extends and depth < MOST_DEVIATIONS:
+        if extends and depth < MAX_DEVIATIONS:
             after[depth] = k + 1
             new = not changed[owner[k]]
             if new:

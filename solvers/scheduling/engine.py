@@ -24,7 +24,7 @@ from .seen import Knowledge, PolicyViewWriter
 
 FAULTS = ("", "a job that has not arrived", "a job that has ended", "a job twice")
 """Texts for the codes of `choice_fault`."""
-MOST_STOPS = 100_000
+MAX_STOPS = 100_000
 """Preemptions, or events at which no time passes, after which the remaining work must have decreased."""
 LEAST_WORK = 1e-9
 """Least relative decrease of the remaining work by then."""
@@ -92,7 +92,7 @@ class StallWatch:
         if happened != self._happened:
             self._happened, self._count, self._left = happened, 0, np.inf
         self._count += in_vain
-        if self._count < MOST_STOPS:
+        if self._count < MAX_STOPS:
             return False
         before, self._left, self._count = self._left, left(), 0
         return self._left >= before * (1 - LEAST_WORK)

@@ -36,9 +36,9 @@ from .search.local_search import Price
 TIME_ROUNDING = 4e-15
 """Relative rounding error of a time in double precision."""
 UNPROVEN = "all orders were tried; where jobs may be stopped, or have places, that proves nothing"
-MOST_JOBS = 8
+MAX_JOBS = 8
 """Most jobs for enumeration, with 40,320 orders."""
-MOST_SCHEDULES = 100_000
+MAX_SCHEDULES = 100_000
 """Most job orders times choices of configurations."""
 
 
@@ -84,15 +84,15 @@ class SchedulingBruteForce(Solver[SchedulingFormulation]):
 
     name, kinds = "brute-force", ("scheduling",)
     proves = True
-    what = f"all orders of up to {MOST_JOBS} jobs; a proof where preemption is not allowed"
+    what = f"all orders of up to {MAX_JOBS} jobs; a proof where preemption is not allowed"
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Return the best schedule over all orders."""
         del options
         instance = formulation.instance
         count = len(instance.table())
-        if count > MOST_JOBS or schedule_count(instance) > MOST_SCHEDULES:
-            few = f"at most {MOST_JOBS} with few configurations are allowed"
+        if count > MAX_JOBS or schedule_count(instance) > MAX_SCHEDULES:
+            few = f"at most {MAX_JOBS} with few configurations are allowed"
             raise TooLargeError(
                 f"brute-force is for tiny instances: there are {count:,} jobs, and {few}; use --solver exact"
             )
@@ -212,7 +212,7 @@ BOUND_POLICY = "srsf"
 """The policy whose schedule is the basis for the bound of rigid jobs."""
 CLAIRVOYANT = ("srsf", "srtf", "sjf", "fifo-backfill")
 """Policies that are tried too on servers, and where work may be lost."""
-MOST_ENUMERATED_JOBS = MOST_JOBS - 2
+MAX_ENUMERATED_JOBS = MAX_JOBS - 2
 """Most jobs for which all orders are enumerated too."""
 
 OPTIMUS_SETTINGS: tuple[dict[str, Any], ...] = (
@@ -350,7 +350,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
             yield from ((by_name["optimus"], own) for own in settings)
             if self._allocating is not None:
                 yield self._allocating, settings[0]
-        if len(instance.table()) <= MOST_ENUMERATED_JOBS and schedule_count(instance) <= MOST_SCHEDULES:
+        if len(instance.table()) <= MAX_ENUMERATED_JOBS and schedule_count(instance) <= MAX_SCHEDULES:
             yield SchedulingBruteForce(), {}
 
 

@@ -21,7 +21,7 @@ from .frontier_result import SchedulingFrontier, SizeBound, SizePoint, error_of
 
 SOLVES_PER_TIME_LIMIT = 8
 """One solve gets at most the time limit over this number, so that several sizes are solved."""
-MOST_SIZES = 60
+MAX_SIZES = 60
 LEAST_GAIN_SHARE = 0.25
 """An interval of sizes is not divided if that can improve the error by less than this share of it."""
 
@@ -182,7 +182,7 @@ class _Search:
             middle = self._widest(error)
             if middle is None:
                 return "none"
-            if len(self.solved) >= MOST_SIZES:
+            if len(self.solved) >= MAX_SIZES:
                 return "node"
             if self.clock.expired or not self._solve(middle):
                 return "time"

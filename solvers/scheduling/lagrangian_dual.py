@@ -42,14 +42,14 @@ from scipy.linalg import solveh_banded
 from ...formulations.common.clock import Clock
 from ...formulations.common.compiled import is_compiled
 from ...formulations.common.objective import TIE_TOLERANCE
-from ...formulations.scheduling.certificate import MAX_EDGE_S, MOST_EDGES, MOST_FIGURES, PriceGrid
+from ...formulations.scheduling.certificate import MAX_EDGE_S, MAX_EDGES, MAX_FIGURES, PriceGrid
 from ...formulations.scheduling.evaluation import runs_without_break
 from ...formulations.scheduling.plan import SegmentTable
 from ...instances.common.arrays import Floats
 from ...instances.scheduling.instance import SchedulingInstance
 from . import dual_kernels
 
-MOST_THREADS = 2
+MAX_THREADS = 2
 """More threads gain little: an evaluation takes hundredths of a second."""
 JOBS_OF_A_THREAD = 500
 """Fewest jobs for which another thread is started."""
@@ -93,7 +93,7 @@ class TimeDual:
         self.arrival_s = table.arrival_s
         self._menus, self._at_once = menus, runs_without_break(instance)
         self._order = np.lexsort((menus.speed, menus.owner))
-        self._threads = min(threads or MOST_THREADS, MOST_THREADS, os.cpu_count() or 1)
+        self._threads = min(threads or MAX_THREADS, MAX_THREADS, os.cpu_count() or 1)
 
     @cached_property
     def capacity(self) -> Floats:
@@ -166,7 +166,7 @@ CELLS = 2_000
 """Grid cells for a trace of some thousand jobs; 5,000 raise its bound by hundredths of a percent."""
 LEAST_CELLS, CELLS_PER_JOB = 40, 20
 """Grid cells for small traces: so many, and so many for each job."""
-MOST_CELLS, JOBS_PER_CELL = 4_000, 20
+MAX_CELLS, JOBS_PER_CELL = 4_000, 20
 """Most grid cells, and jobs for each cell of large traces."""
 BUSY_SHARE = 0.5
 """Share of the edges at quantiles of arrivals and ends; the others are evenly spaced."""
@@ -191,16 +191,16 @@ def time_grid(instance: SchedulingInstance, segments: SegmentTable, cells: int |
         Approximate number of cells; by default it depends on the number of jobs.
     """
     arrival, ends = instance.table().arrival_s, np.minimum(segments.completion_s, MAX_EDGE_S)
-    most = max(CELLS, min(MOST_CELLS, len(arrival) // JOBS_PER_CELL))
+    most = max(CELLS, min(MAX_CELLS, len(arrival) // JOBS_PER_CELL))
     cells = cells or min(most, LEAST_CELLS + CELLS_PER_JOB * len(arrival))
-    cells = max(2, min(cells, MOST_FIGURES // len(instance.pool) // 2))
+    cells = max(2, min(cells, MAX_FIGURES // len(instance.pool) // 2))
     first, last = float(arrival.min()), float(ends.max())
     count = int(BUSY_SHARE * cells)
     busy = np.quantile(np.concatenate([arrival, ends]), np.linspace(0, 1, count))
     edges = np.union1d(np.linspace(first, last, cells - count + 1), busy)
     events = instance.capacity_over_time[0]
     events = events[(events > first) & (events < last)]
-    if len(edges) + len(events) <= min(MOST_EDGES, 2 * cells):
+    if len(edges) + len(events) <= min(MAX_EDGES, 2 * cells):
         edges = np.union1d(edges, events)
     return np.asarray(edges)
 
@@ -313,7 +313,7 @@ SMOOTH_CELLS, SMOOTH_DECAY, LEAST_SMOOTH = 20.0, 0.5, 0.3
 """Smoothing width of a step in cells at first, its factor whenever the share shrinks, and its least value."""
 MEMORY = 0.5
 """Weight of the previous direction in the next one."""
-MOST_STEPS = 5_000
+MAX_STEPS = 5_000
 """Most steps of the ascent; it never took more than a thousand."""
 LEAST_DISTANCE = 1e-4
 """Least assumed distance of the bound from the value of the schedule, relatively."""
@@ -354,7 +354,7 @@ def best_prices(
     clock: Clock,
     threads: int | None = None,
     cells: int | None = None,
-    most_steps: int = MOST_STEPS,
+    most_steps: int = MAX_STEPS,
 ) -> TimePrices:
     """Return the best dual prices found in time, starting from those that a schedule suggests.
 

@@ -100,7 +100,7 @@ SLACK = 5e-10
 """Relative tolerance of a server's capacity; the check allows twice as much."""
 SKEW_THRESHOLD = 0.3
 """Default skew threshold: jobs are skewed whose largest tensor has more than this share of the model."""
-MOST_REFUSALS = 2
+MAX_REFUSALS = 2
 """Refusals of a job after which the policy's choice of it is ignored."""
 JOINT_TIME_LIMIT_S = 5.0
 """Time limit in seconds for placing the jobs that start at one moment."""
@@ -207,7 +207,7 @@ class ServerPlacement:
                 check_time()
                 chosen = choose()
                 # Jobs that the policy chooses against their demand are dropped.
-                chosen = chosen[refusals[chosen] <= MOST_REFUSALS]
+                chosen = chosen[refusals[chosen] <= MAX_REFUSALS]
                 unplaced = self.find(chosen.tolist(), set(running[protected].tolist()))
                 if not unplaced:
                     return chosen
@@ -436,7 +436,7 @@ def _same_placement(a: TaskPlacement, b: TaskPlacement) -> bool:
     return a is b or (np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1]))
 
 
-MOST_QUERIES = 3
+MAX_QUERIES = 3
 """Most queries of a policy at one event."""
 PolicyQuery = Callable[[Ints], tuple[Ints, Ints | None]]
 """Query of a policy: jobs → row of each, −1 for none, and the order of placement, None for that of the
@@ -512,7 +512,7 @@ class ConfigurationPlacement:
             Whether later events follow if no job runs now.
         """
         remaining, refused = jobs, [-1]
-        for _ in range(MOST_QUERIES):
+        for _ in range(MAX_QUERIES):
             rows, order = ask(remaining)
             if order is not None:
                 rows = rows[order]

@@ -52,7 +52,7 @@ class StagingBruteForce(BruteForce[StagingFormulation]):
         extend(0, None)
 
 
-MOST_CLASSES = 14
+MAX_CLASSES = 14
 
 
 class BruteForceOnGraphs(StagingBruteForce):
@@ -70,10 +70,10 @@ class BruteForceOnGraphs(StagingBruteForce):
 
 def _enumerate(formulation: GraphFormulation, search: Enumeration) -> None:
     instance, classes = formulation.instance, formulation.classes
-    if len(classes.members) > MOST_CLASSES:
+    if len(classes.members) > MAX_CLASSES:
         raise TooLargeError(
             f"brute-force is for tiny instances: {len(classes.members):,} layers can be apart; "
-            f"at most {MOST_CLASSES} are allowed; use --solver exact"
+            f"at most {MAX_CLASSES} are allowed; use --solver exact"
         )
     unlimited = next((one.name for one in instance.types if one.limit is None), None)
     if unlimited is not None:

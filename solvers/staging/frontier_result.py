@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...formulations.staging.certificate import MOST_INTERVALS
+from ...formulations.staging.certificate import MAX_INTERVALS
 from ...formulations.staging.stages import Stage
 from ...instances.common.base import figure
 from ...instances.common.fields import Many, Model, validated_in_batches
@@ -61,7 +61,7 @@ class Frontier(AnyFrontier):
     kind: Literal["staging"] = "staging"
     most_usd: Annotated[float, Field(ge=0)] | None = None
     points: Many[FrontierPoint] = ()
-    certificate: Annotated[list[dict[str, Any]], validated_in_batches(MOST_INTERVALS)] = []
+    certificate: Annotated[list[dict[str, Any]], validated_in_batches(MAX_INTERVALS)] = []
 
     @staticmethod
     def _card_row(point: FrontierPoint) -> tuple[str, ...]:

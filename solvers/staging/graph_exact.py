@@ -22,7 +22,7 @@ import numpy as np
 from ...formulations.common.compiled import compiled, is_compiled
 from ...formulations.staging.formulation import StagingFormulation
 from ...formulations.staging.graph_formulation import GraphFormulation
-from ...formulations.staging.graph_order import MOST_IDEALS
+from ...formulations.staging.graph_order import MAX_IDEALS
 from ...formulations.staging.graph_stages import (
     GraphArrays,
     StageBuffers,
@@ -314,14 +314,14 @@ class DeviceSearch:
 def one_order_note(formulation: GraphFormulation) -> str:
     """Return the note that only plans of one order of the layers were searched."""
     ideals = formulation.ideals
-    many = f"{len(ideals):,} ideals, too many stages" if ideals.complete else f"over {MOST_IDEALS:,} ideals"
+    many = f"{len(ideals):,} ideals, too many stages" if ideals.complete else f"over {MAX_IDEALS:,} ideals"
     return (
         f"the graph has {many}, so that only one order of its layers was looked at; the bound holds for all "
         "plans"
     )
 
 
-MOST_STATES = 30_000_000
+MAX_STATES = 30_000_000
 """Most ideals times states of a dynamic program, each some 20 bytes."""
 FEW_STEPS = 5000
 """Most steps of the dynamic program for a stage; with more, the search over stage times comes first."""
@@ -432,7 +432,7 @@ def dynamic_program_applies(formulation: GraphFormulation) -> bool:
         and instance.cost_limit_usd is None
         and instance.hourly_budget_usd is None
         and len(limits) == len(instance.types)
-        and len(formulation.ideals) * count_states(limits) <= MOST_STATES
+        and len(formulation.ideals) * count_states(limits) <= MAX_STATES
     )
 
 

@@ -25,7 +25,7 @@ from ..common.base import Clock
 MEASURES = ("units", "money", "reach")
 HALVINGS = 6
 """Number of times that the scale of stage times is halved."""
-MOST_UNITS_TRIED = 4096
+MAX_UNITS_TRIED = 4096
 """Most units of a stage that are tried."""
 SEARCH_END_RATIO = 1.005
 """Ratio of the best stage time to one not attained at which the search for faster plans ends."""
@@ -144,9 +144,9 @@ class _BlockSequence:
         self.price = [one.price_usd_per_hour for one in instance.types]
         budget = instance.hourly_budget_usd
         self.budget = math.inf if budget is None else loosened(budget)
-        most = instance.most_units_per_stage or MOST_UNITS_TRIED
-        self.limits = [MOST_UNITS_TRIED * len(blocks) if t.limit is None else t.limit for t in instance.types]
-        self.counts = [_unit_counts(min(most, limit, MOST_UNITS_TRIED)) for limit in self.limits]
+        most = instance.most_units_per_stage or MAX_UNITS_TRIED
+        self.limits = [MAX_UNITS_TRIED * len(blocks) if t.limit is None else t.limit for t in instance.types]
+        self.counts = [_unit_counts(min(most, limit, MAX_UNITS_TRIED)) for limit in self.limits]
         self.transfer = blocks.transfer_s
         self.pins = [np.array(own) for own in blocks.tensors]
         self.tensor = np.repeat(np.arange(len(self.pins)), list(map(len, self.pins)))
@@ -243,7 +243,7 @@ def _unit_counts(most: int) -> Ints:
 
 
 def _affordable(money: float, price: float) -> int:
-    return int(min(money / price, MOST_UNITS_TRIED)) if price else MOST_UNITS_TRIED
+    return int(min(money / price, MAX_UNITS_TRIED)) if price else MAX_UNITS_TRIED
 
 
 def _stage_value(work: float, blocks: int, units: int, price: float, measure: str) -> float:

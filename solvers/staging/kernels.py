@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
 from ...formulations.common.compiled import compiled
-from ...formulations.staging.stages import MOST_UNITS, StageTable
+from ...formulations.staging.stages import MAX_UNITS, StageTable
 from ...instances.common.arrays import Floats, Ints
 
 NEAR_INTEGER = 1e-9
@@ -29,7 +29,7 @@ SMALL_REMAINDER = 1e-5
 """Where τ − S is this small beside τ, the difference itself is imprecise."""
 NO_REMAINDER = 1e-15
 """Where τ − S is this small beside τ, it has no correct digit."""
-MOST_STEPS = 3
+MAX_STEPS = 3
 """Corrections by one unit before a segment is searched by bisection."""
 
 
@@ -44,21 +44,21 @@ def _corrected_units(
     serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, guess: float
 ) -> float:
     """Return the fewest units of one segment: a few steps from the guess, else by bisection."""
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         if _time_s(serial, parallel, comm_serial, comm_parallel, guess) > tau:
             guess += 1.0
         elif guess > 1 and _time_s(serial, parallel, comm_serial, comm_parallel, guess - 1.0) <= tau:
             guess -= 1.0
         else:
             return guess
-    low, high = 0, MOST_UNITS + 1  # ET(low) > τ; ET(high) ≤ τ, or there is none
+    low, high = 0, MAX_UNITS + 1  # ET(low) > τ; ET(high) ≤ τ, or there is none
     while high - low > 1:
         middle = (low + high) // 2
         if _time_s(serial, parallel, comm_serial, comm_parallel, float(middle)) <= tau:
             high = middle
         else:
             low = middle
-    return float(high) if high <= MOST_UNITS else math.inf
+    return float(high) if high <= MAX_UNITS else math.inf
 
 
 @compiled
@@ -95,7 +95,7 @@ def _fewest(
     # The exact, slow search is run only where rounding may decide.
     if _rounding_may_decide(share, units, least_left, tau, limit):
         units = _corrected_units(
-            serial, parallel, comm_serial, comm_parallel, tau, min(units, float(MOST_UNITS))
+            serial, parallel, comm_serial, comm_parallel, tau, min(units, float(MAX_UNITS))
         )
     return units if units <= limit else math.inf
 
@@ -384,7 +384,7 @@ class SegmentTimes:
             table.parallel[segments],
             table.comm_serial[segments],
             table.comm_parallel[segments],
-            np.minimum(table.limit, MOST_UNITS)[unit_type],
+            np.minimum(table.limit, MAX_UNITS)[unit_type],
         )
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 from .palette import Palette
 from .truth import TooManyPlansError, Truth, limits, whole
 
-MOST_PLANS = 4000
+MAX_PLANS = 4000
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class AllocationTruth(Truth):
                 name: [c for c in menu if all(a <= b for a, b in zip(c.takes, least, strict=True))]
                 for name, menu in self.menus.items()
             }
-        if math.prod(map(len, self.menus.values())) > MOST_PLANS:
+        if math.prod(map(len, self.menus.values())) > MAX_PLANS:
             raise TooManyPlansError
         flat = [configuration for menu in self.menus.values() for configuration in menu]
         self._times = self._scaled_times(data, flat)

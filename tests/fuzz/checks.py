@@ -219,7 +219,7 @@ def _checked(instance: Instance, truth: Truth, result: Result) -> Iterator[Findi
         yield Finding("unproven", name, f"{result.status}: {result.message}")
 
 
-MOST_WAYS = 12_000
+MAX_WAYS = 12_000
 """Placements that are looked through for the best value on one server more."""
 EXTRA = "one more"
 BUDGET = "budget_usd_per_hour"
@@ -348,7 +348,7 @@ def of_units(data: dict[str, Any], result: Result) -> Iterator[Claim]:
 
 
 def _of_value(data: dict[str, Any]) -> Truth:
-    return ConsolidationTruth(data, MOST_WAYS)
+    return ConsolidationTruth(data, MAX_WAYS)
 
 
 def _of_total(data: dict[str, Any]) -> Truth:

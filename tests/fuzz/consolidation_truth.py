@@ -14,7 +14,7 @@ from typing import Any
 from .device_truth import DeviceTruth, Tasks, tasks_there, thousandths
 from .truth import TooManyPlansError, Truth, limits, whole
 
-MOST_WAYS = 4000
+MAX_WAYS = 4000
 OF_A_GROUP = ("traffic_gbit_per_s", "current", "devices", "share", "profile", "current_devices")
 ALL = ("value", "spread", "servers", "racks", "migrations", "slowdown", "traffic")
 VALUE, MOVES = ALL.index("value"), ALL.index("migrations")
@@ -76,7 +76,7 @@ class ConsolidationTruth(Truth):
         Partial placements that are looked at before it is too much.
     """
 
-    def __init__(self, data: dict[str, Any], most: int = MOST_WAYS) -> None:
+    def __init__(self, data: dict[str, Any], most: int = MAX_WAYS) -> None:
         super().__init__(data)
         names = data.get("objectives", ["value", "spread", "servers"])
         self.objectives = tuple((name, "max" if name == "value" else "min") for name in names)

@@ -22,7 +22,7 @@ GEOMETRIES: tuple[Any, ...] = (
         },
     },
 )
-MOST_DEVICES = 3
+MAX_DEVICES = 3
 
 
 def on_devices(rng: random.Random, data: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _equip(rng: random.Random, server: dict[str, Any], names: list[str], geometr
     for name in names:
         if not always and rng.random() < 0.15:
             continue
-        devices[name] = {"count": rng.randint(1, MOST_DEVICES)}
+        devices[name] = {"count": rng.randint(1, MAX_DEVICES)}
         if geometry is not None and (always or rng.random() < 0.7):
             devices[name]["geometry"] = geometry
         if rng.random() < 0.3:
@@ -122,10 +122,10 @@ def _hold(rng: random.Random, group: dict[str, Any], geometry: Any) -> None:
 def _held(rng: random.Random, group: dict[str, Any], geometry: Any) -> dict[str, Any]:
     task: dict[str, Any] = {}
     for name, count in group.get("devices", {}).items():
-        task[name] = rng.sample(range(MOST_DEVICES), count)
+        task[name] = rng.sample(range(MAX_DEVICES), count)
     for name in group.get("share", {}):
-        task[name] = [rng.randrange(MOST_DEVICES)]
+        task[name] = [rng.randrange(MAX_DEVICES)]
     for name, profile in group.get("profile", {}).items():
         slots = [slot for slot, _ in layout_of({"geometry": geometry}).slots(profile)]
-        task[name] = {"device": rng.randrange(MOST_DEVICES), "slot": rng.choice(slots)}
+        task[name] = {"device": rng.randrange(MAX_DEVICES), "slot": rng.choice(slots)}
     return task

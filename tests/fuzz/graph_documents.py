@@ -9,7 +9,7 @@ from typing import Any
 
 from .palette import Palette
 
-MOST_UNITS = (None, None, 1, 2)
+MAX_UNITS = (None, None, 1, 2)
 COSTS = (None, "overlap", "sum", "relay")
 
 
@@ -34,7 +34,7 @@ def on_graph(rng: random.Random, palette: Palette, data: dict[str, Any]) -> dict
         rng.shuffle(layers)
     data["edges"] = [{"source": a, "target": b} for a, b in edges]
     data["stage_rule"] = "free_cuts"
-    given = {"stage_cost": rng.choice(COSTS), "most_units_per_stage": rng.choice(MOST_UNITS)}
+    given = {"stage_cost": rng.choice(COSTS), "most_units_per_stage": rng.choice(MAX_UNITS)}
     return {**data, **{key: value for key, value in given.items() if value is not None}}
 
 

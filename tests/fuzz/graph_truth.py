@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from .staging import MOST_PLANS, Stage, StagingTruth
+from .staging import MAX_PLANS, Stage, StagingTruth
 from .truth import TooManyPlansError, limits
 
 FINE = 1 << 200
 """Memory is compared in multiples of 1/FINE GiB."""
-MOST_COLOURS = 6
+MAX_COLOURS = 6
 
 
 def staging_truth(data: dict[str, Any]) -> StagingTruth:
@@ -30,7 +30,7 @@ class GraphTruth(StagingTruth):
         layers = self.data["layers"]
         names = [layer.get("colour") or ("alone", place) for place, layer in enumerate(layers)]
         known = list(dict.fromkeys(names))
-        if len(known) > MOST_COLOURS:
+        if len(known) > MAX_COLOURS:
             raise TooManyPlansError
         self.bit = [1 << known.index(name) for name in names]
         self.everything = (1 << len(known)) - 1
@@ -128,7 +128,7 @@ class GraphTruth(StagingTruth):
     def _choose(self, parts: Sequence[int], time: int, rate: int, taken: list[int], certain: bool) -> None:
         """Add the plans of some stages, the last of a row, to what those before take."""
         self._steps += 1
-        if self._steps > 5 * MOST_PLANS or len(self.plans) > MOST_PLANS:
+        if self._steps > 5 * MAX_PLANS or len(self.plans) > MAX_PLANS:
             raise TooManyPlansError
         if not parts:
             self.plans.append(((self._cost(time, rate),), certain and not self._broken(time, rate, 0)))

@@ -127,8 +127,8 @@ def document(rng: random.Random) -> dict[str, Any]:
     return data
 
 
-MOST_STEPS = 15_000
-MOST_EVENTS = 12
+MAX_STEPS = 15_000
+MAX_EVENTS = 12
 """Events beyond which a way is given up; without preemption there are never so many."""
 WORK = Fraction(1001, 10**12)
 """Share of the time since the first arrival, and of the work, by which work may be missing."""
@@ -289,9 +289,9 @@ class SchedulingTruth(Truth):
     ) -> None:
         """Try all that may run from a moment on; `done` is the work of jobs that do not run."""
         self._steps += 1
-        if events > MOST_EVENTS:
+        if events > MAX_EVENTS:
             return
-        if self._steps > MOST_STEPS:
+        if self._steps > MAX_STEPS:
             raise TooManyPlansError
         if len(ends) == len(self.jobs):
             cost = self._cost(ends)

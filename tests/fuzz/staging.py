@@ -122,8 +122,8 @@ def _within(amount: float) -> float:
     return min(max(amount, 1e-15), 1e15)
 
 
-MOST_PLANS = 6000
-MOST_UNITS = 8
+MAX_PLANS = 6000
+MAX_UNITS = 8
 
 
 @dataclass
@@ -182,7 +182,7 @@ class StagingTruth(Truth):
             most = min(
                 most, math.floor(Fraction(budget) / Fraction(kind["price_usd_per_hour"]) * Fraction(1.001))
             )
-        if most > MOST_UNITS:
+        if most > MAX_UNITS:
             raise TooManyPlansError
         return int(most)
 
@@ -228,7 +228,7 @@ class StagingTruth(Truth):
 
     def _extend(self, layer: int, before: int, time: int, rate: int, taken: list[int], certain: bool) -> None:
         self._steps += 1
-        if self._steps > 5 * MOST_PLANS or len(self.plans) > MOST_PLANS:
+        if self._steps > 5 * MAX_PLANS or len(self.plans) > MAX_PLANS:
             raise TooManyPlansError
         if layer == len(self.stages):
             self.plans.append(((self._cost(time, rate),), certain and not self._broken(time, rate, 0)))

@@ -30,8 +30,8 @@ from clusterplan.planner.batch import worker_process as guard
 from clusterplan.planner.cli import main as cli
 from clusterplan.planner.cli import solving
 from clusterplan.planner.output import (
-    MOST_NAMED,
-    MOST_ROWS,
+    MAX_NAMED,
+    MAX_ROWS,
     VisibleStream,
     some_lines,
     thinned,
@@ -389,15 +389,15 @@ def same(pair: Pair) -> Pair:
 
 
 def test_few_points_stay() -> None:
-    points = [(float(i), 1.0 / i) for i in range(1, MOST_ROWS + 1)]
+    points = [(float(i), 1.0 / i) for i in range(1, MAX_ROWS + 1)]
     assert thinned(points, same) == points
 
 
-@pytest.mark.parametrize("count", [MOST_ROWS + 1, 100, 5000])
+@pytest.mark.parametrize("count", [MAX_ROWS + 1, 100, 5000])
 def test_many_points_keep_their_ends_and_order(count: int) -> None:
     points = [(float(i), 1.0 / i) for i in range(1, count + 1)]
     chosen = thinned(points, same)
-    assert len(chosen) <= MOST_ROWS
+    assert len(chosen) <= MAX_ROWS
     assert (chosen[0], chosen[-1]) == (points[0], points[-1])
     assert chosen == sorted(chosen)
 
@@ -411,12 +411,12 @@ def test_points_are_even_on_logarithmic_axes() -> None:
 
 
 def test_figures_of_zero_and_points_all_alike_do_not_count() -> None:
-    assert len(thinned([(0.0, 0.0)] * 100, same)) <= MOST_ROWS
+    assert len(thinned([(0.0, 0.0)] * 100, same)) <= MAX_ROWS
     mixed = [(float(i), 0.0) for i in range(1, 101)]
     assert thinned(mixed, same)[-1] == mixed[-1]
 
 
 def test_of_many_lines_the_first_and_their_number_are_said() -> None:
-    lines = [str(i) for i in range(MOST_NAMED + 3)]
-    assert list(some_lines(lines, "and {:,} more")) == [*lines[:MOST_NAMED], "and 3 more"]
+    lines = [str(i) for i in range(MAX_NAMED + 3)]
+    assert list(some_lines(lines, "and {:,} more")) == [*lines[:MAX_NAMED], "and 3 more"]
     assert list(some_lines(lines[:2], "and {:,} more")) == ["0", "1"]

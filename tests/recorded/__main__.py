@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from .parts import PARTS
 from .store import Case, Difference, Outcome, changes, outcomes_of, store, stored
 
-MOST_SHOWN = 40
+MAX_SHOWN = 40
 
 
 def main() -> int:
@@ -64,10 +64,10 @@ def _with_progress(part: str, cases: list[Case]) -> Iterator[Case]:
 
 def _print_differences(part: str, cases: int, found: list[Difference]) -> None:
     print(f"{part}: {cases} cases, {len(found)} differences")
-    for difference in found[:MOST_SHOWN]:
+    for difference in found[:MAX_SHOWN]:
         print(f"  {difference}")
-    if len(found) > MOST_SHOWN:
-        print(f"  … and {len(found) - MOST_SHOWN} more")
+    if len(found) > MAX_SHOWN:
+        print(f"  … and {len(found) - MAX_SHOWN} more")
 
 
 def _count(before: Mapping[str, Outcome], now: Mapping[str, Outcome]) -> None:

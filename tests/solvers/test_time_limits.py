@@ -207,9 +207,9 @@ def test_the_innermost_clock_counts_and_each_thread_has_its_own() -> None:
 
 def test_a_model_that_cannot_be_built_is_refused_with_its_size() -> None:
     """By memory always, by time where there is a limit; the text says what to do."""
-    check_model_size(clocks.MOST_TERMS, "the model")
+    check_model_size(clocks.MAX_TERMS, "the model")
     with pytest.raises(TooLargeError, match=r"10,000,001 coefficients, and at most 10,000,000 .* exact"):
-        check_model_size(clocks.MOST_TERMS + 1, "the model")
+        check_model_size(clocks.MAX_TERMS + 1, "the model")
     with Clock(2.0).enforced():
         check_model_size(clocks.TERMS_PER_S, "the model")
         with pytest.raises(
@@ -225,10 +225,10 @@ def test_the_estimate_is_about_the_size_of_the_model(
 ) -> None:
     """A model is refused where the cap is half its size, and not where it is four times that."""
     terms = sum(len(row) for row in milp_model(formulate(instance)).problem.constraints())
-    monkeypatch.setattr(clocks, "MOST_TERMS", terms // 2)
+    monkeypatch.setattr(clocks, "MAX_TERMS", terms // 2)
     with pytest.raises(TooLargeError, match="coefficients, and at most"):
         clusterplan.solve(instance, solver)
-    monkeypatch.setattr(clocks, "MOST_TERMS", 4 * terms)
+    monkeypatch.setattr(clocks, "MAX_TERMS", 4 * terms)
     assert clusterplan.solve(instance, solver, SolveOptions(time_limit_s=0.05)).status != "error"
 
 
@@ -575,7 +575,7 @@ def test_a_table_of_stages_of_an_allocation_menu_in_parts(monkeypatch: pytest.Mo
     instance = generate_allocation(40, 3, 0.7, seed=2)
     assert isinstance(instance, AllocationInstance)
     whole = clusterplan.solve(instance, "marginal-gain-joint").plan
-    monkeypatch.setattr("clusterplan.formulations.allocation.configurations.CONFIGURATIONS_AT_ONCE", 1)
+    monkeypatch.setattr("clusterplan.formulations.allocation.configurations.BLOCK_SIZE", 1)
     assert clusterplan.solve(instance, "marginal-gain-joint").plan == whole
 
 

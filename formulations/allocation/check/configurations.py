@@ -21,13 +21,13 @@ from ...common.clock import check_time
 from ...common.objective import loosened
 from ..configurations import BUDGET, Configurations
 
-MOST_DERIVED = 100_000
+MAX_DERIVED = 100_000
 """Maximum number of configurations that the check derives, which takes some tenths of a second."""
 SAMPLED_JOBS = 500
-MOST_SAMPLED = 20_000
+MAX_SAMPLED = 20_000
 """Maximum number of configurations of all sampled jobs."""
 SAMPLE_SEED = 20_180_423
-MOST_TASKS = 1e9
+MAX_TASKS = 1e9
 """Number of tasks beyond the range of any variant."""
 COMPARISON_TOLERANCE = 1e-12
 """Relative tolerance of the comparison, as the two derivations may add in a different order."""
@@ -150,7 +150,7 @@ class ConfigurationDerivation:
     def _fitting(self, per_task: Floats) -> int:
         """Return one more than the number of tasks that fit, so that rounding excludes none."""
         taking = per_task > 0
-        return 1 + int(min(MOST_TASKS, (self._limit[taking] / per_task[taking]).min(initial=math.inf)))
+        return 1 + int(min(MAX_TASKS, (self._limit[taking] / per_task[taking]).min(initial=math.inf)))
 
     def _per_task(self, *demands: Floats) -> list[Floats]:
         """Return the demands of single tasks, extended by their hourly cost where there is a budget."""
@@ -184,7 +184,7 @@ def checked_configurations(
     """
     derivation = ConfigurationDerivation(instance, table)
     limits = (table.weight, derivation.resources, derivation.capacity)
-    if len(shared.time_s) > MOST_DERIVED:
+    if len(shared.time_s) > MAX_DERIVED:
         columns = (shared.start, shared.time_s, shared.demand)
         return CheckedConfigurations(*columns, *limits, *_comparison_note(derivation, shared))
     times, demands = [], []
@@ -208,7 +208,7 @@ def _comparison_note(derivation: ConfigurationDerivation, shared: Configurations
     table, sizes = derivation.table, np.diff(shared.start)
     compared = jobs = 0
     for job in np.random.default_rng(SAMPLE_SEED).permutation(len(table))[:SAMPLED_JOBS].tolist():
-        if compared + sizes[job] > MOST_SAMPLED:
+        if compared + sizes[job] > MAX_SAMPLED:
             continue
         check_time()
         own = slice(int(shared.start[job]), int(shared.start[job + 1]))

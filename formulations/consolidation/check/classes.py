@@ -41,7 +41,7 @@ from ..classes import (
     job_value,
 )
 
-MOST_WORK = 200_000
+MAX_WORK = 200_000
 """Limit on states times patterns for one job; takes a fraction of a second."""
 
 Capacity = tuple[tuple[str, float], ...]
@@ -100,7 +100,7 @@ def _fewest_for_several_groups(groups: Sequence[Group], servers: Mapping[Capacit
     states = math.prod(n + 1 for n in tasks)
     for listed, count in patterns.items():
         work += min(count, sum(tasks)) * len(listed) * states
-    if work > MOST_WORK:
+    if work > MAX_WORK:
         raise OverflowError
     used = {tasks: 0}
     for listed, count in patterns.items():
@@ -120,7 +120,7 @@ def _fewest_for_several_groups(groups: Sequence[Group], servers: Mapping[Capacit
 def _maximal_patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> tuple[tuple[int, ...], ...]:
     """Return the maximal patterns of a server with tasks of one job, as task counts by group."""
     ranges = [range(_tasks_that_fit(group, amounts) + 1) for group in groups]
-    if math.prod(map(len, ranges)) > MOST_WORK:
+    if math.prod(map(len, ranges)) > MAX_WORK:
         raise OverflowError
     names = Counter(name for group in groups for name in group.demand)
     fitting = {
@@ -144,7 +144,7 @@ def _maximal_patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> 
     return tuple(sorted(full))
 
 
-MOST_PIECES = 40_000
+MAX_PIECES = 40_000
 """Limit on the pieces of one shape."""
 MAX_CUT_SERVERS, MAX_CUT_SUMS, MAX_CUT_ADDITIONS = 200, 20_000, 1_000_000
 """Limits on servers, sums of demands and additions at which residual capacities are cut to usable amounts.
@@ -455,7 +455,7 @@ class _Derivation:
             takes = demand > 0
             fits = (rows[:, takes] // demand[takes]).min(axis=1, initial=count)
             ranges.append(range(int(fits.max(initial=0)) + 1))
-        if math.prod(map(len, ranges)) > MOST_PIECES:
+        if math.prod(map(len, ranges)) > MAX_PIECES:
             raise TooLargeError("there are too many different pieces of a job to be checked")
         counts = np.array(list(itertools.product(*ranges)), dtype=np.int64)[1:]
         if len(tasks) == 1:

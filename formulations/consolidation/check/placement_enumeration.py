@@ -33,7 +33,7 @@ from .server_prices import NodeBudget, ServerPrices
 
 MAX_STAY_SETS = 5_000
 """Limit on the sets of current pieces of a job that may stay."""
-MOST_PRICING_NODES, NODES_PER_CLASS = 30_000, 30
+MAX_PRICING_NODES, NODES_PER_CLASS = 30_000, 30
 """Limit on the nodes of all server knapsacks together, some seconds, and its increase for each class."""
 UNREACHABLE = np.iinfo(np.int64).max // 4
 
@@ -222,7 +222,7 @@ class PriceBound:
         """
         servers = self.classes.servers
         least = math.floor(self.weights.get("servers", Fraction(0)) * self.scale)
-        effort = NodeBudget(MOST_PRICING_NODES + NODES_PER_CLASS * len(servers))
+        effort = NodeBudget(MAX_PRICING_NODES + NODES_PER_CLASS * len(servers))
         pricing = {pool: self.pricing(pool, effort) for pool in self.classes.pools}
         return [
             pricing[server.pool].most(server.free, server.residents, least * server.opening)
@@ -234,11 +234,11 @@ class PriceBound:
         return ServerPrices(self.classes, pool, self.prices, effort)
 
 
-MOST_STEPS = 25_000
+MAX_STEPS = 25_000
 """Limit on the steps of the search for each order of the jobs; takes half a second."""
-MOST_JOBS = 40
-MOST_SERVERS = 200
-MOST_NODES = 20_000
+MAX_JOBS = 40
+MAX_SERVERS = 200
+MAX_NODES = 20_000
 """Limit on the nodes of the server knapsacks where sums of demands are not tabulated."""
 WEIGHT_SCALE = 2**60
 """Denominator of the integers in which weighted sums are counted."""
@@ -278,7 +278,7 @@ def no_better_placement(
     """
     jobs = [number for number, job in enumerate(classes.jobs) for _ in job.members]
     servers = sum(len(server.members) for server in classes.servers)
-    if not classes.exact or len(jobs) > MOST_JOBS or servers > MOST_SERVERS:
+    if not classes.exact or len(jobs) > MAX_JOBS or servers > MAX_SERVERS:
         return None
     # Large jobs have few places, and so have large tasks: which of the two ends branches earlier differs.
     runs = any(job.current for job in classes.jobs)
@@ -316,7 +316,7 @@ class _Search:
         )
         self.steps = 0
         self.seen: set[object] = set()
-        effort = NodeBudget(MOST_NODES)
+        effort = NodeBudget(MAX_NODES)
         self.pricing = {pool: bound.pricing(pool, effort) for pool in classes.pools}
         self._worth: dict[ServerState, int] = {}
         self.hopeless = False
@@ -411,7 +411,7 @@ class _Search:
 
     def _step(self) -> None:
         self.steps += 1
-        if self.steps > MOST_STEPS:
+        if self.steps > MAX_STEPS:
             raise _StepLimitReached
 
     @staticmethod

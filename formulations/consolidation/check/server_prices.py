@@ -27,7 +27,7 @@ from ....instances.common.errors import TooLargeError
 from ...common.clock import check_time, time_is_up
 from ..classes import Classes
 
-MOST_CELLS = 1_000
+MAX_CELLS = 1_000
 """Largest number of cells in which one resource is counted; larger amounts are rounded down."""
 MAX_COUNTED_RESOURCES = 3
 """Number of resources that are tried as the resource counted in cells."""
@@ -215,7 +215,7 @@ class _Relaxation:
     ) -> None:
         self.groups, self.limit, self.resource, self.multipliers = groups, limit, resource, list(multipliers)
         self.ratios = [m.as_integer_ratio() for m in multipliers]
-        self.cell = max(1, -(-limit[resource] // MOST_CELLS))
+        self.cell = max(1, -(-limit[resource] // MAX_CELLS))
         if self.cell == 1:
             # What is counted exactly needs no multiplier; coarse cells alone would lose what is rounded.
             self.ratios[resource] = (0, 1)
@@ -323,7 +323,7 @@ class _Relaxation:
         )
 
 
-MOST_MERGED = 1_000_000
+MAX_MERGED = 1_000_000
 """Limit on the sums of demands merged into the table of one pool; takes a fraction of a second."""
 MAX_RESIDUALS = 5_000
 """Limit on the residual capacities beside the residents that stay on a server."""
@@ -421,7 +421,7 @@ def _value_table(groups: Sequence[tuple[Ints, Ints]], limit: Ints) -> tuple[Ints
             everything.append(demands[fits] + weight)
             paid.append(worth[fits] + more)
             work += len(demands)
-            if work > MOST_MERGED:
+            if work > MAX_MERGED:
                 return None
         demands, worth = _best_of_each(np.concatenate(everything), np.concatenate(paid), radix)
     return demands, worth

@@ -21,7 +21,7 @@ from ...common.compiled import compiled
 
 UNIT = 2.0**-53
 """Relative error of one rounding."""
-MOST_ROUNDINGS = 1e6
+MAX_ROUNDINGS = 1e6
 """Maximum number of roundings for one job; with more the cost is that of its fastest run without prices."""
 
 END, COST, LEAST, COUNT = 0, 1, 2, 3
@@ -253,7 +253,7 @@ def preemptive_cost_bounds(
             at = edges[g] if g < cells else np.inf
         margin = 2 * UNIT * (state[COUNT] + price.shape[1] + 8)
         bounds[j] = soonest * (1 - margin)
-        if state[COUNT] < MOST_ROUNDINGS and np.isfinite(state[COST]) and np.isfinite(highest):
+        if state[COUNT] < MAX_ROUNDINGS and np.isfinite(state[COST]) and np.isfinite(highest):
             bounds[j] = max(bounds[j], state[LEAST] * (1 - margin) - margin * highest)
     return bounds
 
@@ -308,7 +308,7 @@ def _run_cost_bound(
         least = min(least, weight * (waited + length) + cost)
     margin = 2 * UNIT * count
     alone = weight * length * (1 - margin)
-    if count >= MOST_ROUNDINGS or not np.isfinite(highest):
+    if count >= MAX_ROUNDINGS or not np.isfinite(highest):
         return float(alone)
     return float(max(alone, least * (1 - margin) - margin * highest))
 

@@ -25,7 +25,7 @@ from ...common.objective import loosened
 from ..certificate import CUTOFF_MARGIN, CertifiedInterval, limited_types, read_certificate
 from ..stages import Corner
 from .graph_stages import derive_graph_segments, proves_no_faster_plan
-from .interval_bounds import MOST_WORK, Interval, IntervalBounds, Limits, Segments, derive_segments
+from .interval_bounds import MAX_WORK, Interval, IntervalBounds, Limits, Segments, derive_segments
 
 LIMIT_TOLERANCE = 1e-12
 """Relative widening of limits beyond those of the check of plans, as sums may round differently."""
@@ -99,7 +99,7 @@ class CertificateCheck:
         given: Sequence[CertifiedInterval],
         last_s: float,
         cutoff: Callable[[float], float],
-        most_work: int = MOST_WORK,
+        most_work: int = MAX_WORK,
     ) -> list[tuple[Interval, float]]:
         """Return the unproven intervals, each with a lower bound on the cost of a plan in it.
 
@@ -158,7 +158,7 @@ class CertificateCheck:
 
 GRAPH_TIME_FACTOR = 1 - 2e-11
 """Factor on the stage times of the points of a graph's frontier, for the rounding of their sums."""
-MOST_FRONTIER_WORK = 3_000_000_000
+MAX_FRONTIER_WORK = 3_000_000_000
 """Maximum number of bounds of the enumerations for a frontier, as much work as dozens of single plans."""
 
 
@@ -211,7 +211,7 @@ def certified_error(
 
     worst = error
     check = CertificateCheck(instance)
-    work = MOST_FRONTIER_WORK if most_work is None else min(MOST_FRONTIER_WORK, most_work)
+    work = MAX_FRONTIER_WORK if most_work is None else min(MAX_FRONTIER_WORK, most_work)
     for interval, bound in check.unproven(given.intervals, check.slowest_s, cutoff, work):
         reference = cheapest(interval.low)
         if math.isinf(reference):

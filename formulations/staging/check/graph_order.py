@@ -18,7 +18,7 @@ from ....instances.staging.instance import Layer, StagingInstance
 from ...common.clock import check_time
 from ...common.objective import loosened
 
-MOST_IDEALS = 200_000
+MAX_IDEALS = 200_000
 Bools = NDArray[np.bool_]
 
 
@@ -249,8 +249,8 @@ def derive_ideals(order: GroupOrder) -> DerivedIdeals:
                     sets.append(rest)
                 links.append((place, index, smaller[rest][0]))
         level = smaller
-        if len(sets) > MOST_IDEALS:
-            raise TooLargeError(f"the graph has more than {MOST_IDEALS:,} ideals")
+        if len(sets) > MAX_IDEALS:
+            raise TooLargeError(f"the graph has more than {MAX_IDEALS:,} ideals")
     return DerivedIdeals(groups, sets, links)
 
 

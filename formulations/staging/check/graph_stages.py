@@ -24,13 +24,13 @@ from ....instances.staging.instance import StagingInstance
 from ...common.clock import check_time
 from ...common.compiled import compiled
 from ...common.objective import loosened
-from ..stages import MOST_UNITS
+from ..stages import MAX_UNITS
 from .graph_order import Bools, GroupOrder, derive_ideals
 from .interval_bounds import Segments
 
 ROUNDING_FACTOR = 1 - 1e-12
 """Factor on sums of times, as the order of addition may differ elsewhere."""
-MOST_STAGES = 4_000_000
+MAX_STAGES = 4_000_000
 CHECK_INTERVAL = 64
 """Number of ideals between two checks of the time limit."""
 IDEALS_PER_BLOCK = 4096
@@ -112,7 +112,7 @@ def derive_graph(instance: StagingInstance) -> DerivedGraph:
         tensor, seconds = tensor[:0], seconds[:0]
     touching, touched = np.nonzero(tensor.T)
     units = [
-        float(min(MOST_UNITS, one.limit or MOST_UNITS, instance.most_units_per_stage or MOST_UNITS))
+        float(min(MAX_UNITS, one.limit or MAX_UNITS, instance.most_units_per_stage or MAX_UNITS))
         for one in instance.types
     ]
     return DerivedGraph(
@@ -298,8 +298,8 @@ def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segmen
             check_time()
         count = stages_ending_at(graph, end, slowest_s, start, kind, parts)
         total += count
-        if total > MOST_STAGES:
-            raise TooLargeError(f"the graph has more than {MOST_STAGES:,} possible stages")
+        if total > MAX_STAGES:
+            raise TooLargeError(f"the graph has more than {MAX_STAGES:,} possible stages")
         order = np.lexsort((start[:count], kind[:count]))
         columns.append(
             (start[:count][order], np.full(count, end - 1), kind[:count][order], *parts[:count][order].T)
@@ -312,7 +312,7 @@ def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segmen
     )
 
 
-MOST_STATES = 60_000_000
+MAX_STATES = 60_000_000
 """Maximum number of states: ideals times combinations of used units, one byte each."""
 MAX_TIME_S = 1e200
 """Finite substitute for an infinite stage time, for the product with 0 units."""
@@ -332,7 +332,7 @@ def proves_no_faster_plan(instance: StagingInstance, slowest_s: float) -> bool:
     states = math.prod((limits + 1).tolist())
     graph = derive_graph(instance)
     ideals = len(graph.inside)
-    if ideals * states > MOST_STATES:
+    if ideals * states > MAX_STATES:
         return False
     step = np.array([math.prod((limits[:t] + 1).tolist()) for t in range(len(limits))])
     used = np.array([np.arange(states) // s % (limit + 1) for s, limit in zip(step, limits, strict=True)])

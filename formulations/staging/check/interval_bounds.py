@@ -27,9 +27,9 @@ from ....instances.common.arrays import Floats, Ints, narrow
 from ....instances.staging.instance import Layer, StagingInstance
 from ...common.clock import check_time, time_is_up
 from ...common.objective import loosened
-from ..stages import MOST_UNITS, check_segment_count
+from ..stages import MAX_UNITS, check_segment_count
 from .kernels import least_costs, paths_through_segments, segment_parts, shortest_path
-from .path_enumeration import MOST_ARCS, Arcs, Network, no_path_below
+from .path_enumeration import MAX_ARCS, Arcs, Network, no_path_below
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,7 @@ def derive_segments(instance: StagingInstance, last_s: float = math.inf) -> Segm
     return Segments(
         len(layers),
         np.array([one.price_usd_per_hour for one in hardware]),
-        np.array(
-            [MOST_UNITS if one.limit is None else min(one.limit, MOST_UNITS) for one in hardware], float
-        ),
+        np.array([MAX_UNITS if one.limit is None else min(one.limit, MAX_UNITS) for one in hardware], float),
         *columns,
     )
 
@@ -128,7 +126,7 @@ def _transfer_s(instance: StagingInstance) -> Floats:
 
 ROUNDING_MARGIN = 1e-12
 """Rounding margin of a sum, relative to the sum of absolute values."""
-MOST_WORK = 1_000_000_000
+MAX_WORK = 1_000_000_000
 """Maximum number of bounds in the enumerations of all intervals, half a minute of work."""
 SPLIT_PARTS = 4
 """Number of parts into which an unproven group of intervals is split."""
@@ -193,7 +191,7 @@ class IntervalBounds:
         cost_factor: float,
         limits: Limits,
         alternating: bool,
-        most_work: int = MOST_WORK,
+        most_work: int = MAX_WORK,
     ) -> None:
         self.segments, self.limits, self.alternating = segments, limits, alternating
         self.types = len(segments.price)
@@ -227,7 +225,7 @@ class IntervalBounds:
                 bound, weight, arrival = self._bound(interval, own)
                 if bound < interval.cutoff:
                     useful = position[self._useful(interval, own, weight, arrival)]
-                    left = None if len(useful) > MOST_ARCS or not len(self.limits.capacity) else useful
+                    left = None if len(useful) > MAX_ARCS or not len(self.limits.capacity) else useful
                     open_.append(_UnprovenInterval(interval, self._cost_bound(interval, bound, own), left))
         return [(one.interval, one.bound) for one in open_ if not self._proves_by_enumeration(one)]
 

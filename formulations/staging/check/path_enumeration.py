@@ -106,9 +106,9 @@ class Network:
 
 STATES_MARGIN = 1e-12
 """Rounding margin of a sum in the bounds by state, relative to the sum of absolute values."""
-MOST_CELLS = (60_000, 400_000, 2_000_000)
+MAX_CELLS = (60_000, 400_000, 2_000_000)
 """Maximum number of layers times types times states, in successive rounds."""
-MOST_STEPS = 10_000_000
+MAX_STEPS = 10_000_000
 """Maximum number of arcs times states, some ten milliseconds of work."""
 STEPS_OF_A_BOUND = 32
 """Number of steps that take as long as the bound of a label."""
@@ -146,7 +146,7 @@ class CountedLimits:
 def reduced_network(network: Network, prices: Floats, cutoff: float) -> tuple[Network, int]:
     """Return the network without arcs on no feasible path below the cutoff, and the work done."""
     work = 0
-    for most_cells in MOST_CELLS:
+    for most_cells in MAX_CELLS:
         before = math.inf
         while 0 < len(network) <= REPEAT_SHARE * before:
             before = len(network)
@@ -163,11 +163,11 @@ def reduced_network(network: Network, prices: Floats, cutoff: float) -> tuple[Ne
 
 
 def counted_limit_groups(
-    network: Network, prices: Floats, cells: int = MOST_CELLS[-1]
+    network: Network, prices: Floats, cells: int = MAX_CELLS[-1]
 ) -> Iterator[CountedLimits]:
     """Yield groups of limits to count, dearest first, such that an arc consumes one limit of a group."""
     kinds = max(1, network.types)
-    most = min(cells // ((network.layers + 1) * kinds), MOST_STEPS // max(1, len(network)))
+    most = min(cells // ((network.layers + 1) * kinds), MAX_STEPS // max(1, len(network)))
     consumption = network.arcs.consumption
     waiting = [
         row
@@ -243,24 +243,24 @@ def _digits(network: Network, counting: CountedLimits) -> tuple[Ints, Ints, Ints
     return place, size, units
 
 
-MOST_ARCS = 20_000
+MAX_ARCS = 20_000
 """Maximum number of arcs of a network to which bounds are applied."""
 MAX_ENUMERATED_ARCS = 4000
 """Maximum number of arcs, after fixing by bounds, of a network that is enumerated."""
-MOST_LABELS = 1_000_000
+MAX_LABELS = 1_000_000
 """Maximum number of labels at one layer before the enumeration gives up."""
-MOST_WORK = 120_000_000
+MAX_WORK = 120_000_000
 """Maximum number of bounds evaluated for one interval, a second or two of work."""
 MAX_COUNTED_GROUPS, CELLS_PER_ARC = 4, 2000
 """Maximum number of groups of counted limits for the bounds of labels, and of cells per arc in each."""
-MOST_DOMINATING = 48
+MAX_DOMINATING = 48
 """Number of labels of a type whose dominance over all others is tested."""
 ROUNDING_MARGIN = 1e-12
 """Rounding margin of a sum, relative to the sum of absolute values."""
 
 
 def no_path_below(
-    network: Network, prices: Floats, cutoff: float, most_work: int = MOST_WORK
+    network: Network, prices: Floats, cutoff: float, most_work: int = MAX_WORK
 ) -> tuple[bool | None, int]:
     """Return whether no path within the limits costs less than the cutoff, and the work done.
 
@@ -276,7 +276,7 @@ def no_path_below(
     answer, work
         True if it is proven, False if there is such a path within rounding, None if the enumeration gave up.
     """
-    if len(network) > MOST_ARCS:
+    if len(network) > MAX_ARCS:
         return None, 0
     # Where costs do not matter, more labels are equal without them.
     whole = network.free() if math.isinf(cutoff) else network
@@ -303,7 +303,7 @@ def no_path_below(
             after, moved = int(arcs.after[arc]), pruning.extended(labels, arc)
             if len(moved):
                 waiting[after].append(moved)
-            if sum(map(len, waiting[after])) > MOST_LABELS or pruning.work > min(MOST_WORK, most_work):
+            if sum(map(len, waiting[after])) > MAX_LABELS or pruning.work > min(MAX_WORK, most_work):
                 return None, pruning.work
     return not waiting[network.layers], pruning.work
 
@@ -330,7 +330,7 @@ class _Pruning:
         arcs = network.arcs
         left = [_remaining(network, weights[:, None] * arcs.cost + vectors @ arcs.consumption)]
         places = np.zeros(vectors.shape, dtype=np.int64)
-        cells = min(MOST_CELLS[-1], CELLS_PER_ARC * len(network))
+        cells = min(MAX_CELLS[-1], CELLS_PER_ARC * len(network))
         for counting in itertools.islice(counted_limit_groups(network, prices, cells), MAX_COUNTED_GROUPS):
             left.append(remaining_by_state(network, counting))
             weights = np.append(weights, weight)
@@ -356,7 +356,7 @@ class _Pruning:
         for unit_type in np.unique(labels[:, 0]).tolist():
             own = np.flatnonzero(labels[:, 0] == unit_type)
             # Labels of least priced cost dominate most others; comparing all pairs would cost too much.
-            strongest = own[np.argsort(value[own], kind="stable")[:MOST_DOMINATING]]
+            strongest = own[np.argsort(value[own], kind="stable")[:MAX_DOMINATING]]
             self.work += len(own) * len(strongest)
             for strong in strongest.tolist():
                 if alive[strong]:

@@ -11,14 +11,14 @@ from typing import Annotated, Generic, TypeVar
 from pydantic import Field
 
 from ... import examples
-from ...common.errors import MOST_FAULTS, Fault, InstanceError, refuse_faults, some
+from ...common.errors import MAX_FAULTS, Fault, InstanceError, refuse_faults, some
 from ...common.faults import LONGEST_KEY, validated_rows
 from ...common.fields import Model, NonNegative, Positive, PositiveCount, TaskCount
 from ...files.csv_tables import numbered_rows
 from ...files.reading import fail, read_text
 
 EXAMPLE = "example:"
-MOST_POINTS = 10_000
+MAX_POINTS = 10_000
 
 
 class SpeedPoint(Model):
@@ -131,8 +131,8 @@ def _file(given: str | Path, source: str) -> Path:
 def _check_number(number: int, source: str) -> None:
     if number == 0:
         raise fail(source, "holds no measurements")
-    if number > MOST_POINTS:
-        raise fail(source, f"has {number:,} rows; at most {MOST_POINTS:,} are fitted: thin or average them")
+    if number > MAX_POINTS:
+        raise fail(source, f"has {number:,} rows; at most {MAX_POINTS:,} are fitted: thin or average them")
 
 
 def _read(path: Path, model: type[PointT], source: str) -> Measurements[PointT]:
@@ -154,7 +154,7 @@ def _check_columns(header: Sequence[str], model: type[Model], source: str) -> tu
         if near:
             what = f"unknown column {name[:60]!r}; did you mean {near[0]!r}?"
             complaints.append(("line 1", what))
-        if len(complaints) == MOST_FAULTS:
+        if len(complaints) == MAX_FAULTS:
             break
     missing = [name for name in absent if fields[name].is_required()]
     if missing:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
 from ...common.errors import TooLargeError, one_line, shortened, some
-from ...common.hardware import GEOMETRIES, MOST_SLOTS
+from ...common.hardware import GEOMETRIES, MAX_SLOTS
 from ...consolidation.devices import (
-    MOST_DEVICES,
+    MAX_DEVICES,
     WHOLE,
     Device,
     DeviceDemand,
@@ -24,9 +24,9 @@ from ..importer import Option
 
 GPU = "gpu"
 """The name of the devices."""
-MOST_STEPS = 200_000
+MAX_STEPS = 200_000
 """Limit of the steps of the knapsack that decides whether thousandths are rounded down."""
-MORE_THAN_DEVICES_HOLD = MOST_DEVICES * MOST_SLOTS + 1
+MORE_THAN_DEVICES_HOLD = MAX_DEVICES * MAX_SLOTS + 1
 """A number of tasks beyond what the devices of any node can hold."""
 NAMED = 3
 """Number of omitted objects that a note names, with the reason."""
@@ -143,8 +143,8 @@ def check_count(count: int) -> None:
     Unclear
         If it has.
     """
-    if count > MOST_DEVICES:
-        raise UnclearDemandError(f"has {count} GPUs; of a node at most {MOST_DEVICES} are planned one by one")
+    if count > MAX_DEVICES:
+        raise UnclearDemandError(f"has {count} GPUs; of a node at most {MAX_DEVICES} are planned one by one")
 
 
 def fields_of(ask: DeviceDemand | None, placed: Mapping[str, Sequence[tuple[int, ...]]]) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def thousandths(parts: Collection[int], size: int) -> dict[int, int]:
     unit = math.gcd(*parts) if parts else 1
     down = {part // unit: WHOLE * part // size for part in parts}
     room = size // unit
-    if not down or not all(down.values()) or room * len(down) > MOST_STEPS:
+    if not down or not all(down.values()) or room * len(down) > MAX_STEPS:
         return up
     least = [0]
     for exceeded in range(1, room + 2):
@@ -246,7 +246,7 @@ def fewest_devices(geometry: str, partitions: Mapping[str, int]) -> int:
     known = GEOMETRIES[geometry]
     slots = sum(known.profiles[profile].size * count for profile, count in partitions.items())
     asks: list[Holding] = []
-    for count in range(-(-slots // known.slots), MOST_DEVICES + 1):
+    for count in range(-(-slots // known.slots), MAX_DEVICES + 1):
         # Not earlier, because a file may list more than fits into memory.
         asks = asks or [
             Holding(DeviceDemand(profile=profile)) for profile, n in partitions.items() for _ in range(n)
@@ -254,7 +254,7 @@ def fewest_devices(geometry: str, partitions: Mapping[str, int]) -> int:
         if taken(Gpus(count, geometry), asks, []) is not None:
             return count
     raise UnclearDemandError(
-        f"has more partitions than {MOST_DEVICES} devices, which is the most that are planned"
+        f"has more partitions than {MAX_DEVICES} devices, which is the most that are planned"
     )
 
 

@@ -22,9 +22,9 @@ from ..node_restrictions import counted, gpu_model_note
 from ..rejected_entries import RejectedEntries, valid_entries
 from .device_sharing import unknown_geometry_note
 from .job_values import job_value_note, move_cost, move_cost_note
-from .slurm_cluster import MOST_SEPARATED, Cluster, SlurmOptions
+from .slurm_cluster import MAX_SEPARATED, Cluster, SlurmOptions
 from .slurm_jobs import (
-    MOST_ARRAY_TASKS,
+    MAX_ARRAY_TASKS,
     SHARES,
     JobRecord,
     JobRecords,
@@ -74,7 +74,7 @@ def assumptions(cluster: Cluster, options: SlurmOptions) -> Iterator[str]:
         "else one for each GPU, and one for each task where it asks for none. A job that asks for GPUs by "
         "node has each share on a node of its own; of others several may be on one."
     )
-    beyond = cluster.need_apart[MOST_SEPARATED:]
+    beyond = cluster.need_apart[MAX_SEPARATED:]
     if beyond:
         may = counted(len(beyond), "job asks for GPUs by node and may", "jobs ask for GPUs by node and may")
         yield f"{may} yet have several shares on one node: {_names(beyond)}."
@@ -123,9 +123,9 @@ def left_out_notes(cluster: Cluster) -> Iterator[str]:
         listed = some(f"{reason} {len(names)} ({some(names, NAMED)})" for reason, names in commonest)
         are = counted(len(cluster.unready), "job is left out that waits", "jobs are left out that wait")
         yield f"{are} for other things than resources: {listed}."
-    long = sum(len(array_tasks(record)) > MOST_ARRAY_TASKS for record in cluster.chosen)
+    long = sum(len(array_tasks(record)) > MAX_ARRAY_TASKS for record in cluster.chosen)
     if long:
-        yield f"Of {counted(long, 'job array')} only the first {MOST_ARRAY_TASKS:,} tasks are planned."
+        yield f"Of {counted(long, 'job array')} only the first {MAX_ARRAY_TASKS:,} tasks are planned."
     cut = sum("..." in (record.array_task_string or "") for record in cluster.chosen)
     if cut:
         yield f"Of {counted(cut, 'job array')} Slurm lists only some tasks; the others are left out."

@@ -33,7 +33,7 @@ from .slurm_jobs import (
 from .slurm_nodes import SlurmDevices, SlurmNode, unknown_partitions
 
 MIB_PER_GIB = 1024
-MOST_SEPARATED = 50
+MAX_SEPARATED = 50
 """Limit of the jobs for which a resource is added that keeps their shares on separate nodes."""
 
 
@@ -276,7 +276,7 @@ class Cluster:
     @cached_property
     def _apart(self) -> dict[int, dict[str, float]]:
         """Identity of a job → a resource that each node has once, so that its shares use separate nodes."""
-        jobs = self.need_apart[:MOST_SEPARATED]
+        jobs = self.need_apart[:MAX_SEPARATED]
         return {id(job): {f"node of its own: {self._choices[id(job)].job}": 1.0} for job in jobs}
 
     @cached_property

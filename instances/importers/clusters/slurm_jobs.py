@@ -281,7 +281,7 @@ SHARES = "A job is placed in equal shares"
 """First words of the assumption that jobs with GPUs are placed in shares, not in Slurm's tasks."""
 PLACED = "clusterplan"
 """The comment that the script of a plan sets on jobs whose nodes it chooses."""
-MOST_ARRAY_TASKS = 1_000
+MAX_ARRAY_TASKS = 1_000
 """Limit of the planned tasks of a pending array."""
 LONGEST_NAME = 150
 WAITING_FOR_RESOURCES = ("", "None", "Priority", "Resources", "ReqNodeNotAvail")
@@ -390,7 +390,7 @@ def jobs_of(record: JobRecord) -> Iterator[SlurmJob]:
         member = record.array_job_id and record.array_task_id is not None
         identity = f"{record.array_job_id:.0f}_{record.array_task_id:.0f}" if member else str(record.job_id)
         yield _job(record, identity)
-    for task in tasks[:MOST_ARRAY_TASKS]:
+    for task in tasks[:MAX_ARRAY_TASKS]:
         yield _job(record, f"{record.job_id}_{task}")
 
 
@@ -405,9 +405,9 @@ def array_tasks(record: JobRecord) -> Sequence[int]:
     indices: list[int] = []
     for part in text.partition("%")[0].strip("[] ").split(","):
         match = _ARRAY_RANGE.fullmatch(part.strip())
-        if match is not None and len(indices) <= MOST_ARRAY_TASKS:
+        if match is not None and len(indices) <= MAX_ARRAY_TASKS:
             low, high, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
-            indices += range(low, min(high, low + step * MOST_ARRAY_TASKS) + 1, step)
+            indices += range(low, min(high, low + step * MAX_ARRAY_TASKS) + 1, step)
     return indices
 
 

@@ -19,8 +19,8 @@ import networkx as nx
 from ...common.errors import InstanceError
 from ...files.reading import fail
 
-MOST_NODES = 100_000
-MOST_EDGES = 1_000_000
+MAX_NODES = 100_000
+MAX_EDGES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,10 @@ def check_size(source: str, nodes: int, edges: int) -> None:
     """
     if not nodes:
         raise fail(source, "has no nodes; a graph of layers is needed")
-    if nodes > MOST_NODES or edges > MOST_EDGES:
+    if nodes > MAX_NODES or edges > MAX_EDGES:
         raise fail(
             source,
-            f"has {nodes:,} nodes and {edges:,} edges; at most {MOST_NODES:,} and {MOST_EDGES:,} are read",
+            f"has {nodes:,} nodes and {edges:,} edges; at most {MAX_NODES:,} and {MAX_EDGES:,} are read",
         )
 
 

@@ -23,7 +23,7 @@ from ...common.errors import Fault, Faults, InstanceError, refuse_faults, shorte
 from ...common.faults import validated
 from ...common.fields import Cell, Model, Name, NonNegative, Number, Positive, PositiveCount, ServerCount
 from ...consolidation.instance import ConsolidationInstance
-from ...files.reading import MOST_SMALL_ROWS, fail, read_mapping, read_text
+from ...files.reading import MAX_SMALL_ROWS, fail, read_mapping, read_text
 from ...scheduling.instance import SchedulingInstance
 from ..importer import Importer, ImportOptions, Option
 from .gpu_trace import Origin, gpu_job, gpu_row, gpu_servers, gpu_trace
@@ -37,7 +37,7 @@ COLUMNS = {
 
 UNCONSOLIDATED = "_unconsolidated"
 _KEY = re.compile(r"\('([^']+)', ([1-9][0-9]{0,8})\)")
-MOST_TABS = 1000
+MAX_TABS = 1000
 
 Capacity = Annotated[
     dict[Name, PositiveCount], Option("Allocation: GPUs of each type, such as v100=64,p100=64,k80=64.")
@@ -165,8 +165,8 @@ def read_trace(path: Path) -> dict[int, TraceJob]:
     faults = Faults()
     jobs: dict[int, TraceJob] = {}
     text = read_text(path)
-    if text.count("\n") > MOST_SMALL_ROWS:
-        raise fail(source, f"has more than {MOST_SMALL_ROWS:,} lines; split it")
+    if text.count("\n") > MAX_SMALL_ROWS:
+        raise fail(source, f"has more than {MAX_SMALL_ROWS:,} lines; split it")
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     for position, (number, line) in enumerate(lines, 1):
         try:
@@ -181,7 +181,7 @@ def read_trace(path: Path) -> dict[int, TraceJob]:
 
 def _trace_job(line: str, number: int, source: str) -> TraceJob:
     where = f"{source}: line {number}"
-    cells = line.rstrip("\r").split("\t", MOST_TABS)
+    cells = line.rstrip("\r").split("\t", MAX_TABS)
     if len(cells) not in COLUMNS:
         raise fail(where, f"has {len(cells)} columns with tabs between them; a trace has 10 or 7")
     row = {name: Cell(cells[index].strip()) for name, index in COLUMNS[len(cells)].items()}

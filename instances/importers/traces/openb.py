@@ -22,7 +22,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from ...common.errors import Fault, InstanceError, some
 from ...common.faults import validated
 from ...common.fields import Count, Flag, Model, Name, NonNegative, PositiveCount, refuse
-from ...consolidation.devices import MOST_DEVICES
+from ...consolidation.devices import MAX_DEVICES
 from ...consolidation.instance import ConsolidationInstance
 from ...files.csv_tables import model_rows
 from ...files.reading import fail
@@ -34,11 +34,11 @@ from .gpu_trace import FREE, Origin, gpu_trace, numbered_rows_of, rows_of
 
 SOURCE = "hkust-adsl/kubernetes-scheduler-simulator (commit 8f3d641, Apache-2.0)"
 MILLI = 1000
-MOST_AGAIN = 30_000
+MAX_AGAIN = 30_000
 """Limit of the pods that are drawn a second time."""
 
 RowT = TypeVar("RowT", bound=Model)
-_Gpus = Annotated[Count, Field(le=MOST_DEVICES)]
+_Gpus = Annotated[Count, Field(le=MAX_DEVICES)]
 _Models = Annotated[
     tuple[Name, ...], BeforeValidator(lambda text: tuple(dict.fromkeys(str(text).split("|"))))
 ]
@@ -217,8 +217,8 @@ def _arrived(listed: Sequence[_Pod], gpus: int, options: OpenbOptions) -> list[_
         asked += pod.gpu
         if asked > options.load * gpus:
             return arrived
-        if len(arrived) == len(listed) + MOST_AGAIN:
-            raise fail("options", f"takes more than {MOST_AGAIN:,} pods a second time; lower it", "load")
+        if len(arrived) == len(listed) + MAX_AGAIN:
+            raise fail("options", f"takes more than {MAX_AGAIN:,} pods a second time; lower it", "load")
         arrived.append(pod)
     raise AssertionError("random pods end")
 

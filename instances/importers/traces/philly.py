@@ -41,7 +41,7 @@ from ..importer import Importer, ImportOptions, Option
 from .gpu_trace import Origin, gpu_job, gpu_row, gpu_servers, gpu_trace, numbered_rows_of
 
 SOURCE = "petuum/adaptdl (branch osdi21-artifact, commit c793c70, Apache-2.0)"
-MOST_GPUS = 1_000_000
+MAX_GPUS = 1_000_000
 LONGEST_PLAIN = 100
 """Length of a cluster's name up to which the fast check accepts it."""
 
@@ -139,7 +139,7 @@ def _surely_does_not_run(cells: Mapping[str, Cell], instant: datetime) -> bool:
         return (
             not 0 <= seconds < duration
             and 0 <= duration <= LARGEST
-            and 1 <= int(cells["num_gpus"]) <= MOST_GPUS
+            and 1 <= int(cells["num_gpus"]) <= MAX_GPUS
             and len(cells["cluster"]) <= LONGEST_PLAIN
             and cells["cluster"].isprintable()
             and _INSTANT.fullmatch(cells["timestamp"]) is not None

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 from ...common.errors import some
 from ...common.faults import validated
 from ...common.fields import Many, Name, Part, PositiveCount
-from ...files.reading import MOST_SMALL_ROWS, fail, parse_document, read_text
+from ...files.reading import MAX_SMALL_ROWS, fail, parse_document, read_text
 from ...scheduling.instance import SchedulingInstance
 from ..clusters.slurm_jobs import Number, States, Tres
 from ..importer import Importer, ImportOptions, Option
@@ -51,10 +51,10 @@ def entries_of_table(text: str, source: str) -> Iterator[Entry]:
     InstanceError
         If it has no header with the required columns, or too many lines.
     """
-    if text.count("\n") > MOST_SMALL_ROWS:
+    if text.count("\n") > MAX_SMALL_ROWS:
         raise fail(
             source,
-            f"has more than {MOST_SMALL_ROWS:,} lines; split it, or leave steps out with sacct --allocations",
+            f"has more than {MAX_SMALL_ROWS:,} lines; split it, or leave steps out with sacct --allocations",
         )
     # Names may contain characters that splitlines() takes for the end of a line.
     lines = ((number, line.rstrip("\r")) for number, line in enumerate(text.split("\n"), 1) if line.strip())

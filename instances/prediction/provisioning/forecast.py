@@ -37,8 +37,8 @@ PCIE_GB_PER_S = 16.0
 
 FRAMEWORK_BYTES = 1e9
 """Memory of each GPU for the framework's context, libraries and buffers: an assumption."""
-MOST_USD = 1e6
-MOST_GBIT_PER_S = 1e6
+MAX_USD = 1e6
+MAX_GBIT_PER_S = 1e6
 SERVER = 8
 """Default number of GPUs of a server."""
 
@@ -164,14 +164,14 @@ def _by_name(given: Mapping[str, ValueT] | None) -> dict[str, ValueT]:
 def _checked(prices: Mapping[str, float], limits: Mapping[str, int], network: float | None) -> None:
     """Refuse prices, limits and a network that are out of range."""
     for name, price in prices.items():
-        if not 0 <= price <= MOST_USD:
-            raise OptionError(f"price of {name} {price:g}: must be from 0 to {MOST_USD:,.0f} USD an hour")
+        if not 0 <= price <= MAX_USD:
+            raise OptionError(f"price of {name} {price:g}: must be from 0 to {MAX_USD:,.0f} USD an hour")
     for name, limit in limits.items():
         if limit < 1:
             raise OptionError(f"limit of {name} {limit}: must be at least 1")
-    if network is not None and not 0 < network <= MOST_GBIT_PER_S:
+    if network is not None and not 0 < network <= MAX_GBIT_PER_S:
         raise OptionError(
-            f"network {network:g}: must be greater than 0, at most {MOST_GBIT_PER_S:,.0f} Gbit/s"
+            f"network {network:g}: must be greater than 0, at most {MAX_GBIT_PER_S:,.0f} Gbit/s"
         )
 
 

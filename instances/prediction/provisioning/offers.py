@@ -23,7 +23,7 @@ from ..hardware import Gpu
 from .forecast import HOUR_S, Forecast, Rented, Server
 from .parallel_step import Parallelism, Setup, Stage, StepForecast, stages_of
 
-MOST_GPUS = 4096
+MAX_GPUS = 4096
 """Default limit of GPUs."""
 GROWTH = 1.2
 """Beyond `DENSE` replicas, the factor to the next number that is tried, rounded to full machines."""
@@ -59,8 +59,8 @@ class RequestedParallelism:
             "zero_stage": self.zero_stage,
         }
         Parallelism(**{name: value for name, value in asked.items() if value is not None})
-        if self.gpus is not None and not 1 <= self.gpus <= MOST_GPUS:
-            raise OptionError(f"gpus {self.gpus}: must be from 1 to {MOST_GPUS:,}")
+        if self.gpus is not None and not 1 <= self.gpus <= MAX_GPUS:
+            raise OptionError(f"gpus {self.gpus}: must be from 1 to {MAX_GPUS:,}")
         group = (self.tensor or 1) * (self.pipeline or 1)
         if self.gpus is not None and self.gpus % group:
             raise OptionError(f"gpus {self.gpus}: is no multiple of {group}, tensor times pipeline")
@@ -188,7 +188,7 @@ def _replicated(
     optimiser: str,
 ) -> Iterator[Offer]:
     """Yield offers with increasing numbers of replicas, until more replicas do not help."""
-    most = MOST_GPUS if one.rented.limit is None else min(MOST_GPUS, one.rented.limit)
+    most = MAX_GPUS if one.rented.limit is None else min(MAX_GPUS, one.rented.limit)
     fastest, enough = float("inf"), 0
     for data in _replicas(group, wanted, server.sold, most):
         if not work.divides(one.batch, data):

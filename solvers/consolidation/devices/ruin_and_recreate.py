@@ -28,7 +28,7 @@ from .classes import Cluster, DeviceJobClass
 from .partial_placement import PartialPlacement, ScoreWeights, ServerRanking
 from .shape_relaxation import ShapeRelaxation
 
-FEWEST_FREED, MORE_FREED, MOST_FREED = 2, 1.0, 14
+FEWEST_FREED, MORE_FREED, MAX_FREED = 2, 1.0, 14
 """Servers whose jobs are removed in one round: fewest, how many more on average, and most."""
 MAX_UNPLACED_TRIED = 3
 """Largest number of unplaced jobs of one class that are tried in one round."""
@@ -311,7 +311,7 @@ class RuinAndRecreate:
             ]
             self.weights = list(itertools.accumulate(self.weights))
         more = int(rng.expovariate(1 / MORE_FREED))
-        count = min(len(self.weights), FEWEST_FREED + more, MOST_FREED)
+        count = min(len(self.weights), FEWEST_FREED + more, MAX_FREED)
         return sorted(set(rng.choices(self.placing.everywhere, cum_weights=self.weights, k=count)))
 
     def _waiting(self, servers: Sequence[int]) -> list[int]:

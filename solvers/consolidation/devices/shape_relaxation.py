@@ -31,8 +31,8 @@ from ...backends.highs import highs_with_settings, linear_program
 from ...common.base import Clock
 from .classes import Cluster
 
-MOST_ROUNDS = 60
-MOST_COLUMNS = 400_000
+MAX_ROUNDS = 60
+MAX_COLUMNS = 400_000
 IMPROVEMENT_TOLERANCE = 1e-7
 """Least relative amount by which a new pattern's value must exceed its device's price."""
 
@@ -220,7 +220,7 @@ class ShapeProgram:
             return None
         highs = highs_with_settings({}, BackendError)
         highs.passModel(model)
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             if clock.expired:
                 break
             if clock.remaining_s is not None:
@@ -242,7 +242,7 @@ class ShapeProgram:
         first_n = layout.tasks()
         first_y = layout.servers(first_n)
         columns = layout.devices(first_n, first_y)
-        if columns > MOST_COLUMNS:
+        if columns > MAX_COLUMNS:
             return None
         cluster, worth = self.cluster, self._values()
         classes, shapes = len(cluster.classes), len(cluster.shapes)

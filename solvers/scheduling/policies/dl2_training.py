@@ -31,7 +31,7 @@ from .optimus import Optimus
 torch: Any = import_module("torch")
 
 HIDDEN = 48
-MOST_NORM = 1.0
+MAX_NORM = 1.0
 """Largest norm of a gradient, to which larger ones are scaled."""
 MASKED_LOGIT = -1e9
 INPUTS = COMMON + 2 * FIGURES
@@ -121,7 +121,7 @@ class Network:
     def _step(self, optimiser: Any, loss: Any) -> None:
         optimiser.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self._all, MOST_NORM)
+        torch.nn.utils.clip_grad_norm_(self._all, MAX_NORM)
         optimiser.step()
 
 
@@ -168,7 +168,7 @@ GPUS = 32
 JOBS = 40
 MEDIAN, SPREAD, LONGEST = 3.0, 1.5, 60.0
 """Median, spread and maximum of the log-normal durations of training jobs, in intervals."""
-MOST_SHARE = 0.25
+MAX_SHARE = 0.25
 """Largest share of the cluster that a job requests."""
 GAMMA = 0.9
 BATCH = 256
@@ -220,7 +220,7 @@ def training_trace(seed: int, interval_s: float) -> SchedulingInstance:
     """Return a random trace of rigid and malleable jobs on one pool, with times scaled to the interval."""
     rng = np.random.default_rng(seed)
     load = float(rng.uniform(0.8, 2.0))
-    width = np.minimum(2 ** rng.choice(6, JOBS, p=[0.45, 0.2, 0.15, 0.1, 0.06, 0.04]), int(GPUS * MOST_SHARE))
+    width = np.minimum(2 ** rng.choice(6, JOBS, p=[0.45, 0.2, 0.15, 0.1, 0.06, 0.04]), int(GPUS * MAX_SHARE))
     length_s = interval_s * np.clip(MEDIAN * np.exp(SPREAD * rng.standard_normal(JOBS)), 0.1, LONGEST)
     span_s = float(width @ length_s) / (load * GPUS)
     arrival_s = np.sort(rng.uniform(0, span_s, JOBS))

@@ -128,7 +128,7 @@ class ShortestService(ShortestRemaining):
         return width
 
 
-TURN_S, MOST_TURNS = 60.0, 8_000
+TURN_S, MAX_TURNS = 60.0, 8_000
 """The paper's turn in seconds, and the most turns during the arrivals, beyond which turns are longer."""
 
 
@@ -138,7 +138,7 @@ def turn_s(span_s: float) -> float:
     At each turn waiting and running jobs change places: with turns of a minute a trace of months has millions
     of segments.
     """
-    return float(max(TURN_S, np.ceil(span_s / MOST_TURNS / TURN_S) * TURN_S))
+    return float(max(TURN_S, np.ceil(span_s / MAX_TURNS / TURN_S) * TURN_S))
 
 
 class TimeSlice(RoundPolicy):

@@ -31,7 +31,7 @@ from ..seen import Knowledge
 from .event_loop import Rule, State, Trace
 from .simulator import PriorityScheduler, Simulator, classes_of, copy_of_state
 
-MOST_STORED_STATES = 60
+MAX_STORED_STATES = 60
 """Most stored states, so that a trial need not begin at the first arrival."""
 STEPS = (0.1, 0.5, 1.5)
 """Standard deviations of small, middle and large steps, of the logarithm of a multiplier."""
@@ -62,7 +62,7 @@ class SimulatedAnnealing:
         self.rule = rule._replace(multiplier=rule.multiplier.copy())
         arrivals = np.unique(self._trace.arrival_s)
         self._mark_s: Floats = arrivals[
-            np.unique(np.linspace(0, len(arrivals) - 1, MOST_STORED_STATES).astype(int))
+            np.unique(np.linspace(0, len(arrivals) - 1, MAX_STORED_STATES).astype(int))
         ]
         self._marks: list[State] = [simulator.start()]
         self.ends_s = simulator.ends_s(self.rule, copy_of_state(self._marks[0]))

@@ -26,7 +26,7 @@ from .event_loop import (
     advance,
 )
 
-MOST_EVENTS = 20_000
+MAX_EVENTS = 20_000
 """Events between two checks of the time limit."""
 
 
@@ -114,7 +114,7 @@ class Simulator:
 
     def _go_on(self, rule: Rule, state: State, segments: Segments, until_s: float) -> int:
         check_time()
-        code = advance(self.trace, rule, state, segments, self._work, until_s, MOST_EVENTS)
+        code = advance(self.trace, rule, state, segments, self._work, until_s, MAX_EVENTS)
         now_s = state.now_s[0]
         if code == EVICTED:
             raise EvictionError(eviction_text(now_s))

@@ -18,11 +18,11 @@ from ....formulations.common.objective import TOLERANCE, loosened
 from ....formulations.staging.formulation import StagingFormulation
 from ....formulations.staging.stages import Parts, Stage, min_units, parts_time_s
 
-MOST_FIRST_UNITS = 1000
+MAX_FIRST_UNITS = 1000
 """Most values of k_1 that load balance tries beyond its lower bound, where units have no limit."""
-MOST_STAGE_TIMES = 100_000
+MAX_STAGE_TIMES = 100_000
 """Most stage times that are tried; without limits and with all work parallel the best may lie at infinity."""
-MOST_UNITS = 10**15
+MAX_UNITS = 10**15
 
 Segment = tuple[int, int, int]
 """First layer, last layer, type."""
@@ -63,7 +63,7 @@ class Provisioner:
         self.formulation = formulation
         self._prices = [hardware.price_usd_per_hour for hardware in instance.types]
         self._limits = [
-            MOST_UNITS if hardware.limit is None else hardware.limit for hardware in instance.types
+            MAX_UNITS if hardware.limit is None else hardware.limit for hardware in instance.types
         ]
         self._by_cost = formulation.objectives[0].name == "cost"
         self._slowest_s = formulation.latest_s
@@ -98,7 +98,7 @@ class Provisioner:
         lowest = min_units(parts[0], self._slowest_s, mosts[0])
         if not lowest:
             return None
-        highest = min(mosts[0], lowest + MOST_FIRST_UNITS) if mosts[0] == MOST_UNITS else mosts[0]
+        highest = min(mosts[0], lowest + MAX_FIRST_UNITS) if mosts[0] == MAX_UNITS else mosts[0]
         best: Provision | None = None
         before = math.inf
         others = list(zip(parts[1:], mosts[1:], strict=True))
@@ -127,7 +127,7 @@ class Provisioner:
         Notes
         -----
         Where nothing bounds the units (no limit, budget or serial part), the best of the first
-        `MOST_STAGE_TIMES` stage times. Stage times are swept downwards: the slowest stage gets one more unit,
+        `MAX_STAGE_TIMES` stage times. Stage times are swept downwards: the slowest stage gets one more unit,
         as long as that makes it faster. (If one more does not, a part that is all serial decides, and no
         number does.) So every stage always has the fewest units for the stage time reached, and every useful
         plan is passed.
@@ -144,7 +144,7 @@ class Provisioner:
         heapq.heapify(queue)
         best: Provision | None = None
         # The heap has the slowest stage on top: the only one that more units can help.
-        for _ in range(MOST_STAGE_TIMES):
+        for _ in range(MAX_STAGE_TIMES):
             check_time()
             state.time_s, slowest = -queue[0][0], queue[0][1]
             if state.over:
@@ -177,7 +177,7 @@ class Provisioner:
             if part[0] == math.inf:
                 total += 1 + (segment[1] - segment[0] + 1) / (segments[-1][1] + 1)
                 continue
-            units = min_units(part, self._slowest_s, MOST_UNITS)
+            units = min_units(part, self._slowest_s, MAX_UNITS)
             if units:
                 used[unit_type] = used.get(unit_type, 0) + units
                 time = max(time, parts_time_s(part, units))

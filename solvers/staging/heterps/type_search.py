@@ -42,7 +42,7 @@ from ...common.result import SolveOptions
 from .provisioning import WAYS, Provision, Provisioner, Segment, Way, segments_of
 
 PROVISIONING = MethodOption("load-balance", "how stages get their units: as the paper does, or exactly", WAYS)
-MOST_TRACE = 200
+MAX_TRACE = 200
 """Most points of a trace."""
 
 
@@ -223,10 +223,10 @@ def assign(
 def thin_trace(
     trace: list[tuple[float, float | None, float | None]],
 ) -> list[tuple[float, float | None, float | None]]:
-    """Return at most `MOST_TRACE` points of a trace, the first and the last among them."""
-    if len(trace) <= MOST_TRACE:
+    """Return at most `MAX_TRACE` points of a trace, the first and the last among them."""
+    if len(trace) <= MAX_TRACE:
         return trace
-    return [trace[int(i)] for i in np.linspace(0, len(trace) - 1, MOST_TRACE).round()]
+    return [trace[int(i)] for i in np.linspace(0, len(trace) - 1, MAX_TRACE).round()]
 
 
 @dataclass(frozen=True)
@@ -418,7 +418,7 @@ def _study(search: TypeSearch, seed: int) -> None:
         optuna.logging.set_verbosity(before)
 
 
-MOST_TRIALS = 20_000
+MAX_TRIALS = 20_000
 """Most partial plans that greedy provisions."""
 
 
@@ -456,8 +456,8 @@ class Greedy(Solver[StagingFormulation]):
         while open_choices:
             if clock.expired:
                 return Outcome(limit="time", message="greedy: the time was up before all layers had a type")
-            if trials > MOST_TRIALS:
-                return Outcome(message=f"greedy: found no plan among {MOST_TRIALS:,} partial ones")
+            if trials > MAX_TRIALS:
+                return Outcome(message=f"greedy: found no plan among {MAX_TRIALS:,} partial ones")
             # No type is left for this layer: the choice for the layer before is revised.
             if not open_choices[-1]:
                 open_choices.pop()

@@ -77,7 +77,7 @@ def test_without_a_table_classes_are_the_same_but_for_servers(
         assert isinstance(instance, ConsolidationInstance)
         listed = classes_of(ClusterData(instance))
         with monkeypatch.context() as patch:
-            patch.setattr(build_classes, "MOST_USAGES", 0)
+            patch.setattr(build_classes, "MAX_USAGES", 0)
             checked = CheckedCluster.of(instance)
             table, derived = checked.cluster.classes, checked.classes  # or a disagreement is raised
         assert all(usages is None or len(usages) == 1 for usages in table.usages.values())

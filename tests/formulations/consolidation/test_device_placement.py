@@ -195,7 +195,7 @@ def test_one_large_task_makes_way_for_two() -> None:
 
 def test_a_plan_with_more_tasks_in_place_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Naming devices again never loses any, however few sets of tasks are tried."""
-    monkeypatch.setattr(device_placement, "MOST_TRIES", -1)
+    monkeypatch.setattr(device_placement, "MAX_TRIES", -1)
     for seed in range(40):
         formulation = _running(random.Random(seed))
         plan = clusterplan.solve(formulation.instance, solver="milp:highs").plan

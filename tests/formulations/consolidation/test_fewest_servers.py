@@ -120,6 +120,6 @@ def test_groups_share_the_devices_of_a_server() -> None:
 
 def test_too_many_ways_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rather than searched for hours."""
-    monkeypatch.setattr(fewest_servers, "MOST_PATTERNS", 5)
+    monkeypatch.setattr(fewest_servers, "MAX_PATTERNS", 5)
     with pytest.raises(TooLargeError):
         fewest_on_devices([_group(3, share={"gpu": 500}), _group(3)], group_servers(_servers(2)))

@@ -16,7 +16,7 @@ import pytest
 
 from clusterplan.formulations.scheduling.certificate import (
     MAX_EDGE_S,
-    MOST_EDGES,
+    MAX_EDGES,
     PriceGrid,
     certificate_of,
     marginal_value_text,
@@ -51,7 +51,7 @@ BAD: list[tuple[Any, str]] = [
     ({"edges_s": [0, 1], "prices": {"gpu": [[1], [0]]}}, "numbers"),
     ({"edges_s": [0, 1], "prices": [1, 0]}, "numbers|dictionary"),
     ({"edges_s": [0, 1], "prices": {"tpu": [1, 0]}}, "no such resource"),
-    ({"edges_s": list(range(MOST_EDGES + 1)), "prices": {}}, "at most"),
+    ({"edges_s": list(range(MAX_EDGES + 1)), "prices": {}}, "at most"),
     ({"edges_s": [0, 1], "prices": {f"r{k}": [0, 0] for k in range(5_000)}}, "at most"),
 ]
 
@@ -107,7 +107,7 @@ def test_a_finer_grid_has_the_same_prices() -> None:
         ([0.0, 1.0], [[np.nan], [0.0]], "prices"),
         ([0.0, 1.0], [[np.inf], [0.0]], "prices"),
         ([0.0, 1.0], [[1.0], [1.0]], "last edge"),
-        (np.arange(MOST_EDGES + 1), np.zeros((MOST_EDGES + 1, 1)), "too many"),
+        (np.arange(MAX_EDGES + 1), np.zeros((MAX_EDGES + 1, 1)), "too many"),
         (np.arange(2_000), np.zeros((2_000, 501)), "too many"),
     ],
 )

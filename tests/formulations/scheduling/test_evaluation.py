@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clusterplan.formulations.scheduling.evaluation import (
-    MOST_NAMED,
+    MAX_NAMED,
     CapacityDrops,
     checkpoint_interval_s,
     checkpointed_progress_s,
@@ -36,7 +36,7 @@ def test_of_many_faults_the_first_are_named() -> None:
     nothing, none = np.zeros(0), np.zeros(0, dtype=int)
     empty = SegmentTable(none, nothing, nothing, 100, nothing.astype(bool), none)
     found = list(segment_violations(instance, empty))
-    assert len(found) == MOST_NAMED + 1
+    assert len(found) == MAX_NAMED + 1
     assert str(found[-1]) == "work: 80 more of this sort"
 
 
@@ -105,10 +105,10 @@ def test_without_checkpoints_only_what_must_not_stop_loses_work() -> None:
 def test_only_those_on_a_server_that_fails_are_hit() -> None:
     """And only if they go on later."""
     falls = CapacityDrops(instance())
-    assert falls.hit(3, {"s0": 1})
-    assert not falls.hit(3, {"s1": 1})
-    assert not falls.hit(4, {"s0": 1})
-    assert falls.hit(3, {})
+    assert falls.evicts(3, {"s0": 1})
+    assert not falls.evicts(3, {"s1": 1})
+    assert not falls.evicts(4, {"s0": 1})
+    assert falls.evicts(3, {})
     of, end = np.array([0, 0]), np.array([3.0, 12.0])
     assert evicted_runs(instance(), of, end, [{"s0": 1}, {"s0": 1}]).tolist() == [True, False]
     assert evicted_runs(instance(events=[]), of, end, []).tolist() == [False, False]

@@ -31,7 +31,7 @@ from clusterplan.formulations.staging.formulation import (
 from clusterplan.formulations.staging.graph_formulation import GraphFormulation, formulation_of
 from clusterplan.formulations.staging.kind import STAGING
 from clusterplan.formulations.staging.stages import (
-    MOST_UNITS,
+    MAX_UNITS,
     Stage,
     min_units,
     parts_time_s,
@@ -87,7 +87,7 @@ def test_fewest_units_at_a_breakpoint(seed: int, units: int, data: st.DataObject
         return
     if made.types[kind].memory_gib is None:
         assert time == stage_time_s(made, first, last, made.types[kind].name, units)
-    fewest = min_units(parts, time, MOST_UNITS)
+    fewest = min_units(parts, time, MAX_UNITS)
     assert 1 <= fewest <= units
     assert fewest == 1 or parts_time_s(parts, fewest - 1) > time
 

@@ -24,7 +24,7 @@ import clusterplan
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.allocation.job_table import JobTable
-from clusterplan.instances.common.errors import MOST_FAULTS, InstanceError, OptionError
+from clusterplan.instances.common.errors import MAX_FAULTS, InstanceError, OptionError
 from clusterplan.instances.documents import load, load_catalogue, parse_instance, save
 from clusterplan.instances.files import tables
 
@@ -513,16 +513,16 @@ def test_of_many_faulty_rows_the_first_are_named(tmp_path: Path, ending: str) ->
     good = for_csv(one_of_each()[0])
     rows = [good | {"name": f"j{j}", "remaining_steps": 5 if j < 300 else -j} for j in range(480)]
     faults = outcome(put(tmp_path, ending, rows), 1)[0]
-    assert len(faults) == MOST_FAULTS + 1
+    assert len(faults) == MAX_FAULTS + 1
     assert f"{place(ending, 300)}remaining_steps: is " in faults[0]
     assert "80 more" in faults[-1]
     same = [good for _ in range(180)]
     faults = outcome(put(tmp_path, ending, same), 1)[0]
     # In a file, a fault of a whole column is one line.
-    assert len(faults) == (2 if ending == "csv" else MOST_FAULTS + 1)
+    assert len(faults) == (2 if ending == "csv" else MAX_FAULTS + 1)
     assert "79 more" in faults[-1]
     tpu = [good | {"name": f"j{j}", f"{V}.worker_demand.tpu": 1} for j in range(180)]
-    assert len(outcome(put(tmp_path, ending, tpu), 1)[0]) == (1 if ending == "csv" else MOST_FAULTS)
+    assert len(outcome(put(tmp_path, ending, tpu), 1)[0]) == (1 if ending == "csv" else MAX_FAULTS)
 
 
 def place(ending: str, row: int) -> str:
@@ -563,7 +563,7 @@ def test_a_table_too_wide_for_columns_is_read_row_by_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Columns that would take more memory than their cells are not made."""
-    monkeypatch.setattr("clusterplan.instances.allocation.job_columns.MOST_CELLS", 100)
+    monkeypatch.setattr("clusterplan.instances.allocation.job_columns.MAX_CELLS", 100)
     assert outcome(put(tmp_path, "parquet", one_of_each()), 1)[::2] == ([], tuple)
 
 
@@ -656,8 +656,8 @@ def test_odd_shapes_are_one_line(tmp_path: Path, many: int) -> None:
 def test_files_that_are_too_large_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits on rows, cells and memory hold before anything else is done with a table."""
     path = save_columns(tmp_path, pa.table(columns_of(one_of_each())))
-    for limit in ("MOST_ROWS", "MOST_COLUMNS", "MOST_CELLS", "MOST_TABLE_BYTES", "MOST_SMALL_CELLS"):
-        module = "files.columns" if limit == "MOST_SMALL_CELLS" else "files.tables"
+    for limit in ("MAX_ROWS", "MAX_COLUMNS", "MAX_CELLS", "MAX_TABLE_BYTES", "MAX_SMALL_CELLS"):
+        module = "files.columns" if limit == "MAX_SMALL_CELLS" else "files.tables"
         with monkeypatch.context() as patch:
             patch.setattr(f"clusterplan.instances.{module}.{limit}", 5)
             (line,) = outcome(path, ENDLESS)[0]

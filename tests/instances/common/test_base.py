@@ -12,7 +12,7 @@ from sample_documents import CONSOLIDATION, STAGING
 
 import clusterplan
 from clusterplan.instances.common import arrays
-from clusterplan.instances.common.base import MOST_ROWS, Instance, card, figure, percent, scale_figures
+from clusterplan.instances.common.base import MAX_ROWS, Instance, card, figure, percent, scale_figures
 from clusterplan.instances.common.kind import Builder, InstanceKind
 from clusterplan.instances.documents import parse_instance
 from clusterplan.instances.references import Folder
@@ -77,10 +77,10 @@ def test_figures() -> None:
 
 def test_everything_is_escaped_and_many_rows_are_counted() -> None:
     """Names come from files that nobody vouches for."""
-    made = card("<b>", ["a & b", ""], ("<th>", "n"), [("<i>", "1")] * (MOST_ROWS + 3))
+    made = card("<b>", ["a & b", ""], ("<th>", "n"), [("<i>", "1")] * (MAX_ROWS + 3))
     assert "&lt;b&gt;" in made
     assert "a &amp; b" in made
-    assert made.count("&lt;i&gt;") == MOST_ROWS
+    assert made.count("&lt;i&gt;") == MAX_ROWS
     assert "… and 3 more" in made
     assert "<b>" not in made
     assert "<i>" not in made

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import pytest
 
 import clusterplan
-from clusterplan.instances.common.errors import MOST_FAULTS, InstanceError, refuse_faults
+from clusterplan.instances.common.errors import MAX_FAULTS, InstanceError, refuse_faults
 from clusterplan.instances.common.faults import (
-    MOST_PAIRS,
+    MAX_PAIRS,
     misspelt_names,
     similar_names,
     validated,
@@ -82,7 +82,7 @@ def test_rows_of_a_table() -> None:
 def test_rows_that_are_called_otherwise() -> None:
     """The place of a row is a path, too; reading ends after a hundred faults."""
     with pytest.raises(InstanceError) as caught:
-        list(validated_rows(Box, ((row, {}) for row in range(MOST_FAULTS + 50)), "t", "rows[{}]"))
+        list(validated_rows(Box, ((row, {}) for row in range(MAX_FAULTS + 50)), "t", "rows[{}]"))
     assert [caught.value.faults[0].path, caught.value.faults[-1].path] == ["rows[0].name", "rows[99].name"]
     assert caught.value.stopped
 
@@ -137,7 +137,7 @@ def test_names_of_their_own(one: str, other: str) -> None:
 def test_only_what_nobody_asks_for_is_misspelt() -> None:
     assert list(misspelt_names(["gpus", "gpu", "cpu"], ["gpu"])) == [("gpus", "gpu")]
     assert not list(misspelt_names(["gpus", "gpu"], ["gpus", "gpu"]))
-    assert not list(misspelt_names([f"r{k}s" for k in range(MOST_PAIRS)], ["rs", "r"]))
+    assert not list(misspelt_names([f"r{k}s" for k in range(MAX_PAIRS)], ["rs", "r"]))
 
 
 def document(**second: Any) -> dict[str, Any]:

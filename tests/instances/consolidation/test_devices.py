@@ -251,7 +251,7 @@ def test_first_fit_decreasing_would_need_one_device_more() -> None:
 
 def test_a_search_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not claim that there is no way."""
-    monkeypatch.setattr(packing, "MOST_NODES", 3)
+    monkeypatch.setattr(packing, "MAX_NODES", 3)
     with pytest.raises(TooLargeError, match="takes too long"):
         pack(
             [Device(), Device()],

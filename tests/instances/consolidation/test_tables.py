@@ -16,7 +16,7 @@ from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.consolidation import tables as placement_tables
 from clusterplan.instances.consolidation.generate import generate_consolidation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.instances.consolidation.tables import MOST_CURRENT, why_no_table
+from clusterplan.instances.consolidation.tables import MAX_CURRENT, why_no_table
 from clusterplan.instances.documents import load, parse_instance, save
 from clusterplan.instances.files import tables
 
@@ -213,6 +213,6 @@ def test_what_keeps_rows_from_a_table() -> None:
     assert "empty mapping" in str(why(server, job | {"task_demand": {}}))
     dotted = server | {"capacity": {"gpu": 4, "a.b": 1}}
     assert "name with a dot" in str(why(dotted, job))
-    assert f"more than {MOST_CURRENT:,} servers" in str(
+    assert f"more than {MAX_CURRENT:,} servers" in str(
         why(server | {"name": "s.0"}, job | {"current": {"s.0": 1}})
     )

@@ -23,7 +23,7 @@ from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 import clusterplan
 from clusterplan.instances.allocation.fits import fit_speed
 from clusterplan.instances.allocation.generate import generate_allocation
-from clusterplan.instances.common.errors import MOST_FAULTS, Fault, InstanceError, OptionError, shown
+from clusterplan.instances.common.errors import MAX_FAULTS, Fault, InstanceError, OptionError, shown
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.documents import load, parse_instance, save
 from clusterplan.instances.files import csv_tables, reading, tables
@@ -46,7 +46,7 @@ def refusal(call: Callable[[], Any]) -> InstanceError:
         call()
     assert time.perf_counter() - began < SOON_S
     lines = str(caught.value).split("\n")
-    assert len(lines) <= MOST_FAULTS + 2
+    assert len(lines) <= MAX_FAULTS + 2
     assert all(len(line) < 5_000 and line.isprintable() for line in lines)
     return caught.value
 
@@ -114,7 +114,7 @@ def test_of_many_wrong_entries_the_first_hundred_are_named(tmp_path: Path, jobs:
     path = tmp_path / "d.json"
     path.write_text(json.dumps({**ALLOCATION, "jobs": jobs}))
     error = refusal(lambda: load(path))
-    assert len(error.faults) == MOST_FAULTS
+    assert len(error.faults) == MAX_FAULTS
     assert error.stopped
     assert "… and perhaps more: reading stopped here" in str(error)
 
@@ -132,7 +132,7 @@ def test_faults_far_into_a_long_list_keep_their_places() -> None:
 def test_an_error_counts_the_faults_that_it_does_not_name() -> None:
     """A hundred lines, and a line that says how many more."""
     error = InstanceError(Fault("f", f"a[{k}]", "is wrong") for k in range(12_445))
-    assert len(error.faults) == MOST_FAULTS
+    assert len(error.faults) == MAX_FAULTS
     assert str(error).split("\n")[-1] == "… and 12,345 more faults"
 
 
@@ -150,7 +150,7 @@ def test_a_list_in_a_document_has_a_greatest_length(tmp_path: Path) -> None:
 
 def test_json_that_would_outgrow_the_memory_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight bytes for each of its own; keys that all differ count twice."""
-    monkeypatch.setattr(reading, "MOST_MEMORY", 100_000)
+    monkeypatch.setattr(reading, "MAX_MEMORY", 100_000)
     monkeypatch.setattr(reading, "MANY_KEYS", 500)
     check_size(json.dumps({"a": "x" * 10**6}))
     for hostile in ([[]] * 20_000, [{}] * 20_000, [1] * 50_000, ["\U0001f600"] + ["123456789"] * 10_000):
@@ -185,7 +185,7 @@ def test_numbers_of_thousands_of_digits_are_not_finite() -> None:
 def test_large_yaml_is_refused_before_it_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says what to write instead."""
     monkeypatch.setattr(reading, "parse_yaml", None)
-    said = refused(tmp_path, "a: " + "x" * reading.MOST_YAML_BYTES, "yaml")
+    said = refused(tmp_path, "a: " + "x" * reading.MAX_YAML_BYTES, "yaml")
     assert "at most 2,097,152 are read: write it as JSON, or move its lists to CSV or Parquet tables" in said
 
 
@@ -193,8 +193,8 @@ def test_without_its_c_library_yaml_has_a_lower_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PyYAML alone is ten times as slow."""
-    assert reading.MOST_YAML_BYTES_SLOW < reading.MOST_YAML_BYTES
-    monkeypatch.setattr(reading, "MOST_YAML", reading.MOST_YAML_BYTES_SLOW)
+    assert reading.MAX_YAML_BYTES_SLOW < reading.MAX_YAML_BYTES
+    monkeypatch.setattr(reading, "MAX_YAML", reading.MAX_YAML_BYTES_SLOW)
     assert "at most 131,072 are read" in refused(tmp_path, "a: " + "x" * 150_000, "yaml")
 
 
@@ -272,7 +272,7 @@ def test_a_document_too_large_for_yaml_is_not_saved_as_yaml(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is written can be read again."""
-    monkeypatch.setattr("clusterplan.instances.documents.MOST_YAML", 1_000)
+    monkeypatch.setattr("clusterplan.instances.documents.MAX_YAML", 1_000)
     instance = generate_allocation(20, seed=1)
     with pytest.raises(OptionError, match=r"write \.json"):
         save(instance, tmp_path / "d.yaml")
@@ -362,13 +362,13 @@ def test_ragged_rows_end_the_reading(tmp_path: Path) -> None:
     """A hundred are named, however many there are."""
     for rows in (300, 30_000):
         said = table(tmp_path, "name,b\n" + "a\n" * rows)
-        assert said.count("has 1 cells; the header has 2") == MOST_FAULTS
+        assert said.count("has 1 cells; the header has 2") == MAX_FAULTS
         assert "perhaps more" in said
 
 
 def test_a_table_that_is_read_row_by_row_has_fewer_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of its cells becomes an object."""
-    monkeypatch.setattr(csv_tables, "MOST_SMALL_CELLS", 100)
+    monkeypatch.setattr(csv_tables, "MAX_SMALL_CELLS", 100)
     csv_tables.parse_table("name,b\n" + "a,\n" * 100, "t")
     error = refusal(lambda: csv_tables.parse_table("name,b\n" + "a,1\n" * 100, "t"))
     assert "has more than 100 filled cells" in str(error)
@@ -464,7 +464,7 @@ def test_a_text_beside_a_null_in_a_dictionary_is_not_written_out(tmp_path: Path)
 def test_importers_stop_at_the_hundredth_fault(tmp_path: Path, call: Callable[[Path], Any]) -> None:
     """What they read is as little trusted as a document."""
     error = refusal(lambda: call(tmp_path))
-    assert len(error.faults) <= MOST_FAULTS
+    assert len(error.faults) <= MAX_FAULTS
     assert error.stopped or error.more or len(error.faults) < 10
 
 
@@ -507,7 +507,7 @@ def test_a_result_full_of_faults_is_read_no_further_than_a_document() -> None:
         faults = verify_stored(instance, {**data, **part}, "r").faults
         assert time.perf_counter() - began < SOON_S
         assert expected in faults[0]
-        assert len(faults) <= MOST_FAULTS + 1
+        assert len(faults) <= MAX_FAULTS + 1
 
 
 @pytest.mark.parametrize(
@@ -547,7 +547,7 @@ def test_a_verification_names_the_first_hundred_faults() -> None:
     found = Verification(
         instance="x", ok=False, complete=False, faults=tuple(f"fault {k}" for k in range(1_000))
     )
-    assert len(found.faults) == MOST_FAULTS + 1
+    assert len(found.faults) == MAX_FAULTS + 1
     assert found.faults[-1] == "… and 900 more faults"
     assert Verification.model_validate_json(found.model_dump_json()) == found
 
@@ -560,19 +560,19 @@ def test_the_reference_lists_the_limits() -> None:
     text = (ROOT / "docs" / "reference" / "schema.md").read_text(encoding="utf-8")
     section = text.partition("## Limits")[2].partition("\n## ")[0]
     for name in (
-        "MOST_YAML_BYTES",
-        "MOST_YAML_BYTES_SLOW",
+        "MAX_YAML_BYTES",
+        "MAX_YAML_BYTES_SLOW",
         "DEEPEST",
-        "MOST_VALUES",
-        "MOST_ENTRIES",
-        "MOST_COLUMNS",
+        "MAX_VALUES",
+        "MAX_ENTRIES",
+        "MAX_COLUMNS",
         "LONGEST_ROW",
-        "MOST_ROWS",
-        "MOST_CELLS",
-        "MOST_SMALL_ROWS",
-        "MOST_SMALL_CELLS",
+        "MAX_ROWS",
+        "MAX_CELLS",
+        "MAX_SMALL_ROWS",
+        "MAX_SMALL_CELLS",
         "LONGEST_TEXT",
     ):
         assert re.search(rf"\b{getattr(reading, name):,}\b", section), name
-    assert f"{reading.MOST_MEMORY // 10**6} MB" in section
-    assert f"{reading.MOST_TABLE_BYTES // 2**20} MiB" in section
+    assert f"{reading.MAX_MEMORY // 10**6} MB" in section
+    assert f"{reading.MAX_TABLE_BYTES // 2**20} MiB" in section

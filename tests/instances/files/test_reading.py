@@ -77,7 +77,7 @@ def test_what_cannot_be_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, what: str
 ) -> None:
     """Damaged, cut, joined and too large ones are refused."""
-    monkeypatch.setattr(reading, "MOST_UNPACKED_BYTES", 100)
+    monkeypatch.setattr(reading, "MAX_UNPACKED_BYTES", 100)
     with pytest.raises(InstanceError, match=what):
         read_text(write(tmp_path / "a.csv.gz", content))
 

@@ -27,7 +27,7 @@ from clusterplan.instances.files.csv_tables import (
     numbered_rows,
     parse_table,
 )
-from clusterplan.instances.files.reading import DEEPEST_COLUMN, MOST_COLUMNS
+from clusterplan.instances.files.reading import DEEPEST_COLUMN, MAX_COLUMNS
 from clusterplan.instances.files.tables import can_be_columns, read_table, write_table
 
 
@@ -248,7 +248,7 @@ def test_rows_are_nested_and_without_empty_cells() -> None:
 
 def test_many_rows_are_not_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is on rows and on filled cells."""
-    monkeypatch.setattr(module, "MOST_SMALL_ROWS", 3)
+    monkeypatch.setattr(module, "MAX_SMALL_ROWS", 3)
     with pytest.raises(InstanceError, match="split it"):
         TEXT.rows()
 
@@ -267,7 +267,7 @@ def test_two_columns_for_one_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "header", [["a", "a"], [""], ["a" + ".a" * (DEEPEST_COLUMN + 1)], list(map(str, range(MOST_COLUMNS + 1)))]
+    "header", [["a", "a"], [""], ["a" + ".a" * (DEEPEST_COLUMN + 1)], list(map(str, range(MAX_COLUMNS + 1)))]
 )
 def test_headers_that_are_refused(header: list[str]) -> None:
     """Repeated, empty, too deep, too many."""

@@ -29,7 +29,7 @@ from clusterplan.instances.importers.node_restrictions import (
     models_of_choice,
     numbered,
 )
-from clusterplan.instances.importers.rejected_entries import MOST_INVALID, RejectedEntries, valid_entries
+from clusterplan.instances.importers.rejected_entries import MAX_INVALID, RejectedEntries, valid_entries
 from clusterplan.instances.importers.traces.philly import import_philly, import_philly_trace
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 
@@ -257,7 +257,7 @@ def test_a_list_without_valid_entries_is_refused() -> None:
 
 def test_a_list_that_begins_with_a_thousand_wrong_entries_is_refused() -> None:
     """It is another file than was asked for, and not read to its end."""
-    wrong: list[dict[str, object]] = [{"name": "w"}] * MOST_INVALID
+    wrong: list[dict[str, object]] = [{"name": "w"}] * MAX_INVALID
     assert read([*wrong[1:], {"name": "a", "size": 1}], RejectedEntries("pod")) == ["a"]
     with pytest.raises(InstanceError, match=r"900 more faults"):
         read([*wrong, {"name": "a", "size": 1}], RejectedEntries("pod"))

@@ -10,7 +10,7 @@ import pytest
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.common.faults import validated
 from clusterplan.instances.scheduling.configurations import (
-    MOST_OF_A_JOB,
+    MAX_OF_A_JOB,
     as_requested,
     configuration_faults,
     configurations_of,
@@ -149,7 +149,7 @@ def test_ranges_that_are_too_wide_are_refused() -> None:
     """A job with a million configurations is a mistake."""
     wide = variants(SERVED)
     wide["variants"][0] |= {"ps": {"max": 100}, "worker_demand": {}, "ps_demand": {}}
-    with pytest.raises(InstanceError, match=f"at most {MOST_OF_A_JOB:,} are allowed; narrow the ranges"):
+    with pytest.raises(InstanceError, match=f"at most {MAX_OF_A_JOB:,} are allowed; narrow the ranges"):
         instance(wide)
 
 

@@ -80,7 +80,7 @@ def test_a_smaller_error_than_the_certificates_prove_is_found() -> None:
 def test_what_the_check_shares_with_the_methods_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it derives only a sample of the configurations."""
     instance, frontier = sample()
-    monkeypatch.setattr(check, "MOST_DERIVED", 0)
+    monkeypatch.setattr(check, "MAX_DERIVED", 0)
     verification = verify(instance, frontier)
     assert not verification.faults
     assert sum("shared with the methods" in line for line in verification.confirmed) == 1

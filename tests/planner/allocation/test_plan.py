@@ -14,8 +14,8 @@ from clusterplan.formulations.allocation.plan import JobAllocation
 from clusterplan.instances.allocation.generate import generate_allocation
 from clusterplan.planner.allocation.kind import ALLOCATION
 from clusterplan.planner.allocation.plan import (
-    MOST_JOBS,
-    MOST_NAMED,
+    MAX_JOBS,
+    MAX_NAMED,
     Usage,
     allocation_parts,
     as_data,
@@ -93,7 +93,7 @@ def test_a_long_plan_is_cut_to_the_slowest_and_some_others() -> None:
     ]
     plan[4321] = plan[4321].model_copy(update={"completion_s": 1e6})
     shown = shown_rows(plan)
-    assert len(shown) <= MOST_JOBS
+    assert len(shown) <= MAX_JOBS
     assert plan[4321] in shown
     places = [int(entry.job) for entry in shown]
     assert places == sorted(places)
@@ -122,5 +122,5 @@ def test_few_jobs_are_bars_with_their_names_and_many_are_points() -> None:
         ([1], ["waits"]),
     ]
     assert few["data"][0]["customdata"][0][0] == "b" * 40
-    many = times_figure([plan[0].model_copy(update={"job": str(k)}) for k in range(MOST_NAMED + 1)])
+    many = times_figure([plan[0].model_copy(update={"job": str(k)}) for k in range(MAX_NAMED + 1)])
     assert {trace["type"] for trace in many["data"]} == {"scatter"}

@@ -18,9 +18,9 @@ from sample_documents import STAGING
 import clusterplan
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.planner.batch.supervisor import (
+    MAX_GIB,
+    MAX_TASKS,
     MEMORY_CHECK_S,
-    MOST_GIB,
-    MOST_TASKS,
     Attempt,
     Worker,
     Workers,
@@ -171,7 +171,7 @@ def test_a_child_that_failed_or_is_worn_out_is_killed(workers: Workers, worn: bo
     worker = workers.for_task(READ)
     answer_of(worker)
     assert worker.resident_gib() > 0
-    worker.tasks = MOST_TASKS if worn else 1
+    worker.tasks = MAX_TASKS if worn else 1
     workers.release(worker, READ, again=worn)
     worker.join()
     assert not is_running(worker.pid)
@@ -217,7 +217,7 @@ def test_a_child_of_a_large_process_may_work_again() -> None:
     try:
         first = found.for_task(READ)
         answer_of(first)
-        assert first.resident_gib() > MOST_GIB > first.grown_gib()
+        assert first.resident_gib() > MAX_GIB > first.grown_gib()
         found.release(first, READ, again=True)
         assert found.for_task(READ) is first
     finally:
@@ -230,6 +230,6 @@ def test_a_child_that_has_grown_does_not_work_again(
 ) -> None:
     first = workers.for_task(READ)
     answer_of(first)
-    monkeypatch.setattr(first, "grown_gib", lambda: MOST_GIB)
+    monkeypatch.setattr(first, "grown_gib", lambda: MAX_GIB)
     workers.release(first, READ, again=True)
     assert workers.for_task(READ) is not first

@@ -16,7 +16,7 @@ from clusterplan.planner.batch.comparison import Comparison
 from clusterplan.planner.batch.comparison_rows import ComparisonRow, Distribution, Measure, Measures
 from clusterplan.planner.reports.comparison_page import (
     LEAST_GAP,
-    MOST_PLOTS,
+    MAX_PLOTS,
     GapScale,
     comparison_markdown,
     comparison_page,
@@ -102,8 +102,8 @@ def test_distributions_are_overlaid_on_a_logarithmic_axis() -> None:
     assert plot.figure["data"][0]["x"] == [0.0166667, 2.0]
     assert plot.figure["data"][0]["y"] == [50.0, 100.0]
     assert plot.figure["layout"]["xaxis"]["type"] == "log"
-    many = tuple(row("a", instance=f"i{k}") for k in range(MOST_PLOTS + 2))
-    assert len(distribution_plots(Comparison(rows=many))) == MOST_PLOTS
+    many = tuple(row("a", instance=f"i{k}") for k in range(MAX_PLOTS + 2))
+    assert len(distribution_plots(Comparison(rows=many))) == MAX_PLOTS
     nothing = Distribution(name="time", of="jobs", seconds=(0.0,), shares=(1.0,))
     (plot,) = distribution_plots(Comparison(rows=(row("a", measures=Measures(distribution=nothing)),)))
     assert plot.figure["data"][0]["x"] == []

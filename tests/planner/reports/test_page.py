@@ -101,7 +101,7 @@ def test_a_large_document_is_packed_and_verified_like_a_plain_one(
         (10, "frontier.json.gz", "frontier.json"),
         (10**9, "frontier.json", "frontier.json.gz"),
     ):
-        monkeypatch.setattr(result_page, "MOST_PLAIN", most)
+        monkeypatch.setattr(result_page, "MAX_PLAIN", most)
         written = result_page.write(instance, frontier, tmp_path)
         assert tmp_path / name in written
         assert not (tmp_path / gone).exists()

@@ -18,9 +18,9 @@ from clusterplan.planner.pareto import pareto
 from clusterplan.planner.reports.result_page import frontier_page
 from clusterplan.planner.scheduling.changes import answer, changes, what_if
 from clusterplan.planner.scheduling.frontier import SchedulingFrontierPage
-from clusterplan.planner.scheduling.kind import MOST_SEGMENTS, SCHEDULING
+from clusterplan.planner.scheduling.kind import MAX_SEGMENTS, SCHEDULING
 from clusterplan.planner.scheduling.plan import (
-    MOST_POINTS,
+    MAX_POINTS,
     WaitAnalysis,
     WaitStatistics,
     as_data,
@@ -198,7 +198,7 @@ def test_a_thinned_curve_keeps_its_peaks() -> None:
     values = np.zeros(20_000)
     values[7_777] = 5
     times, kept = thinned(at_s, values)
-    assert len(times) <= MOST_POINTS
+    assert len(times) <= MAX_POINTS
     assert (np.diff(times) > 0).all()
     assert kept.max() == 5
     assert thinned(at_s[:9], values[:9])[0].tolist() == at_s[:9].tolist()
@@ -301,7 +301,7 @@ def test_more_gpus_are_never_worse_for_shortest_service_first_on_single_gpus() -
 def test_a_plan_may_have_many_entries_for_a_job() -> None:
     """Of the other kinds one for each row."""
     assert SCHEDULING.rows_of_plan == "jobs"
-    assert SCHEDULING.entries_of_row == MOST_SEGMENTS > 1
+    assert SCHEDULING.entries_of_row == MAX_SEGMENTS > 1
 
 
 TRACE = generate_scheduling(40, 32, load=2.0, seed=3)

@@ -145,7 +145,7 @@ def test_price_bounds_never_exceed_the_optimum(seed: int, scale: float) -> None:
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 10**6), ratio=st.sampled_from([0.9, 1 - 1e-6, 1 + 1e-6, 1.1]))
 def test_the_search_of_the_check_is_right(seed: int, ratio: float) -> None:
-    """`none_below` says True only where enumeration finds nothing, and finds what is there."""
+    """`no_choice_below` says True only where enumeration finds nothing, and finds what is there."""
     rng = np.random.default_rng(seed)
     jobs, limits = int(rng.integers(1, 6)), int(rng.integers(1, 4))
     counts = rng.integers(1, 5, jobs)

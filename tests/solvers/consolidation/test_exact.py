@@ -361,7 +361,7 @@ def test_no_time_is_said_so() -> None:
 
 def test_without_a_table_of_loads_small_instances_are_proven(monkeypatch: pytest.MonkeyPatch) -> None:
     """Patterns by a search, or else the model with named servers, close the gap."""
-    monkeypatch.setattr(consolidation_class_builder, "MOST_USAGES", 2)
+    monkeypatch.setattr(consolidation_class_builder, "MAX_USAGES", 2)
     instance = fragmented(1, 6, 3, 1.0, ["value", "servers"])
     result = clusterplan.solve(instance, "exact")
     assert result.status == "optimal"

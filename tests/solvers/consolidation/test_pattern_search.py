@@ -28,7 +28,7 @@ from clusterplan.solvers.run import solve_with
 @pytest.fixture(autouse=True)
 def _no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every instance be one of too many sums."""
-    monkeypatch.setattr(build_classes, "MOST_USAGES", 0)
+    monkeypatch.setattr(build_classes, "MAX_USAGES", 0)
 
 
 def unlike(seed: int, servers: int, jobs: int, objective: str, **fields: Any) -> ConsolidationInstance:

@@ -35,9 +35,9 @@ def of_seed(seed: int) -> ConsolidationInstance:
 
 def without_tables(patch: pytest.MonkeyPatch, methods: bool = True) -> None:
     """Let the check search, and the methods as well, as if there were too many sums."""
-    patch.setattr(server_prices, "MOST_MERGED", -1)
+    patch.setattr(server_prices, "MAX_MERGED", -1)
     if methods:
-        patch.setattr(build_classes, "MOST_USAGES", 0)
+        patch.setattr(build_classes, "MAX_USAGES", 0)
 
 
 BATCHES = [
@@ -85,7 +85,7 @@ def _with_a_price_off(certificate: dict[str, Any], rng: random.Random) -> dict[s
 def test_prices_that_are_off_prove_no_more_than_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searched or looked up, bounds of forged prices are the same; they hold, and some are weaker."""
     # Where prices are off, enumeration would close what they leave open.
-    monkeypatch.setattr(check_certificate, "none_better", lambda *_: None)
+    monkeypatch.setattr(check_certificate, "no_better_placement", lambda *_: None)
     rng, weaker = random.Random(1), 0
     for seed in range(15):
         instance = of_seed(seed)

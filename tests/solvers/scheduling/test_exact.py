@@ -23,7 +23,7 @@ from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.scheduling.exact import (
-    MOST_SCHEDULES,
+    MAX_SCHEDULES,
     SchedulingBruteForce,
     SchedulingExact,
     certify,
@@ -309,6 +309,6 @@ def test_malleable_jobs_are_tried_in_all_configurations(seed: int) -> None:
 def test_too_many_configurations_are_refused() -> None:
     """Eight jobs have 40,320 orders already."""
     there = generate_scheduling(8, 8, malleable=True).replace(preemption="none")
-    assert schedule_count(there) > MOST_SCHEDULES
+    assert schedule_count(there) > MAX_SCHEDULES
     with pytest.raises(TooLargeError, match="at most 8 with few configurations"):
         SchedulingBruteForce().solve(SchedulingFormulation(there), SolveOptions(), Clock())

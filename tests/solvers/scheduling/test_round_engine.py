@@ -174,7 +174,7 @@ class Swaps(RoundPolicy):
 
 def test_a_policy_that_lets_no_job_work_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where each round is a restart, and nothing else."""
-    monkeypatch.setattr(engine, "MOST_STOPS", 1000)
+    monkeypatch.setattr(engine, "MAX_STOPS", 1000)
     jobs = [{"name": name, "demand": {"gpu": 4}, "duration_s": 5} for name in "ab"]
     there = instance(*jobs, preemption="costs", restart_s=2)
     with pytest.raises(PolicyError, match="stops jobs before they do any work"):

@@ -195,7 +195,7 @@ class StopsForEver(FirstCome):
 
 def test_a_policy_that_lets_no_job_work_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a restart takes longer than its turns; where they bring some work, however little, it ends."""
-    monkeypatch.setattr(engine, "MOST_STOPS", 1000)
+    monkeypatch.setattr(engine, "MAX_STOPS", 1000)
     jobs = [{"name": name, "demand": {"gpu": 1}, "duration_s": 3} for name in "ab"]
     there = SchedulingInstance.model_validate(
         {"name": "t", "resources": {"gpu": 1}, "preemption": "costs", "restart_s": 2, "jobs": jobs}

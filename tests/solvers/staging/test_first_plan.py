@@ -81,8 +81,8 @@ def test_whether_loops_are_compiled_changes_no_answer(name: str, monkeypatch: py
     clusterplan.solve(INSTANCES[name], "exact")
     counts = _Counts(monkeypatch)
     free = counts.of(name, None)
-    monkeypatch.setattr(exact, "is_ready", lambda _: False)
-    monkeypatch.setattr(graph_exact, "is_ready", lambda _: False)
+    monkeypatch.setattr(exact, "is_compiled", lambda _: False)
+    monkeypatch.setattr(graph_exact, "is_compiled", lambda _: False)
     assert counts.of(name, 60.0) == free
     assert counts.of(name, 9.0) == (["_heuristic_plan", *free[0]], *free[1:])
 
@@ -100,7 +100,7 @@ def test_heuristics_have_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(exact, "_heuristic_plan", none)
     monkeypatch.setattr(staging_search.Segments, "of", late)
     for limit_s in (0.5, 5.0, 60.0, 3600.0):
-        monkeypatch.setattr(exact, "is_ready", lambda _: False)
+        monkeypatch.setattr(exact, "is_compiled", lambda _: False)
         result = clusterplan.solve(INSTANCES["tight"], "exact", SolveOptions(time_limit_s=limit_s))
         assert (result.status, result.limit) == ("unknown", "time")
     assert len(given) == 6  # before the search too where the limit is short
@@ -170,7 +170,7 @@ def test_stages_are_as_fast_as_asked(measure: str) -> None:
     """By the times of the formulation, which adds up other sums."""
     for seed in range(40):
         formulation = formulation_of(random_graph(seed))
-        row, one = _BlockSequence(formulation), formulation.of_one_order()
+        row, one = _BlockSequence(formulation), formulation.restricted_to_one_order()
         for slowest in (0.7, 2.0, 9.0):
             stages = row.stages(slowest, measure) or []
             plan = [one.stage(first, end - 1, t, units) for first, end, t, units in stages]
@@ -210,7 +210,7 @@ def test_loops_that_are_not_compiled(tmp_path: Path) -> None:
     """A limit shorter than compiling them takes returns a plan, and says so."""
     save(diamond(), tmp_path / "graph.yaml")
     code = (
-        "from clusterplan.formulations.common import compiled; compiled.MOST_ENTRIES = -1;"
+        "from clusterplan.formulations.common import compiled; compiled.MAX_ENTRIES = -1;"
         "import clusterplan; o = clusterplan.SolveOptions(time_limit_s=0.2);"
         f"r = clusterplan.solve({str(tmp_path / 'graph.yaml')!r}, 'exact', o);"
         "print(r.status, r.objective, r.bound, r.message)"

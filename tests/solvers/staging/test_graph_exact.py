@@ -280,7 +280,7 @@ def test_too_many_ideals_leave_a_plan_and_a_bound() -> None:
 
 def test_a_graph_whose_stages_are_too_many_has_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even those of one order of its layers, under a budget beside the limits of units."""
-    monkeypatch.setattr(graph_stages, "MOST_STAGES", 3)
+    monkeypatch.setattr(graph_stages, "MAX_STAGES", 3)
     instance = diamond(8, hourly_budget_usd=2)
     for limit_s in (None, 60.0):
         result = solved(instance, time_limit_s=limit_s)

@@ -175,7 +175,7 @@ def test_jobs_are_bounded_some_at_a_time(monkeypatch: pytest.MonkeyPatch, at_onc
     configs = AllocationFormulation(generate_allocation(7, 2, seed=1)).checked
     prices = np.full(len(configs.resources), 0.1)
     whole = price_bound(configs, prices)
-    monkeypatch.setattr("clusterplan.formulations.allocation.check.dual_bound.JOBS_AT_ONCE", at_once)
+    monkeypatch.setattr("clusterplan.formulations.allocation.check.dual_bound.JOBS_PER_BLOCK", at_once)
     assert price_bound(configs, prices) == pytest.approx(whole, rel=1e-12)
 
 
@@ -278,7 +278,7 @@ def planted(configs: Configurations, what: str) -> Configurations:
 @pytest.mark.parametrize("what", ["time", "demand", "missing"])
 def test_a_wrong_row_of_a_shared_table_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all jobs are sampled, any wrong row makes the certificate prove nothing, without a traceback."""
-    monkeypatch.setattr(check, "MOST_DERIVED", 0)
+    monkeypatch.setattr(check, "MAX_DERIVED", 0)
     instance = generate_allocation(8, 2, 0.5, seed=3)
     certificate = clusterplan.solve(instance, "exact").certificate
     right = AllocationFormulation(instance)
@@ -292,8 +292,8 @@ def test_a_wrong_row_of_a_shared_table_is_found(what: str, monkeypatch: pytest.M
 
 def test_the_sample_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs are drawn until the sample is full; what was compared is said."""
-    monkeypatch.setattr(check, "MOST_DERIVED", 0)
-    monkeypatch.setattr(check, "MOST_SAMPLED", 100)
+    monkeypatch.setattr(check, "MAX_DERIVED", 0)
+    monkeypatch.setattr(check, "MAX_SAMPLED", 100)
     formulation = AllocationFormulation(generate_allocation(50, 2, 0.5, seed=3))
     said = str(formulation.shared_tables())
     assert 0 < int(said.split("; ")[1].split(" of ", maxsplit=1)[0]) <= 100

@@ -48,7 +48,7 @@ def test_the_table_and_the_search_agree(block: int, monkeypatch: pytest.MonkeyPa
         for pool in classes.pools:
             listed = ServerPrices(classes, pool, prices, effort=NodeBudget(10_000))
             with monkeypatch.context() as patch:
-                patch.setattr(server_prices, "MOST_MERGED", -1)
+                patch.setattr(server_prices, "MAX_MERGED", -1)
                 searched = ServerPrices(classes, pool, prices, effort=NodeBudget(10_000))
             assert listed.table is not None
             assert searched.table is None or not any((gain > 0).any() for _, gain in searched.groups)

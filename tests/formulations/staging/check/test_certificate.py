@@ -119,7 +119,7 @@ def test_joined_intervals_prove_what_single_ones_do(monkeypatch: pytest.MonkeyPa
     instance = generate_staging(20, 6, "none", seed=3)
     result = clusterplan.solve(instance, "exact")
     alone = StagingFormulation(instance).certified_bounds(result.certificate)
-    monkeypatch.setattr("clusterplan.formulations.staging.check.interval_bounds.AT_ONCE", 1)
+    monkeypatch.setattr("clusterplan.formulations.staging.check.interval_bounds.GROUPING_SIZE", 1)
     together = StagingFormulation(instance).certified_bounds(result.certificate)
     assert alone == together
     assert result.certified_gap is not None

@@ -141,18 +141,18 @@ def test_a_claim_that_is_too_good_proves_nothing() -> None:
 def test_too_many_stages_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Together, although no ideal has so many."""
     segments = derive_graph_segments(diamond(), 10.0)
-    monkeypatch.setattr(graph_stages, "MOST_STAGES", len(segments.first))
+    monkeypatch.setattr(graph_stages, "MAX_STAGES", len(segments.first))
     assert len(derive_graph_segments(diamond(), 10.0).first) == len(segments.first)
-    monkeypatch.setattr(graph_stages, "MOST_STAGES", len(segments.first) - 1)
+    monkeypatch.setattr(graph_stages, "MAX_STAGES", len(segments.first) - 1)
     with pytest.raises(TooLargeError, match="possible stages"):
         derive_graph_segments(diamond(), 10.0)
 
 
 def test_states_are_counted_with_the_units_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six ideals with no, one or two units in use are eighteen."""
-    monkeypatch.setattr(graph_stages, "MOST_STATES", 18)
+    monkeypatch.setattr(graph_stages, "MAX_STATES", 18)
     assert proves_no_faster_plan(diamond(2), 5 * (1 - 1e-9))
-    monkeypatch.setattr(graph_stages, "MOST_STATES", 17)
+    monkeypatch.setattr(graph_stages, "MAX_STATES", 17)
     assert not proves_no_faster_plan(diamond(2), 5 * (1 - 1e-9))
 
 

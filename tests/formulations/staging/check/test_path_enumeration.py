@@ -77,7 +77,7 @@ def test_the_enumeration_gives_up_when_it_may_not_work() -> None:
 
 def test_large_networks_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A network with more arcs than allowed costs no work."""
-    monkeypatch.setattr(path_enumeration, "MOST_ARCS", 0)
+    monkeypatch.setattr(path_enumeration, "MAX_ARCS", 0)
     assert no_path_below(random_network(1), np.zeros(2), 1.0) == (None, 0)
 
 
@@ -160,7 +160,7 @@ def test_with_too_few_states_no_path_below_the_cutoff_is_lost(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not all limits are then counted together."""
-    monkeypatch.setattr("clusterplan.formulations.staging.check.path_enumeration.MOST_CELLS", (7 * 6 * 3,))
+    monkeypatch.setattr("clusterplan.formulations.staging.check.path_enumeration.MAX_CELLS", (7 * 6 * 3,))
     network = state_space_random_network(seed)
     arcs = network.arcs
     costs = [
@@ -191,7 +191,7 @@ def test_an_arc_is_only_left_out_beyond_the_margin_of_all_that_is_added_up(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here a quarter: of the value, of the cutoff and of what the limits are worth."""
-    monkeypatch.setattr(path_enumeration, "MOST_CELLS", (7 * 6 * 3,))
+    monkeypatch.setattr(path_enumeration, "MAX_CELLS", (7 * 6 * 3,))
     monkeypatch.setattr(path_enumeration, "STATES_MARGIN", 0.25)
     network = state_space_random_network(seed)
     every = list(counted_limit_groups(network, PRICES, 7 * 6 * 3))
@@ -208,7 +208,7 @@ def test_states_times_arcs_are_few_enough(monkeypatch: pytest.MonkeyPatch) -> No
     network = state_space_random_network(2)
     assert sum(counting.states > 1 for counting in counted_limit_groups(network, PRICES)) > 0
     for steps in (40, 80, 200, 400):
-        monkeypatch.setattr(path_enumeration, "MOST_STEPS", steps * len(network))
+        monkeypatch.setattr(path_enumeration, "MAX_STEPS", steps * len(network))
         assert all(counting.states <= steps for counting in counted_limit_groups(network, PRICES))
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sample_documents import ALLOCATION, accepted
 
 from clusterplan.instances.allocation.fits import LossPoint, SpeedPoint, fit_loss, fit_speed
-from clusterplan.instances.allocation.fits.measurements import MOST_POINTS
+from clusterplan.instances.allocation.fits.measurements import MAX_POINTS
 from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import ClusterplanError, InstanceError, OptionError
 from clusterplan.instances.common.speed import FORMULAS, RingAllreduce
@@ -295,7 +295,7 @@ def test_absurd_figures_are_refused(tmp_path: Path) -> None:
     text = "workers,steps_per_s\n100,1e-9\n200,2e-9\n400,4e-9\n"
     found = faults(lambda: fit_speed(put(tmp_path, text), batch=1e-6, allow_rank_deficient=True))
     assert "check the units" in found[0]
-    long = "workers,steps_per_s\n" + "1,1\n" * (MOST_POINTS + 1)
+    long = "workers,steps_per_s\n" + "1,1\n" * (MAX_POINTS + 1)
     assert "10,001 rows; at most 10,000" in faults(lambda: fit_speed(put(tmp_path, long), batch=1))[0]
     assert "no measurements" in faults(lambda: fit_speed([], batch=1))[0]
     for wrong in ({"model": "magic"}, {"batch": float("nan")}, {"batch": -1}):

@@ -27,7 +27,7 @@ from clusterplan.solvers.registry import find_solver, solvers_for
 from clusterplan.solvers.run import solve_with
 from clusterplan.solvers.staging.heterps.provisioning import Provisioner, Segment, segments_of
 from clusterplan.solvers.staging.heterps.type_search import (
-    MOST_TRACE,
+    MAX_TRACE,
     PenalisedObjective,
     TypeSearch,
     random_types,
@@ -212,7 +212,7 @@ def test_a_long_trace_is_thinned() -> None:
     """Its first and last points stay."""
     trace: list[tuple[float, float | None, float | None]] = [(float(i), -float(i), None) for i in range(1234)]
     short = thin_trace(trace)
-    assert len(short) == MOST_TRACE
+    assert len(short) == MAX_TRACE
     assert (short[0], short[-1]) == (trace[0], trace[-1])
 
 
