@@ -87,9 +87,9 @@ def test_results_and_forgeries_are_judged_as_they_were_in_python(kind: str, shar
 
 LIMITS = {
     "consolidation.check.classes.MAX_PIECES": "consolidation-consolidation-servers-3-jobs-4-seed-0-exact",
-    "consolidation.check.placement_enumeration.MAX_SELECTIONS": "consolidation-drawn-045-exact",
+    "consolidation.check.placement_enumeration.MAX_STAY_SETS": "consolidation-drawn-045-exact",
     "consolidation.check.classes.MAX_WORK": "consolidation-drawn-008-exact",
-    "consolidation.check.server_prices.MAX_SELECTIONS": "consolidation-drawn-016-exact",
+    "consolidation.check.server_prices.MAX_RESIDUALS": "consolidation-drawn-016-exact",
     "staging.check.graph_order.MAX_IDEALS": "staging-drawn-003-exact",
 }
 """Limit of effort → a stored result whose check is stopped where nothing is allowed."""

@@ -160,7 +160,7 @@ def test_what_takes_longer_than_there_is_time_for_goes_on_for_the_next(
 
 
 SOURCE = """
-from clusterplan.formulations.common.compiled import compiled, compiled_in_place
+from clusterplan.formulations.common.compiled import compiled, compiled_without_arrays
 
 @compiled
 def square(number):
@@ -173,11 +173,11 @@ def squares(numbers):
         total += square(number)
     return total
 
-@compiled_in_place
+@compiled_without_arrays
 def put(numbers, number):
     numbers[0] = number
 
-@compiled_in_place
+@compiled_without_arrays
 def put_twice(numbers, number):
     put(numbers, 2 * number)
     return numbers[0]

@@ -136,7 +136,7 @@ def test_a_bound_within_the_margin_of_the_dearest_choice_excludes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each job has one configuration, so that prices of 0 prove just what it costs."""
-    monkeypatch.setattr(bound, "MARGIN", 0.1)
+    monkeypatch.setattr(bound, "ROUNDING_MARGIN", 0.1)
     single = CheckedConfigurations(
         np.array([0, 1]), np.array([10.0]), np.array([[1.0]]), np.ones(1), ("gpu",), np.ones(1)
     )
