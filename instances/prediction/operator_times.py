@@ -572,7 +572,7 @@ class FittedTimes(OperatorTimes):
         known = measured >= MEASURED * each.sum()
         inside = bool(each @ np.array([self._inside(op) for op in operators]) >= MEASURED * each.sum())
         low, high = spread_of_total("measured" if known else "data sheet", inside)
-        seconds, longest = self._cool_and_hot(operators, rows, counts)
+        seconds, longest = self._unthrottled_and_power_limited(operators, rows, counts)
         basis = self._basis(operators, 1.0 if known else float(measured / each.sum()))
         return Estimate(seconds, seconds * low, longest * high, inside, basis)
 
@@ -587,7 +587,7 @@ class FittedTimes(OperatorTimes):
         basis = f"{count} measurements on {self.gpu.name}"
         return basis if share == 1.0 else f"{basis} for {share:.0%} of the time; else {self.sheet.basis}"
 
-    def cool_and_hot(self, operators: Sequence[Operator]) -> tuple[float, float]:
+    def unthrottled_and_power_limited(self, operators: Sequence[Operator]) -> tuple[float, float]:
         """Return the total seconds as measured, and with the board at its power limit.
 
         A few calls may be timed before the board reaches that limit. In a whole model its matrix products are
@@ -595,9 +595,9 @@ class FittedTimes(OperatorTimes):
         predictions from the data sheet include the limit already.
         """
         counts = counts_of(operators)
-        return self._cool_and_hot(operators, self.seconds(operators), counts)
+        return self._unthrottled_and_power_limited(operators, self.seconds(operators), counts)
 
-    def _cool_and_hot(
+    def _unthrottled_and_power_limited(
         self, operators: Sequence[Operator], rows: Floats, counts: Floats
     ) -> tuple[float, float]:
         known = np.array([self._key(op) in self.fits for op in operators])

@@ -92,7 +92,7 @@ class _CompileTimer:
         else:
             self._took += time.perf_counter() - self._begun
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Print the time if it was long; compiled loops that are cached on disk load at once."""
         if self._took > LONG_S:
             say(f"{COMPILING}: {self._took:.1f} s")
@@ -108,7 +108,7 @@ def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
         compiling = _CompileTimer()
         with compile_listener(compiling):
             yield
-        compiling.tell()
+        compiling.report()
         return
     limit = f"of at most {options.time_limit_s:g} s; " if options.time_limit_s else ""
     nothing = f"{limit}Ctrl-C: the best plan so far"

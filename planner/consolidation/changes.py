@@ -163,7 +163,7 @@ def changes(
         if capacity and not is_choice(name)
     ]
     totals.sort(key=lambda amount: amount.name != f"{resource} in use")
-    busy, then = (sum(bool(row.held) for row in each.rows.values()) for each in drawn)
+    busy, then = (sum(bool(row.allocations) for row in each.rows.values()) for each in drawn)
     totals.append(Amount("servers in use", busy, then, len(rows)))
     totals += _hourly_costs(*drawn)
     return Changes(
@@ -183,7 +183,8 @@ def _hourly_costs(before: ClusterUsage, after: ClusterUsage) -> list[Amount]:
     if not any(price is not None for price in prices.values()):
         return []
     now, then = (
-        sum(prices[name] or 0.0 for name, row in each.rows.items() if row.held) for each in (before, after)
+        sum(prices[name] or 0.0 for name, row in each.rows.items() if row.allocations)
+        for each in (before, after)
     )
     unknown = sum(price is None for price in prices.values())
     name = "USD per hour of servers in use"

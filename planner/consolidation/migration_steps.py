@@ -126,7 +126,7 @@ class _ClusterState:
                 del self._held[server][job, group]
         return tasks
 
-    def in_the_way(self, servers: Iterable[str]) -> set[str]:
+    def blocking_jobs(self, servers: Iterable[str]) -> set[str]:
         """Return the jobs with tasks on these servers that are to be stopped."""
         return {job for server in servers for job, _ in self._held[server] if job in self.unsettled}
 
@@ -248,7 +248,7 @@ class _Order:
 
     def _to_stop(self, blocked: Iterable[str]) -> str:
         """Return the job to stop on full servers: the one with the fewest GPUs, jobs to be kept last."""
-        able = self.now.in_the_way(blocked)
+        able = self.now.blocking_jobs(blocked)
         if not able:
             raise ValueError(f"the servers do not hold what the plan places: {', '.join(blocked)}")
         return min(able, key=lambda job: (job in self.kept, *self._size(job)))

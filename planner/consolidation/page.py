@@ -36,19 +36,19 @@ class ServerUsage:
 
     Attributes
     ----------
-    held
+    allocations
         Job, amount and tasks, in the order of the plan.
     """
 
     server: Server
     capacity: float
     taken: float
-    held: list[tuple[str, float, int]] = field(default_factory=list)
+    allocations: list[tuple[str, float, int]] = field(default_factory=list)
 
     @property
     def used(self) -> float:
         """Amount used by the plan."""
-        return sum(amount for _, amount, _ in self.held)
+        return sum(amount for _, amount, _ in self.allocations)
 
     @property
     def free(self) -> float:
@@ -95,7 +95,7 @@ class ClusterUsage:
             self.rows[server.name] = ServerUsage(server, capacity, capacity - available)
         self.total: dict[str, list[float]] = self._total(instance, names)
         self._place(instance, plan)
-        order = (job for row in self.rows.values() for job, _, _ in row.held)
+        order = (job for row in self.rows.values() for job, _, _ in row.allocations)
         self.colours = {job: index for index, job in enumerate(dict.fromkeys(order))}
 
     @staticmethod
@@ -121,7 +121,7 @@ class ClusterUsage:
                     for name, amount in demand.items():
                         self.total[name][2] += count * amount
             for server, (amount, tasks) in here.items():
-                self.rows[server].held.append((entry.job, amount, int(tasks)))
+                self.rows[server].allocations.append((entry.job, amount, int(tasks)))
 
     def racks(self) -> dict[str, list[ServerUsage]]:
         """Return the servers shown one by one, by rack: at most `MAX_SERVERS`, whole racks if possible."""
@@ -153,7 +153,7 @@ class ClusterUsage:
         if not row.capacity:
             return []
         parts = []
-        for job, amount, tasks in row.held:
+        for job, amount, tasks in row.allocations:
             words = f"{job}: {counted(tasks, 'task')}, {short(amount)} {self.resource}"
             parts.append(BarSegment(amount / row.capacity, words, job, self.colours[job]))
         if row.free:
@@ -265,7 +265,7 @@ def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict
 
 def _summary(plan: Sequence[JobPlacement], servers: ClusterUsage) -> Facts:
     placed = sum(entry.placed for entry in plan)
-    busy = sum(bool(row.held) for row in servers.rows.values())
+    busy = sum(bool(row.allocations) for row in servers.rows.values())
     facts = [
         ("jobs placed", f"{placed:,} of {len(plan):,}"),
         ("servers used by the plan", f"{busy:,} of {len(servers.rows):,}"),

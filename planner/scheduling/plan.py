@@ -134,7 +134,7 @@ class WaitStatistics:
     """
 
     wanted: float
-    there: float
+    available: float
     in_use: float
     later: int
     later_less: int
@@ -145,8 +145,8 @@ class WaitStatistics:
     def reason(self, resource: str) -> str:
         """Return the reasons of the wait in one line."""
         parts = []
-        if self.wanted >= LARGE_DEMAND_SHARE * self.there:
-            parts.append(f"wanted {figure(self.wanted, 4)} of {figure(self.there, 4)} {resource}")
+        if self.wanted >= LARGE_DEMAND_SHARE * self.available:
+            parts.append(f"wanted {figure(self.wanted, 4)} of {figure(self.available, 4)} {resource}")
         if self.later and self.later_share >= LATER_JOBS_SHARE:
             less = "all" if self.later_less == self.later else f"{self.later_less:,}"
             share = f"{100 * self.later_share:.0f} % of the {resource} in use"
@@ -156,10 +156,11 @@ class WaitStatistics:
         elif self.earlier:
             hours = f"{figure(self.earlier_hours, 3)} {resource}-hours left"
             parts.append(f"came behind {counted(self.earlier, 'job')} with {hours}")
-        if self.there - self.in_use >= self.wanted > 0:
-            parts.append(f"{figure(self.there - self.in_use, 3)} {resource} were idle on average")
+        if self.available - self.in_use >= self.wanted > 0:
+            parts.append(f"{figure(self.available - self.in_use, 3)} {resource} were idle on average")
         return (
-            "; ".join(parts) or f"others used {figure(self.in_use, 4)} of {figure(self.there, 4)} {resource}"
+            "; ".join(parts)
+            or f"others used {figure(self.in_use, 4)} of {figure(self.available, 4)} {resource}"
         )
 
 
@@ -182,7 +183,7 @@ class WaitAnalysis:
         # What is done of a job, in units × seconds, stands for its work: all do the same in one schedule.
         self._used = self._takes * segments.length_s
         self._work = np.bincount(segments.job, self._used, segments.jobs)
-        self._there = float(usage.capacity[:, r].max())
+        self._available = float(usage.capacity[:, r].max())
 
     def of(self, j: int) -> WaitStatistics:
         """Return the statistics of a job's wait."""
@@ -197,7 +198,7 @@ class WaitAnalysis:
         wait_s = self._wait_s(j)
         return WaitStatistics(
             wanted=float(self._wants[j]),
-            there=self._there,
+            available=self._available,
             in_use=total / wait_s if wait_s > 0 else 0.0,
             later=len(came),
             later_less=int((self._work[came] < self._work[j]).sum()),

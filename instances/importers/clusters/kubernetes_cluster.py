@@ -319,7 +319,7 @@ class ClusterDocument:
         return holders
 
     @cached_property
-    def held(self) -> tuple[dict[str, Requests], dict[str, Requests]]:
+    def usage(self) -> tuple[dict[str, Requests], dict[str, Requests]]:
         """The resources of each node that planned pods hold, and those that other pods hold."""
         both: tuple[dict[str, Requests], dict[str, Requests]] = ({}, {})
         for node, holders in self._holders.items():
@@ -334,7 +334,7 @@ class ClusterDocument:
             for node in self.cluster.nodes
             if any(
                 amount > node.status.allocatable.get(name, 0)
-                for name, amount in total(amounts.get(node.name, {}) for amounts in self.held).items()
+                for name, amount in total(amounts.get(node.name, {}) for amounts in self.usage).items()
                 if name in self.resources
             )
         ]
@@ -368,7 +368,7 @@ class ClusterDocument:
 
     def server(self, node: Node) -> dict[str, Any]:
         """Return a node as a server of the document."""
-        planned, others = (amounts.get(node.name, {}) for amounts in self.held)
+        planned, others = (amounts.get(node.name, {}) for amounts in self.usage)
         allocatable = {name: Fraction(amount) for name, amount in node.status.allocatable.items()}
         # The amounts that planned pods hold stay available to them, even if the node is overcommitted.
         left = {

@@ -302,7 +302,7 @@ class Cluster:
         return " ".join(parts)
 
     @cached_property
-    def held(self) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
+    def usage(self) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
         """The amounts of each node that planned jobs hold, and those that other running jobs hold."""
         both: tuple[dict[str, Counter[str]], dict[str, Counter[str]]] = ({}, {})
         for record in self.records:
@@ -316,7 +316,7 @@ class Cluster:
 
     def server(self, node: SlurmNode) -> dict[str, Any]:
         """Return a node as a server of the document."""
-        planned, others = (on_nodes.get(node.name, Counter[str]()) for on_nodes in self.held)
+        planned, others = (on_nodes.get(node.name, Counter[str]()) for on_nodes in self.usage)
         capacity = self._has(node)
         used = {
             "cpu": node.used_cpus,

@@ -97,7 +97,7 @@ def graph_model(graph: Any, name: str, source: str) -> LayerModel:
                 source, f"is {node.op_type}, which is not known in this form; known are {known}", label
             )
         kind, shape = operator
-        made = placed(Operator(kind, tuple(shape), parameters=record.held(node)), Sizes(output))
+        made = placed(Operator(kind, tuple(shape), parameters=record.new_parameters(node)), Sizes(output))
         layers.append(Layer(label, (made,), prod(output)))
     if not layers:
         raise fail(source, "has no layers")
@@ -127,7 +127,7 @@ class _Record:
     def _of(self, node: Any) -> frozenset[str]:
         return frozenset().union(*(self._owners.get(name, frozenset()) for name in node.input))
 
-    def held(self, node: Any) -> int:
+    def new_parameters(self, node: Any) -> int:
         """Return the number of trained parameters of a node that no earlier node has."""
         untrained = set(node.input[_STATISTICS]) if node.op_type == "BatchNormalization" else set()
         new = self._of(node) - self._counted - untrained

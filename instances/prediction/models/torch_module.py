@@ -356,7 +356,7 @@ class _Record:
     weights: dict[int, tuple[int, ...]] = field(default_factory=dict)
     sizes: list[int] = field(default_factory=list)
     calls: list[tuple[str, Operator, int, bool]] = field(default_factory=list)
-    held: set[int] = field(default_factory=set)
+    counted: set[int] = field(default_factory=set)
     decided: bool = False
 
     @property
@@ -384,8 +384,8 @@ class _Record:
             return
         if not outputs:
             return
-        new = set(owners) - self.held
-        self.held |= new
+        new = set(owners) - self.counted
+        self.counted |= new
         output = Sizes(outputs[0].shape)
         operator = operator_of(call, args, output, sum(self.sizes[index] for index in new))
         if operator is None:
@@ -419,7 +419,7 @@ class _Record:
             times[layer] = times.get(layer, 0) + 1
             label = layer if times[layer] == 1 else f"{layer} ({times[layer]})"
             layers.append(Layer(label, tuple(operators), elements))
-        unused = sum(self.sizes) - sum(self.sizes[index] for index in self.held)
+        unused = sum(self.sizes) - sum(self.sizes[index] for index in self.counted)
         notes = ["Operators are those of inference on one sample: there is no dropout."]
         notes += [f"{unused:,} parameters are not used and not counted."] if unused else []
         notes += (

@@ -83,7 +83,7 @@ class Rented:
         Share of one GPU in its machine's network.
     limit
         Number of available GPUs; None: any number.
-    said
+    notes
         Notes on the sources of price and network, a sentence each.
     servers
         The machines with this GPU.
@@ -94,7 +94,7 @@ class Rented:
     price_usd_per_hour: float | None
     network_gbit_per_s: float
     limit: int | None
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
     servers: tuple[Server, ...]
 
     @property

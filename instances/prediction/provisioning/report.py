@@ -31,7 +31,7 @@ def forecast_notes(forecasts: Sequence[Forecast]) -> Iterator[str]:
             f"{where} what was measured: a step of {one.batch} takes {one.step.seconds:.4g} s, with 90 % "
             f"confidence {one.step.low:.4g} to {one.step.high:.4g} s ({low - 1:+.0%} to {high - 1:+.0%})."
         )
-        yield from one.rented.said
+        yield from one.rented.notes
         yield from launch_notes(one)
 
 

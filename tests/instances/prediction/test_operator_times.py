@@ -261,7 +261,7 @@ def test_every_interval_holds_its_prediction(
     for times in (DataSheetTimes(gpu), FittedTimes(gpu, measured)):
         for estimate in (*times.predict(operators), times.total(operators)):
             assert 0.0 < estimate.low <= estimate.seconds <= estimate.high < float("inf")
-    cool, hot = FittedTimes(gpu, measured).cool_and_hot(operators)
+    cool, hot = FittedTimes(gpu, measured).unthrottled_and_power_limited(operators)
     assert cool <= hot
 
 
@@ -338,7 +338,7 @@ def test_what_was_measured_in_the_cold_may_take_longer_in_a_model() -> None:
         gpu = gpu_named(name)
         shapes = [Operator("linear", (2**k, 4096, 4096)) for k in range(8, 15)]
         times = FittedTimes(gpu, [Measurement(op, 1.1 * op.flops / gpu.peak("fp32")) for op in shapes])
-        cool, hot = times.cool_and_hot(shapes)
+        cool, hot = times.unthrottled_and_power_limited(shapes)
         assert (hot > 1.5 * cool) is longer
         assert times.total(shapes).high >= hot
 
@@ -348,7 +348,7 @@ def test_power_slows_down_nothing_on_a_board_that_holds_its_peak() -> None:
     v100 = gpu_named("v100")
     shapes = [Operator("bmm", (16, 2**k, 512, 512)) for k in range(6, 13)]
     times = FittedTimes(v100, [Measurement(op, 0.7 * op.flops / v100.peak("fp32")) for op in shapes])
-    cool, hot = times.cool_and_hot(shapes)
+    cool, hot = times.unthrottled_and_power_limited(shapes)
     assert hot == cool
 
 
@@ -356,7 +356,7 @@ def test_power_slows_down_only_what_was_measured() -> None:
     """The data sheet has the limit already: half of a total that was not measured adds nothing."""
     products = [Operator("bmm", (16, 2**k, 2048, 512)) for k in range(6, 13)]
     norms = [Operator("layer_norm", (2**k, 1024)) for k in range(6, 13)]
-    cool, hot = FittedTimes(L4, _measured(norms)).cool_and_hot([*products, *norms])
+    cool, hot = FittedTimes(L4, _measured(norms)).unthrottled_and_power_limited([*products, *norms])
     assert hot == cool
 
 

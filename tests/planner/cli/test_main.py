@@ -235,7 +235,7 @@ def test_compiling_is_told_where_it_takes_long(
     for lines in ([], [f"{progress.COMPILING}: 6.7 s"]):
         for now in (True, False):
             told(now)
-        told.tell()
+        told.report()
         assert capsys.readouterr().err.splitlines() == lines
 
 
