@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from command_line import run_here
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.documents import parse_instance, to_text
@@ -20,7 +20,6 @@ from clusterplan.instances.importers.layer_graphs.chain import LayerGraph, Node,
 from clusterplan.instances.importers.layer_graphs.dnn_partitioning import folded, read
 from clusterplan.instances.importers.layer_graphs.pipedream import FIGURE, read_pipedream
 from clusterplan.instances.staging.instance import StagingInstance
-from clusterplan.planner.cli import main as cli
 
 PRICES = {"accelerator": 2.5, "cpu": 0.5}
 
@@ -435,15 +434,7 @@ def test_dnn_partitioning_bad_input(tmp_path: Path, files: dict[str, Any], expec
 # On the command line ---------------------------------------------------------------------------------
 
 
-def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    """Run the command in this process and return its exit code."""
-    monkeypatch.setattr(sys, "argv", ["clusterplan", *map(str, arguments)])
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    return int(caught.value.code or 0)
-
-
-def test_commands_write_instances_that_solve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_write_instances_that_solve(tmp_path: Path) -> None:
     """Both imports and the generator write documents, and `solve` proves them."""
     small_pipedream(tmp_path)
     small_dnn(tmp_path)
@@ -461,21 +452,23 @@ def test_commands_write_instances_that_solve(tmp_path: Path, monkeypatch: pytest
         "--limit",
         "big=2,small=4",
     ]
-    assert command(monkeypatch, *words, "--no-input-time", "--throughput", 300, "--output", made[0]) == 0
+    assert run_here(*words, "--no-input-time", "--throughput", 300, "--output", made[0]).returncode == 0
     words = ["import", "dnn-partitioning", json_file, "--types", "accelerator=2.5,cpu=0.2"]
-    assert command(monkeypatch, *words, "--throughput", 10, "--output", made[1]) == 0
-    assert command(monkeypatch, "generate", "ctr", "--layers", 4, "--seed", 3, "--output", made[2]) == 0
-    assert command(monkeypatch, "solve", *made, "--quiet") == 0
+    assert run_here(*words, "--throughput", 10, "--output", made[1]).returncode == 0
+    assert run_here("generate", "ctr", "--layers", 4, "--seed", 3, "--output", made[2]).returncode == 0
+    assert run_here("solve", *made, "--quiet").returncode == 0
 
 
-def test_commands_refuse_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_refuse_in_one_line(tmp_path: Path) -> None:
     """A wrong option and a wrong file have exit codes of their own and one line each."""
     small_pipedream(tmp_path)
     graph_file = tmp_path / "tiny" / "graph.txt"
-    assert command(monkeypatch, "import", "pipedream", graph_file, "--types", "big=2,big=3") == 2
-    assert "big stands twice" in capsys.readouterr().err
-    assert command(monkeypatch, "import", "pipedream", graph_file, "--types", "big") == 2
-    assert command(monkeypatch, "import", "pipedream", tmp_path / "no.txt", "--types", "big=2") == 3
-    assert capsys.readouterr().err.strip().endswith("there is no such file")
+    for file, types, code, says in (
+        (graph_file, "big=2,big=3", 2, "big stands twice"),
+        (graph_file, "big", 2, ""),
+        (tmp_path / "no.txt", "big=2", 3, "there is no such file"),
+    ):
+        done = run_here("import", "pipedream", file, "--types", types)
+        assert done.returncode == code
+        assert says in done.stderr
+    assert done.stderr.strip().endswith(says)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from command_line import Command
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_documents import ALLOCATION, accepted
@@ -21,7 +21,6 @@ from clusterplan.instances.allocation.instance import AllocationInstance
 from clusterplan.instances.common.errors import ClusterplanError, InstanceError, OptionError
 from clusterplan.instances.common.speed import FORMULAS, RingAllreduce
 from clusterplan.instances.documents import load, parse_instance, to_text
-from clusterplan.planner.cli import main as cli
 
 GRID = [(p, w) for p in (1, 2, 3) for w in (1, 2, 4, 7)]
 BATCHES = (32, 96)
@@ -486,28 +485,6 @@ def test_any_speeds_give_a_fit_or_a_fault(rows: list[tuple[int, int, float, floa
 
 
 # The command line
-
-
-@pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
-    """Return a function that runs the command in this process, inside an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["clusterplan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        seen = capsys.readouterr()
-        assert "Traceback" not in seen.out + seen.err
-        assert "internal error" not in seen.err, seen.err
-        return int(stop.value.code or 0), seen.out, seen.err
-
-    return call
-
-
-Command = Callable[..., tuple[int, str, str]]
 
 
 def test_fit_speed_prints_what_can_be_pasted(run: Command, tmp_path: Path) -> None:
