@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from command_line import run_here
+from sample_documents import faults, is_kept, said
 
-from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
 from clusterplan.instances.importers.layer_graphs.chain import LayerGraph, Node, chain_of, in_order
 from clusterplan.instances.importers.layer_graphs.dnn_partitioning import folded, read
@@ -22,21 +20,6 @@ from clusterplan.instances.importers.layer_graphs.pipedream import FIGURE, read_
 from clusterplan.instances.staging.instance import StagingInstance
 
 PRICES = {"accelerator": 2.5, "cpu": 0.5}
-
-
-def faults(call: Callable[[], object]) -> list[str]:
-    with pytest.raises(InstanceError) as caught:
-        call()
-    return str(caught.value).split("\n")
-
-
-def said(instance: StagingInstance) -> str:
-    return " ".join(instance.assumptions)
-
-
-def same_after_round_trip(instance: StagingInstance) -> bool:
-    again = parse_instance(yaml.safe_load(to_text(instance)))
-    return again == instance and again.sha256() == instance.sha256()
 
 
 # Graphs ----------------------------------------------------------------------------------------------
@@ -122,7 +105,7 @@ def test_pipedream_counts(shared_data: Path, model: str, nodes: int, cut: int, m
     held = math.fsum(node.memory_bytes for node in read.nodes.values()) / 2**30
     assert math.fsum(layer.memory_gib for layer in instance.layers) == pytest.approx(held)
     assert instance.layers[-1].output_bytes == 0
-    assert same_after_round_trip(instance)
+    assert is_kept(instance)
 
 
 def test_pipedream_without_order_is_refused(shared_data: Path) -> None:
@@ -264,7 +247,7 @@ def test_dnn_partitioning_counts(shared_data: Path, name: str, classes: int, cut
     assert [(kind.name, kind.limit) for kind in instance.types] == [("accelerator", 6), ("cpu", 1)]
     assert instance.types[0].memory_gib == pytest.approx(16.005, abs=0.001)
     assert "10 times that on an accelerator" in said(instance)
-    assert same_after_round_trip(instance)
+    assert is_kept(instance)
 
 
 def reference_loads(instance: StagingInstance) -> Callable[[int, int], tuple[float, float]]:

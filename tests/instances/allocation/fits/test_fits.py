@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,12 @@ import yaml
 from command_line import Command
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_documents import ALLOCATION, accepted
+from sample_documents import ALLOCATION, accepted, faults
 
 from clusterplan.instances.allocation.fits import LossPoint, SpeedPoint, fit_loss, fit_speed
 from clusterplan.instances.allocation.fits.measurements import MOST_POINTS
 from clusterplan.instances.allocation.instance import AllocationInstance
-from clusterplan.instances.common.errors import ClusterplanError, InstanceError, OptionError
+from clusterplan.instances.common.errors import ClusterplanError, OptionError
 from clusterplan.instances.common.speed import FORMULAS, RingAllreduce
 from clusterplan.instances.documents import load, parse_instance, to_text
 
@@ -41,12 +40,6 @@ def points(
         for p, w in pairs
         for batch in batches
     ]
-
-
-def faults(call: Callable[[], Any]) -> list[str]:
-    with pytest.raises(InstanceError) as caught:
-        call()
-    return str(caught.value).split("\n")
 
 
 def put(folder: Path, text: str, name: str = "m.csv") -> Path:
