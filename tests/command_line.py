@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import signal
 import subprocess
@@ -10,10 +11,10 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
@@ -21,13 +22,21 @@ from clusterplan.planner.batch import local
 from clusterplan.planner.cli.main import main
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(NamedTuple):
     """What a command left behind."""
 
     returncode: int
     stdout: str
     stderr: str
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        """The JSON objects on stdout, one a line and nothing else."""
+        assert self.stdout.endswith("\n")
+        return [json.loads(line) for line in self.stdout.splitlines()]
+
+
+Command = Callable[..., Done]
 
 
 def run_here(*words: object, cwd: Path | None = None) -> Done:
@@ -36,12 +45,10 @@ def run_here(*words: object, cwd: Path | None = None) -> Done:
     arguments, handlers = sys.argv, logging.root.handlers
     on_signal = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     sys.argv, logging.root.handlers = ["clusterplan", *map(str, words)], []
-    code: object = 0
     try:
-        with chdir(cwd or Path()), redirect_stdout(out), redirect_stderr(err):
+        here, ends = chdir(cwd or Path()), pytest.raises(SystemExit)
+        with here, redirect_stdout(out), redirect_stderr(err), ends as stop:
             main()
-    except SystemExit as stop:
-        code = stop.code
     finally:
         sys.argv, logging.root.handlers = arguments, handlers
         for number, handler in on_signal.items():
@@ -52,7 +59,7 @@ def run_here(*words: object, cwd: Path | None = None) -> Done:
         stream.flush()
         stream.seek(0)
         printed.append(stream.read())
-    return Done(int(str(code or 0)), *printed)
+    return Done(int(str(stop.value.code or 0)), *printed)
 
 
 def descendants(pid: int) -> set[int]:

@@ -1,4 +1,4 @@
-"""Random traces of every sort for tests: rigid and malleable jobs, events, leases, restarts, weights."""
+"""Traces for tests, with rigid and malleable jobs, events, leases, restarts, weights; plans of policies."""
 
 from __future__ import annotations
 
@@ -6,9 +6,31 @@ from typing import Any
 
 import numpy as np
 
+from clusterplan.formulations.common.clock import Clock
+from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
+from clusterplan.formulations.scheduling.plan import Segment
 from clusterplan.instances.scheduling.instance import SchedulingInstance
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.registry import find_solver
 
 MODES = ("free", "costs", "none")
+GROWS = {"name": "a", "work": 12, "demand": {"gpu": 1}, "speeds": {1: 2.0, 2: 3.0, 4: 4.0}}
+RIGID = {"name": "b", "demand": {"gpu": 2}, "duration_s": 2, "arrival_s": 1}
+RULES: list[dict[str, Any]] = [
+    {},
+    {"preemption": "none"},
+    {"preemption": "costs", "restart_s": 30, "lease_s": 120},
+    {"lease_s": 600},
+    {"events": [{"at_s": 20_000, "change": {"gpu": -10}}, {"at_s": 60_000, "change": {"gpu": 10}}]},
+]
+
+
+def plan_by(formulation: SchedulingFormulation, name: str) -> list[Segment]:
+    """Return the plan of a policy, which has to be feasible."""
+    plan = find_solver(name, "scheduling").solve(formulation, SolveOptions(), Clock()).plan
+    assert plan is not None
+    assert formulation.violations(plan) == []
+    return list(plan)
 
 
 def random_trace(seed: int, most_jobs: int = 12, whole: bool = False) -> SchedulingInstance:

@@ -1,11 +1,21 @@
-"""Sample documents of every kind, and their JSON Schemas."""
+"""Sample documents of every kind, their JSON Schemas, and what is said about documents and instances."""
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from clusterplan.instances.documents import DOCUMENTS
+import pytest
+import yaml
+from hypothesis import strategies as st
+
+import clusterplan
+from clusterplan.instances.common.base import Instance
+from clusterplan.instances.common.errors import InstanceError
+from clusterplan.instances.documents import DOCUMENTS, parse_instance, to_text
 from clusterplan.solvers.common.result import Result
 
 ALLOCATION: dict[str, Any] = {
@@ -137,3 +147,51 @@ def accepted(kind: str, document: Any) -> list[str]:
     """Return what the JSON Schema of the kind has against a document, as JSON has it."""
     schema = (Result if kind == "result" else DOCUMENTS[kind]).model_json_schema()
     return breaches(schema, json.loads(json.dumps(document)), schema)
+
+
+def faults(call: Callable[[], Any]) -> list[str]:
+    """Return the lines that say what is wrong with what a call reads."""
+    with pytest.raises(InstanceError) as caught:
+        call()
+    return str(caught.value).split("\n")
+
+
+def said(instance: Instance) -> str:
+    """Return all that an instance says to have assumed."""
+    return " ".join(instance.assumptions)
+
+
+def is_kept(instance: Instance) -> bool:
+    """Return whether an instance is the same after it is written and read, as YAML and as JSON."""
+    again = parse_instance(yaml.safe_load(to_text(instance)))
+    as_json = parse_instance(json.loads(to_text(instance, ".json")))
+    return again == instance == as_json and again.sha256() == instance.sha256()
+
+
+def solved(instance: Instance) -> None:
+    """Solve an instance as it is written, and check that its plan places every job and holds."""
+    assert is_kept(instance)
+    result = clusterplan.solve(instance, solver="best-fit")
+    assert result.plan is not None
+    assert all(entry.placed for entry in result.plan)
+    assert clusterplan.verify(instance, result).ok
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the path of every value in a document."""
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
+
+
+def altered(data: st.DataObject, given: Any, junk: st.SearchStrategy[Any]) -> Any:
+    """Return a copy of documents in which up to three values are junk."""
+    known = [path for path in places(given) if len(path) > 1]
+    changes = data.draw(st.lists(st.tuples(st.sampled_from(known), junk), min_size=1, max_size=3))
+    documents = copy.deepcopy(given)
+    for path, value in changes:
+        here: Any = documents
+        with suppress(TypeError, KeyError, IndexError):  # an earlier change has removed the place
+            for step in path[:-1]:
+                here = here[step]
+            here[path[-1]] = copy.deepcopy(value)
+    return documents

@@ -53,6 +53,14 @@ def half_serial(limit: int | None = 2, **fields: Any) -> StagingInstance:
 SLACK = 1e-9
 
 
+def diamond_rows(*transfer_s: float, **fields: Any) -> list[dict[str, Any]]:
+    """Return the layers of the diamond with other fields, and seconds in which each sends its tensor."""
+    rows = [layer.model_dump(exclude_none=True) | fields for layer in diamond().layers]
+    for row, seconds in zip(rows if transfer_s else (), transfer_s, strict=True):
+        row["transfer_s"] = {"gpu": seconds}
+    return rows
+
+
 def diamond(limit: int = 2, **fields: Any) -> StagingInstance:
     """Return a before b and c, and both before d, of 1, 2, 3 and 1 s; a tensor takes half a second.
 

@@ -175,3 +175,13 @@ RETRY: dict[str, Callable[[Case], list[Finding]]] = {
     "certificate": _retry_forged(certified),
 }
 """How a case of each lane is tried again; the findings."""
+
+
+def faultless(kind: str, label: str, turns: int) -> Counter[str]:
+    """Return what so many turns of a kind did, none of which may find anything wrong."""
+    counts: Counter[str] = Counter()
+    for number in range(turns):
+        turn = solve_one(kind, random.Random(f"{label}:{number}"))
+        counts.update(turn.counts)
+        assert not turn.failures, (number, [finding for finding, _ in turn.failures])
+    return counts

@@ -6,13 +6,13 @@ import csv
 import io
 import json
 import os
-import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run_here
 from sample_documents import ALLOCATION, CONSOLIDATION, STAGING
 
 import clusterplan
@@ -23,7 +23,6 @@ from clusterplan.planner.batch.comparison import compare
 from clusterplan.planner.batch.solve_many import BatchOptions
 from clusterplan.planner.batch.task import Task, execute, read
 from clusterplan.planner.batch.worker_process import Answer
-from clusterplan.planner.cli import main as cli
 from clusterplan.solvers.common.result import SolveOptions
 
 SECRET = "hunter2"  # noqa: S105 - of nobody
@@ -274,22 +273,6 @@ def test_a_table_of_jobs_is_quoted_where_that_helps(folders: tuple[Path, Path]) 
 
 
 @pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """Return a function that runs the command."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["clusterplan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        seen = capsys.readouterr()
-        return int(stop.value.code or 0), seen.out, seen.err
-
-    return call
-
-
-@pytest.fixture
 def outside(folders: tuple[Path, Path]) -> str:
     """Return a document whose jobs lie elsewhere."""
     put(folders[0] / "whole.json", {**ALLOCATION, "name": "d"})
@@ -310,21 +293,19 @@ def outside(folders: tuple[Path, Path]) -> str:
     ids=" ".join,
 )
 @pytest.mark.usefixtures("outside")
-def test_every_command_that_reads_an_instance_takes_allow_outside(
-    run: Callable[..., tuple[int, str, str]], words: list[str]
-) -> None:
+def test_every_command_that_reads_an_instance_takes_allow_outside(words: list[str]) -> None:
     """Also where a process of its own reads it."""
-    run("solve", "whole.json", "--output", "r.json")
-    code, out, err = run(*words)
+    run_here("solve", "whole.json", "--output", "r.json")
+    code, out, err = run_here(*words)
     assert code in (2, 3)
     assert "lies outside the folder of the document" in out + err
-    code, out, err = run(*words, "--allow-outside")
+    code, out, err = run_here(*words, "--allow-outside")
     assert code == 0, out + err
     assert "lies outside" not in out + err
 
 
 @pytest.mark.usefixtures("outside")
-def test_a_batch_takes_allow_outside(run: Callable[..., tuple[int, str, str]]) -> None:
+def test_a_batch_takes_allow_outside() -> None:
     """Processes of its own read the instances; an older one may be in another folder."""
     words = [
         "solve",
@@ -335,7 +316,7 @@ def test_a_batch_takes_allow_outside(run: Callable[..., tuple[int, str, str]]) -
         "1",
         "--allow-outside",
     ]
-    code, out, err = run(*words)
+    code, out, err = run_here(*words)
     assert code == 0, out + err
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from command_line import Command
 from forgeries import BUSY, altered, stored
 from random_instances import RANDOM
 from sample_documents import CONSOLIDATION, DOCUMENT
@@ -21,31 +20,12 @@ from clusterplan.instances.common.base import Instance
 from clusterplan.instances.common.errors import InstanceError, OptionError
 from clusterplan.instances.staging.generate import generate_staging
 from clusterplan.planner.batch.solve_many import Journal, read_journal
-from clusterplan.planner.cli import main as cli
 from clusterplan.planner.cli.solving import summary
 from clusterplan.planner.findings import Verification
 from clusterplan.planner.stored_results import sealed, verify_stored
 from clusterplan.solvers.common.base import Outcome
 from clusterplan.solvers.common.conclude import conclude
 from clusterplan.solvers.common.result import SolveOptions
-
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """Return a function that runs the command in this process, inside an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["clusterplan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        seen = capsys.readouterr()
-        assert "internal error" not in seen.err, seen.err
-        return int(stop.value.code or 0), seen.out, seen.err
-
-    return call
 
 
 def claimed(**changes: Any) -> str:

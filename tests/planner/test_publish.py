@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from command_line import Command
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING
@@ -27,7 +26,6 @@ from clusterplan.instances.common.hostlist import expand_hostlist
 from clusterplan.instances.consolidation.job import Group, PlacementJob
 from clusterplan.instances.documents import parse_instance
 from clusterplan.planner.api import solve
-from clusterplan.planner.cli import main as cli
 from clusterplan.planner.publish import export_plan, notes, plan_text, plot, report
 from clusterplan.planner.registry import KINDS
 from clusterplan.solvers.common.result import Result
@@ -85,26 +83,6 @@ def test_a_plan_is_exported_after_its_check() -> None:
     assert (data["kind"], data["complete"]) == ("consolidation", True)
     with pytest.raises(clusterplan.OptionError, match="'html'; there are: json"):
         export_plan(instance, result, "html")
-
-
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """Return a function that runs the command in this process, inside an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["clusterplan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        seen = capsys.readouterr()
-        assert "Traceback" not in seen.out + seen.err
-        assert "internal error" not in seen.err, seen.err
-        return int(stop.value.code or 0), seen.out, seen.err
-
-    return call
 
 
 def export_plan_solved(document: dict[str, Any], **over: Any) -> tuple[str, str]:

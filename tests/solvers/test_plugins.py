@@ -38,10 +38,15 @@ def run(plugins: dict[str, str], *words: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, env=plugins, capture_output=True, text=True, check=False)
 
 
+def listed(plugins: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of all solvers."""
+    lines = run(plugins, "solvers", "--format", "json").stdout.splitlines()
+    return [json.loads(line) for line in lines]
+
+
 def test_solvers_of_a_plugin_are_listed_and_solve(plugins: dict[str, str]) -> None:
     """A plug-in's solver is one like all others, with its options."""
-    listed = [json.loads(line) for line in run(plugins, "solvers", "--format", "json").stdout.splitlines()]
-    (own,) = [row for row in listed if row["solver"] == "few-workers"]
+    (own,) = [row for row in listed(plugins) if row["solver"] == "few-workers"]
     assert own["available"]
     assert list(own["options"]) == ["joint"]
     words = ("--solver", "few-workers", "--set", "joint=true", "--format", "json")
@@ -52,8 +57,7 @@ def test_solvers_of_a_plugin_are_listed_and_solve(plugins: dict[str, str]) -> No
 
 def test_a_scheduling_policy_of_a_plugin_is_a_solver(plugins: dict[str, str], tmp_path: Path) -> None:
     """It says what it knows, simulates a trace, and fails where it reads more than it said."""
-    listed = [json.loads(line) for line in run(plugins, "solvers", "--format", "json").stdout.splitlines()]
-    (own,) = [row for row in listed if row["solver"] == "wide-first"]
+    (own,) = [row for row in listed(plugins) if row["solver"] == "wide-first"]
     assert "knows nothing" in own["what"]
     assert list(own["options"]) == ["placement"]
     file = tmp_path / "t.json"
@@ -82,8 +86,7 @@ def test_an_error_of_a_plugin_names_it_with_file_and_line(plugins: dict[str, str
 
 def test_a_plugin_that_cannot_be_loaded_says_why(plugins: dict[str, str]) -> None:
     """It stands in the list with its package and the reason, and to use it is an error with that reason."""
-    listed = [json.loads(line) for line in run(plugins, "solvers", "--format", "json").stdout.splitlines()]
-    by_name = {row["solver"]: row for row in listed}
+    by_name = {row["solver"]: row for row in listed(plugins)}
     assert "clusterplan-odd-solvers" in by_name["absent"]["what"]
     assert "there_is_no_such_thing" in by_name["absent"]["what"]
     assert "str, which is no clusterplan Solver" in by_name["nothing"]["what"]

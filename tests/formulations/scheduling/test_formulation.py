@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from malleable_instances import GROWS, RIGID
 
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.formulations.scheduling.kind import SCHEDULING
@@ -151,8 +152,6 @@ def test_ends_and_starts_of_jobs() -> None:
     assert found.running_s.tolist() == [3, 0]
 
 
-GROWS = {"name": "a", "work": 12, "demand": {"gpu": 1}, "speeds": {1: 2.0, 2: 3.0, 4: 4.0}}
-RIGID = {"name": "b", "demand": {"gpu": 2}, "duration_s": 2, "arrival_s": 1}
 Row = tuple[str, float, float, str]
 
 

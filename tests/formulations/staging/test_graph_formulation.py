@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from staging_instances import diamond, half_serial
+from staging_instances import diamond, diamond_rows, half_serial
 
 from clusterplan.formulations.staging.graph_formulation import GraphFormulation, formulation_of
 from clusterplan.formulations.staging.graph_order import (
@@ -51,9 +51,7 @@ def test_a_stage_pays_for_what_it_sends_and_receives_once() -> None:
 
 def test_stages_that_relay_receive_and_send_at_once() -> None:
     """A tensor that skips stages is paid by each of them; two units halve the seconds."""
-    rows = [layer.model_dump(exclude_none=True) for layer in diamond().layers]
-    for row, seconds in zip(rows, (5.0, 1.0, 2.0, 9.0), strict=True):
-        row["transfer_s"] = {"gpu": seconds}
+    rows = diamond_rows(5.0, 1.0, 2.0, 9.0)
     skipping = [{"source": a, "target": b} for a, b in ("ab", "bc", "cd", "ad")]
     alone = [stage_of([layer], "gpu", 1) for layer in range(4)]
     relayed = graph(layers=rows, edges=skipping, stage_cost="relay")
@@ -66,9 +64,7 @@ def test_stages_that_relay_receive_and_send_at_once() -> None:
 
 def test_the_order_of_stages_that_relay_counts() -> None:
     """Of b and c, the one that sends less is to be the first of the two."""
-    rows = [layer.model_dump(exclude_none=True) for layer in diamond().layers]
-    for row, seconds in zip(rows, (5.0, 1.0, 2.0, 9.0), strict=True):
-        row["transfer_s"] = {"gpu": seconds}
+    rows = diamond_rows(5.0, 1.0, 2.0, 9.0)
     plan = [stage_of([layer], "gpu", 1) for layer in (0, 1, 2, 3)]
     other = [plan[0], plan[2], plan[1], plan[3]]
     relayed = graph(limit=4, layers=rows, stage_cost="relay")
@@ -108,7 +104,7 @@ def test_constraints() -> None:
 
 def test_colours_stay_together() -> None:
     """Layers b and c of one colour are in one stage, whatever it costs."""
-    rows = [layer.model_dump(exclude_none=True) for layer in diamond().layers]
+    rows = diamond_rows()
     for row in rows[1:3]:
         row["colour"] = "x"
     assert broken(BEST, layers=rows) == {"classes"}
@@ -155,7 +151,7 @@ def test_a_floor_leaves_fewer_stages() -> None:
 
 def test_layers_without_time_join_a_neighbour() -> None:
     """Where no stage pays more for it: b takes no time and its tensor weighs less than that of a."""
-    rows = [layer.model_dump(exclude_none=True) for layer in diamond().layers]
+    rows = diamond_rows()
     rows[1]["compute_s"] = {"gpu": 0.0}
     pairs = [{"source": a, "target": b} for a, b in ("ab", "bc", "cd")]
     formulation = GraphFormulation(diamond(layers=rows, edges=pairs))
@@ -170,7 +166,7 @@ def test_layers_without_time_join_a_neighbour() -> None:
 
 def test_memory_keeps_layers_without_time_apart() -> None:
     """One that is held somewhere is not moved where memory may be short."""
-    rows = [layer.model_dump(exclude_none=True) | {"memory_gib": 1.0} for layer in diamond().layers]
+    rows = diamond_rows(memory_gib=1.0)
     rows[3]["compute_s"] = {"gpu": 0.0}
     types = [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": 4, "memory_gib": 1.0}]
     edges = [{"source": a, "target": b} for a, b in ("ab", "ac", "cd")]

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from staging_instances import diamond, half_serial, two_layers
+from staging_instances import diamond, diamond_rows, half_serial, two_layers
 
 from clusterplan.formulations.staging.formulation import StagingFormulation
 from clusterplan.formulations.staging.graph_formulation import GraphFormulation, formulation_of
@@ -173,9 +173,7 @@ def test_a_cut_tensor_is_paid() -> None:
 
 def test_what_crosses_a_stage_that_relays_is_paid() -> None:
     """The slots cut the tensor of a; of a and b; of b and c; none. The floor allows 5 s, and b takes 6."""
-    rows = [layer.model_dump(exclude_none=True) for layer in diamond().layers]
-    for row, seconds in zip(rows, (5.0, 1.0, 2.0, 9.0), strict=True):
-        row["transfer_s"] = {"gpu": seconds}
+    rows = diamond_rows(5.0, 1.0, 2.0, 9.0)
     plan = of_letters("a", "b", "c", "d")
     given = {"layers": rows, "stage_cost": "relay"}
     faults, model = broken_by_graph(GraphFormulation(diamond(4, **given)), plan)

@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from command_line import run_here
+from sample_documents import faults, is_kept, said
 
-from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers import import_dnn_partitioning, import_pipedream
 from clusterplan.instances.importers.layer_graphs.chain import LayerGraph, Node, chain_of, in_order
 from clusterplan.instances.importers.layer_graphs.dnn_partitioning import folded, read
 from clusterplan.instances.importers.layer_graphs.pipedream import FIGURE, read_pipedream
 from clusterplan.instances.staging.instance import StagingInstance
-from clusterplan.planner.cli import main as cli
 
 PRICES = {"accelerator": 2.5, "cpu": 0.5}
-
-
-def faults(call: Callable[[], object]) -> list[str]:
-    with pytest.raises(InstanceError) as caught:
-        call()
-    return str(caught.value).split("\n")
-
-
-def said(instance: StagingInstance) -> str:
-    return " ".join(instance.assumptions)
-
-
-def same_after_round_trip(instance: StagingInstance) -> bool:
-    again = parse_instance(yaml.safe_load(to_text(instance)))
-    return again == instance and again.sha256() == instance.sha256()
 
 
 # Graphs ----------------------------------------------------------------------------------------------
@@ -123,7 +105,7 @@ def test_pipedream_counts(shared_data: Path, model: str, nodes: int, cut: int, m
     held = math.fsum(node.memory_bytes for node in read.nodes.values()) / 2**30
     assert math.fsum(layer.memory_gib for layer in instance.layers) == pytest.approx(held)
     assert instance.layers[-1].output_bytes == 0
-    assert same_after_round_trip(instance)
+    assert is_kept(instance)
 
 
 def test_pipedream_without_order_is_refused(shared_data: Path) -> None:
@@ -265,7 +247,7 @@ def test_dnn_partitioning_counts(shared_data: Path, name: str, classes: int, cut
     assert [(kind.name, kind.limit) for kind in instance.types] == [("accelerator", 6), ("cpu", 1)]
     assert instance.types[0].memory_gib == pytest.approx(16.005, abs=0.001)
     assert "10 times that on an accelerator" in said(instance)
-    assert same_after_round_trip(instance)
+    assert is_kept(instance)
 
 
 def reference_loads(instance: StagingInstance) -> Callable[[int, int], tuple[float, float]]:
@@ -435,15 +417,7 @@ def test_dnn_partitioning_bad_input(tmp_path: Path, files: dict[str, Any], expec
 # On the command line ---------------------------------------------------------------------------------
 
 
-def command(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    """Run the command in this process and return its exit code."""
-    monkeypatch.setattr(sys, "argv", ["clusterplan", *map(str, arguments)])
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    return int(caught.value.code or 0)
-
-
-def test_commands_write_instances_that_solve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_write_instances_that_solve(tmp_path: Path) -> None:
     """Both imports and the generator write documents, and `solve` proves them."""
     small_pipedream(tmp_path)
     small_dnn(tmp_path)
@@ -461,21 +435,23 @@ def test_commands_write_instances_that_solve(tmp_path: Path, monkeypatch: pytest
         "--limit",
         "big=2,small=4",
     ]
-    assert command(monkeypatch, *words, "--no-input-time", "--throughput", 300, "--output", made[0]) == 0
+    assert run_here(*words, "--no-input-time", "--throughput", 300, "--output", made[0]).returncode == 0
     words = ["import", "dnn-partitioning", json_file, "--types", "accelerator=2.5,cpu=0.2"]
-    assert command(monkeypatch, *words, "--throughput", 10, "--output", made[1]) == 0
-    assert command(monkeypatch, "generate", "ctr", "--layers", 4, "--seed", 3, "--output", made[2]) == 0
-    assert command(monkeypatch, "solve", *made, "--quiet") == 0
+    assert run_here(*words, "--throughput", 10, "--output", made[1]).returncode == 0
+    assert run_here("generate", "ctr", "--layers", 4, "--seed", 3, "--output", made[2]).returncode == 0
+    assert run_here("solve", *made, "--quiet").returncode == 0
 
 
-def test_commands_refuse_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_refuse_in_one_line(tmp_path: Path) -> None:
     """A wrong option and a wrong file have exit codes of their own and one line each."""
     small_pipedream(tmp_path)
     graph_file = tmp_path / "tiny" / "graph.txt"
-    assert command(monkeypatch, "import", "pipedream", graph_file, "--types", "big=2,big=3") == 2
-    assert "big stands twice" in capsys.readouterr().err
-    assert command(monkeypatch, "import", "pipedream", graph_file, "--types", "big") == 2
-    assert command(monkeypatch, "import", "pipedream", tmp_path / "no.txt", "--types", "big=2") == 3
-    assert capsys.readouterr().err.strip().endswith("there is no such file")
+    for file, types, code, says in (
+        (graph_file, "big=2,big=3", 2, "big stands twice"),
+        (graph_file, "big", 2, ""),
+        (tmp_path / "no.txt", "big=2", 3, "there is no such file"),
+    ):
+        done = run_here("import", "pipedream", file, "--types", types)
+        assert done.returncode == code
+        assert says in done.stderr
+    assert done.stderr.strip().endswith(says)

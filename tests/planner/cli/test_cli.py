@@ -7,17 +7,15 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from command_line import Command, Done, run_here
 from sample_documents import ALLOCATION, CONSOLIDATION, DOCUMENT, STAGING
 
 import clusterplan
-from clusterplan.planner.cli import main as cli
 from clusterplan.planner.cli import solving
 from clusterplan.planner.cli.progress import COMPILING
 from clusterplan.solvers.common.result import Result
@@ -34,42 +32,6 @@ def consolidation(job: dict[str, Any], **over: Any) -> dict[str, Any]:
     return {**CONSOLIDATION, "jobs": [first, CONSOLIDATION["jobs"][1]], **over}
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def objects(self) -> list[dict[str, Any]]:
-        """The JSON objects on stdout, one a line and nothing else."""
-        assert self.out.endswith("\n")
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-Command = Callable[..., Answer]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """Return a function that runs the command in this process, inside an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CLUSTERPLAN_DEBUG", raising=False)
-
-    def call(*arguments: object) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["clusterplan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        seen = capsys.readouterr()
-        assert "Traceback" not in seen.out + seen.err
-        assert "internal error" not in seen.err, seen.err
-        return Answer(int(stop.value.code or 0), seen.out, seen.err)
-
-    return call
-
-
 def put(name: str, document: Any) -> str:
     """Write a document, or text, into the current folder; return its name."""
     text = document if isinstance(document, str) else yaml.safe_dump(document, allow_unicode=True)
@@ -84,14 +46,14 @@ def put(name: str, document: Any) -> str:
 def test_a_solved_instance_exits_0_with_a_verified_plan(run: Command, kind: str) -> None:
     """A table for people shows status, gap, the check and the plan."""
     answer = run("solve", put("d.yaml", DOCUMENT[kind]))
-    assert answer.code == 0
-    assert [line for line in answer.err.splitlines() if not line.startswith(COMPILING)] == []
-    assert all(word in answer.out for word in ("optimal", "verified", " %"))
+    assert answer.returncode == 0
+    assert [line for line in answer.stderr.splitlines() if not line.startswith(COMPILING)] == []
+    assert all(word in answer.stdout for word in ("optimal", "verified", " %"))
 
 
 def test_a_heuristic_that_ends_normally_exits_0(run: Command) -> None:
     """A plan without proof is a success where the method ended by itself."""
-    assert run("solve", put("d.yaml", CONSOLIDATION), "--solver", "best-fit").code == 0
+    assert run("solve", put("d.yaml", CONSOLIDATION), "--solver", "best-fit").returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -136,28 +98,28 @@ def test_wrong_usage_exits_2(run: Command, arguments: list[str]) -> None:
     """An option or argument that cannot be used is a usage error, said in words, before any solving."""
     put("d.yaml", ALLOCATION)
     answer = run(*arguments)
-    assert answer.code == 2
-    assert answer.out == "" or "Usage:" in answer.out
-    assert answer.err or not arguments or "Usage:" in answer.out
+    assert answer.returncode == 2
+    assert answer.stdout == "" or "Usage:" in answer.stdout
+    assert answer.stderr or not arguments or "Usage:" in answer.stdout
 
 
 def test_a_bad_instance_exits_3_with_a_line_for_each_fault(run: Command) -> None:
     """Faults go to stderr, nothing to stdout."""
     bad = put("bad.yaml", allocation(foo=1, prices_usd_per_hour={"cpu": -1}))
     answer = run("solve", bad)
-    assert (answer.code, answer.out) == (3, "")
-    assert len(answer.err.splitlines()) == 2
-    assert all(line.startswith("bad.yaml: ") for line in answer.err.splitlines())
-    assert run("solve", "nope.yaml").err == "nope.yaml: there is no such file\n"
-    assert run("solve", "example:nope").code == 3
+    assert (answer.returncode, answer.stdout) == (3, "")
+    assert len(answer.stderr.splitlines()) == 2
+    assert all(line.startswith("bad.yaml: ") for line in answer.stderr.splitlines())
+    assert run("solve", "nope.yaml").stderr == "nope.yaml: there is no such file\n"
+    assert run("solve", "example:nope").returncode == 3
 
 
 def test_a_file_is_named_once_in_a_fault(run: Command) -> None:
     """The name of the file is the start of the line and not repeated."""
     for command in ("solve", "validate", "export-model"):
         answer = run(command, put("bad.yaml", allocation(foo=1)))
-        assert answer.code == 3
-        assert answer.err.count("bad.yaml") == 1
+        assert answer.returncode == 3
+        assert answer.stderr.count("bad.yaml") == 1
 
 
 def test_an_allocation_job_larger_than_the_cluster_exits_4(run: Command) -> None:
@@ -166,16 +128,16 @@ def test_an_allocation_job_larger_than_the_cluster_exits_4(run: Command) -> None
     document["jobs"] = [{**ALLOCATION["jobs"][1]}]
     document["jobs"][0]["variants"] = [{**ALLOCATION["jobs"][1]["variants"][0], "worker_demand": {"gpu": 9}}]
     answer = run("solve", put("d.yaml", document))
-    assert answer.code == 4
-    why = next(line for line in answer.out.splitlines() if line.startswith("why: "))
+    assert answer.returncode == 4
+    why = next(line for line in answer.stdout.splitlines() if line.startswith("why: "))
     assert all(word in why for word in ("'k'", "9 gpu", "5 more", "4 there are")), why
-    assert "what would help: " in answer.out
+    assert "what would help: " in answer.stdout
 
 
 def test_jobs_that_do_not_fit_together_exit_4(run: Command) -> None:
     """The diagnosis names the resource, what is missing, and the capacity that would do."""
     answer = run("solve", put("d.yaml", allocation(resources={"cpu": 10, "gpu": 1})), "--format", "json")
-    assert answer.code == 4
+    assert answer.returncode == 4
     (result,) = answer.objects
     assert (result["status"], result["plan"], result["objective"]) == ("infeasible", None, None)
     assert "gpu" in result["diagnosis"]["reasons"][0]
@@ -196,32 +158,32 @@ def test_a_consolidation_job_that_never_fits_is_unplaced_or_infeasible(
 ) -> None:
     """Such a job is left out with a reason and exit 0; with must_place no plan exists, exit 4."""
     answer = run("solve", put("d.yaml", consolidation(job)), "--format", "json")
-    assert answer.code == 0
+    assert answer.returncode == 0
     entry = answer.objects[0]["plan"][0]
     assert not entry["placed"]
     assert all(word in entry["reason"] for word in words), entry
     answer = run("solve", put("d.yaml", consolidation({**job, "must_place": True})))
-    assert answer.code == 4
-    why = next(line for line in answer.out.splitlines() if line.startswith("why: "))
+    assert answer.returncode == 4
+    why = next(line for line in answer.stdout.splitlines() if line.startswith("why: "))
     assert all(word in why for word in ("'j'", *words)), why
 
 
 def test_a_floor_that_cannot_be_reached_exits_4(run: Command) -> None:
     """The diagnosis names the layer and the highest floor that could be reached."""
     answer = run("solve", put("d.yaml", {**STAGING, "throughput_floor_samples_per_s": 1e6}))
-    assert answer.code == 4
-    assert "why: layer 'l0'" in answer.out
-    assert "what would help: no floor above" in answer.out
+    assert answer.returncode == 4
+    assert "why: layer 'l0'" in answer.stdout
+    assert "what would help: no floor above" in answer.stdout
 
 
 def test_a_time_limit_with_a_plan_exits_5_and_without_one_6(run: Command) -> None:
     """A limit that strikes at once leaves the heuristic its first plan, and brute force none."""
     name = put("d.yaml", ALLOCATION)
     answer = run("solve", name, "--solver", "marginal-gain", "--time-limit", "1e-9", "--format", "json")
-    assert answer.code == 5
+    assert answer.returncode == 5
     assert (answer.objects[0]["status"], answer.objects[0]["limit"]) == ("feasible", "time")
     answer = run("solve", name, "--solver", "brute-force", "--time-limit", "1e-9", "--format", "json")
-    assert answer.code == 6
+    assert answer.returncode == 6
     assert (answer.objects[0]["status"], answer.objects[0]["plan"]) == ("unknown", None)
 
 
@@ -232,26 +194,24 @@ def test_an_interrupt_exits_130(run: Command, monkeypatch: pytest.MonkeyPatch) -
         raise KeyboardInterrupt
 
     monkeypatch.setattr(solving, "solve", interrupted)
-    assert run("solve", put("d.yaml", ALLOCATION)).code == 130
+    assert run("solve", put("d.yaml", ALLOCATION)).returncode == 130
 
 
-def test_an_internal_error_is_one_line_and_exits_1(
-    run: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("run")
+def test_an_internal_error_is_one_line_and_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even a mistake of ours shows a traceback, unless one asks for it."""
 
     def broken(*_: object) -> Result:
         raise ZeroDivisionError("oops")
 
     monkeypatch.setattr(solving, "solve", broken)
-    monkeypatch.setattr(sys, "argv", ["clusterplan", "solve", put("d.yaml", ALLOCATION)])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    assert stop.value.code == 1
-    assert capsys.readouterr().err.startswith("internal error: ZeroDivisionError: oops. Please report it")
+    words = ("solve", put("d.yaml", ALLOCATION))
+    done = run_here(*words)
+    assert done.returncode == 1
+    assert done.stderr.startswith("internal error: ZeroDivisionError: oops. Please report it")
     monkeypatch.setenv("CLUSTERPLAN_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
-        cli.main()
+        run_here(*words)
 
 
 def test_of_several_files_the_worst_code_counts_and_the_good_are_solved(run: Command) -> None:
@@ -259,12 +219,12 @@ def test_of_several_files_the_worst_code_counts_and_the_good_are_solved(run: Com
     good, bad = put("good.yaml", ALLOCATION), put("bad.yaml", allocation(foo=1))
     infeasible = put("infeasible.yaml", allocation(name="tight", resources={"cpu": 10, "gpu": 1}))
     answer = run("solve", bad, good, "nope.yaml", infeasible, good, "--format", "json")
-    assert answer.code == 3
+    assert answer.returncode == 3
     assert [r["status"] for r in answer.objects] == ["optimal", "infeasible", "optimal"]
-    assert [line.split(":")[0] for line in answer.err.splitlines()] == ["bad.yaml", "nope.yaml"]
-    assert run("solve", good, infeasible).code == 4
+    assert [line.split(":")[0] for line in answer.stderr.splitlines()] == ["bad.yaml", "nope.yaml"]
+    assert run("solve", good, infeasible).returncode == 4
     answer = run("solve", good, infeasible, "-q")
-    assert "tight: why: gpu" in answer.out
+    assert "tight: why: gpu" in answer.stdout
 
 
 # Output
@@ -276,7 +236,7 @@ def test_json_is_one_object_for_each_instance(run: Command, kind: str) -> None:
     name = put("d.yaml", DOCUMENT[kind])
     answer = run("solve", name, name, "--format", "json", "-v")
     assert len(answer.objects) == 2
-    for line in answer.out.splitlines():
+    for line in answer.stdout.splitlines():
         assert Result.model_validate_json(line).to_json() == line
 
 
@@ -285,10 +245,10 @@ def test_csv_has_a_header_and_escapes_formulas(run: Command) -> None:
     names = ["=cmd|'/c calc'!A0", "+1", "-1", "@x", 'a,"b"']
     files = [put(f"{i}.yaml", allocation(name=name)) for i, name in enumerate(names)]
     answer = run("solve", *files, "--format", "csv")
-    rows = list(csv.DictReader(io.StringIO(answer.out)))
+    rows = list(csv.DictReader(io.StringIO(answer.stdout)))
     assert [row["instance"] for row in rows] == [f"'{name}" for name in names[:4]] + names[4:]
     assert all(row["status"] == "optimal" and float(row["gap"]) == 0 for row in rows)
-    assert answer.out.splitlines()[0].startswith("instance,kind,solver,status,limit,")
+    assert answer.stdout.splitlines()[0].startswith("instance,kind,solver,status,limit,")
 
 
 @pytest.mark.parametrize("name", ["[bold]x[/bold]", "[/nonsense]", "[link=x]y", "\\[b]", "a:smile:b"])
@@ -297,21 +257,21 @@ def test_markup_in_names_is_printed_literally(run: Command, name: str) -> None:
     document = allocation(name=name, jobs=[{**ALLOCATION["jobs"][0], "name": f"{name}j"}])
     first, second = put("d.yaml", document), put("e.yaml", ALLOCATION)
     answer = run("solve", first)
-    assert answer.code == 0
-    assert name in answer.out
-    assert f"{name}j" in answer.out
+    assert answer.returncode == 0
+    assert name in answer.stdout
+    assert f"{name}j" in answer.stdout
     answer = run("solve", first, second)
-    assert f"{name}: " in answer.out
+    assert f"{name}: " in answer.stdout
     unplaced = put("f.yaml", consolidation({"name": name, "gpu_model": name}))
-    assert answer.code == 0
-    assert f"GPU model '{name}'" in run("solve", unplaced).out.replace("\\\\", "\\")
+    assert answer.returncode == 0
+    assert f"GPU model '{name}'" in run("solve", unplaced).stdout.replace("\\\\", "\\")
 
 
 def test_control_characters_never_reach_the_terminal(run: Command) -> None:
     """A key with an escape sequence is shown without it."""
     answer = run("validate", put("d.yaml", allocation(**{"x\x1b[31mred": 1})))
-    assert answer.code == 3
-    assert "\x1b" not in answer.err
+    assert answer.returncode == 3
+    assert "\x1b" not in answer.stderr
 
 
 def test_output_file_holds_the_results_and_replaces_what_was_there(run: Command) -> None:
@@ -321,9 +281,9 @@ def test_output_file_holds_the_results_and_replaces_what_was_there(run: Command)
     answer = run("solve", name, name, "--output", "r.json")
     lines = Path("r.json").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["status"] for line in lines] == ["optimal", "optimal"]
-    assert answer.out == ""
-    assert answer.err.count("r.json: a: optimal") == 2
-    assert run("verify", name, "r.json").code == 0
+    assert answer.stdout == ""
+    assert answer.stderr.count("r.json: a: optimal") == 2
+    assert run("verify", name, "r.json").returncode == 0
 
 
 def test_quiet_and_verbose_change_stderr_only(run: Command) -> None:
@@ -339,12 +299,12 @@ def test_quiet_and_verbose_change_stderr_only(run: Command) -> None:
 def test_an_unknown_solver_is_named_with_a_guess(run: Command) -> None:
     """A misspelt solver exits 2, with the nearest name and all others."""
     answer = run("solve", put("d.yaml", ALLOCATION), "--solver", "milp:higs")
-    assert answer.code == 2
-    assert "did you mean 'milp:highs'?" in answer.err
-    assert "marginal-gain" in answer.err
+    assert answer.returncode == 2
+    assert "did you mean 'milp:highs'?" in answer.stderr
+    assert "marginal-gain" in answer.stderr
     answer = run("solve", "d.yaml", "--solver", "best-fit")
-    assert answer.code == 2
-    assert "no solver 'best-fit' for allocation" in answer.err
+    assert answer.returncode == 2
+    assert "no solver 'best-fit' for allocation" in answer.stderr
 
 
 def test_a_method_refuses_what_it_cannot_honour(run: Command) -> None:
@@ -352,14 +312,14 @@ def test_a_method_refuses_what_it_cannot_honour(run: Command) -> None:
     name = put("d.yaml", ALLOCATION)
     heuristic = ["solve", name, "--solver", "marginal-gain"]
     answer = run(*heuristic, "--memory-limit", "1")
-    assert answer.code == 2
-    assert "'marginal-gain' does not support memory limit" in answer.err
+    assert answer.returncode == 2
+    assert "'marginal-gain' does not support memory limit" in answer.stderr
     answer = run(*heuristic, "--set", "foo=1")
-    assert answer.code == 2
-    assert "no option 'foo'" in answer.err
-    assert "stop_at_first_misfit" in answer.err
-    assert run(*heuristic, "--set", "stop_at_first_misfit=5").code == 2
-    assert run(*heuristic, "--set", "stop_at_first_misfit=true").code == 0
+    assert answer.returncode == 2
+    assert "no option 'foo'" in answer.stderr
+    assert "stop_at_first_misfit" in answer.stderr
+    assert run(*heuristic, "--set", "stop_at_first_misfit=5").returncode == 2
+    assert run(*heuristic, "--set", "stop_at_first_misfit=true").returncode == 0
     answer = run(
         *heuristic,
         "--set",
@@ -377,7 +337,7 @@ def test_a_method_refuses_what_it_cannot_honour(run: Command) -> None:
 def test_set_takes_any_text(run: Command, value: str) -> None:
     """A value that is no YAML is text, and no text ends in an internal error."""
     heuristic = ["--solver", "marginal-gain", "--set", f"stop_at_first_misfit={value}"]
-    assert run("solve", put("d.yaml", ALLOCATION), *heuristic).code == 2
+    assert run("solve", put("d.yaml", ALLOCATION), *heuristic).returncode == 2
 
 
 def test_time_limit_0_means_none_and_60_is_the_default(run: Command) -> None:
@@ -385,7 +345,7 @@ def test_time_limit_0_means_none_and_60_is_the_default(run: Command) -> None:
     name = put("d.yaml", ALLOCATION)
     for arguments, expected in (([], 60.0), (["--time-limit", "0"], None), (["--time-limit", "7"], 7.0)):
         answer = run("solve", name, "--format", "json", *arguments)
-        assert answer.code == 0
+        assert answer.returncode == 0
         assert answer.objects[0]["options"]["time_limit_s"] == expected
 
 
@@ -432,9 +392,9 @@ def test_a_wrong_configuration_exits_2(run: Command, text: str, word: str, setti
     put("d.yaml", ALLOCATION)
     put("c.yaml", text)
     answer = run("solve", "d.yaml", "--config", "c.yaml", *setting)
-    assert answer.code == 2
-    assert word in answer.err or "'a'" in answer.err
-    assert answer.out == ""
+    assert answer.returncode == 2
+    assert word in answer.stderr or "'a'" in answer.stderr
+    assert answer.stdout == ""
 
 
 def test_a_configuration_that_cannot_be_read_is_one_line(run: Command) -> None:
@@ -444,9 +404,9 @@ def test_a_configuration_that_cannot_be_read_is_one_line(run: Command) -> None:
     put("broken.yaml", "a: [\n")
     for name in ("nope.yaml", "empty.yaml", "broken.yaml", "."):
         answer = run("solve", "d.yaml", "--config", name)
-        assert answer.code in (2, 3)
-        assert answer.err.startswith(f"{name}: ")
-        assert len(answer.err.splitlines()) == 1
+        assert answer.returncode in (2, 3)
+        assert answer.stderr.startswith(f"{name}: ")
+        assert len(answer.stderr.splitlines()) == 1
 
 
 # Other commands
@@ -456,19 +416,19 @@ def test_validate_counts_what_is_there(run: Command) -> None:
     """A valid file is summed up on stdout; a bad one is a line on stderr."""
     files = [put(f"{kind}.yaml", document) for kind, document in DOCUMENT.items()]
     answer = run("validate", *files, put("bad.yaml", allocation(foo=1)))
-    assert answer.code == 3
-    assert len(answer.out.splitlines()) == len(DOCUMENT)
-    assert "2 jobs" in answer.out
-    assert answer.err.startswith("bad.yaml: foo: unknown key; ")
-    assert run("validate", *files, "example:optimus-testbed").code == 0
+    assert answer.returncode == 3
+    assert len(answer.stdout.splitlines()) == len(DOCUMENT)
+    assert "2 jobs" in answer.stdout
+    assert answer.stderr.startswith("bad.yaml: foo: unknown key; ")
+    assert run("validate", *files, "example:optimus-testbed").returncode == 0
 
 
 @pytest.mark.parametrize("kind", ["allocation", "staging", "consolidation", "catalogue", "result"])
 def test_schema_prints_a_json_schema(run: Command, kind: str) -> None:
     """The schema is a single JSON document."""
     answer = run("schema", kind)
-    assert answer.code == 0
-    schema = json.loads(answer.out)
+    assert answer.returncode == 0
+    schema = json.loads(answer.stdout)
     assert schema["type"] == "object"
     assert schema["additionalProperties"] is False
 
@@ -491,24 +451,24 @@ def test_solvers_are_listed(run: Command) -> None:
     heuristic = next(row for row in rows if row["solver"] == "marginal-gain")
     assert set(heuristic["options"]) == {"stop_at_first_misfit"}
     assert not heuristic["proves"]
-    listed = csv.reader(io.StringIO(run("solvers", "--format", "csv").out))
+    listed = csv.reader(io.StringIO(run("solvers", "--format", "csv").stdout))
     assert {row[0] for row in listed} == {"solver", *names}
-    table = run("solvers").out
+    table = run("solvers").stdout
     assert all(name in table for name in names)
 
 
 def test_a_solver_is_listed_with_its_options(run: Command) -> None:
     """Each with its default, what may be given, and in which unit."""
-    said = " ".join(run("solvers", "las").out.split())
+    said = " ".join(run("solvers", "las").stdout.split())
     assert "GPU-seconds that rise," in said
     assert "queues" in said
     assert "promote" in said
     assert "standard or muri" in said
-    assert "there are no options of its own" in run("solvers", "best-fit").out
+    assert "there are no options of its own" in run("solvers", "best-fit").stdout
     assert [row["solver"] for row in run("solvers", "las", "--format", "json").objects] == ["las"]
     wrong = run("solvers", "lsa")
-    assert wrong.code == 2
-    assert "no solver 'lsa'; did you mean 'las'" in wrong.err
+    assert wrong.returncode == 2
+    assert "no solver 'lsa'; did you mean 'las'" in wrong.stderr
 
 
 GENERATE = {
@@ -522,13 +482,13 @@ GENERATE = {
 def test_generate_is_reproducible(run: Command, kind: str) -> None:
     """The same seed gives the same valid document, another seed another one."""
     first, second = (run("generate", kind, *GENERATE[kind], "--seed", "7") for _ in range(2))
-    assert (first.code, first.err) == (0, "")
-    assert first.out == second.out
-    assert run("generate", kind, *GENERATE[kind], "--seed", "8").out != first.out
-    assert run("validate", put("g.yaml", first.out)).code == 0
+    assert (first.returncode, first.stderr) == (0, "")
+    assert first.stdout == second.stdout
+    assert run("generate", kind, *GENERATE[kind], "--seed", "8").stdout != first.stdout
+    assert run("validate", put("g.yaml", first.stdout)).returncode == 0
     saved = run("generate", kind, *GENERATE[kind], "--seed", "7", "--output", "h.json")
-    assert (saved.code, saved.out) == (0, "")
-    assert "assumed: " in saved.err
+    assert (saved.returncode, saved.stdout) == (0, "")
+    assert "assumed: " in saved.stderr
     assert clusterplan.load("h.json").sha256() == clusterplan.load("g.yaml").sha256()
 
 
@@ -550,9 +510,9 @@ def test_an_exported_model_has_the_optimum_of_the_instance(run: Command, kind: s
     """Another solver that reads the file finds what `solve` finds."""
     name = put("d.yaml", DOCUMENT[kind])
     answer = run("export-model", name, "--format", form)
-    assert (answer.code, answer.err) == (0, "")
-    assert run("export-model", name, "--format", form, "--output", f"m.{form}").out == ""
-    assert Path(f"m.{form}").read_text(encoding="utf-8") == answer.out
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert run("export-model", name, "--format", form, "--output", f"m.{form}").stdout == ""
+    assert Path(f"m.{form}").read_text(encoding="utf-8") == answer.stdout
     best = clusterplan.solve(clusterplan.load(name)).objective
     assert optimum_of_file(f"m.{form}") == pytest.approx(best, rel=1e-6)
 
@@ -571,7 +531,7 @@ def test_exported_models_survive_any_name(run: Command, form: str) -> None:
     job = json.loads(json.dumps(ALLOCATION["jobs"][1]).replace('"gpu"', '"gpü"'))
     document["jobs"] = [{**job, "name": "jöb – α"}, {**job, "name": "x y\\z"}]
     answer = run("export-model", put("d.yaml", document), "--format", form, "--output", f"m.{form}")
-    assert answer.code == 0
+    assert answer.returncode == 0
     assert Path(f"m.{form}").read_text(encoding="utf-8").isascii()
     assert optimum_of_file(f"m.{form}") == pytest.approx(80)
 
@@ -598,11 +558,11 @@ def test_exported_models_keep_every_digit(run: Command, form: str) -> None:
 def test_an_exported_model_can_have_each_objective(run: Command) -> None:
     """--objective counts from 1; a number that there is not is refused with how many there are."""
     name = put("d.yaml", CONSOLIDATION)
-    texts = {run("export-model", name, "--objective", n, "--format", "lp").out for n in (1, 2, 3)}
+    texts = {run("export-model", name, "--objective", n, "--format", "lp").stdout for n in (1, 2, 3)}
     assert len(texts) == 3
     answer = run("export-model", name, "--objective", "4")
-    assert answer.code == 2
-    assert "3" in answer.err
+    assert answer.returncode == 2
+    assert "3" in answer.stderr
 
 
 # verify
@@ -617,7 +577,7 @@ def solved(run: Command) -> dict[str, dict[str, Any]]:
     }
 
 
-def checked(run: Command, kind: str, result: Any) -> Answer:
+def checked(run: Command, kind: str, result: Any) -> Done:
     """Run verify on a result that is written to a file first."""
     put("r.json", result if isinstance(result, str) else json.dumps(result))
     return run("verify", f"{kind}.yaml", "r.json")
@@ -627,10 +587,10 @@ def test_untouched_results_are_verified(run: Command, solved: dict[str, dict[str
     """What solve printed passes, also several in one file and indented by hand."""
     for kind, result in solved.items():
         answer = checked(run, kind, result)
-        assert answer.code == 0
-        assert ": verified" in answer.out
-        assert "confirmed: every constraint holds" in answer.out
-        assert checked(run, kind, json.dumps(result, indent=2) + json.dumps(result)).code == 0
+        assert answer.returncode == 0
+        assert ": verified" in answer.stdout
+        assert "confirmed: every constraint holds" in answer.stdout
+        assert checked(run, kind, json.dumps(result, indent=2) + json.dumps(result)).returncode == 0
         (data,) = run("verify", f"{kind}.yaml", "r.json", "--format", "json").objects[:1]
         assert data["ok"] is True
 
@@ -695,9 +655,9 @@ def test_an_altered_plan_exits_7_and_names_what_is_wrong(
         here = here[step]
     here[where[-1]] = value
     answer = checked(run, kind, result)
-    assert answer.code == 7
-    assert "VERIFICATION FAILED" in answer.out
-    assert word in answer.out, answer.out
+    assert answer.returncode == 7
+    assert "VERIFICATION FAILED" in answer.stdout
+    assert word in answer.stdout, answer.stdout
 
 
 @pytest.mark.parametrize(
@@ -731,8 +691,8 @@ def test_an_altered_figure_exits_7_and_is_named(
 ) -> None:
     """No stored figure can be changed without being noticed."""
     answer = checked(run, "allocation", {**solved["allocation"], field: value})
-    assert answer.code == 7
-    assert word in answer.out, answer.out
+    assert answer.returncode == 7
+    assert word in answer.stdout, answer.stdout
 
 
 @pytest.mark.parametrize("field", ["prices", "certificate"])
@@ -741,8 +701,8 @@ def test_what_is_not_checked_is_not_passed_over_in_silence(
 ) -> None:
     """A certificate that proves nothing is refused; prices that it does not give are only claimed."""
     answer = checked(run, "allocation", {**solved["allocation"], field: {"cpu": 12345.0}})
-    assert answer.code == (8 if field == "prices" else 7)
-    assert f"ONLY CLAIMED: the {field}" in answer.out or f"wrong: {field}" in answer.out
+    assert answer.returncode == (8 if field == "prices" else 7)
+    assert f"ONLY CLAIMED: the {field}" in answer.stdout or f"wrong: {field}" in answer.stdout
 
 
 def test_results_of_another_instance_are_refused(run: Command, solved: dict[str, dict[str, Any]]) -> None:
@@ -750,11 +710,11 @@ def test_results_of_another_instance_are_refused(run: Command, solved: dict[str,
     other = put("other.yaml", allocation(resources={"cpu": 11, "gpu": 4}))
     put("r.json", json.dumps(solved["allocation"]))
     answer = run("verify", other, "r.json")
-    assert answer.code == 7
-    assert "instance_sha256 does not agree" in answer.out
+    assert answer.returncode == 7
+    assert "instance_sha256 does not agree" in answer.stdout
     answer = run("verify", "staging.yaml", "r.json")
-    assert answer.code == 7
-    assert "kind allocation" in answer.out
+    assert answer.returncode == 7
+    assert "kind allocation" in answer.stdout
 
 
 @pytest.mark.parametrize(
@@ -778,9 +738,9 @@ def test_a_file_that_holds_no_result_exits_3(run: Command, text: str) -> None:
     """Anything that is no result is refused in one line that names the file."""
     put("allocation.yaml", ALLOCATION)
     answer = checked(run, "allocation", text)
-    assert (answer.code, answer.out) == (3, "")
-    assert answer.err.startswith("r.json: ")
-    assert len(answer.err.splitlines()) == 1
+    assert (answer.returncode, answer.stdout) == (3, "")
+    assert answer.stderr.startswith("r.json: ")
+    assert len(answer.stderr.splitlines()) == 1
 
 
 def test_verify_names_files_that_cannot_be_read(run: Command) -> None:
@@ -793,7 +753,7 @@ def test_verify_names_files_that_cannot_be_read(run: Command) -> None:
         ["bad.yaml", "d.yaml"],
         ["nope.yaml", "d.yaml"],
     ):
-        assert run("verify", *arguments).code == 3
+        assert run("verify", *arguments).returncode == 3
 
 
 def test_an_infeasible_result_is_confirmed(run: Command) -> None:
@@ -802,11 +762,11 @@ def test_an_infeasible_result_is_confirmed(run: Command) -> None:
     (result,) = run("solve", name, "--format", "json").objects
     put("r.json", json.dumps(result))
     answer = run("verify", name, "r.json")
-    assert answer.code == 0
-    assert "confirmed: infeasible: gpu" in answer.out
+    assert answer.returncode == 0
+    assert "confirmed: infeasible: gpu" in answer.stdout
     for status in ("optimal", "feasible"):
         put("r.json", json.dumps({**result, "status": status}))
-        assert run("verify", name, "r.json").code == 7
+        assert run("verify", name, "r.json").returncode == 7
 
 
 # Start-up

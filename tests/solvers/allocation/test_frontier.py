@@ -190,14 +190,15 @@ def test_what_an_allocation_frontier_needs() -> None:
     assert isinstance(instance, AllocationInstance)
     with pytest.raises(OptionError, match=r"prices_usd_per_hour.*--price NAME=USD.*cpu, memory_gib, gpu"):
         clusterplan.pareto(instance)
-    with pytest.raises(OptionError, match="unknown resource 'tpu'"):
-        clusterplan.pareto(instance, prices={"tpu": 1.0})
-    with pytest.raises(OptionError, match="price of gpu is -1"):
-        clusterplan.pareto(instance, prices={"gpu": -1.0})
-    with pytest.raises(OptionError, match="allowed: fixed, any"):
-        clusterplan.pareto(instance, prices={"gpu": 1.0}, mix="some")
-    with pytest.raises(OptionError, match="memory_limit_gib"):
-        clusterplan.pareto(instance, SolveOptions(memory_limit_gib=1.0), prices={"gpu": 1.0})
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"prices": {"tpu": 1.0}}, "unknown resource 'tpu'"),
+        ({"prices": {"gpu": -1.0}}, "price of gpu is -1"),
+        ({"prices": {"gpu": 1.0}, "mix": "some"}, "allowed: fixed, any"),
+        ({"prices": {"gpu": 1.0}, "options": SolveOptions(memory_limit_gib=1.0)}, "memory_limit_gib"),
+    ]
+    for asked, why in refused:
+        with pytest.raises(OptionError, match=why):
+            clusterplan.pareto(instance, **asked)
     none_there = instance.model_copy(update={"resources": {**instance.resources, "tpu": 0.0}})
     with pytest.raises(OptionError, match="has none of the resources with a price"):
         clusterplan.pareto(none_there, prices={"tpu": 1.0})

@@ -142,31 +142,19 @@ def test_the_first_end_and_totals() -> None:
 
 def test_backfilling_keeps_the_promise_to_the_head() -> None:
     """Job 1 is promised 10 s; job 2 ends by then, job 3 leaves it what it needs, job 4 does neither."""
-    demand = np.array([[3.0], [4.0], [1.0], [1.0], [1.0]])
     estimate = np.array([10.0, 5.0, 8.0, 99.0, 99.0])
-    chosen = backfill(
-        np.array([1, 2, 3, 4]),
-        demand,
-        np.array([3.0]),
-        np.array([6.0]),
-        np.array([0]),
-        np.array([10.0, 0, 0, 0, 0]),
-        1.0,
-        estimate,
-    )
-    assert chosen.tolist() == [2, 3, 4]
-    demand[4] = 2.0
-    chosen = backfill(
-        np.array([1, 2, 3, 4]),
-        demand,
-        np.array([3.0]),
-        np.array([6.0]),
-        np.array([0]),
-        np.array([10.0, 0, 0, 0, 0]),
-        1.0,
-        estimate,
-    )
-    assert chosen.tolist() == [2, 3]
+    for last, expected in ((1.0, [2, 3, 4]), (2.0, [2, 3])):
+        chosen = backfill(
+            np.array([1, 2, 3, 4]),
+            np.array([[3.0], [4.0], [1.0], [1.0], [last]]),
+            np.array([3.0]),
+            np.array([6.0]),
+            np.array([0]),
+            np.array([10.0, 0, 0, 0, 0]),
+            1.0,
+            estimate,
+        )
+        assert chosen.tolist() == expected
 
 
 def fitted(free: list[list[float]], demand: list[float], tasks: int, most: int) -> dict[int, int]:

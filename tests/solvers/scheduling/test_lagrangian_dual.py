@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from malleable_instances import plan_by
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.certificate import PriceGrid
@@ -16,7 +17,6 @@ from clusterplan.formulations.scheduling.formulation import SchedulingFormulatio
 from clusterplan.formulations.scheduling.plan import Segment, SegmentTable
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.scheduling import dual_kernels, lagrangian_dual
 from clusterplan.solvers.scheduling.lagrangian_dual import (
     TimeDual,
@@ -31,9 +31,7 @@ from clusterplan.solvers.scheduling.policy_solvers import POLICIES
 def climbed(instance: SchedulingInstance, clock: Clock) -> tuple[float, TimePrices]:
     """Return the value of SRSF's schedule, and the best prices."""
     formulation = SchedulingFormulation(instance)
-    policy = next(policy for policy in POLICIES if policy.name == "srsf")
-    plan = policy.solve(formulation, SolveOptions(), Clock()).plan
-    assert plan is not None
+    plan = plan_by(formulation, "srsf")
     value = formulation.evaluate(plan)[0]
     return value, best_prices(instance, formulation.segments(plan), value, clock)
 
@@ -94,9 +92,7 @@ def test_without_time_it_has_the_elementary_bound() -> None:
 def schedule_of(instance: SchedulingInstance) -> SegmentTable:
     """Return the schedule of the first policy."""
     formulation = SchedulingFormulation(instance)
-    plan = POLICIES[0].solve(formulation, SolveOptions(), Clock()).plan
-    assert plan is not None
-    return formulation.segments(plan)
+    return formulation.segments(plan_by(formulation, POLICIES[0].name))
 
 
 def test_the_grid_spans_the_schedule_and_has_the_times_of_events() -> None:
@@ -161,9 +157,7 @@ def test_prices_by_delay_nearly_close_a_queue() -> None:
     document = {"schema_version": 1, "name": "queue", "resources": {"gpu": 1.0}, "jobs": jobs}
     instance = SchedulingInstance.model_validate(document)
     formulation = SchedulingFormulation(instance)
-    policy = next(policy for policy in POLICIES if policy.name == "srsf")
-    plan = policy.solve(formulation, SolveOptions(), Clock()).plan
-    assert plan is not None
+    plan = plan_by(formulation, "srsf")
     segments, value = formulation.segments(plan), formulation.evaluate(plan)[0]
     edges = time_grid(instance, segments)
     dual = TimeDual(instance, edges)
@@ -209,14 +203,20 @@ def test_capacity_follows_events_inside_cells() -> None:
     assert dual.capacity[:, 0].tolist() == [8, 4 + 4, 2]
 
 
+def random_prices(rng: np.random.Generator, cells: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the edges of cells, and prices of two resources in them."""
+    edges = np.append(0.0, np.cumsum(rng.exponential(5, cells - 1)))
+    price = rng.exponential(1, (cells, 2)) * (rng.random((cells, 1)) < 0.8)
+    price[-1] = 0
+    return edges, price
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_costs_are_those_of_the_check_and_belong_to_what_is_used(seed: int) -> None:
     """With menus of several sizes, some of whose configurations are useless."""
     rng = np.random.default_rng(seed)
     count, cells = 30, 25
-    edges = np.append(0.0, np.cumsum(rng.exponential(5, cells - 1)))
-    price = rng.exponential(1, (cells, 2)) * (rng.random((cells, 1)) < 0.8)
-    price[-1] = 0
+    edges, price = random_prices(rng, cells)
     first = np.append(0, np.cumsum(rng.integers(1, 6, count)))
     owner = np.repeat(np.arange(count), np.diff(first))
     speed = rng.uniform(0.5, 3, first[-1])
@@ -261,9 +261,7 @@ def test_costs_are_those_of_the_check_and_belong_to_what_is_used_of_rigid_jobs(
     """ω (C − r), and what is used at its price, is the cost; what is used is the work."""
     rng = np.random.default_rng(seed)
     count, cells = 40, 30
-    edges = np.append(0.0, np.cumsum(rng.exponential(5, cells - 1)))
-    price = rng.exponential(1, (cells, 2)) * (rng.random((cells, 1)) < 0.8)
-    price[-1] = 0
+    edges, price = random_prices(rng, cells)
     arrival, work = rng.uniform(0, edges[-1] * 1.1, count), rng.exponential(8, count)
     weight, demand = rng.uniform(0, 2, count), rng.integers(0, 4, (count, 2)).astype(float)
     used, found = np.zeros((cells, 2)), np.zeros((2, count))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from malleable_instances import GROWS
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
@@ -193,7 +194,6 @@ ROW_PLACES_BY_NAME = {
     if isinstance(solver, PolicySolver)
 }
 BUDGETS: dict[str, dict[str, Any]] = {"dl2": {"traces": 1, "passes": 1, "episodes": 0}}
-GROWS = {"name": "a", "work": 12, "demand": {"gpu": 1}, "speeds": {1: 2.0, 2: 3.0, 4: 4.0}}
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from malleable_instances import RULES
 
 import clusterplan
 from clusterplan.formulations.common.clock import Clock
@@ -126,15 +127,6 @@ def test_tenants_get_what_they_are_guaranteed() -> None:
     assert starts_of_x("drf") == 2
 
 
-RULES: list[dict[str, Any]] = [
-    {},
-    {"preemption": "none"},
-    {"preemption": "costs", "restart_s": 30, "lease_s": 120},
-    {"lease_s": 600},
-    {"events": [{"at_s": 20_000, "change": {"gpu": -10}}, {"at_s": 60_000, "change": {"gpu": 10}}]},
-]
-
-
 @pytest.mark.parametrize("rules", RULES, ids=["free", "none", "costs", "lease", "events"])
 @pytest.mark.parametrize("name", BY_NAME)
 def test_every_plan_of_every_policy_is_feasible(name: str, rules: dict[str, Any]) -> None:
@@ -211,7 +203,7 @@ def test_jobs_in_turn_end_though_a_restart_takes_longer_than_a_turn(
     """A turn is twice as long as a restart then."""
     trace = generate_scheduling(12, 8, load=2.0, seed=5)
     formulation = SchedulingFormulation(trace.replace(preemption="costs", restart_s=5000.0))
-    policy = next(policy for policy in POLICIES if policy.name == name)
+    policy = BY_NAME[name]
     plan = policy.solve(formulation, SolveOptions(method_options=settings), Clock(60.0)).plan
     assert plan is not None
     assert formulation.violations(plan) == []

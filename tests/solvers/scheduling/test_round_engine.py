@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from malleable_instances import random_trace
+from malleable_instances import GROWS, RIGID, random_trace
 
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.common.arrays import Floats, Ints
@@ -40,10 +40,6 @@ class Says(RoundPolicy):
         del free
         said = self._rows.pop(0) if len(self._rows) > 1 else self._rows[0]
         return np.array([said[j] + self.seen.first[j] if said[j] >= 0 else -1 for j in jobs.tolist()])
-
-
-GROWS = {"name": "a", "work": 12, "demand": {"gpu": 1}, "speeds": {1: 2.0, 2: 3.0, 4: 4.0}}
-RIGID = {"name": "b", "demand": {"gpu": 2}, "duration_s": 2, "arrival_s": 1}
 
 
 def instance(*jobs: dict[str, Any], **others: Any) -> SchedulingInstance:

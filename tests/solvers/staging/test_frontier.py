@@ -139,14 +139,15 @@ def test_what_a_frontier_needs() -> None:
     instance = generate_staging(4, 2, "loose", seed=0)
     with pytest.raises(OptionError, match="allocation, staging and scheduling instances"):
         clusterplan.pareto(clusterplan.load("example:tiresias-testbed"))
-    with pytest.raises(OptionError, match="is for allocation instances"):
-        clusterplan.pareto(instance, mix="any")
-    with pytest.raises(OptionError, match="below 1"):
-        clusterplan.pareto(instance, error=1.5)
-    with pytest.raises(OptionError, match="above 0"):
-        clusterplan.pareto(instance, most_usd=-1.0)
-    with pytest.raises(OptionError, match="memory_limit_gib"):
-        clusterplan.pareto(instance, SolveOptions(memory_limit_gib=1.0))
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"mix": "any"}, "is for allocation instances"),
+        ({"error": 1.5}, "below 1"),
+        ({"most_usd": -1.0}, "above 0"),
+        ({"options": SolveOptions(memory_limit_gib=1.0)}, "memory_limit_gib"),
+    ]
+    for asked, why in refused:
+        with pytest.raises(OptionError, match=why):
+            clusterplan.pareto(instance, **asked)
 
 
 @pytest.mark.slow

@@ -132,6 +132,19 @@ def test_published_optima(shared_data: Path, name: str) -> None:
     assert result.certified_gap <= 1e-6
 
 
+def once(instance: StagingInstance) -> StagingInstance:
+    """Return the instance with the time of one batch as its objective."""
+    training = instance.training.model_copy(update={"samples": instance.probe_batch})
+    return instance.model_copy(update={"objective": "time", "training": training})
+
+
+def of_pipedream(data: Path, model: str, share: float) -> StagingInstance:
+    """Return a published graph on four GPUs without transfers; a share of its seconds is divided by units."""
+    path = data / "pipedream" / model / "graph.txt"
+    options: dict[str, Any] = {"limit": {"gpu": 4}, "link_gbit_per_s": None, "parallel_share": share}
+    return import_pipedream(path, {"gpu": 1.0}, shape="graph", input_time=False, **options)
+
+
 @pytest.mark.parametrize(
     ("model", "ms"),
     [
@@ -144,12 +157,8 @@ def test_published_optima(shared_data: Path, name: str) -> None:
 )
 def test_straight_pipelines_of_pipedream(shared_data: Path, model: str, ms: float) -> None:
     """Four GPUs, one for each stage, without transfers: what PipeDream's own optimiser finds, run beside."""
-    path = shared_data / "pipedream" / model / "graph.txt"
-    options: dict[str, Any] = {"limit": {"gpu": 4}, "link_gbit_per_s": None, "parallel_share": 0.0}
-    instance = import_pipedream(path, {"gpu": 1.0}, shape="graph", input_time=False, **options)
-    once = instance.training.model_copy(update={"samples": instance.probe_batch})
-    changes = {"objective": "time", "most_units_per_stage": 1, "training": once}
-    result = solved(instance.model_copy(update=changes))
+    instance = once(of_pipedream(shared_data, model, 0.0))
+    result = solved(instance.model_copy(update={"most_units_per_stage": 1}))
     assert result.status == "optimal"
     assert result.objective == pytest.approx(ms / 1000)
 
@@ -157,11 +166,7 @@ def test_straight_pipelines_of_pipedream(shared_data: Path, model: str, ms: floa
 @pytest.mark.parametrize(("model", "ms"), [("alexnet", 23.165752), ("vgg16", 175.732624), ("gnmt", 25.868)])
 def test_replicated_stages_of_pipedream(shared_data: Path, model: str, ms: float) -> None:
     """Four GPUs in stages of up to four replicas: what PipeDream's own optimiser finds, run beside."""
-    path = shared_data / "pipedream" / model / "graph.txt"
-    options: dict[str, Any] = {"limit": {"gpu": 4}, "link_gbit_per_s": None, "parallel_share": 1.0}
-    instance = import_pipedream(path, {"gpu": 1.0}, shape="graph", input_time=False, **options)
-    once = instance.training.model_copy(update={"samples": instance.probe_batch})
-    instance = instance.model_copy(update={"objective": "time", "training": once})
+    instance = once(of_pipedream(shared_data, model, 1.0))
     result = solved(with_replicas(instance, 1e9, all_reduce=4.0, transfers=0.0))
     assert result.status == "optimal"
     assert result.objective == pytest.approx(ms / 1000)
@@ -185,8 +190,7 @@ def test_replicated_stages_of_pipedream_that_relay(
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
     optimised = importlib.import_module("authors").optimised
     instance = optimised(shared_data / "pipedream" / model / "graph.txt", gpus, 1e9, transfers=True)
-    once = instance.training.model_copy(update={"samples": instance.probe_batch})
-    result = solved(instance.model_copy(update={"objective": "time", "training": once}))
+    result = solved(once(instance))
     assert result.status == "optimal"
     assert result.objective == pytest.approx(ms / 1000)
     assert result.certified_gap == pytest.approx(0, abs=1e-6)

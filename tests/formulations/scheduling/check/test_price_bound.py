@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from malleable_instances import plan_by
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.certificate import PriceGrid
@@ -132,21 +133,13 @@ def tiny(seed: int) -> SchedulingInstance:
     )
 
 
-def plan_of(formulation: SchedulingFormulation, name: str) -> list[Segment]:
-    """Return the plan of a policy."""
-    policy = {policy.name: policy for policy in POLICIES}[name]
-    plan = policy.solve(formulation, SolveOptions(), Clock()).plan
-    assert plan is not None
-    return list(plan)
-
-
 def compare(seed: int, most_steps: int) -> tuple[float, float]:
     """Return the best mean of all schedules of a tiny trace, and the best bound that was found."""
     instance = tiny(seed)
     formulation = SchedulingFormulation(instance)
     total = float(instance.table().weight.sum())
     best = least_weighted_time(instance) / total
-    plan = plan_of(formulation, "fifo")
+    plan = plan_by(formulation, "fifo")
     segments, value = formulation.segments(plan), formulation.evaluate(plan)[0]
     if instance.menus().malleable:
         best = min(best, value)  # whole seconds are not best for speeds that do not divide the work
@@ -193,7 +186,7 @@ def test_a_mistake_in_the_capacity_would_be_seen() -> None:
     for seed in range(40):
         instance = tiny(seed)
         formulation = SchedulingFormulation(instance)
-        plan = plan_of(formulation, "fifo")
+        plan = plan_by(formulation, "fifo")
         value = formulation.evaluate(plan)[0]
         found = best_prices(instance, formulation.segments(plan), value, Clock(), most_steps=60)
         total = float(instance.table().weight.sum())
@@ -234,7 +227,7 @@ def test_it_holds_for_jobs_that_keep_their_place_for_longer(shared_data: Path) -
     folder = shared_data / "muri"
     instance = import_muri(folder / "trace1.csv", folder / "n8g8.csv")
     formulation = SchedulingFormulation(instance)
-    plan = plan_of(formulation, "srsf")
+    plan = plan_by(formulation, "srsf")
     value = formulation.evaluate(plan)[0]
     found = best_prices(instance, formulation.segments(plan), value, Clock(), most_steps=40, cells=300)
     bound = price_bound(instance, found.grid)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from malleable_instances import plan_by
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.certificate import PriceGrid
@@ -16,9 +17,7 @@ from clusterplan.formulations.scheduling.check.elementary import least_mean_comp
 from clusterplan.formulations.scheduling.check.price_bound import price_bound
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
 from clusterplan.instances.scheduling.instance import SchedulingInstance
-from clusterplan.solvers.common.result import SolveOptions
 from clusterplan.solvers.scheduling.lagrangian_dual import best_prices
-from clusterplan.solvers.scheduling.policy_solvers import POLICIES
 
 State = tuple[float, int, int, bool]
 """Of a job: seconds to do, its place or −1, seconds of restart to come, and whether it has run."""
@@ -207,10 +206,7 @@ def compare(seed: int, most_steps: int) -> tuple[float, float]:
     instance = tiny(seed)
     formulation = SchedulingFormulation(instance)
     best = Search(instance).least() / float(instance.table().weight.sum())
-    policy = next(policy for policy in POLICIES if policy.name == "srsf")
-    plan = policy.solve(formulation, SolveOptions(), Clock()).plan
-    assert plan is not None
-    assert formulation.violations(plan) == []
+    plan = plan_by(formulation, "srsf")
     value = formulation.evaluate(plan)[0]
     # Whole seconds are not best where speeds or checkpoints make fractions of them.
     best = min(best, value)
@@ -288,9 +284,7 @@ def test_a_bound_that_forgets_cuts_of_capacity_would_be_seen() -> None:
         if not instance.events or instance.servers or "cpu" in instance.resources:
             continue
         formulation = SchedulingFormulation(instance)
-        policy = next(policy for policy in POLICIES if policy.name == "srsf")
-        plan = policy.solve(formulation, SolveOptions(), Clock()).plan
-        assert plan is not None
+        plan = plan_by(formulation, "srsf")
         value = formulation.evaluate(plan)[0]
         found = best_prices(instance, formulation.segments(plan), value, Clock(), most_steps=40)
         later = [instance.events[0], instance.events[1].model_copy(update={"at_s": 30.0})]

@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 import pytest
-from staging_instances import GraphTruth, diamond, random_graph
+from staging_instances import GraphTruth, diamond, diamond_rows, random_graph
 
 from clusterplan.formulations.staging.check import graph_stages
 from clusterplan.formulations.staging.check.graph_order import GroupOrder, derive_ideals
@@ -60,14 +60,14 @@ def test_what_is_refuted_is_what_no_plan_reaches(seed: int) -> None:
 
 def test_memory_counts() -> None:
     """Two layers of one GiB do not fit into a unit of one and a half."""
-    rows = [layer.model_dump(exclude_none=True) | {"memory_gib": 1.0} for layer in diamond().layers]
+    rows = diamond_rows(memory_gib=1.0)
     types = [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": 3, "memory_gib": 1.5}]
     assert proves_no_faster_plan(diamond(layers=rows, types=types), math.inf)
 
 
 def test_memory_that_is_just_filled_is_enough() -> None:
     """Two layers of one GiB fill a unit of two: 5 s as without memory. A little less, and each is alone."""
-    rows = [layer.model_dump(exclude_none=True) | {"memory_gib": 1.0} for layer in diamond().layers]
+    rows = diamond_rows(memory_gib=1.0)
     for room, best in ((2.0, 5.0), (2.0 * (1 - 1e-6), math.inf)):
         types = [{"name": "gpu", "price_usd_per_hour": 1.0, "limit": 2, "memory_gib": room}]
         instance = diamond(layers=rows, types=types)

@@ -19,14 +19,18 @@ from clusterplan.formulations.staging.check.path_enumeration import (
 )
 
 
+def random_arcs(rng: np.random.Generator, layers: int) -> np.ndarray:
+    """Return the first layer, the layer after the last, and the type of some stages."""
+    arcs = [(a, b, t) for a in range(layers) for b in range(a + 1, layers + 1) for t in range(3)]
+    return np.array([arc for arc in arcs if rng.random() < 0.7] or arcs).T
+
+
 def random_network(seed: int) -> Network:
     """Return up to five layers on three types, with integer consumption of two limits."""
     rng = np.random.default_rng(seed)
     layers = int(rng.integers(1, 6))
-    arcs = [(a, b, t) for a in range(layers) for b in range(a + 1, layers + 1) for t in range(3)]
-    kept = [arc for arc in arcs if rng.random() < 0.7] or arcs
-    first, after, hardware = np.array(kept).T
-    cost, consumption = rng.integers(1, 20, len(kept)).astype(float), rng.integers(0, 4, (2, len(kept)))
+    first, after, hardware = random_arcs(rng, layers)
+    cost, consumption = rng.integers(1, 20, len(first)).astype(float), rng.integers(0, 4, (2, len(first)))
     types = 3 if rng.random() < 0.5 else 0
     return Network(
         Arcs(first, after, hardware, cost, consumption.astype(float)),
@@ -34,6 +38,12 @@ def random_network(seed: int) -> Network:
         types,
         rng.integers(2, 8, 2).astype(float),
     )
+
+
+def own(network: Network, layer: int, before: int) -> list[int]:
+    """Return the arcs that may follow one of a type."""
+    arcs = network.arcs
+    return [i for i in np.flatnonzero(arcs.first == layer) if not network.types or arcs.type[i] != before]
 
 
 def cheapest(network: Network) -> float:
@@ -45,10 +55,9 @@ def cheapest(network: Network) -> float:
             return math.inf
         if layer == network.layers:
             return cost
-        own = [i for i in np.flatnonzero(arcs.first == layer) if not network.types or arcs.type[i] != before]
         ways = (
             extend(int(arcs.after[i]), int(arcs.type[i]), used + arcs.consumption[:, i], cost + arcs.cost[i])
-            for i in own
+            for i in own(network, layer, before)
         )
         return min(ways, default=math.inf)
 
@@ -109,12 +118,10 @@ def state_space_random_network(seed: int) -> Network:
     """Return up to five layers on three types, each with a limit of its own."""
     rng = np.random.default_rng(seed)
     layers = int(rng.integers(2, 6))
-    arcs = [(a, b, t) for a in range(layers) for b in range(a + 1, layers + 1) for t in range(3)]
-    kept = [arc for arc in arcs if rng.random() < 0.7] or arcs
-    first, after, hardware = np.array(kept).T
-    units = rng.integers(1, 4, len(kept))
+    first, after, hardware = random_arcs(rng, layers)
+    units = rng.integers(1, 4, len(first))
     consumption = np.where(hardware == np.arange(3)[:, None], units, 0).astype(float)
-    cost = rng.integers(1, 20, len(kept)).astype(float)
+    cost = rng.integers(1, 20, len(first)).astype(float)
     types = 3 if rng.random() < 0.5 else 0
     arcs_of = Arcs(first, after, hardware, cost, consumption)
     return Network(arcs_of, layers, types, rng.integers(1, 6, 3).astype(float)).sorted()
@@ -125,8 +132,11 @@ def paths(network: Network, layer: int = 0, before: int = -1) -> list[list[int]]
     if layer == network.layers:
         return [[]]
     arcs = network.arcs
-    own = [i for i in np.flatnonzero(arcs.first == layer) if not network.types or arcs.type[i] != before]
-    return [[i, *rest] for i in own for rest in paths(network, int(arcs.after[i]), int(arcs.type[i]))]
+    return [
+        [i, *rest]
+        for i in own(network, layer, before)
+        for rest in paths(network, int(arcs.after[i]), int(arcs.type[i]))
+    ]
 
 
 PRICES = np.array([2.0, 0.5, 1.0])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from sample_documents import ALLOCATION
+from sample_documents import ALLOCATION, faults
 
 from clusterplan.instances.allocation.fits.loss import fit_loss
 from clusterplan.instances.allocation.fits.measurements import LossPoint, SpeedPoint
@@ -179,12 +178,6 @@ def test_a_remedy_asks_for_what_varies_too_little() -> None:
 
 
 GRID = [(p, w) for p in (1, 2, 3) for w in (1, 2, 4, 7)]
-
-
-def faults(call: Callable[[], Any]) -> list[str]:
-    with pytest.raises(InstanceError) as caught:
-        call()
-    return str(caught.value).splitlines()
 
 
 def weak(model: str, theta: list[float], pairs: list[tuple[int, int]], per_gpu: float) -> list[SpeedPoint]:

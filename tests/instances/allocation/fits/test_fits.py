@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
+from command_line import Command
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_documents import ALLOCATION, accepted
+from sample_documents import ALLOCATION, accepted, faults
 
 from clusterplan.instances.allocation.fits import LossPoint, SpeedPoint, fit_loss, fit_speed
 from clusterplan.instances.allocation.fits.measurements import MAX_POINTS
 from clusterplan.instances.allocation.instance import AllocationInstance
-from clusterplan.instances.common.errors import ClusterplanError, InstanceError, OptionError
+from clusterplan.instances.common.errors import ClusterplanError, OptionError
 from clusterplan.instances.common.speed import FORMULAS, RingAllreduce
 from clusterplan.instances.documents import load, parse_instance, to_text
-from clusterplan.planner.cli import main as cli
 
 GRID = [(p, w) for p in (1, 2, 3) for w in (1, 2, 4, 7)]
 BATCHES = (32, 96)
@@ -42,12 +40,6 @@ def points(
         for p, w in pairs
         for batch in batches
     ]
-
-
-def faults(call: Callable[[], Any]) -> list[str]:
-    with pytest.raises(InstanceError) as caught:
-        call()
-    return str(caught.value).split("\n")
 
 
 def put(folder: Path, text: str, name: str = "m.csv") -> Path:
@@ -488,38 +480,19 @@ def test_any_speeds_give_a_fit_or_a_fault(rows: list[tuple[int, int, float, floa
 # The command line
 
 
-@pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
-    """Return a function that runs the command in this process, inside an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["clusterplan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        seen = capsys.readouterr()
-        assert "Traceback" not in seen.out + seen.err
-        assert "internal error" not in seen.err, seen.err
-        return int(stop.value.code or 0), seen.out, seen.err
-
-    return call
-
-
-Command = Callable[..., tuple[int, str, str]]
-
-
 def test_fit_speed_prints_what_can_be_pasted(run: Command, tmp_path: Path) -> None:
     """The table shows every row, all candidates, and a last line that is the speed of a variant."""
     put(tmp_path, GOOD)
     code, out, err = run("fit", "speed", "m.csv", "--batch", 64)
     assert (code, err) == (0, "")
-    assert "line 7" in out
-    assert "leave-one-out" in out
-    assert "5 of 5" in out
-    assert "4 of 4" in out
-    assert "1–4 parameter servers, 1–5 workers" in out
+    for words in (
+        "line 7",
+        "leave-one-out",
+        "5 of 5",
+        "4 of 4",
+        "1–4 parameter servers, 1–5 workers",
+    ):
+        assert words in out
     speed = yaml.safe_load(out.splitlines()[-1])["speed"]
     data = json.loads(json.dumps(ALLOCATION))
     data["jobs"][0]["variants"][0]["speed"] = speed

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from sample_documents import said, solved
 
-from clusterplan import solve, verify
+from clusterplan import solve
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers.clusters.kubernetes import import_kubernetes
 from clusterplan.instances.importers.clusters.kubernetes_devices import ClusterDevices
 from clusterplan.instances.importers.clusters.kubernetes_objects import Node, Pod
@@ -82,20 +81,6 @@ def devices(instance: ConsolidationInstance) -> dict[str, Any]:
         else None
         for server in instance.servers
     }
-
-
-def said(instance: ConsolidationInstance) -> str:
-    return " ".join(instance.assumptions)
-
-
-def solved(instance: ConsolidationInstance) -> None:
-    """Solve an instance as it is written, and check that its plan holds."""
-    written = parse_instance(yaml.safe_load(to_text(instance)))
-    assert written == instance
-    result = solve(instance, solver="best-fit")
-    assert result.plan is not None
-    assert all(entry.placed for entry in result.plan)
-    assert verify(instance, result).ok
 
 
 # HAMi

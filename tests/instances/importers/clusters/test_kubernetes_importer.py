@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
@@ -12,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sample_documents import altered, faults, is_kept, said
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
 from clusterplan.instances.consolidation.job import PlacementJob
-from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers.clusters.kubernetes import import_kubernetes
 from clusterplan.instances.importers.clusters.kubernetes_objects import Pod, parse_quantity
 from clusterplan.planner.api import solve
@@ -91,22 +89,12 @@ def imported(folder: Path, pods: Any, nodes: Any = NODES, **options: Any) -> Con
     return import_kubernetes(folder / "nodes.json", folder / "pods.json", **options)
 
 
-def faults(call: Callable[[], Any]) -> list[str]:
-    with pytest.raises(InstanceError) as caught:
-        call()
-    return str(caught.value).split("\n")
-
-
 def job(instance: ConsolidationInstance, name: str) -> PlacementJob:
     return next(job for job in instance.jobs if job.name == name)
 
 
 def server(instance: ConsolidationInstance, name: str) -> Server:
     return next(server for server in instance.servers if server.name == name)
-
-
-def said(instance: ConsolidationInstance) -> str:
-    return " ".join(instance.assumptions)
 
 
 # Quantities
@@ -235,7 +223,7 @@ def test_waiting_and_running_jobs(tmp_path: Path) -> None:
     assert server(instance, "n1").capacity == {"cpu": 7.91, "memory_gib": 32, "gpu": 4, "pods": 110}
     assert server(instance, "n1").free == server(instance, "n1").capacity
     assert (server(instance, "n3").rack, server(instance, "n3").gpu_model) == ("z2", "T4")
-    assert parse_instance(yaml.safe_load(to_text(instance))) == instance
+    assert is_kept(instance)
     result = solve(instance)
     assert result.objectives[0].value == 10
     assert result.objectives[1].value == 0
@@ -686,12 +674,6 @@ junk = st.sampled_from(
 )
 
 
-def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the path of every value in a document."""
-    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
-
-
 def with_parts_of_gpus() -> dict[str, Any]:
     """Return a cluster where pods ask for shares and partitions."""
     documents = copy.deepcopy(DOCUMENTS)
@@ -718,22 +700,9 @@ CLUSTERS = (DOCUMENTS, with_parts_of_gpus())
 @given(st.data(), st.sampled_from(CLUSTERS), st.sampled_from(["gpu", "all"]))
 def test_whatever_the_documents_hold(tmp_path: Path, data: st.DataObject, cluster: Any, choice: Any) -> None:
     """With any fields altered the cluster is imported or refused; nothing else can come out."""
-    known = [path for path in places(cluster) if len(path) > 1]
-    changes = data.draw(st.lists(st.tuples(st.sampled_from(known), junk), min_size=1, max_size=3))
-    documents = copy.deepcopy(cluster)
-    for path, value in changes:
-        here: Any = documents
-        try:
-            for step in path[:-1]:
-                here = here[step]
-            here[path[-1]] = copy.deepcopy(value)
-        except (TypeError, KeyError, IndexError):
-            continue  # an earlier change has removed the place
-    try:
-        instance = imported(tmp_path, documents["pods"], documents["nodes"], choice=choice)
-    except InstanceError:
-        return
-    assert instance.jobs
+    documents = altered(data, cluster, junk)
+    with suppress(InstanceError):
+        assert imported(tmp_path, documents["pods"], documents["nodes"], choice=choice).jobs
 
 
 def test_a_cluster_with_parts_of_gpus_is_imported(tmp_path: Path) -> None:

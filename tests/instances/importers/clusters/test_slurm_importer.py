@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sample_documents import altered, faults, is_kept, said
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.common.hostlist import compress_hostlist, expand_hostlist
 from clusterplan.instances.consolidation.instance import ConsolidationInstance, Server
 from clusterplan.instances.consolidation.job import PlacementJob
-from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers.clusters.slurm import import_slurm
 from clusterplan.instances.importers.clusters.slurm_jobs import (
     parse_gres,
@@ -236,12 +234,6 @@ def imported(folder: Path, jobs: Any, nodes: Any = NODES, **options: Any) -> Con
     return import_slurm(written("nodes.json", key, nodes), written("queue.json", "jobs", jobs), **options)
 
 
-def faults(call: Callable[[], Any]) -> list[str]:
-    with pytest.raises(InstanceError) as caught:
-        call()
-    return str(caught.value).split("\n")
-
-
 def server(instance: ConsolidationInstance, name: str) -> Server:
     return next(server for server in instance.servers if server.name == name)
 
@@ -249,10 +241,6 @@ def server(instance: ConsolidationInstance, name: str) -> Server:
 def only(instance: ConsolidationInstance) -> PlacementJob:
     (found,) = instance.jobs
     return found
-
-
-def said(instance: ConsolidationInstance) -> str:
-    return " ".join(instance.assumptions)
 
 
 # Nodes
@@ -274,7 +262,7 @@ def test_nodes_by_scontrol(tmp_path: Path) -> None:
     assert server(instance, "n2").capacity == {"cpu": 32, "memory_gib": 127, "gpu": 4}
     assert server(instance, "n2").free == {"cpu": 24, "memory_gib": 63, "gpu": 1}
     assert server(instance, "n2").gpu_model == "a100"
-    assert parse_instance(yaml.safe_load(to_text(instance))) == instance
+    assert is_kept(instance)
 
 
 def test_nodes_by_sinfo(tmp_path: Path) -> None:
@@ -634,12 +622,6 @@ junk = st.sampled_from(
 )
 
 
-def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the path of every value in a document."""
-    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    return [path, *(place for key, value in inner for place in places(value, (*path, key)))]
-
-
 def with_parts_of_gpus() -> dict[str, Any]:
     """Return a cluster where jobs ask for shards and partitions."""
     documents = copy.deepcopy(DOCUMENTS)
@@ -670,15 +652,7 @@ def test_whatever_the_documents_hold(
     tmp_path: Path, data: st.DataObject, cluster: Any, layout: str, choice: Any
 ) -> None:
     """With any fields altered the cluster is imported or refused; nothing else can come out."""
-    known = [path for path in places(cluster) if len(path) > 1]
-    changes = data.draw(st.lists(st.tuples(st.sampled_from(known), junk), min_size=1, max_size=3))
-    documents = copy.deepcopy(cluster)
-    for path, value in changes:
-        here: Any = documents
-        with suppress(TypeError, KeyError, IndexError):  # an earlier change has removed the place
-            for step in path[:-1]:
-                here = here[step]
-            here[path[-1]] = copy.deepcopy(value)
+    documents = altered(data, cluster, junk)
     with suppress(InstanceError):
         assert imported(tmp_path, documents["jobs"], documents[layout], choice=choice).jobs
 

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from sample_documents import said, solved
 
-from clusterplan import solve, verify
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers.clusters.slurm import import_slurm
 from clusterplan.instances.importers.clusters.slurm_nodes import SlurmNode, partition_of, read_nodes
 
@@ -115,19 +113,6 @@ def devices(instance: ConsolidationInstance) -> dict[str, Any]:
         rows = [row.model_dump(exclude_none=True) for row in own.taken or ()] if own else []
         found[server.name] = (own.count, own.geometry, rows) if own else None
     return found
-
-
-def said(instance: ConsolidationInstance) -> str:
-    return " ".join(instance.assumptions)
-
-
-def solved(instance: ConsolidationInstance) -> None:
-    """Solve an instance as it is written, and check that its plan holds."""
-    assert parse_instance(yaml.safe_load(to_text(instance))) == instance
-    result = solve(instance, solver="best-fit")
-    assert result.plan is not None
-    assert verify(instance, result).ok
-    assert all(entry.placed for entry in result.plan)
 
 
 SHARDS = "gpu:a100:4(S:0-1),shard:a100:40(S:0-1)"

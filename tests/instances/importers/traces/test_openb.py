@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sample_documents import said
 
 from clusterplan.instances.common.errors import InstanceError
-from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.instances.documents import load, save
 from clusterplan.instances.importers.traces.openb import import_openb, import_openb_trace
 from clusterplan.planner.api import solve
@@ -76,10 +76,6 @@ def small(
     for name, lines in (("nodes.csv", nodes), ("pods.csv", pods)):
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     return import_openb(folder / "nodes.csv", folder / "pods.csv", **options)
-
-
-def said(instance: ConsolidationInstance) -> str:
-    return " ".join(instance.assumptions)
 
 
 def test_servers_and_pods_keep_their_names_and_amounts(tmp_path: Path) -> None:

@@ -8,19 +8,17 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sample_documents import faults, is_kept
 
 from clusterplan.instances.common.errors import InstanceError
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
-from clusterplan.instances.documents import parse_instance, to_text
 from clusterplan.instances.importers.traces.philly import import_philly, import_philly_trace
 
 ROWS = (
@@ -94,12 +92,6 @@ def small(folder: Path, rows: tuple[str, ...] = PHILLY_ROWS, header: str = HEADE
     return import_philly(file, **{"at": "2017-10-01 12:00", "servers": 4, "gpus_per_server": 8, **options})
 
 
-def faults(call: Callable[[], Any]) -> list[str]:
-    with pytest.raises(InstanceError) as caught:
-        call()
-    return str(caught.value).split("\n")
-
-
 def real(shared_data: Path, **options: Any) -> ConsolidationInstance:
     file = shared_data / "pollux" / "philly.csv"
     chosen = {"at": "2017-11-01 12:00", "servers": 100, "gpus_per_server": 8, **options}
@@ -114,7 +106,7 @@ def test_the_jobs_of_a_day(shared_data: Path) -> None:
     assert max(job.worth for job in instance.jobs) == 32
     assert len(instance.expanded_servers) == 100
     assert "the 250 of 82247 that run at 2017-11-01 12:00:00" in instance.assumptions[0]
-    assert parse_instance(yaml.safe_load(to_text(instance))) == instance
+    assert is_kept(instance)
 
 
 def test_the_same_jobs_as_counted_plainly(shared_data: Path) -> None:

@@ -62,9 +62,15 @@ def test_what_does_not_fit_has_a_row_with_the_memory_it_needs() -> None:
     assert row["memory_gb"] > 1000
 
 
-def test_epochs_come_from_records_of_other_batches(tmp_path: Path) -> None:
-    path = tmp_path / "records.csv"
+def records_of_epochs(folder: Path) -> Path:
+    """Write how many epochs batches need, a 64th of the batch more than two."""
+    path = folder / "records.csv"
     path.write_text("batch,epochs\n" + "".join(f"{b},{2 + b / 64}\n" for b in (16, 32, 64, 128, 256)))
+    return path
+
+
+def test_epochs_come_from_records_of_other_batches(tmp_path: Path) -> None:
+    path = records_of_epochs(tmp_path)
     found = _predict(records=path, global_batch=64, gpus=1)
     row = found.rows()[0]
     assert row["epochs"] == pytest.approx(3.0)
@@ -73,8 +79,7 @@ def test_epochs_come_from_records_of_other_batches(tmp_path: Path) -> None:
 
 
 def test_sentences_say_the_epochs_of_each_offer(tmp_path: Path) -> None:
-    path = tmp_path / "records.csv"
-    path.write_text("batch,epochs\n" + "".join(f"{b},{2 + b / 64}\n" for b in (16, 32, 64, 128, 256)))
+    path = records_of_epochs(tmp_path)
     found = predict("gpt2", "l4", batch=4, gpus=4, tensor=1, pipeline=1, records=path)
     (row,) = found.rows()
     assert row["global_batch"] == 128

@@ -310,10 +310,13 @@ def test_one_slot_of_a_shape_is_chosen() -> None:
     """The best that fits, and none beside one that is there."""
     item = Item(0, np.arange(2), np.array([[2, 2], [3, 3]]), np.array([1.0, 5.0]), single=False)
     repair = PatternRepair([item])
-    assert repair.repaired({}, np.array([9, 9])) == {0: 1}
-    assert repair.repaired({}, np.array([2, 2])) == {0: 0}
-    assert repair.repaired({0: 0}, np.array([9, 9])) == {0: 0}
-    assert repair.repaired({0: 1}, np.array([2, 9])) == {0: 0}
+    for taken, free, expected in (
+        ({}, [9, 9], {0: 1}),
+        ({}, [2, 2], {0: 0}),
+        ({0: 0}, [9, 9], {0: 0}),
+        ({0: 1}, [2, 9], {0: 0}),
+    ):
+        assert repair.repaired(taken, np.array(free)) == expected
 
 
 def test_without_items_there_is_no_pattern() -> None:

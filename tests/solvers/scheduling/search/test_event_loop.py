@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from malleable_instances import RULES
 
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
@@ -67,13 +68,6 @@ POLICIES = {
     "srtf": ShortestRemaining,
     "srsf": ShortestService,
 }
-RULES: list[dict[str, Any]] = [
-    {},
-    {"preemption": "none"},
-    {"preemption": "costs", "restart_s": 30, "lease_s": 120},
-    {"lease_s": 600},
-    {"events": [{"at_s": 20_000, "change": {"gpu": -10}}, {"at_s": 60_000, "change": {"gpu": 10}}]},
-]
 
 
 def rows_of(schedule: Schedule) -> list[tuple[int, float, float]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from malleable_instances import plan_by
 
 from clusterplan.formulations.common.clock import Clock
 from clusterplan.formulations.scheduling.formulation import SchedulingFormulation
@@ -13,6 +14,7 @@ from clusterplan.instances.common.errors import OutOfTimeError
 from clusterplan.instances.scheduling.generate import generate_scheduling
 from clusterplan.instances.scheduling.instance import SchedulingInstance
 from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.registry import find_solver
 from clusterplan.solvers.scheduling.exact import SchedulingBruteForce
 from clusterplan.solvers.scheduling.policies.service_disciplines import (
     Shortest,
@@ -123,7 +125,7 @@ def test_it_is_never_worse_than_a_policy(rules: dict[str, Any]) -> None:
 def test_it_is_better_than_every_static_rule_where_there_is_something_to_find() -> None:
     """By more than rounding."""
     there = generate_scheduling(200, 32, load=1.5, seed=2)
-    srsf = next(policy for policy in POLICIES if policy.name == "srsf")
+    srsf = find_solver("srsf", "scheduling")
     assert value_of(there, Price(), trials=400) < 0.997 * value_of(there, srsf)
 
 
@@ -155,7 +157,7 @@ def test_several_resources() -> None:
     ]
     document = {"name": "t", "resources": {"gpu": 6, "cpu": 16.5}, "jobs": rows}
     there = SchedulingInstance.model_validate(document)
-    srsf = next(policy for policy in POLICIES if policy.name == "srsf")
+    srsf = find_solver("srsf", "scheduling")
     assert value_of(there, Price(), trials=200) <= value_of(there, srsf)
 
 
@@ -257,9 +259,8 @@ def test_running_jobs_keep_their_places_more_easily_by_a_rule_that_says_so() -> 
 def test_without_a_rule_it_is_backfilling() -> None:
     """As EASY does it on servers."""
     instance = on_servers(4)
-    policy = next(policy for policy in POLICIES if policy.name == "fifo-backfill")
-    plan = policy.solve(SchedulingFormulation(instance), SolveOptions(), Clock()).plan
-    assert plan_of(instance, schedule_on_servers(instance, None)) == plan
+    plan = plan_by(SchedulingFormulation(instance), "fifo-backfill")
+    assert list(plan_of(instance, schedule_on_servers(instance, None))) == plan
 
 
 @pytest.mark.parametrize("more", [{}, {"preemption": "none"}, {"preemption": "costs", "restart_s": 20}])
@@ -271,9 +272,7 @@ def test_what_price_finds_has_places_and_is_feasible(more: dict[str, object]) ->
     assert plan is not None
     assert all(segment.servers for segment in plan)
     assert formulation.violations(plan) == []
-    srsf = next(policy for policy in POLICIES if policy.name == "srsf")
-    other = srsf.solve(formulation, SolveOptions(), Clock()).plan
-    assert other is not None
+    other = plan_by(formulation, "srsf")
     if not more:
         assert formulation.evaluate(plan)[0] < formulation.evaluate(other)[0]
 
