@@ -1,4 +1,4 @@
-"""The `InstanceKind` of allocation."""
+"""Registration of allocation instances: their data model, their tables in files, and a tiny example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `InstanceKind` of scheduling."""
+"""Registration of scheduling instances: their data model, their tables in files, and a tiny example."""
 
 from ..common.kind import InstanceKind, Tables
 from .generate import generate_scheduling

@@ -1,4 +1,4 @@
-"""Measures of schedules in a comparison of solvers, and advice on which policy to use."""
+"""Comparison of scheduling policies: measures of their schedules, and advice on which one to use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registered methods of allocation, its certificates and its diagnosis."""
+"""Registration of the solvers of allocation, of its certificates and of its diagnosis of infeasibility."""
 
 from ..common.kind import SolverKind
 from .exact import AllocationBruteForce, AllocationCpSat, AllocationExact, certify, diagnose

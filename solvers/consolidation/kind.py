@@ -1,4 +1,4 @@
-"""The solvers of consolidation: exact method, list heuristics, certification and diagnosis."""
+"""Registration of the solvers of consolidation: exact, heuristic; of its certificates and its diagnosis."""
 
 from ..common.kind import SolverKind
 from .brute_force import ConsolidationBruteForce

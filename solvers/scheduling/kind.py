@@ -1,4 +1,4 @@
-"""Registration of the solvers of scheduling."""
+"""Registration of the solvers of scheduling, of its certificates and of its diagnosis of infeasibility."""
 
 from typing import Any
 

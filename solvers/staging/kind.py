@@ -1,4 +1,4 @@
-"""The registered methods of staging, its certificates and its diagnosis."""
+"""Registration of the solvers of staging, of its certificates and of its diagnosis of infeasibility."""
 
 from ..common.kind import SolverKind
 from .brute_force import BruteForceOnGraphs
