@@ -1,4 +1,4 @@
-"""Registration of staging instances: their data model, their tables in files, and a tiny example."""
+"""Registration of staging instances: their data model, and a tiny example."""
 
 from ..common.kind import InstanceKind
 from .generate import generate_staging
