@@ -71,8 +71,6 @@ def design_matrix(model: str, ps: Floats, workers: Floats, batch: Floats) -> Flo
     """Return the design matrix of the step time, shape (points, coefficients).
 
     The step time is linear in θ, so it is this matrix times θ.
-
-    The step time is linear in θ, so it is this matrix times θ; shape (points, coefficients).
     """
     number, step_s = FORMULAS[model]
     columns = [step_s(unit, batch, ps, workers) for unit in np.eye(number)]
