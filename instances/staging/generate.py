@@ -47,9 +47,7 @@ class Parts:
     def units(self, first: int, last: int, slowest_s: float) -> Floats:
         """Return the units needed by the stages from each first layer to `last`, shape (last − first + 1, T).
 
-        A stage takes at most `slowest_s` seconds.
-
-        They are infinite if no number of units suffices.
+        A stage takes at most `slowest_s` seconds. Units are infinite if no number of them suffices.
         """
 
         def sums(column: Floats) -> Floats:
