@@ -39,7 +39,7 @@ CATALOGUE = "catalogue:"
 
 
 def _bundled(folder: str) -> dict[str, Path]:
-    """Return the paths of the documents that one folder of the package bundles, by name."""
+    """Return name → path of the documents in one folder of the package."""
     root = Path(str(resources.files(__package__))) / folder
     return {path.stem: path for path in sorted(root.glob("*.yaml"))}
 
@@ -62,7 +62,7 @@ def _read_catalogue(folder: Folder, reference: str, source: str) -> HardwareCata
 def parse_instance(
     data: Any, source: str = "document", folder: Path | None = None, allow_outside: bool = False
 ) -> Instance:
-    """Return the instance that plain data describes.
+    """Return the instance that a document describes, given as plain data.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ class _BlockDumper(yaml.SafeDumper):
     """YAML dumper that writes no aliases, and quotes text that our reader would parse as another type."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Return True, so that every value is written out."""
+        """Return True, so that YAML writes every repeated value in full."""
         del data
         return True
 

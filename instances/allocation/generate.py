@@ -90,7 +90,7 @@ def _demands(rng: np.random.Generator, jobs: int, ranges: list[tuple[int, int]])
 
 
 def _use(table: JobTable, prices: Floats) -> Floats:
-    """Return the total demand if each job takes its configuration of least priced time; shape (R,)."""
+    """Return the total demand, shape (R,), if each job takes its configuration of minimum priced time."""
     ps_price, worker_price = table.ps_demand @ prices, table.worker_demand @ prices
     best = np.full(len(table), np.inf)
     best_ps, best_workers = table.min_ps.copy(), table.min_workers.copy()

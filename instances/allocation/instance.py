@@ -95,7 +95,7 @@ class AllocationInstance(Instance):
                     yield from unknown_names(getattr(variant, key), known, path, "resource", "resources")
 
     def table(self) -> JobTable:
-        """Return the jobs in columns, with demands in the order of `resources`."""
+        """Return the jobs as a column-oriented table, with demands in the order of `resources`."""
         return JobTable.of(self.jobs, tuple(self.resources))
 
     def figure_notes(self) -> list[str]:
@@ -103,7 +103,7 @@ class AllocationInstance(Instance):
         return [note for note in self.assumptions if note.startswith(UNCERTAIN_ASSUMPTIONS)]
 
     def sha256(self) -> str:
-        """Return the hash of the resolved document; jobs in columns and as objects have the same hash."""
+        """Return the hash of the canonical document, the same for jobs in columns and as objects."""
         digest = JobTable.of(self.jobs, tuple(sorted(self.resources))).sha256()
         document = self.model_dump(mode="json", exclude_none=True, exclude={"jobs"}) | {"jobs": digest}
         priced = {name: price for name, price in self.prices_usd_per_hour.items() if price}

@@ -117,7 +117,7 @@ class MeasuredLoss(Model):
 
 
 def or_measured_loss(schema: dict[str, Any]) -> None:
-    """Extend the JSON Schema of a job by a measured loss as an alternative to the remaining steps."""
+    """Extend the JSON Schema of a job: a measured loss curve may replace the remaining steps."""
     schema["properties"]["loss"] = MeasuredLoss.model_json_schema()
     require(or_field=("remaining_steps", "loss"))(schema)
 
@@ -159,7 +159,7 @@ SpecT = TypeVar("SpecT", MeasuredSpeed, MeasuredLoss)
 
 
 class _Fitting:
-    """Fits the measurements of one document; a file that several jobs name is fitted once."""
+    """Fits the measurements that one document names; a file that several jobs name is fitted once."""
 
     def __init__(self, source: str, folder: Folder) -> None:
         self.source = source
@@ -169,7 +169,7 @@ class _Fitting:
         self._known: dict[MeasuredSpeed | MeasuredLoss, Any] = {}
 
     def job(self, job: Any, where: str) -> Any:
-        """Return a job with fitted figures; anything but a mapping is left to the validation."""
+        """Return a job with its measurements replaced by fits; non-mappings are left to the validation."""
         if not isinstance(job, Mapping):
             return job
         variants = job.get("variants")
@@ -236,7 +236,7 @@ class _Fitting:
         return {**others, "remaining_steps": fit.remaining_steps}
 
     def _fit(self, model: type[SpecT], given: Any, where: str) -> Any:
-        """Return the fit to the measurements that a part of the document names, None if there is a fault."""
+        """Return the fit to the measurements of a speed or a loss, None if these are faulty."""
         from .fits import fit_loss, fit_speed
 
         try:
@@ -276,14 +276,14 @@ def _least_workers(variant: Mapping[str, Any]) -> float:
 
 
 def _ends(limits: Any) -> tuple[int, int] | None:
-    """Return minimum and maximum of a range of workers; None if it is not a valid range."""
+    """Return minimum and maximum of a range of numbers of workers; None if it is not a valid range."""
     given = (limits.get("min", 1), limits.get("max")) if isinstance(limits, Mapping) else ()
     ends = [int(end) for end in given if isinstance(end, int) or (isinstance(end, Cell) and end.isdecimal())]
     return (ends[0], ends[1]) if len(ends) == 2 and 1 <= ends[0] <= ends[1] <= MAX_WORKERS else None
 
 
 def _beyond(variant: Mapping[str, Any], fit: SpeedFit) -> list[str]:
-    """Return a warning if the range of a variant goes beyond the measured one."""
+    """Return a warning if a variant's range of workers or parameter servers exceeds the measured one."""
     for key, (low, high) in (("ps", fit.range.ps), ("workers", fit.range.workers)):
         limits = variant.get(key)
         ends = [limits.get("min", 1), limits.get("max")] if isinstance(limits, Mapping) else []
@@ -367,7 +367,7 @@ def with_throughput(data: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 def _contradictions(rows: list[tuple[int, ThroughputRow]]) -> list[tuple[int, str, str]]:
-    """Return the contradictions between rows of one job, as row index, column and message."""
+    """Return contradictions between measurements of one job, as (row index, column, message)."""
     clashes = []
     seen: set[tuple[str, int]] = set()
     first = rows[0][1]
@@ -412,7 +412,7 @@ def _job(name: str, rows: list[ThroughputRow]) -> dict[str, Any]:
 
 
 def _notes(by_job: Mapping[str, list[ThroughputRow]]) -> list[str]:
-    """Return the assumptions about remaining work, and warnings about speeds that look like times."""
+    """Return assumptions about remaining work, and warnings about throughputs that look like times."""
     notes = ["A step is one sample; only the numbers of GPUs that were measured are offered."]
     assumed = [name for name, rows in by_job.items() if rows[0].remaining_samples is None]
     if assumed:
@@ -424,7 +424,10 @@ def _notes(by_job: Mapping[str, list[ThroughputRow]]) -> list[str]:
 
 
 def _falls(rows: list[ThroughputRow]) -> bool:
-    """Return whether more GPUs are slower throughout, on every GPU model with several measurements."""
+    """Return whether throughput falls with the number of GPUs throughout.
+
+    That is, between all pairs of measurements on the same GPU model, if there are any.
+    """
     pairs = [
         (one, other)
         for one in rows

@@ -65,7 +65,7 @@ class JobColumns:
 
     @classmethod
     def too_wide(cls, columns: Columns, resources: int) -> bool:
-        """Return whether the columns of all variants would take too much memory, as in a hostile table."""
+        """Return whether the columns of all variants would exceed a memory limit, as in a hostile table."""
         variants = len({name.split(".")[1] for name in columns.names if name.startswith("variants.")})
         width = len(columns.names) + variants * (COLUMNS_OF_A_VARIANT + 2 * resources)
         return len(columns) * width > MAX_CELLS
@@ -73,14 +73,14 @@ class JobColumns:
     # Cells
 
     def _given(self, name: str) -> Flags:
-        """Return which rows have a value in a column, or in one of the columns under a name."""
+        """Return a mask of the rows with a value in a column, or in any column under a dotted name."""
         given = np.zeros(len(self), dtype=bool)
         for column in self._under.get(name, [name] if name in self._unread else []):
             given |= self._columns.given(column)
         return given
 
     def _listed(self, name: str) -> int:
-        """Return the number of sets of columns name.0, name.1, …"""
+        """Return how many numbered sets of columns name.0, name.1, … the table has."""
         return next(count for count in itertools.count() if f"{name}.{count}" not in self._under)
 
     def _take(self, name: str) -> bool:
@@ -118,7 +118,7 @@ class JobColumns:
         return codes, words, self._columns.given(name)
 
     def _choice(self, name: str, codes_of: Mapping[str, int], default: int) -> Ints:
-        """Return the code of each cell of a column with few allowed words."""
+        """Return a column of few allowed words as integer codes; `default` for an empty cell."""
         codes, words, given = self._words(name)
         # An empty cell has the index -1, which is the last entry.
         coded = np.array([*(codes_of.get(str(word), NO_MODEL) for word in words), NO_MODEL])[codes]
@@ -126,14 +126,14 @@ class JobColumns:
         return np.where(given, coded, default)
 
     def _names(self, name: str) -> tuple[Ints, list[str]]:
-        """Return a column of required names as indices into a list, −1 for an invalid one."""
+        """Return a column of required names as indices into a list of them; −1 for an invalid name."""
         codes, names, _ = self._words(name)
         # A cell without a name has the index -1, which is the last entry.
         good = np.array([*_are_names(names), False])
         return np.where(good[codes], codes, -1), names
 
     def _shared_names(self, name: str) -> Ints:
-        """Return a column of names in codes that all columns share, −1 for an empty or invalid cell."""
+        """Return a column of names as codes common to all columns; −1 for an empty or invalid cell."""
         codes, names = self._names(name)
         shared = [self._codes.setdefault(word, len(self._codes)) for word in names]
         return np.where(codes < 0, -1, np.array([*shared, -1])[codes])
@@ -185,7 +185,7 @@ class JobColumns:
     # Variants
 
     def _read_variant(self, v: int) -> dict[str, Any]:
-        """Return the columns of one variant; they are checked only in rows that have this variant."""
+        """Return the columns of variant number v of all jobs; only jobs that have it are checked."""
         at = f"variants.{v}"
         present = self._given(at)
         columns: dict[str, Any] = {"present": present, "name": self._shared_names(f"{at}.name")}
@@ -205,7 +205,7 @@ class JobColumns:
         return columns
 
     def _range(self, at: str) -> tuple[Flags, Floats, Floats]:
-        """Return which rows have a range, and its minimum and maximum."""
+        """Return a mask of the rows that give a range of tasks, and its minimum and maximum."""
         given = self._given(at)
         low, _ = self._number(f"{at}.min", Range)
         high, _ = self._number(f"{at}.max", Range, needed=given)
@@ -213,7 +213,7 @@ class JobColumns:
         return given, low, high
 
     def _demand(self, v: int, key: str) -> Floats:
-        """Return the demand of one task for each known resource, shape (J, R)."""
+        """Return the demand of one task of variant v for each resource, shape (J, R)."""
         at = f"variants.{v}.{key}"
         amounts = np.zeros((len(self), len(self.resources)))
         places = {resource: r for r, resource in enumerate(self.resources)}
@@ -242,7 +242,7 @@ class JobColumns:
         return {"theta": theta, "batch": batch}
 
     def _measured(self, at: str, wanted: Flags) -> list[tuple[Flags, Floats, Floats, Floats]]:
-        """Return for each numbered row of measured speeds its mask, parameter servers, workers and speed."""
+        """Return (mask, parameter servers, workers, speed) of each measured configuration k of the jobs."""
         rows = []
         before, keys = wanted, []
         for k in range(self._listed(at)):
@@ -279,11 +279,11 @@ class JobColumns:
         )
 
     def _of_variants(self, key: str) -> Any:
-        """Return one column of all variants, in the order of their jobs."""
+        """Return one column of the variants of all jobs, ordered by job."""
         return np.stack([variant[key] for variant in self._variants], axis=1)[self._present]
 
     def _rows(self) -> dict[str, Any]:
-        """Return the columns of the measured speeds of a `JobTable`."""
+        """Return the columns of the measured configurations of a `JobTable`."""
         counts = np.zeros(self._present.shape, dtype=np.int64)
         parts: list[Floats] = []
         for v, variant in enumerate(self._variants):
@@ -303,20 +303,20 @@ class JobColumns:
 
 
 def _model_masks(model: Ints) -> tuple[Flags, Flags, Flags]:
-    """Return masks of the speed models with these codes, for `variant_rules`: table, ring, other formula."""
+    """Return masks of the jobs whose speed is a table, ring all-reduce, or another formula."""
     ring = model == MODELS.index("ring_allreduce")
     return model == TABLE, ring, (model >= 0) & ~ring
 
 
 def _repeats(keys: Ints) -> Flags:
-    """Return which rows of keys, shape (J, K), contain a key twice."""
+    """Return a mask of the rows of an array of keys, shape (J, K), that contain a key twice."""
     ordered = np.sort(keys, axis=1)
     repeats: Flags = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     return repeats
 
 
 class _Allowed(NamedTuple):
-    """The numbers that a field allows, and the value of an empty cell: its default, NaN for None, or 0."""
+    """The range of numbers that a field allows, and the value of an empty cell: default, NaN, or 0."""
 
     least: float
     most: float
@@ -341,7 +341,7 @@ LONGEST_NAME: int = next(mark.max_length for mark in marks_of(Name) if hasattr(m
 
 
 def _by_prefix(names: Iterable[str]) -> dict[str, list[str]]:
-    """Return the columns under each dotted prefix of their names."""
+    """Return dotted prefix → column names under it."""
     under: dict[str, list[str]] = {}
     for name in names:
         for dot in re.finditer(r"\.", name):
@@ -350,7 +350,7 @@ def _by_prefix(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _are_names(texts: Sequence[str]) -> list[bool]:
-    """Return which texts are valid names."""
+    """Return for each text whether it is a valid name."""
     if "".join(texts).isprintable() and all(map(str.strip, texts)):
         return [length <= LONGEST_NAME for length in map(len, texts)]
     return list(map(_is_name, texts))

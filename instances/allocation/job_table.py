@@ -99,7 +99,7 @@ class JobTable(Sequence[Job]):
 
     @classmethod
     def of(cls, jobs: Sequence[Job], resources: tuple[str, ...]) -> JobTable:
-        """Return a table of the jobs, with demands in the order of `resources`."""
+        """Return a column-oriented table of the jobs, with demands in the order of `resources`."""
         if isinstance(jobs, JobTable):
             return jobs._with_resources(resources)
         variants = [variant for job in jobs for variant in job.variants]
@@ -250,7 +250,7 @@ def _ints(values: Iterable[int]) -> Ints:
 
 
 def offsets(counts: Ints) -> Ints:
-    """Return the offsets of the parts of a ragged column, from the lengths of the parts."""
+    """Return the start offsets of the runs of a ragged column, from their lengths; one more at the end."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
@@ -332,7 +332,7 @@ def _columns(table: JobTable) -> Iterator[tuple[str, Any]]:
 
 
 def _variant_columns(table: JobTable, v: int, present: Flags) -> Iterator[tuple[str, Any]]:
-    """Yield name and cells of each column of the variant with number v."""
+    """Yield name and cells of each column of the variant with number v of the jobs that have it."""
     import pyarrow as pa
 
     at = np.where(present, table.first_variant[:-1] + v, 0)
@@ -365,7 +365,7 @@ def _variant_columns(table: JobTable, v: int, present: Flags) -> Iterator[tuple[
 
 
 def _measured_columns(table: JobTable, at: Ints) -> Iterator[tuple[str, Any]]:
-    """Yield name and cells of each column of measured speeds; `at` is −1 for jobs without this variant."""
+    """Yield name and cells of each column of measured speeds; `at` has each job's variant, or −1."""
     counts = np.where(at < 0, 0, np.diff(table.first_row)[at])
     for k in range(int(counts.max())):
         given = counts > k
@@ -376,14 +376,14 @@ def _measured_columns(table: JobTable, at: Ints) -> Iterator[tuple[str, Any]]:
 
 
 def _cells(values: Any, given: Flags) -> pa.Array:
-    """Return numbers as cells, null where `given` is false."""
+    """Return numbers as an Arrow array, null where `given` is false."""
     import pyarrow as pa
 
     return pa.array(values, mask=~given)
 
 
 def _words(words: tuple[str, ...], codes: Ints) -> pa.Array:
-    """Return words as cells by their codes, null where the code is −1."""
+    """Return the words that codes index, as an Arrow array; null where the code is −1."""
     import pyarrow as pa
 
     return pa.array(words, type=pa.string()).take(pa.array(codes, mask=codes < 0))

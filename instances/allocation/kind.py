@@ -19,7 +19,7 @@ from .job_table import write_jobs
 
 
 def _resolved(data: dict[str, Any], source: str, folder: Folder) -> Instance | dict[str, Any]:
-    """Return the instance of a large table of jobs; for others the document with measurements fitted."""
+    """Return the instance if its jobs are a large table; else the document with measurements fitted."""
     jobs = data.get("jobs")
     if isinstance(jobs, Columns) and "samples_per_s" in jobs.names and "name" not in jobs.names:
         data["jobs"] = jobs.rows()

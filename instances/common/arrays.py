@@ -9,5 +9,5 @@ Flags = NDArray[np.bool_]
 
 
 def narrow(column: Ints) -> Ints:
-    """Return a column of integers in 32 bits, which halves its memory traffic."""
+    """Return an array of integers as 32-bit integers, which halves its memory traffic."""
     return column.astype(np.int32)

@@ -73,7 +73,7 @@ def scale_figures(document: Any, pointer: str, factor: float) -> Iterator[Compla
 
 
 def _keys(holder: Any, part: str) -> list[tuple[Any, Any]]:
-    """Return the entries of a container that one part of a JSON pointer names, as (container, key)."""
+    """Return the (container, key) pairs of the entries that one token of a JSON pointer matches."""
     if isinstance(holder, MutableMapping):
         keys: list[Any] = list(holder) if part == EACH else [part] if part in holder else []
     elif isinstance(holder, MutableSequence):
@@ -94,7 +94,7 @@ def figure(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Return a share as text in per cent; a dash for None."""
+    """Return a fraction as text in per cent; a dash for None."""
     return "–" if value is None else f"{100 * value:.3g} %"
 
 
@@ -172,7 +172,7 @@ class Instance(Checked):
         return self.model_dump(mode="json", exclude_none=True)
 
     def chosen(self) -> dict[str, Any]:
-        """Return the fields that options of `solve` set as plain data, None where they are not set."""
+        """Return the document fields that options of `solve` can set, None where they are not set."""
         return self.model_dump(mode="json", include=set(self.chosen_with_solve))
 
     def replace(self, **changes: Any) -> Self:
@@ -190,7 +190,7 @@ class Instance(Checked):
         return validated(type(self), {**kept, **given}, self.name)
 
     def at_ends(self) -> dict[str, Self]:
-        """Return the instance with all uncertain figures at their low ends, as given, and at their high ends.
+        """Return scenario → instance with all uncertain figures at the low ends, as given, or at the high.
 
         Raises
         ------
@@ -215,7 +215,7 @@ class Instance(Checked):
         return scenarios
 
     def sha256(self) -> str:
-        """Return the hash of the canonical form of the resolved document, tables included.
+        """Return the hash of the canonical form of the document with all its tables read in.
 
         Two files that mean the same have the same hash: defaults are filled in, keys are sorted.
         """
@@ -235,7 +235,7 @@ class Instance(Checked):
         return []
 
     def scale_notes(self) -> list[str]:
-        """Return warnings about columns whose figures differ so much that sums lose the smaller ones."""
+        """Return warnings about columns of so wide a range that sums lose the smallest figures."""
         notes = []
         for name, column in self.to_frame().select_dtypes("number").items():
             amounts = column.abs()
@@ -248,7 +248,7 @@ class Instance(Checked):
         return notes
 
     def sizes(self) -> dict[str, int]:
-        """Return the number of rows of each list of the document, such as jobs and servers."""
+        """Return name of a list of the document, such as jobs or servers → its length."""
         return {
             field: len(rows)
             for field in type(self).model_fields

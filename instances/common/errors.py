@@ -57,7 +57,7 @@ def shown(value: Any, most: int = 60) -> str:
 
 
 def _written(value: Any, most: int) -> Iterator[str]:
-    """Yield the Python notation of plain data piece by piece."""
+    """Yield the Python notation of plain data in fragments; long strings are cut."""
     if isinstance(value, str):
         yield repr(str(value[: most + 1]))
     elif isinstance(value, dict):
@@ -213,7 +213,7 @@ class Faults:
         return len(self._kept) >= MAX_FAULTS
 
     def refuse(self) -> None:
-        """Raise the collected faults as an error, if there are any.
+        """Raise an error with the collected faults, if there are any.
 
         Raises
         ------

@@ -44,7 +44,7 @@ _LIMITS = {
 
 
 def _models(annotation: Any) -> list[Any]:
-    """Return the types that a field can hold, with unions and annotations expanded."""
+    """Return the possible types of a field, with unions and annotations expanded."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _models(get_args(annotation)[0])
@@ -60,7 +60,7 @@ def _tag(model: type[BaseModel]) -> str | None:
 
 
 def _walk(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[str, list[str]]:
-    """Translate the location of a validation error into a path in the document.
+    """Translate the location of a pydantic validation error into a path in the document.
 
     Returns
     -------
@@ -228,7 +228,7 @@ def similar_names(one: str, other: str) -> bool:
 
 
 def misspelt_names(names: Collection[str], asked: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of an unused resource and the demanded one that may be meant; none for many names."""
+    """Yield (unused resource, similarly named demanded resource) pairs; none for many names."""
     idle = [name for name in names if name not in asked]
     if len(idle) * len(asked) <= MAX_PAIRS:
         yield from (

@@ -303,7 +303,7 @@ NONE_NAMED: FrozenDict[Any, Any] = FrozenDict()
 
 
 def marks_of(part: Any) -> Iterator[Any]:
-    """Yield the annotations of a field or type and of its parts, and the plain types themselves."""
+    """Yield the annotations of a field or type, recursively, and the plain types themselves."""
     if isinstance(part, FieldInfo):
         yield from part.metadata
         yield from marks_of(part.annotation)

@@ -177,7 +177,7 @@ class Profile(Model):
     starts: Annotated[tuple[Slot, ...], Field(min_length=1, max_length=MAX_SLOTS)]
 
     def mask(self, start: int) -> int:
-        """Return a bit mask of the slots that an instance of the profile occupies from a start slot on."""
+        """Return a bit mask of the slots that a partition of this profile occupies from slot `start` on."""
         return ((1 << self.size) - 1) << start
 
 
@@ -200,7 +200,7 @@ class Geometry(Model):
                 yield f"profiles.{name}.starts", what
 
     def most(self, profile: str, taken: int = 0) -> int:
-        """Return how many more instances of a profile fit, given the bit mask of occupied slots."""
+        """Return how many more partitions of a profile fit, given the bit mask of occupied slots."""
         if profile not in self.profiles:
             return 0
         count, wanted = 0, self.profiles[profile]
@@ -218,7 +218,7 @@ def _mig(slots: int, placements: Mapping[str, tuple[int, tuple[int, ...]]]) -> G
 
 
 def _of_eight(names: str) -> Geometry:
-    """Return the geometry of an A100 or H100 with the given profile names."""
+    """Return the partition geometry (MIG, 8 memory slots) of an A100 or H100 with these profile names."""
     starts = ((1, tuple(range(7))), (2, (0, 2, 4, 6)), (2, (0, 2, 4)), (4, (0, 4)), (4, (0,)), (8, (0,)))
     return _mig(8, dict(zip(names.split(), starts, strict=True)))
 

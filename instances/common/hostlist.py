@@ -33,7 +33,7 @@ def expand_hostlist(text: str) -> list[str]:
 
 
 def _items(text: str) -> Iterator[str]:
-    """Yield the parts of a host list between commas outside brackets."""
+    """Yield the entries of a host list, which commas outside brackets separate."""
     start = depth = 0
     for position, character in enumerate(text):
         depth += (character == "[") - (character == "]")
@@ -58,7 +58,7 @@ def _expanded(item: str, most: int) -> list[str]:
 
 
 def _numbers(part: str, most: int) -> list[str]:
-    """Return the numbers of a bracket as text, each as wide as the lower end of its range."""
+    """Return the numbers of a bracket such as ``[001-004,7]`` as text, padded like each range's lower end."""
     numbers: list[str] = []
     for item in part[1:-1].split(","):
         match = _RANGE.fullmatch(item.strip())

@@ -48,12 +48,15 @@ Rule = tuple[str, Any, str]
 
 
 def range_rules(least: Any, most: Any) -> list[Rule]:
-    """Return the rules of a range of tasks; messages have the placeholders {least} and {most}."""
+    """Return the rule that max is at least min, for a range of tasks or for arrays of ranges.
+
+    Messages have the placeholders {least} and {most}.
+    """
     return [("max", most < least, "is {most}, below min {least}; max must be at least min")]
 
 
 def theta_rules(theta: Sequence[Any]) -> list[Rule]:
-    """Return the rules on the coefficients θ of a speed model together: at least one is positive."""
+    """Return the rule that at least one coefficient θ of a speed model is positive."""
     what = "all coefficients are 0, which means infinite speed; at least one must be positive"
     return [("theta", sum(theta) == 0, what)]
 
@@ -89,30 +92,39 @@ def variant_rules(
 
 
 def complaints(rules: Iterable[Rule], **words: Any) -> list[Complaint]:
-    """Return the broken rules of one job, or of a part of it, as pairs of path and message."""
+    """Return the broken rules of one job or variant, as pairs of path and message."""
     return [(path, what.format(**words)) for path, broken, what in rules if broken]
 
 
 def broken(rules: Iterable[Rule]) -> Flags:
-    """Return a mask of the jobs that break a rule, for rules on columns."""
+    """Return a mask of the jobs that break any of the rules, which are given as arrays over jobs."""
     flagged: Flags = np.logical_or.reduce([flags for _, flags, _ in rules])
     return flagged
 
 
 def ps_sync_step_s(theta: Any, batch: Any, ps: Any, workers: Any) -> Any:
-    """Return the step time 1/f of `ps_sync` in seconds; all arguments are numbers, or arrays of one shape."""
+    """Return the step time of synchronous training with parameter servers, in seconds.
+
+    All arguments are numbers, or arrays of one shape; `theta` has the coefficients of the model.
+    """
     t0, t1, t2, t3, t4 = theta
     return t0 * batch / workers + t1 + t2 * workers / ps + t3 * workers + t4 * ps
 
 
 def ps_async_step_s(theta: Any, _batch: Any, ps: Any, workers: Any) -> Any:
-    """Return the step time 1/f of `ps_async` in seconds; arguments are numbers, or arrays of one shape."""
+    """Return the mean seconds between steps of asynchronous training with parameter servers.
+
+    Arguments are numbers, or arrays of one shape.
+    """
     t0, t1, t2, t3 = theta
     return (t0 + t1 * workers / ps + t2 * workers + t3 * ps) / workers
 
 
 def ring_allreduce_step_s(theta: Any, batch: Any, _ps: Any, workers: Any) -> Any:
-    """Return the step time 1/f of `ring_allreduce` in seconds, for numbers or arrays of one shape."""
+    """Return the step time of training with ring all-reduce, in seconds.
+
+    Arguments are numbers, or arrays of one shape.
+    """
     t0, t1, t2, t3 = theta
     return t0 * batch / workers + t1 + t2 * (workers - 1) / workers + t3 * (workers - 1)
 
@@ -135,7 +147,10 @@ class _Formula(Checked):
         return complaints(theta_rules(self.theta))
 
     def step_time_s(self, ps: Any, workers: Any) -> Floats:
-        """Return the step time in seconds for arrays (or scalars) of w ≥ 1, and of p ≥ 1 where it counts."""
+        """Return the step time in seconds for w ≥ 1 workers and p ≥ 1 parameter servers.
+
+        Both are scalars or arrays; p matters only in the models with parameter servers.
+        """
         p, w = np.asarray(ps, dtype=float), np.asarray(workers, dtype=float)
         _, step_s = FORMULAS[self.model]
         return np.asarray(step_s(self.theta, getattr(self, "batch", None), p, w), dtype=float)

@@ -117,7 +117,7 @@ class Devices(Model):
 
     @cached_property
     def states(self) -> tuple[Device, ...]:
-        """The state of each device without the listed jobs: only what `taken` says is used."""
+        """The state of each device without the listed jobs: only what the entries of `taken` use."""
         return self._states([])
 
     def _states(self, complaints: list[Complaint]) -> tuple[Device, ...]:
@@ -174,7 +174,7 @@ class DeviceDemand(NamedTuple):
 
     @property
     def thousandths(self) -> int:
-        """The demand in thousandths of devices; 0 for a profile, whose size depends on the device."""
+        """The demand in thousandths of devices; 0 for a partition, whose size depends on the device."""
         return WHOLE * self.whole + self.share
 
 
@@ -232,7 +232,7 @@ def current_faults(
     current: Mapping[str, int],
     current_devices: Mapping[str, tuple[Mapping[str, tuple[int, ...] | DeviceSlot], ...]] | None,
 ) -> Iterator[Complaint]:
-    """Yield complaints about current devices of tasks that do not match their demand or number."""
+    """Yield complaints about current devices of tasks that contradict their demand or number."""
     for server, tasks in (current_devices or {}).items():
         path = f"current_devices.{server}"
         if len(tasks) != current.get(server, 0):
@@ -248,7 +248,7 @@ def current_faults(
 
 
 def demand_mismatch(ask: DeviceDemand | None, placement: tuple[int, ...] | DeviceSlot) -> str | None:
-    """Return a message if the devices of a task do not have the form that it demands; else None."""
+    """Return a message if a task's devices lack the form that it demands; None if they have it."""
     if ask is None:
         return "is not asked for"
     if ask.profile:
@@ -270,7 +270,7 @@ MAX_NODES = 20_000
 def pack(
     devices: Sequence[Device], geometry: Geometry | None, asks: Sequence[DeviceDemand]
 ) -> list[HeldDevices] | None:
-    """Assign devices of one name on a server to tasks; return those of each task, or None if they do not fit.
+    """Assign the devices of a server to tasks; return the devices of each, None if not all tasks fit.
 
     Parameters
     ----------
@@ -326,7 +326,7 @@ def pack(
 def states_after(
     devices: Sequence[Device], geometry: Geometry | None, ask: DeviceDemand, placement: HeldDevices
 ) -> list[Device] | None:
-    """Return the states of the devices after a task is placed on some; None if these are not free for it."""
+    """Return the device states after a task is placed on these devices; None if they lack room for it."""
     states = list(devices)
     for index in [placement.device] if isinstance(placement, DeviceSlot) else placement:
         if index >= len(states):
@@ -346,7 +346,7 @@ def states_after(
 
 
 def pack_shares(lefts: Sequence[int], free: int, shares: Sequence[int]) -> list[int] | None:
-    """Return a device for each share such that as few free devices as possible are used; None if none fits.
+    """Return a device for each demanded share that minimise the newly used devices; None if they do not fit.
 
     Parameters
     ----------
@@ -374,7 +374,7 @@ def pack_shares(lefts: Sequence[int], free: int, shares: Sequence[int]) -> list[
 
 
 def _renumbered_bins(bins: list[int], known: int) -> list[int]:
-    """Renumber the bins from `known` on in the order of their first use."""
+    """Renumber the newly used devices, those from `known` on, in the order of their first use."""
     names: dict[int, int] = {}
     for place in bins:
         if place >= known:
@@ -383,7 +383,7 @@ def _renumbered_bins(bins: list[int], known: int) -> list[int]:
 
 
 class _BestFit:
-    """Depth-first search for a packing of shares: each goes on the fullest device that holds it first."""
+    """Depth-first search for a packing of shares of devices (bin packing), best fit first."""
 
     def __init__(self, sizes: Sequence[int], lefts: list[int]) -> None:
         self.sizes, self.lefts = sizes, lefts
@@ -422,7 +422,7 @@ class _BestFit:
 def pack_profiles(
     masks: Sequence[int], free: int, slots: int, profiles: Sequence[Profile]
 ) -> list[tuple[int, int]] | None:
-    """Return device and first slot of each partition such that as few free devices as possible are used.
+    """Return (device, first slot) of each partition with minimum newly used devices; None if not all fit.
 
     Parameters
     ----------
@@ -449,7 +449,7 @@ def pack_profiles(
 
 
 class _Slots:
-    """Depth-first search for the slots of each partition, the largest first."""
+    """Depth-first search for the device slots of each partition, the largest partition first."""
 
     def __init__(self, profiles: Sequence[Profile], masks: list[int]) -> None:
         self.profiles, self.masks = profiles, masks

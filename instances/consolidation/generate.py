@@ -43,7 +43,7 @@ def as_devices(
     shared: float,
     parted: float,
 ) -> tuple[list[Server], list[PlacementJob]]:
-    """Return servers whose GPUs are single devices, and jobs that demand such devices.
+    """Return the servers with GPUs as single devices, and the jobs with demands for such devices.
 
     Devices that are not free are in use as a whole, or shared. Some jobs of one GPU become as many replicas
     with a share or a partition of a GPU as one GPU holds.
@@ -80,7 +80,7 @@ def as_devices(
 
 
 def _equipped(server: Server, rng: np.random.Generator, shared: float, parted: float) -> Server:
-    """Return a server with devices, of which the first are in use."""
+    """Return a server with its GPUs as single devices, of which the first are in use."""
     count = int(server.capacity["gpu"])
     in_use = count - int(server.available["gpu"])
     sharing = int(rng.binomial(in_use, shared))
@@ -96,7 +96,7 @@ def _equipped(server: Server, rng: np.random.Generator, shared: float, parted: f
 
 
 def _with_demand(job: PlacementJob, form: str, of: Any) -> PlacementJob:
-    """Return a job that demands whole devices, or the replicas that fill one with shares or partitions."""
+    """Return a one-GPU job as a job for whole devices, or for the shares or partitions that fill one GPU."""
     tasks = job.tasks or 1
     demand = {name: amount for name, amount in (job.task_demand or {}).items() if name != "gpu"}
     value = None
@@ -112,7 +112,7 @@ def _with_demand(job: PlacementJob, form: str, of: Any) -> PlacementJob:
 def with_varied_amounts(
     rng: np.random.Generator, servers: Sequence[Server], jobs: Sequence[PlacementJob]
 ) -> tuple[list[Server], list[PlacementJob]]:
-    """Return servers and jobs with random amounts, in milli-CPUs and MiB, and values of many digits."""
+    """Return servers and jobs with random CPU (milli-CPUs) and memory amounts (MiB), and job values."""
     factor, worth = rng.uniform(0.75, 1.0, size=(VARIANTS, 2)), rng.lognormal(0.0, 0.5, PRIORITIES)
     picked = zip(
         rng.integers(VARIANTS, size=len(jobs)), rng.integers(PRIORITIES, size=len(jobs)), strict=True
@@ -196,19 +196,22 @@ REQUESTS = (
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Numbers of GPUs of the jobs as a function of a slope; a steeper one makes some of them larger."""
+    """Numbers of GPUs of the random jobs as a function of a slope; a steeper slope enlarges some jobs."""
 
     uniforms: Floats
 
     def at(self, slope: float) -> Ints:
-        """Return the sizes if every doubling of the GPUs multiplies the frequency of a job by e^slope."""
+        """Return each job's GPUs, shape (J,); the slope changes how frequent large jobs are.
+
+        Every doubling of the GPUs multiplies the frequency of a job by e^slope.
+        """
         shares = SIZE_SHARES * np.exp(slope * np.arange(len(SIZES)))
         ends = np.cumsum(shares / shares.sum())[:-1]
         sizes: Ints = SIZES[np.searchsorted(ends, self.uniforms, side="right")]
         return sizes
 
     def asking(self, wanted: float) -> Ints:
-        """Return sizes that together demand about `wanted` GPUs, as far as possible."""
+        """Return each job's GPUs, shape (J,), such that all jobs demand about `wanted` GPUs, if possible."""
         low, high = -STEEPEST, STEEPEST
         for _ in range(40):
             slope = (low + high) / 2
@@ -218,7 +221,7 @@ class _Sizes:
 
 @dataclass(frozen=True)
 class _Cluster:
-    """Servers by shape, and the running tasks.
+    """The servers of a random cluster by shape (capacity and GPU model), and its running tasks.
 
     Attributes
     ----------
@@ -256,7 +259,7 @@ class _Cluster:
         return left
 
     def filled(self, rng: np.random.Generator) -> _Cluster:
-        """Return the cluster filled with random tasks until not even the smallest request fits."""
+        """Return the cluster filled with random tasks until no server has room for the smallest one."""
         left, still = self.shapes[self.shape].copy(), np.arange(len(self.shape))
         placed = []
         while len(still):
@@ -270,7 +273,7 @@ class _Cluster:
         return replace(self, tasks=np.concatenate(placed, axis=1))
 
     def relieved(self, rng: np.random.Generator, gpus: int) -> _Cluster:
-        """Return the cluster after the end of random tasks that hold `gpus` GPUs, or slightly fewer."""
+        """Return the cluster without random running tasks of `gpus` GPUs in all, or slightly fewer."""
         luck = rng.random(len(self.shape))
         order = np.argsort(rng.random(self.tasks.shape[1]) + SERVER_WEIGHT * luck[self.tasks[0]])
         size = self.requests[self.tasks[1, order], 0]
@@ -416,7 +419,10 @@ def _cluster(rng: np.random.Generator, servers: int, gpus: int, resources: int, 
 
 
 def _balanced(cluster: _Cluster, sizes: _Sizes, load: float | None) -> tuple[Ints, int]:
-    """Return the GPUs of each job, and the number of GPUs that are to be free, for a load."""
+    """Return the GPUs of each job, shape (J,), and the number of free GPUs, for a given load.
+
+    The load is the ratio of demanded to free GPUs.
+    """
     asked, total = sizes.at(0.0), cluster.gpus
     least = max(1, total - cluster.used_gpus)
     if load is None:
@@ -436,7 +442,7 @@ def _balanced(cluster: _Cluster, sizes: _Sizes, load: float | None) -> tuple[Int
 
 
 def _servers(cluster: _Cluster, rack_size: int) -> Iterator[Server]:
-    """Yield the servers; equal ones are copies that differ in name and rack."""
+    """Yield the servers; those of one shape and use are copies that differ in name and rack."""
     free = cluster.free()
     names = RESOURCES[: free.shape[1]]
     made: dict[tuple[int, ...], Server] = {}
@@ -456,7 +462,7 @@ def _servers(cluster: _Cluster, rack_size: int) -> Iterator[Server]:
 def _jobs(
     rng: np.random.Generator, cluster: _Cluster, sizes: Ints, rule: Ints, must: NDArray[np.bool_]
 ) -> Iterator[PlacementJob]:
-    """Yield the jobs; those with the same request are copies with another name."""
+    """Yield the jobs; those with equal demand are copies with another name."""
     columns = (sizes.tolist(), _requests(rng, cluster, sizes).tolist(), rule.tolist(), must.tolist())
     made: dict[tuple[Any, ...], PlacementJob] = {}
     for j, key in enumerate(zip(*columns, strict=True)):
@@ -474,7 +480,7 @@ def _jobs(
 
 
 def _requests(rng: np.random.Generator, cluster: _Cluster, sizes: Ints) -> Ints:
-    """Return the request of each job's tasks, whose GPUs divide those of the job; shape (J,)."""
+    """Return the index of a random task demand for each job, whose GPUs divide the job's; shape (J,)."""
     chosen = np.zeros(len(sizes), dtype=np.int64)
     if cluster.requests.shape[1] == 1:
         return chosen

@@ -118,7 +118,7 @@ ObjectiveName = Literal["value", "spread", "servers", "racks", "migrations", "sl
 
 
 def _without_devices(given: Any, filled: Any) -> Any:
-    """Return a document without those catalogue capacities that the servers give as devices."""
+    """Return a document without catalogue capacities of resources that the servers give as devices."""
     if filled is given:
         return filled
     rows = []
@@ -300,7 +300,7 @@ class ConsolidationInstance(Instance):
         return tuple(dict.fromkeys(name for server in self.servers for name in server.capacity))
 
     def spread_of(self, job: PlacementJob) -> Literal["required", "preferred", "free"]:
-        """Return the job's spread rule, with `from_skew` resolved."""
+        """Return the job's rule on spreading over servers, with `from_skew` resolved."""
         if job.spread == "from_skew":
             assert job.skew is not None
             return "required" if job.skew > self.skew_threshold else "free"
@@ -308,12 +308,12 @@ class ConsolidationInstance(Instance):
 
     @cached_property
     def moves_count(self) -> bool:
-        """Whether plans are limited or valued by the running jobs that move."""
+        """Whether plans are limited or charged for moves of running jobs."""
         charged = self.restart_cost_h is not None or any(job.restart_s is not None for job in self.jobs)
         return "migrations" in self.objectives or charged or self.max_moves is not None
 
     def stays(self, job: PlacementJob) -> bool:
-        """Return whether all tasks of a job run, and none of them may move."""
+        """Return whether a job runs with all its tasks and may not be moved."""
         groups = job.task_groups
         if any(sum(group.current.values()) < group.tasks for group in groups):
             return False
@@ -328,7 +328,7 @@ class ConsolidationInstance(Instance):
         return frozenset(job.name for job in self.jobs if self.stays(job))
 
     def restart_h(self, job: PlacementJob) -> Fraction:
-        """Return the hours of its value that a job loses if it moves or stops; 0 if it does not run."""
+        """Return the hours of its value that a job loses by a restart; 0 if it does not run."""
         if not any(group.current for group in job.task_groups):
             return Fraction(0)
         if job.restart_s is not None:
@@ -336,7 +336,7 @@ class ConsolidationInstance(Instance):
         return Fraction(repr(self.restart_cost_h or 0.0))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table with one row for each group of tasks of each job."""
+        """Return a table with one row for each group of identical tasks of each job."""
         import pandas as pd
 
         return pd.DataFrame(

@@ -124,7 +124,7 @@ class Group(Model):
 
     @cached_property
     def asks(self) -> dict[str, DeviceDemand]:
-        """The demand of one task for single devices, by name of the devices."""
+        """Name of devices, such as gpu → the demand of one task for them."""
         return device_demands(self.devices, self.share, self.profile)
 
     @property
@@ -231,7 +231,7 @@ class PlacementJob(Checked):
 
     @property
     def worth(self) -> float:
-        """The value of placing the job: as given, else the number of GPUs that it demands."""
+        """The objective value of placing the job: as given, else its number of GPUs."""
         if self.value is not None:
             return self.value
         groups = self.task_groups
@@ -239,7 +239,7 @@ class PlacementJob(Checked):
         return sum(group.tasks * group.demand.get("gpu", 0.0) for group in groups) + devices
 
     def relative_speed(self, servers: int) -> float:
-        """Return the measured relative speed on this number of servers; 1 without measurements."""
+        """Return the listed relative speed of the job on this many servers; 1 if it lists none."""
         if not self.speed_by_servers:
             return 1.0
         listed = sorted(self.speed_by_servers)
@@ -259,7 +259,7 @@ def _only_group(
     current: tuple[tuple[str, int], ...],
     asks: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...],
 ) -> tuple[Group]:
-    """Return the single group of a job as a tuple; jobs with the same demand share it."""
+    """Return the single task group of a job as a tuple; jobs with equal demand share the object."""
     asked: dict[str, Any] = {key: dict(amounts) for key, amounts in asks}
     made = Group(tasks=tasks, demand=dict(demand), traffic_gbit_per_s=traffic, current=dict(current), **asked)
     return (made,)

@@ -56,7 +56,7 @@ def with_tables(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_by_classes(columns: Columns, model: type[ModelT], own: Mapping[str, Any]) -> list[ModelT] | None:
-    """Return one object for each row of a table, validated once for each equivalence class of rows.
+    """Return the objects of all rows of a table; each equivalence class of rows is validated once.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def read_by_classes(columns: Columns, model: type[ModelT], own: Mapping[str, Any
 
 
 def _equivalence_classes(columns: Columns, own: Mapping[str, Any]) -> tuple[Ints, Ints]:
-    """Return the equivalence class of each row, and the first row of each class."""
+    """Return the class of each row of a table by its cells but `own`, and each class's first row."""
     sort = np.zeros(len(columns), dtype=np.int64)
     for name in columns.names:
         codes = columns.given(name).astype(np.int64) if name in own else columns.distinct(name)[0] + 1
@@ -104,7 +104,7 @@ def _equivalence_classes(columns: Columns, own: Mapping[str, Any]) -> tuple[Ints
 
 
 def _values(columns: Columns, name: str, kind: Any) -> list[Any]:
-    """Return the validated values of one column, None for empty cells."""
+    """Return the validated values of one column of a table, None for empty cells."""
     codes, cells = columns.distinct(name)
     adapter: TypeAdapter[tuple[Any, ...]] = TypeAdapter(tuple[kind, ...])
     values: list[Any] = np.array([*adapter.validate_python(cells), None], dtype=object)[codes].tolist()
@@ -112,7 +112,7 @@ def _values(columns: Columns, name: str, kind: Any) -> list[Any]:
 
 
 def _one_by_one(table: Columns, model: type[Model]) -> list[Any]:
-    """Return the rows of a table as objects, and invalid rows as mappings.
+    """Return the rows of a table as objects; those with faults as mappings.
 
     The validation of the whole document reports the faults of invalid rows; after `MAX_FAULTS` of them the
     other rows are left out.
@@ -177,7 +177,7 @@ def write_tables(instance: ConsolidationInstance, path: Path, ending: str) -> di
 
 
 def _columns(rows: Iterable[Server | PlacementJob]) -> dict[str, list[Any]]:
-    """Return the cells of each column; fields with default values have none."""
+    """Return column name → cells of all rows; None in cells with the default value."""
     listed = list(rows)
     columns: dict[str, list[Any]] = {}
     for index, row in enumerate(listed):
@@ -189,7 +189,7 @@ def _columns(rows: Iterable[Server | PlacementJob]) -> dict[str, list[Any]]:
 
 
 def _cells(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield path and value of each number and text inside a field."""
+    """Yield (dotted path, value) of each number and text inside a field."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _cells(item, f"{path}.{key}" if path else str(key))

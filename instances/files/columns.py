@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _place(row: dict[Any, Any], path: list[str], cell: Cell) -> None:
-    """Put a cell into a nested row at the path that its column name gives, such as ``variants.0.name``."""
+    """Put a cell into a nested row at the dotted path that its column name gives."""
     here: Any = row
     for step in path[:-1]:
         here = here.setdefault(step, {})
@@ -185,7 +185,7 @@ class Columns:
         return values
 
     def texts(self, name: str) -> tuple[Ints, list[str]]:
-        """Return a column as indices into a list of texts; −1 where a cell is no text."""
+        """Return a column as (indices, texts): index −1 where a cell is no text."""
         import pyarrow as pa
 
         if self._typed and not pa.types.is_dictionary(self._column(name).type):
@@ -194,7 +194,7 @@ class Columns:
         return codes, words if self._typed else list(map(unescaped, words))
 
     def distinct(self, name: str) -> tuple[Ints, list[Any]]:
-        """Return a column as indices into a list of its distinct cells; −1 where a cell is empty."""
+        """Return a column as (indices, distinct cells): index −1 where a cell is empty."""
         codes, cells = self._coded(name)
         return codes, cells if self._typed else [Cell(cell) for cell in cells]
 

@@ -305,7 +305,7 @@ def _lines(file: TableFile, last: int) -> tuple[list[str], list[int]]:
 
 
 def _located(column: str, what: str, source: str, header: list[str], line: int) -> Fault:
-    """Return the fault of a row with its line; that of a missing or unknown column at the header."""
+    """Return a fault of a row with its line number, or at the header for a missing or unknown column."""
     if what.startswith("is missing") and not any(name.split(".")[0] == column for name in header):
         return Fault(source, "line 1", f"has no column {column}; the columns are: {', '.join(header)}")
     if what.startswith("unknown key"):
@@ -314,7 +314,7 @@ def _located(column: str, what: str, source: str, header: list[str], line: int) 
 
 
 def _merged(alike: list[Fault]) -> Fault:
-    """Merge faults that differ only in their line into one fault."""
+    """Merge faults of rows that differ only in their line number into one fault."""
     first, more = alike[0], len(alike) - 1
     if not more or first.path == "line 1":
         return first

@@ -130,7 +130,7 @@ def _check_size(file: Any, source: str) -> None:
 
 
 def _width(kind: Any) -> float:
-    """Return the bytes that a cell of a type takes, without its text."""
+    """Return the bytes that one cell of an Arrow type takes, without the text it may refer to."""
     from pyarrow import types
 
     return 4 if _is_text(kind) else 0.2 if types.is_boolean(kind) or types.is_null(kind) else 8

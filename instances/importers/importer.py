@@ -124,7 +124,7 @@ class Importer(Generic[OptionsT, InstanceT]):
 
 
 def multi_kind_importer(about: str, importers: Mapping[str, Importer[Any, Any]]) -> Importer[Any, Instance]:
-    """Return an importer with the options of several, of which `kind` chooses one; by default the first.
+    """Return an importer that unites those of several kinds of instance; option `kind` selects.
 
     Options that all of them require come first, then `kind`, then the others, which are None by default;
     which of them are required depends on the kind.
@@ -168,13 +168,13 @@ def multi_kind_importer(about: str, importers: Mapping[str, Importer[Any, Any]])
 
 
 def _of_all(name: str, by_kind: Mapping[str, Mapping[str, FieldInfo]]) -> tuple[Any, Any]:
-    """Return type and default of a field that every kind requires."""
+    """Return type and default of an option that every kind of instance requires."""
     field = next(iter(by_kind.values()))[name]
     return _annotated(field, option_of(field)), ...
 
 
 def _of_some(name: str, by_kind: Mapping[str, Mapping[str, FieldInfo]]) -> tuple[Any, None]:
-    """Return type and default of an optional field; None means that it is not given."""
+    """Return type and default None of an option that only some kinds of instance have or require."""
     having = {kind: fields[name] for kind, fields in by_kind.items() if name in fields}
     field = next(iter(having.values()))
     option = option_of(field)
@@ -190,13 +190,13 @@ def _default(value: Any) -> str:
 
 
 def _annotated(field: FieldInfo, option: Option) -> Any:
-    """Return the annotated type of a field with another `Option`."""
+    """Return the annotated type of an option field, with another `Option` (help, command line)."""
     marks = [mark for mark in field.metadata if not isinstance(mark, Option)]
     return Annotated[(field.annotation, *marks, option)]
 
 
 def _check(kind: str, given: Mapping[str, Any], by_kind: Mapping[str, Mapping[str, FieldInfo]]) -> None:
-    """Refuse options that belong to other kinds, and missing options that the kind requires."""
+    """Refuse options of other kinds of instance, and missing options that this kind requires."""
     own = by_kind[kind]
     for name in given:
         if name not in own:
@@ -211,6 +211,6 @@ def _check(kind: str, given: Mapping[str, Any], by_kind: Mapping[str, Mapping[st
 
 
 def _flag(name: str, by_kind: Mapping[str, Mapping[str, FieldInfo]]) -> str:
-    """Return the name of an option on the command line."""
+    """Return the command-line flag of an option."""
     field = next(fields[name] for fields in by_kind.values() if name in fields)
     return option_of(field).option.split("/")[0] or f"--{name.replace('_', '-')}"

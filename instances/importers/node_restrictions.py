@@ -33,7 +33,7 @@ def numbered(names: Iterable[str], form: str) -> Iterator[str]:
 
 
 def models_of_choice(chosen: frozenset[str], models: Mapping[str, str | None]) -> list[str] | None:
-    """Return the GPU models that exactly these servers have; None if models do not separate them.
+    """Return the GPU models that exactly the allowed servers have; None if there are no such models.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def gpu_model_note(jobs: Sequence[str]) -> Iterator[str]:
 
 @dataclass
 class Choice:
-    """Tasks that may use certain servers only.
+    """Tasks of one job that may use certain servers only.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Choice:
 
     @property
     def key(self) -> tuple[frozenset[str], str]:
-        """Key of the resource that stands for this choice; without any server it includes the reason."""
+        """Key of the artificial resource for these servers; if there are none, with the reason."""
         return self.servers, "" if self.servers else self.say()
 
 
@@ -94,7 +94,7 @@ class _Resource:
 
 
 class Restrictions:
-    """The resources that restrict tasks to their choices of servers.
+    """Artificial resources by which tasks fit only on the servers that they may use.
 
     Parameters
     ----------
@@ -120,18 +120,18 @@ class Restrictions:
             resource.jobs[choice.job] = None
 
     def demand(self, choice: Choice) -> dict[str, float]:
-        """Return a task's demand for the resource of its choice."""
+        """Return the demand of one task for the artificial resource of its allowed servers."""
         return {} if choice.servers == self._servers else {self._found[choice.key].name: 1.0}
 
     def permits(self, server: str) -> dict[str, float]:
-        """Return a server's capacity of the resource of each choice."""
+        """Return a server's capacity of each artificial resource; 0 keeps the restricted tasks off it."""
         return {
             resource.name: float(resource.tasks.total() if server in servers else resource.tasks[server])
             for (servers, _), resource in self._found.items()
         }
 
     def sentences(self, why: str, task: str, server: str) -> Iterator[str]:
-        """Yield notes on the meaning of each of these resources."""
+        """Yield notes on the meaning of each artificial resource."""
         for (servers, _), resource in self._found.items():
             needed = counted(resource.tasks.total(), f"{task} needs", f"{task}s need")
             have = "has" if len(servers) == 1 else "have"

@@ -72,7 +72,7 @@ class Estimate:
     basis: str
 
     def times(self, factor: float) -> Estimate:
-        """Return the estimate multiplied by a factor; the errors are fully correlated."""
+        """Return the estimate with prediction and interval multiplied by a factor."""
         return replace(self, seconds=self.seconds * factor, low=self.low * factor, high=self.high * factor)
 
 
@@ -98,7 +98,7 @@ NOISES = (1e-4, 1e-2, 1e-1)
 
 @dataclass(frozen=True)
 class Correction:
-    """A fitted Gaussian-process correction.
+    """A correction of predicted times, fitted by Gaussian-process regression.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ LEAST_SCALE = 0.1
 
 
 def spread(basis: Basis, family: str, inside: bool, scale: float = 1.0) -> tuple[float, float]:
-    """Return the ends of an operator's interval, as factors of the predicted time.
+    """Return both ends of the interval of an operator's time, as factors of the predicted time.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def spread(basis: Basis, family: str, inside: bool, scale: float = 1.0) -> tuple
 
 
 def spread_of_total(basis: Basis, inside: bool) -> tuple[float, float]:
-    """Return the ends of the interval of a whole step, as factors of the predicted time."""
+    """Return both ends of the interval of a whole step's time, as factors of the predicted time."""
     low, high = TOTALS[basis]
     factor = 1.0 if inside or basis == "data sheet" else OUTSIDE
     return exp(low * factor), exp(high * factor)
@@ -224,7 +224,7 @@ ROUNDING = 1e-9
 def student_ends(
     scores: Floats, groups: Sequence[Hashable], confidence: float = CONFIDENCE
 ) -> tuple[float, float]:
-    """Return the ends of the prediction interval for a score of a new group.
+    """Return both ends of the prediction interval for a score of a new group (Student's t).
 
     Raises
     ------
@@ -255,14 +255,14 @@ def student_ends(
 
 
 def _quantile(scores: Floats, weights: Floats, level: float) -> float:
-    """Return the weighted quantile of scores: the smallest score up to which the weights sum to the level."""
+    """Return the weighted quantile: the smallest score whose cumulative weight reaches `level`."""
     order = np.argsort(scores)
     place = int(np.searchsorted(np.cumsum(weights[order]), level - ROUNDING))
     return float(scores[order[min(place, len(order) - 1)]])
 
 
 def largest_error(errors: Floats, confidence: float = CONFIDENCE) -> float:
-    """Return the bound of a new absolute error: the corrected quantile, or the maximum of few errors.
+    """Return an upper bound on a new absolute error: the conformal quantile, or the maximum.
 
     Raises
     ------
@@ -278,7 +278,7 @@ def largest_error(errors: Floats, confidence: float = CONFIDENCE) -> float:
 def coverage(
     scores: Floats, groups: Sequence[Hashable], confidence: float = CONFIDENCE, together: int = 1
 ) -> dict[Hashable, float]:
-    """Return for each group the share of its scores inside the interval fitted to the other groups.
+    """Return group → fraction of its scores inside the interval fitted to the other groups.
 
     Parameters
     ----------

@@ -99,12 +99,14 @@ class Link:
         return BITS / (self.seconds_per_byte * GIGA) if self.seconds_per_byte else float("inf")
 
     def message_s(self, size: float) -> float:
-        """Return the seconds of one message of `size` bytes: α + β·X."""
+        """Return the seconds of one message of `size` bytes: α + β·size."""
         return self.latency_s + self.seconds_per_byte * size
 
 
 def step_s(compute_s: Any, communication_s: Any, exponent: float = 1.0) -> Any:
-    """Return the seconds of a step of computation and communication: (a^γ + b^γ)^(1/γ) (Pollux, section 3.2).
+    """Return the step time in seconds with partly overlapped computation and communication.
+
+    It is (a^γ + b^γ)^(1/γ) (Pollux, section 3.2).
 
     Parameters
     ----------
@@ -129,7 +131,7 @@ def step_s(compute_s: Any, communication_s: Any, exponent: float = 1.0) -> Any:
 
 
 def sharded_s(link: Link, servers: int, workers: int, size: float) -> float:
-    """Return the seconds of a push and a pull with parameters spread evenly over the servers.
+    """Return the seconds of a push and a pull, with parameters spread evenly over parameter servers.
 
     A server receives X/p bytes of each of w workers over its one link, and a worker sends X bytes over its
     own: the slower of both sets the pace, 2·(α + X·β·max(1, w/p)) (Li et al. 2014; Optimus, EuroSys'18,
@@ -210,7 +212,7 @@ def all_reduce_s(link: Link, devices: int, size: float, algorithm: str = "ring")
 
 
 def hierarchical_s(inside: Link, network: Link, servers: Sequence[int], size: float) -> float:
-    """Return the seconds of a hierarchical all-reduce: inside the servers and between them.
+    """Return the seconds of a hierarchical all-reduce of `size` bytes: within and between servers.
 
     First a ring reduce-scatter inside each server; then devices with the same part sum it over the servers,
     all rings at a time through the one link of each server; at last a ring all-gather inside each server. One
@@ -237,7 +239,9 @@ def hierarchical_s(inside: Link, network: Link, servers: Sequence[int], size: fl
 
 
 def ring_theta(link: Link, size: float, per_sample_s: float, fixed_s: float = 0.0) -> tuple[float, ...]:
-    """Return θ of `ring_allreduce`, equal to `ring_s`: θ2·(w−1)/w is its β part, θ3·(w−1) its α part.
+    """Return the coefficients θ of the speed model `ring_allreduce` for this link and gradient size.
+
+    They equal `ring_s`: θ2·(w−1)/w is its β term, θ3·(w−1) its α term.
 
     Parameters
     ----------
@@ -250,7 +254,9 @@ def ring_theta(link: Link, size: float, per_sample_s: float, fixed_s: float = 0.
 
 
 def ps_theta(link: Link, size: float, per_sample_s: float, fixed_s: float = 0.0) -> tuple[float, ...]:
-    """Return θ of `ps_sync`, equal to `sharded_s` if there are no more servers than workers.
+    """Return the coefficients θ of the speed model `ps_sync` for this link and gradient size.
+
+    They equal `sharded_s` if there are no more servers than workers.
 
     With more servers than workers it is too fast, because then a worker's own link is the bottleneck.
     """
@@ -260,7 +266,7 @@ def ps_theta(link: Link, size: float, per_sample_s: float, fixed_s: float = 0.0)
 def speed_by_servers(
     inside: Link, network: Link, devices: int, size: float, compute_s: float, servers: Sequence[int]
 ) -> Mapping[int, float]:
-    """Return the speed of a job by number of servers, relative to the smallest of these numbers.
+    """Return number of servers → speed of a job spread over them, relative to the smallest number.
 
     Parameters
     ----------
@@ -349,7 +355,7 @@ class LinkFit:
         return ring_s(link, devices, size)
 
     def estimate(self, devices: int, servers: int, size: float) -> Estimate:
-        """Return the predicted seconds of an all-reduce, with the interval for an unmeasured placement.
+        """Return the predicted seconds of an all-reduce on an unmeasured placement, with interval.
 
         It lies inside the measured range if the bytes are equal and the numbers of devices and servers lie
         between measured ones of the same link. Outside, the interval is wider.
@@ -411,7 +417,10 @@ def fit_links(points: Sequence[SyncTime], size: float) -> LinkFit:
 
 
 def _left_out(own: Sequence[SyncTime], size: float) -> tuple[list[float], list[tuple[int, int]]]:
-    """Return log(measured/predicted) of points, each predicted without its placement, and the placements."""
+    """Return log(measured/predicted) and placement (devices, servers) of points by leave-one-out.
+
+    Each point is predicted without all points of its placement.
+    """
     scores, places = [], []
     for place in dict.fromkeys((point.devices, point.servers) for point in own):
         others = [point for point in own if (point.devices, point.servers) != place]

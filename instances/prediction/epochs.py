@@ -40,7 +40,7 @@ UNKNOWN = 3.0
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """A recorded training: its batch size and the epochs until the target was met; None: never."""
+    """A recorded training run: batch size, and epochs until the target was met; None: never met."""
 
     batch: float
     epochs: float | None
@@ -48,7 +48,7 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class EpochEstimate:
-    """The predicted epochs until the target is met, with their interval.
+    """The predicted number of epochs until the target is met, with its interval.
 
     Parameters
     ----------
@@ -75,14 +75,14 @@ class EpochEstimate:
 
     @property
     def basis(self) -> str:
-        """The data it is based on, in a few words."""
+        """A few words on the recorded runs or the assumption that the estimate is based on."""
         if self.critical_batch is None:
             return "records of other batch sizes, which need as many"
         return f"records of other batch sizes, critical batch {self.critical_batch:.4g}"
 
 
 def predict_epochs(records: Sequence[EpochRecord], batch: float) -> EpochEstimate:
-    """Return the predicted epochs of a training with a batch size.
+    """Return the predicted number of epochs until the target is met with a batch size.
 
     Batch sizes of which fewer than half of the trainings met the target are left out.
 
@@ -114,7 +114,7 @@ def predict_epochs(records: Sequence[EpochRecord], batch: float) -> EpochEstimat
 
 
 def _means(records: Sequence[EpochRecord]) -> tuple[Floats, Floats]:
-    """Return the batch sizes that met the target, and the mean epochs of each."""
+    """Return the batch sizes that met the target, and the mean number of epochs of each."""
     by_size: dict[float, list[float | None]] = defaultdict(list)
     for record in records:
         if not record.batch > 0 or (record.epochs is not None and not record.epochs > 0):
@@ -129,7 +129,7 @@ def _means(records: Sequence[EpochRecord]) -> tuple[Floats, Floats]:
 
 
 def _line(sizes: Floats, epochs: Floats) -> tuple[float, float]:
-    """Return a and b of the line of least squared relative errors; b is 0 unless it is significant."""
+    """Return a and b of epochs = a + b·batch by relative least squares; b is 0 unless significant."""
     constant = float((1 / epochs).sum() / (1 / epochs**2).sum())
     if len(sizes) < FEWEST_SIZES:
         return constant, 0.0
@@ -146,7 +146,7 @@ def _line(sizes: Floats, epochs: Floats) -> tuple[float, float]:
 
 
 def leave_one_out(sizes: Floats, epochs: Floats) -> Floats:
-    """Return predicted/recorded − 1 of each batch size, predicted from all others."""
+    """Return predicted/recorded − 1 of each batch size's epochs, predicted from the other sizes."""
     if len(sizes) < FEWEST_SIZES:
         return np.array([])
     errors = []
@@ -159,7 +159,7 @@ def leave_one_out(sizes: Floats, epochs: Floats) -> Floats:
 def _scores(
     records: Sequence[EpochRecord], sizes: Floats, epochs: Floats, errors: Floats
 ) -> tuple[list[float], list[float]]:
-    """Return log(recorded/predicted) and batch size of each training, predicted from other sizes."""
+    """Return log(recorded/predicted epochs) and batch size of each run, predicted from other sizes."""
     if not len(errors):
         return [], []
     predicted = dict(zip(sizes.tolist(), (epochs * (1.0 + errors)).tolist(), strict=True))
@@ -169,7 +169,7 @@ def _scores(
 
 
 def _interval(predicted: float, scores: tuple[list[float], list[float]]) -> tuple[float, float]:
-    """Return the ends of the interval of a new training; wide if too few sizes were recorded."""
+    """Return both ends of the interval of a new run's epochs; wide if few batch sizes were recorded."""
     if not scores[0]:
         return predicted / UNKNOWN, predicted * UNKNOWN
     low, high = student_ends(np.array(scores[0]), scores[1])
@@ -182,7 +182,7 @@ COLUMNS = ("batch", "epochs")
 
 
 def read_records(path: str | Path) -> tuple[EpochRecord, ...]:
-    """Return the records of a CSV file; an empty cell of `epochs` means that the target was never met.
+    """Return the training runs of a CSV file; empty `epochs` means that the target was never met.
 
     Raises
     ------
@@ -263,7 +263,7 @@ class Work:
 
     @property
     def total(self) -> float:
-        """Samples of all epochs."""
+        """Number of samples that are trained on in all epochs."""
         return self.samples * self.epochs
 
     @property
@@ -272,17 +272,17 @@ class Work:
         return None if self.within_h is None else self.total / (self.within_h * HOUR_S)
 
     def batches(self, batch: int, replicas: int) -> int:
-        """Return the number of batches of each replica in a step."""
+        """Return the number of batches (microbatches) that each replica processes in one step."""
         if self.global_batch is None:
             return self.microbatches
         return -(-self.global_batch // (batch * replicas))
 
     def divides(self, batch: int, replicas: int) -> bool:
-        """Return whether the global batch gives each replica at least one batch in every step."""
+        """Return whether the global batch suffices for one batch per replica in every step."""
         return self.global_batch is None or batch * replicas <= max(self.global_batch, batch)
 
     def epochs_at(self, samples: int) -> Estimate:
-        """Return the epochs (in the field `seconds`) for a number of samples in a step.
+        """Return the epochs (in the field `seconds`) if a step has this number of samples.
 
         Raises
         ------

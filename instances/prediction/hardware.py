@@ -101,7 +101,7 @@ class Gpu(Model):
 
     @property
     def cache_bytes(self) -> float:
-        """Bytes of the second-level cache that one kernel's data can use."""
+        """Capacity of the second-level cache for one kernel's data, in bytes."""
         return self.cache_mb * 1e6
 
 
@@ -166,7 +166,7 @@ times what boards sustain in NeuSight's products, in single precision."""
 
 
 def powered(gpu: Gpu) -> Gpu:
-    """Return the GPU with its peaks limited to what its power sustains.
+    """Return the GPU with its peak throughputs limited to what its power limit sustains.
 
     Without `holds_like` or `watts`, and for a precision that the other board does not have, they are those of
     the data sheet.
@@ -192,7 +192,7 @@ def powered(gpu: Gpu) -> Gpu:
 
 
 def sustained(gpu: Gpu) -> Gpu:
-    """Return the GPU with the peaks that it sustains, limited by its power and its tensor cores."""
+    """Return the GPU with the peak throughputs that its power limit and tensor cores sustain."""
     most = powered(gpu)
     if not gpu.has_tensor_cores:
         return most

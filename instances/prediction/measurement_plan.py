@@ -26,7 +26,7 @@ BLOCK = 2_000_000
 
 
 def shares(operators: Sequence[Operator], gpu: Gpu) -> Floats:
-    """Return the share of each operator, with its count, in the time predicted from the data sheet."""
+    """Return each operator's fraction of the total time, all its calls included, by the data sheet."""
     theta = platform()
     design = parts(operators, gpu)
     seconds = np.array(
@@ -44,7 +44,7 @@ def plan_measurements(
     candidates: Sequence[Operator] | None = None,
     per_family: int = PER_FAMILY,
 ) -> list[Operator]:
-    """Return the shapes to time, in each family in the order of their information.
+    """Return the operator shapes to time, in each family the most informative first.
 
     Parameters
     ----------
@@ -79,14 +79,14 @@ def plan_measurements(
 
 
 def _own_shapes(operators: Sequence[Operator]) -> list[Operator]:
-    """Return the distinct shapes, and each with half its first size, to measure how times scale."""
+    """Return the distinct operator shapes, and each with its first size halved, to measure scaling."""
     plain = [replace(op, count=1, parameters=0, saved=0) for op in operators]
     halves = [replace(op, shape=(max(op.shape[0] // 2, 1), *op.shape[1:])) for op in plain if op.shape[0] > 1]
     return list(dict.fromkeys([*plain, *halves]))
 
 
 def _nearest(targets: Sequence[Operator], weights: Floats, pool: Sequence[Operator], most: int) -> list[int]:
-    """Return the indices of at most `most` shapes of the pool, chosen greedily to be near to the targets."""
+    """Return the indices of at most `most` pool shapes, chosen greedily to lie near the targets."""
     wanted = np.array([logarithms(op) for op in targets])
     offered = np.array([logarithms(op) for op in pool])
     far = np.abs(offered).max() + np.abs(wanted).max() + 1.0
@@ -203,5 +203,5 @@ def measurement_script(operators: Sequence[Operator]) -> str:
 
 
 def plan_table(operators: Sequence[Operator]) -> list[dict[str, str]]:
-    """Return a table of measurements without the seconds, one row for each shape."""
+    """Return the rows of a table of operator measurements, without the seconds, one for each shape."""
     return [{"kind": op.kind, "precision": op.precision, "shape": shape_text(op.shape)} for op in operators]

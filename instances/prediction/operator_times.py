@@ -60,7 +60,7 @@ class Measurement:
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """Return a shape as text, as in tables of measurements."""
+    """Return an operator's shape as text, as in tables of measurements."""
     return "x".join(map(str, shape))
 
 
@@ -159,7 +159,9 @@ measured; without it they are a quarter shorter, and those of Sailor on GH200 a 
 
 
 def parts(operators: Sequence[Operator], gpu: Gpu) -> Floats:
-    """Return the parts of the time of one call of each operator, as `PARTS`; shape (operators, parts).
+    """Return the terms of the time of one call of each operator, in seconds; shape (operators, terms).
+
+    The columns are `PARTS`.
 
     Raises
     ------
@@ -191,24 +193,24 @@ def _uses_winograd(operator: Operator) -> bool:
 
 
 def _rows(operator: Operator) -> int:
-    """Return the rows of the matrix product that computes an operator."""
+    """Return the rows of the matrix product by which an operator is computed."""
     if operator.kind == "conv":
         return operator.outputs // operator["filters"]
     return operator["rows"]
 
 
 def _tiled(rows: int, tile: int) -> float:
-    """Return the factor by which rounding up to whole tiles increases the rows."""
+    """Return by which factor rounding up to whole tiles enlarges the rows of a matrix product."""
     return -(-rows // tile) * tile / rows
 
 
 def queued(each: Floats, counts: Floats) -> float:
-    """Return the seconds of consecutive calls: the larger of their work and their launches."""
+    """Return the seconds of consecutive calls: the larger of GPU work and of kernel launches."""
     return max(work_and_launches(each, counts))
 
 
 def work_and_launches(each: Floats, counts: Floats) -> tuple[float, float]:
-    """Return the total seconds of work on the GPU, and of launches on the host.
+    """Return the total seconds of GPU work, and of kernel launches on the host.
 
     Parameters
     ----------
@@ -222,12 +224,12 @@ def work_and_launches(each: Floats, counts: Floats) -> tuple[float, float]:
 
 
 def sizes(operator: Operator) -> Floats:
-    """Return the floating-point operations and bytes of a call, by which the measured range is judged."""
+    """Return (floating-point operations, bytes) of one call of an operator."""
     return np.array([operator.flops, operator.bytes])
 
 
 def logarithms(operator: Operator) -> tuple[float, ...]:
-    """Return the features of an operator for the correction: logarithms of sizes to the base 2.
+    """Return the features of an operator for the Gaussian-process correction: log2 of its sizes.
 
     The sizes of a matrix product; the rows and width of a norm; the bytes of an elementwise operator.
     """
@@ -246,7 +248,7 @@ class OperatorTimes(ABC):
 
     @abstractmethod
     def seconds(self, operators: Sequence[Operator]) -> Floats:
-        """Return the seconds of each part of one call of each operator; shape (operators, parts)."""
+        """Return the seconds of each term of one call of each operator; shape (operators, terms)."""
 
     @abstractmethod
     def predict(self, operators: Sequence[Operator]) -> list[Estimate]:
@@ -260,10 +262,10 @@ class OperatorTimes(ABC):
 
     @abstractmethod
     def total(self, operators: Sequence[Operator]) -> Estimate:
-        """Return the predicted seconds of a whole step, with the interval of whole models."""
+        """Return the predicted seconds of a whole step, with its interval."""
 
     def launch_bound(self, operators: Sequence[Operator]) -> bool:
-        """Return whether launching all calls takes the host longer than the GPU takes to run them."""
+        """Return whether launching all kernels takes the host longer than the GPU runs them."""
         work, launches = work_and_launches(self.seconds(operators), counts_of(operators))
         return launches > work
 
@@ -316,18 +318,18 @@ Coefficients = Mapping[str, Floats]
 
 
 def platform() -> Coefficients:
-    """Return the coefficients to which a fit is shrunk."""
+    """Return operator family → coefficients of many GPUs, to which a fit is shrunk."""
     return {family: np.array(theta) for family, theta in PLATFORM.items()}
 
 
 def of_data_sheets() -> Coefficients:
-    """Return the coefficients for a GPU without measurements, used with its data sheet."""
+    """Return operator family → coefficients for a GPU known only from its data sheet."""
     return {family: np.array(theta) for family, theta in DATA_SHEETS.items()}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The fit of one family of operators on one GPU.
+    """The coefficients and the correction fitted to one family of operators on one GPU.
 
     Parameters
     ----------
@@ -347,12 +349,12 @@ class Fit:
     largest: Floats
 
     def factor(self, operator: Operator) -> float:
-        """Return the factor by which the correction multiplies the time of an operator."""
+        """Return the factor by which the correction multiplies the predicted time of an operator."""
         return float(np.exp(self.correction(np.array([logarithms(operator)]))[0]))
 
 
 def relative_fit(design: Floats, seconds: Floats, towards: Floats | None = None) -> Floats:
-    """Return the coefficients θ ≥ 0 with the least sum of squared relative errors.
+    """Return the coefficients θ ≥ 0 with the minimum sum of squared relative errors of the times.
 
     Parameters
     ----------
@@ -372,7 +374,7 @@ def relative_fit(design: Floats, seconds: Floats, towards: Floats | None = None)
 
 
 def _shrinkage_rows(towards: Floats) -> tuple[Floats, Floats]:
-    """Return rows and right-hand sides of the equations that shrink coefficients to scaled ones of others.
+    """Return matrix rows and right-hand sides that shrink θ to scaled coefficients of other GPUs.
 
     The scales of `GROUPS` are additional unknowns after the coefficients; the call has no scale.
     """
@@ -394,7 +396,7 @@ def _shrinkage_rows(towards: Floats) -> tuple[Floats, Floats]:
 
 
 def _least(rows: Floats, values: Floats) -> Floats:
-    """Return the non-negative least-squares solution, computed with columns scaled to one length."""
+    """Return the non-negative least-squares solution, computed with columns scaled to equal length."""
     lengths = np.linalg.norm(rows, axis=0)
     lengths = np.where(lengths > 0, lengths, 1.0)
     solution, _ = nnls(rows / lengths, values)
@@ -402,7 +404,7 @@ def _least(rows: Floats, values: Floats) -> Floats:
 
 
 def by_family(operators: Iterable[Operator]) -> dict[str, list[int]]:
-    """Return the indices of the operators of each family."""
+    """Return operator family → indices of its operators."""
     indices: dict[str, list[int]] = {}
     for index, operator in enumerate(operators):
         indices.setdefault(FAMILY[operator.kind], []).append(index)
@@ -410,7 +412,7 @@ def by_family(operators: Iterable[Operator]) -> dict[str, list[int]]:
 
 
 def fitted(gpu: Gpu, measured: Sequence[Measurement], towards: Coefficients) -> dict[str, Fit]:
-    """Return the fit of each family with measurements on a GPU."""
+    """Return operator family → fit, for each family with measurements on a GPU."""
     operators = [measurement.operator for measurement in measured]
     fits = {}
     for family, indices in by_family(operators).items():
@@ -433,7 +435,7 @@ def fitted(gpu: Gpu, measured: Sequence[Measurement], towards: Coefficients) -> 
 
 
 def _left_out(design: Floats, seconds: Floats, prior: Floats) -> Floats:
-    """Return log(measured/fitted) of each measurement, fitted to the others without a correction."""
+    """Return log(measured/fitted) of each time by leave-one-out, without a correction."""
     residuals = np.empty(len(seconds))
     folds = np.arange(len(seconds)) % MAX_LEFT_OUT
     for fold in range(min(MAX_LEFT_OUT, len(seconds))):
@@ -444,7 +446,7 @@ def _left_out(design: Floats, seconds: Floats, prior: Floats) -> Floats:
 
 
 def pooled(measured: Sequence[tuple[Gpu, Sequence[Measurement]]]) -> dict[str, Floats]:
-    """Return the coefficients that fit several GPUs together best; each GPU has the same weight."""
+    """Return operator family → coefficients that fit several equally weighted GPUs best."""
     coefficients = {}
     for family in FAMILIES:
         rows, weights = [], []
@@ -479,7 +481,7 @@ class DataSheetTimes(OperatorTimes):
         self.basis = f"data sheet of {gpu.name}, at the efficiency of other GPUs"
 
     def seconds(self, operators: Sequence[Operator]) -> Floats:
-        """Return the seconds of each part of one call of each operator; shape (operators, parts)."""
+        """Return the seconds of each term of one call of each operator; shape (operators, terms)."""
         thetas = [self.coefficients[FAMILY[op.kind]] for op in operators]
         return np.asarray(parts(operators, self.gpu) * np.reshape(thetas, (-1, len(PARTS))))
 
@@ -577,7 +579,7 @@ class FittedTimes(OperatorTimes):
         return Estimate(seconds, seconds * low, longest * high, inside, basis)
 
     def _basis(self, operators: Sequence[Operator], share: float) -> str:
-        """Return the text on the basis of a total, of whose time the given share was measured."""
+        """Return the text on what a total is based on; `share` of its time was measured."""
         count = sum(self.counts[key] for key in {self._key(op) for op in operators} & set(self.counts))
         if not count:
             used = {op.precision for op in operators}
@@ -588,7 +590,7 @@ class FittedTimes(OperatorTimes):
         return basis if share == 1.0 else f"{basis} for {share:.0%} of the time; else {self.sheet.basis}"
 
     def unthrottled_and_power_limited(self, operators: Sequence[Operator]) -> tuple[float, float]:
-        """Return the total seconds as measured, and with the board at its power limit.
+        """Return the total seconds without and with the GPU's power limit.
 
         A few calls may be timed before the board reaches that limit. In a whole model its matrix products are
         then slower, down to the peak of `powered`. Both totals are equal if that is the full peak;
@@ -608,7 +610,7 @@ class FittedTimes(OperatorTimes):
         return queued(rows, counts), queued(hot, counts)
 
     def seconds(self, operators: Sequence[Operator]) -> Floats:
-        """Return the seconds of each part of one call of each operator; shape (operators, parts)."""
+        """Return the seconds of each term of one call of each operator; shape (operators, terms)."""
         rows = self.sheet.seconds(operators)
         for index, (row, operator) in enumerate(zip(parts(operators, self.gpu), operators, strict=True)):
             if self._key(operator) in self.fits:
@@ -620,7 +622,7 @@ class FittedTimes(OperatorTimes):
         return FAMILY[operator.kind], operator.precision
 
     def _inside(self, operator: Operator) -> bool:
-        """Return whether an operator's operations and bytes are at most the largest measured ones."""
+        """Return whether an operator's operations and bytes lie within the measured range."""
         fit = self.fits.get(self._key(operator))
         return fit is not None and bool(np.all(sizes(operator) <= fit.largest))
 
@@ -630,7 +632,7 @@ def _listed(precisions: Iterable[str]) -> str:
 
 
 def _scale(residuals: np.ndarray) -> float:
-    """Return the root mean square of leave-one-out errors."""
+    """Return the root mean square of leave-one-out errors (logarithms of ratios)."""
     return float(np.sqrt(np.mean(residuals**2)))
 
 

@@ -74,7 +74,7 @@ class Runs:
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]]) -> Runs:
-        """Return the runs of rows that have these fields."""
+        """Return the configurations of rows that have the fields of this class."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: np.array([float(row[name]) for row in rows]) for name in names})
 
@@ -82,16 +82,20 @@ class Runs:
         return len(self.batch)
 
     def only(self, chosen: Flags) -> Runs:
-        """Return the selected runs."""
+        """Return the runs that a mask selects."""
         return Runs(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
     @property
     def microbatches(self) -> Floats:
-        """Number of microbatches of each pipeline in a step."""
+        """Number of microbatches of each pipeline in one step."""
         return self.batch / (self.data * self.microbatch)
 
     def features(self) -> Floats:
-        """Return the features of the runs as logarithms to the base 2; shape (runs, 8)."""
+        """Return log2 of the features of the runs, shape (runs, 8).
+
+        Columns: microbatch, hidden, sequence, tensor, pipeline, microbatches, data, layers of a
+        stage.
+        """
         columns = (
             *(self.microbatch, self.hidden, self.sequence, self.tensor, self.pipeline),
             *(self.microbatches, self.data, self.layers / self.pipeline),
@@ -100,7 +104,9 @@ class Runs:
 
 
 def pipeline_s(stages_s: Sequence[float], microbatches: int) -> float:
-    """Return the seconds of all passes of a pipeline with a flush: (m − 1)·max_k t_k + Σ_k t_k.
+    """Return the seconds of all passes of a pipeline with a flush.
+
+    They are (m − 1)·max_k t_k + Σ_k t_k for m microbatches.
 
     The first microbatch passes all stages, and each of the others leaves the slowest stage one slot later
     (GPipe, Huang et al. 2019; the same for 1F1B of PipeDream-Flush, Narayanan et al. 2021, section 2.2).
@@ -124,7 +130,10 @@ def pipeline_s(stages_s: Sequence[float], microbatches: int) -> float:
 
 
 def bubble_share(stages: int, microbatches: int) -> float:
-    """Return the share of a step in which equal stages are idle: (p − 1)/(m + p − 1) (GPipe)."""
+    """Return the fraction of a step in which equal pipeline stages are idle (GPipe).
+
+    It is (p − 1)/(m + p − 1) for p stages and m microbatches.
+    """
     return 1.0 - microbatches / pipeline_s([1.0] * stages, microbatches)
 
 
@@ -138,7 +147,7 @@ SHARPNESS = 4.0
 
 @dataclass(frozen=True)
 class Machine:
-    """Machine parameters from the data sheet: peaks, bandwidths and number of GPUs of a server.
+    """Machine parameters from the data sheet: peak throughputs, bandwidths and GPUs of a server.
 
     Parameters
     ----------
@@ -206,7 +215,7 @@ COEFFICIENTS: Mapping[str, Coefficient] = {
 
 
 def step_seconds(values: Mapping[str, float], runs: Runs, machine: Machine = A100_SERVER) -> Floats:
-    """Return the seconds of each run's step by the formula; shape (runs,).
+    """Return the seconds of each run's step by the analytic formula; shape (runs,).
 
     Parameters
     ----------
@@ -246,7 +255,7 @@ def _head_s(values: Mapping[str, float], runs: Runs, machine: Machine) -> Floats
 
 
 def _end_s(values: Mapping[str, float], runs: Runs, machine: Machine) -> Floats:
-    """Return the seconds after the last microbatch: all-reduce of gradients over replicas, and optimiser."""
+    """Return the seconds after the last microbatch: gradient all-reduce over replicas, and optimiser."""
     blocks = 12 * runs.hidden**2 * runs.layers / runs.pipeline
     parameters = (blocks + runs.hidden * VOCABULARY) / runs.tensor
     # Rings of one replica's GPUs share the network of their server.
@@ -290,7 +299,7 @@ class StepFit:
     correction: Correction | None = None
 
     def inside(self, runs: Runs) -> Flags:
-        """Return a mask of the runs inside the measured range."""
+        """Return a mask of the runs whose features lie within the measured range."""
         features = runs.features()
         return np.asarray(((features >= self.least) & (features <= self.most)).all(axis=1))
 
@@ -302,7 +311,7 @@ class StepFit:
         return np.where(self.inside(runs), predicted * np.exp(self.correction(runs.features())), predicted)
 
     def scaled_to(self, runs: Runs, seconds: Floats) -> StepFit:
-        """Return the model for another cluster, scaled by the median of measured over predicted time there.
+        """Return the model for another cluster, scaled by the median measured/predicted time there.
 
         Raises
         ------
@@ -315,7 +324,7 @@ class StepFit:
 
 
 def fit_steps(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> StepFit:
-    """Fit the formula to measured steps, and a correction if there are at least `FEWEST` runs.
+    """Fit the formula to measured step times, and a correction if there are at least `FEWEST` runs.
 
     Raises
     ------
@@ -330,7 +339,7 @@ def fit_steps(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> St
 
 
 def fit_formula(runs: Runs, seconds: Floats, machine: Machine = A100_SERVER) -> StepFit:
-    """Fit only the coefficients of the formula to measured steps.
+    """Fit only the coefficients of the formula to measured step times.
 
     They are maximum a posteriori estimates, given their priors and errors of the logarithm, so that those
     that the runs do not determine stay near the data sheet.
@@ -398,7 +407,7 @@ class StepIntervals:
         return estimates
 
     def scaled_to(self, runs: Runs, seconds: Floats) -> StepIntervals:
-        """Return the model for another cluster, with intervals from runs that were measured there.
+        """Return the model for another cluster, with intervals from runs measured there.
 
         Each of them is predicted from the others; with a single run the interval is that outside.
 
@@ -436,7 +445,10 @@ def fit_with_intervals(runs: Runs, seconds: Floats, machine: Machine = A100_SERV
 
 
 def _outside(runs: Runs, seconds: Floats, machine: Machine) -> Ends:
-    """Return the ends of the interval outside, from cross-validation over the ends of each feature."""
+    """Return the interval of log errors outside the measured range, by cross-validation.
+
+    Each fold holds out one end of a feature.
+    """
     scores: list[Floats] = []
     groups: list[int] = []
     for index, held_out in enumerate(_ends_of_features(runs)):
@@ -448,7 +460,7 @@ def _outside(runs: Runs, seconds: Floats, machine: Machine) -> Ends:
 
 
 def _ends_of_features(runs: Runs) -> list[Flags]:
-    """Return masks of the runs with the smallest and the largest value of each varying feature."""
+    """Return masks of the runs at the minimum and at the maximum of each varying feature."""
     masks = []
     for column in runs.features().T:
         if column.min() < column.max():

@@ -22,7 +22,7 @@ SLACK = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class JobConfigurations:
-    """The configurations of one malleable job that fit alone in the cluster at some time.
+    """The configurations of one malleable job that fit into the empty cluster at some time.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Menus:
 
     @cached_property
     def _row(self) -> dict[tuple[int, str], int]:
-        """Row of each configuration of malleable jobs, by job and name."""
+        """(index of a malleable job, name of a configuration) → row of the configuration table."""
         return {
             (j, self.labels[k]): k
             for j in self.malleable
@@ -114,7 +114,7 @@ class Menus:
         }
 
     def rows(self, jobs: Ints, labels: Sequence[str]) -> Ints:
-        """Return the rows of configurations by job and name; −1 if a job has none with the name."""
+        """Return the rows of the configuration table by job and name; −1 for an unknown name."""
         if not self.malleable and not any(labels):
             return self.first[jobs]
         malleable, pairs = set(self.malleable), zip(jobs.tolist(), labels, strict=True)
@@ -128,7 +128,7 @@ class Menus:
 
 
 def as_requested(table: JobTable, menus: Menus) -> JobTable:
-    """Return a table with each malleable job as a rigid one in its requested configuration."""
+    """Return the jobs with each malleable one made rigid, in its requested configuration."""
     if not menus.malleable:
         return table
     demand, duration, tasks = table.demand.copy(), table.duration_s.copy(), table.tasks.copy()
@@ -144,7 +144,7 @@ def as_requested(table: JobTable, menus: Menus) -> JobTable:
 def configurations_of(
     table: JobTable, amounts: Floats, servers: Floats | None = None
 ) -> dict[int, JobConfigurations]:
-    """Return the configurations of each malleable job; one of a variant runs on a single server.
+    """Return index of a malleable job → its configurations; those of a variant use one server.
 
     Parameters
     ----------
@@ -213,7 +213,10 @@ def _choice(job: SchedulingJob, resources: tuple[str, ...], amounts: Floats) -> 
 def _requested(
     job: SchedulingJob, usage: Floats, speed: Floats, labels: tuple[str, ...], most: Floats
 ) -> int:
-    """Return the row of the requested configuration, else of the fastest, ties by least dominant share."""
+    """Return the index of the requested configuration, else of the fastest; −1 if it does not exist.
+
+    Ties go to the minimum dominant share.
+    """
     if job.requested is not None:
         return labels.index(job.requested) if job.requested in labels else -1
     if not labels:
@@ -228,7 +231,7 @@ def _amounts(demand: Mapping[str, float], resources: tuple[str, ...]) -> Floats:
 
 
 def _counts(variant: Variant, server: Floats, worker: Floats, most: Floats) -> tuple[Ints, Ints]:
-    """Return the numbers of parameter servers and of workers of a variant that may fit."""
+    """Return the numbers of parameter servers and of workers of a variant that may fit the cluster."""
     if isinstance(variant.speed, SpeedTable):
         return np.zeros(1, dtype=np.int64), np.arange(len(variant.speed.rows))
     no_servers = np.zeros(1, dtype=np.int64)
@@ -244,7 +247,10 @@ def _within(limits: Range | None, demand: Floats, most: Floats, default: Ints) -
 
 
 def _grid(variant: Variant, ps: Ints, workers: Ints) -> tuple[Ints, Ints, Floats]:
-    """Return parameter servers, workers and speed of each configuration, sorted by workers, then servers."""
+    """Return parameter servers, workers and speed of each configuration, three columns.
+
+    They are sorted by workers, then parameter servers.
+    """
     if isinstance(variant.speed, SpeedTable):
         rows = variant.speed.sorted_rows()
         listed = np.array([(row.ps, row.workers) for row in rows], dtype=np.int64)

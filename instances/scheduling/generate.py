@@ -94,7 +94,7 @@ def generate_scheduling(
 
 
 def _malleable(table: JobTable, gpus: int, rng: np.random.Generator) -> JobTable:
-    """Return the same jobs with configurations on several numbers of GPUs; work is in seconds on one GPU.
+    """Return the jobs as malleable ones with several numbers of GPUs; work is in seconds on one GPU.
 
     The speed of w GPUs is that of Amdahl's law with communication in place of the serial part.
     """

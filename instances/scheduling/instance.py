@@ -141,7 +141,7 @@ class ServerStates:
         return cls(names, amounts, changes)
 
     def in_all(self) -> tuple[Floats, Floats]:
-        """Return the times of changes, shape (K,), and the total capacity from each on, shape (K, R)."""
+        """Return the times of changes, shape (K,), and total capacity from each on, shape (K, R)."""
         now = self.amounts.copy()
         times, totals = [0.0], [now.sum(axis=0)]
         for at_s, n, amounts in self.changes:
@@ -156,7 +156,7 @@ class ServerStates:
 
 
 def _members(servers: Sequence[Server]) -> dict[str, list[int]]:
-    """Return the indices of the servers that a name denotes: one, or all identical ones."""
+    """Return name in an event → indices of its servers: a single one, or all identical ones."""
     indices: dict[str, list[int]] = {}
     first = 0
     for server in servers:
@@ -332,7 +332,7 @@ class SchedulingInstance(Instance):
                     break
 
     def _amount_faults(self, table: JobTable) -> Iterator[Complaint]:
-        """Yield complaints about jobs that demand nothing or too much, and about negative amounts."""
+        """Yield complaints about jobs with no, tiny or too large demands, and negative capacities."""
         amounts = self.capacity_over_time[1]
         for at_s, n, amounts_left in self.server_states.changes[:MAX_COMPLAINTS] if self.servers else ():
             if (amounts_left < 0).any():
@@ -370,7 +370,7 @@ class SchedulingInstance(Instance):
             yield from self._shape_faults(table)
 
     def _shape_faults(self, table: JobTable) -> Iterator[Complaint]:
-        """Yield complaints about jobs whose tasks do not fit on the servers even if all are up and empty."""
+        """Yield complaints about jobs whose tasks do not fit even on all servers, empty and up."""
         capacity = self._single_servers
         assert capacity is not None
         # The capacity of a server after a change counts in addition to that at the start.
@@ -386,7 +386,7 @@ class SchedulingInstance(Instance):
 
     @cached_property
     def pool(self) -> dict[str, float]:
-        """Total amount of each resource at the start."""
+        """Resource → its total amount in the cluster at the start."""
         if not self.servers:
             return dict(self.resources)
         totals: dict[str, float] = {}
@@ -402,7 +402,7 @@ class SchedulingInstance(Instance):
 
     @cached_property
     def capacity_over_time(self) -> tuple[Floats, Floats]:
-        """Times of changes, shape (K,), and total capacity from each on, shape (K, R); the first is 0."""
+        """Times of changes, shape (K,), and total capacity from each on, shape (K, R)."""
         if self.servers:
             return self.server_states.in_all()
         names = list(self.pool)
@@ -418,7 +418,7 @@ class SchedulingInstance(Instance):
         return np.array(times), np.array(amounts)
 
     def table(self) -> JobTable:
-        """Return the jobs in columns, with demands in the order of `pool`.
+        """Return the jobs as a column-oriented table, with demands in the order of `pool`.
 
         Malleable jobs are given in their requested configuration.
         """
@@ -438,14 +438,14 @@ class SchedulingInstance(Instance):
 
     @cached_property
     def _single_servers(self) -> Floats | None:
-        """Capacity of each row of servers, and of servers after changes, shape (S, R); None for a pool."""
+        """Capacity of each distinct server, at the start and after changes, (S, R); None for a pool."""
         if not self.servers:
             return None
         rows = [[server.capacity.get(name, 0.0) for name in self.pool] for server in self.servers]
         return np.vstack([rows, *(changed for _, _, changed in self.server_states.changes)])
 
     def menus(self) -> Menus:
-        """Return the configurations of all jobs, in the order of `table`."""
+        """Return the configuration tables of all jobs, in the order of `table`."""
         return self._menus
 
     @cached_property
@@ -453,7 +453,7 @@ class SchedulingInstance(Instance):
         return Menus.of(self._columns, self._choices)
 
     def sha256(self) -> str:
-        """Return the hash of the resolved document; jobs in columns and as objects have the same hash."""
+        """Return the hash of the canonical document, the same for jobs in columns and as objects."""
         digest = JobTable.of(self.jobs, tuple(sorted(self.pool))).sha256()
         document = self.model_dump(mode="json", exclude_none=True, exclude={"jobs"})
         return self._digest(document | {"jobs": digest})

@@ -52,7 +52,7 @@ def _not_beyond(value: float) -> float:
 
 
 def _slower(speeds: Mapping[int, float]) -> Mapping[int, float]:
-    """Refuse relative speeds outside (0, 1], and numbers of servers that are too large."""
+    """Refuse relative speeds outside (0, 1], and numbers of servers above the maximum."""
     for servers, speed in speeds.items():
         if not 0 < speed <= 1:
             raise ValueError(f"is {speed:g} on {servers} servers, but must be above 0 and at most 1")
@@ -182,7 +182,7 @@ class SchedulingJob(Checked):
 
 @dataclass(frozen=True, eq=False)
 class Spreading:
-    """The slowdown by spreading and the skew of the J jobs of a trace.
+    """The slowdown by spreading over servers, and the tensor skew, of the J jobs of a trace.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class Spreading:
 
     @classmethod
     def of(cls, jobs: Sequence[SchedulingJob]) -> Spreading | None:
-        """Return the spreading data of jobs, None if no job has any."""
+        """Return the spreading data of jobs; None if no job has any."""
         if all(job.skew is None and not job.speed_by_servers for job in jobs):
             return None
         rows: dict[tuple[tuple[int, float], ...], int] = {}
@@ -220,7 +220,7 @@ class Spreading:
         return cls(skew, np.array(profile, dtype=np.int64), speeds.reshape(-1, most), listed)
 
     def speed(self, jobs: Ints, servers: Ints) -> Floats:
-        """Return the relative speed of jobs by their numbers of servers, shape (S,); 1 for jobs on none."""
+        """Return the relative speed of jobs on these numbers of servers, same shape; 1 on 0 servers."""
         if not len(self.speeds):
             return np.ones(len(jobs))
         profile = self.profile[jobs]
@@ -228,7 +228,7 @@ class Spreading:
         return np.where((profile >= 0) & (servers > 0), self.speeds[profile, column], 1.0)
 
     def of_job(self, j: int) -> dict[str, Any]:
-        """Return the spreading data of a job as its fields."""
+        """Return the document fields on spreading of job number j."""
         profile, skew = int(self.profile[j]), float(self.skew[j])
         return {
             "speed_by_servers": self.listed[profile] if profile >= 0 else {},
@@ -243,7 +243,7 @@ class Spreading:
 
 
 def speed_on(listed: Mapping[int, float], servers: int) -> float:
-    """Return the listed speed for the largest number of servers up to this one, else the first."""
+    """Return the relative speed listed for the maximum number of servers up to `servers`, else the first."""
     below = [count for count in sorted(listed) if count <= servers]
     return listed[below[-1] if below else min(listed)]
 
@@ -254,7 +254,7 @@ OF_MALLEABLE = {"demand", "work", "speeds", "variants", "requested"}
 
 @dataclass(frozen=True, eq=False)
 class JobTable(Sequence[SchedulingJob]):
-    """Jobs in columns, one row each; a sequence of `SchedulingJob` objects that are made on access.
+    """Jobs in columns; also a sequence of `SchedulingJob` objects that are made on access.
 
     Attributes
     ----------
@@ -295,7 +295,7 @@ class JobTable(Sequence[SchedulingJob]):
 
     @classmethod
     def of(cls, jobs: Sequence[SchedulingJob], resources: tuple[str, ...]) -> JobTable:
-        """Return a table of the jobs, with demands in the order of `resources`."""
+        """Return a column-oriented table of the jobs, with demands in the order of `resources`."""
         if isinstance(jobs, JobTable):
             return jobs._with_resources(resources)
         tenant, tenants = _codes(job.tenant for job in jobs)
@@ -418,14 +418,14 @@ def _optional(values: Iterable[float | None]) -> Floats:
 
 
 def _codes(words: Iterable[str | None]) -> tuple[Ints, tuple[str, ...]]:
-    """Return each word's index in the distinct words, −1 for None, and these in order of appearance."""
+    """Return words as indices into the distinct words (−1 for None), and these in order of appearance."""
     index: dict[str, int] = {}
     codes = [-1 if word is None else index.setdefault(word, len(index)) for word in words]
     return np.array(codes, dtype=np.int64), tuple(index)
 
 
 def in_first_order(codes: Ints, words: Sequence[str]) -> tuple[Ints, tuple[str, ...]]:
-    """Return codes and words with the used words renumbered in order of first appearance."""
+    """Return codes and words renumbered in order of first appearance, unused words dropped."""
     used, first = np.unique(codes[codes >= 0], return_index=True)
     order = used[np.argsort(first)]
     place = np.full(len(words) + 1, -1)

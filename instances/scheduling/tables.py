@@ -43,7 +43,7 @@ MAX_SUSPECTS = 20_000
 
 
 def resolved(data: dict[str, Any], source: str, _: Folder) -> SchedulingInstance | dict[str, Any]:
-    """Return the instance of a document whose jobs are a large table; else the document unchanged."""
+    """Return the instance if the document's jobs are a large table; else the document unchanged."""
     columns = data.get("jobs")
     if not isinstance(columns, Columns):
         return data
@@ -97,7 +97,7 @@ def read_jobs(columns: Columns, source: str) -> JobTable | list[dict[str, Any]]:
 
 
 def _numbers(columns: Columns, name: str, limits: tuple[float, float], wrong: Flags) -> Floats:
-    """Return a column of numbers, NaN for empty cells, and mark the rows that break its limits."""
+    """Return a column of numbers, NaN for empty cells; mark in `wrong` the rows outside the bounds."""
     if name not in columns.names:
         return np.full(len(columns), np.nan)
     values = np.array(columns.numbers(name))
@@ -116,7 +116,7 @@ def _whole(columns: Columns, wrong: Flags) -> Ints:
 
 
 def _texts(columns: Columns, name: str, wrong: Flags) -> tuple[Ints, tuple[str, ...]]:
-    """Return a column as indices into its texts, in the order of their first rows."""
+    """Return a column as (indices, texts), with the texts in the order of their first rows."""
     if name not in columns.names:
         return np.full(len(columns), -1), ()
     codes, words = columns.texts(name)
@@ -167,7 +167,7 @@ def write_jobs(instance: SchedulingInstance, path: Path, ending: str) -> dict[st
 
 
 def _in_columns(table: JobTable) -> bool:
-    """Return whether a table can hold all jobs: a column for each number of tasks, but no variants."""
+    """Return whether a table can hold all jobs: none has variants."""
     return all(job.variants is None for job in table.malleable.values())
 
 
@@ -207,7 +207,7 @@ def _columns(table: JobTable) -> Mapping[str, Any]:
 
 
 def _malleable_columns(table: JobTable) -> dict[str, Any]:
-    """Return work, speed by number of tasks, and requested configuration; empty for rigid jobs."""
+    """Return the columns of work, speed by number of tasks, and requested configuration."""
     import pyarrow as pa
 
     own = [table.malleable.get(j) for j in range(len(table))]

@@ -24,7 +24,7 @@ ROUNDS = 40
 
 @dataclass(frozen=True)
 class Parts:
-    """The times and memory of layers, from which time and feasibility of stages follow.
+    """The times and memory of layers, which determine time and feasibility of stages (layer segments).
 
     Attributes
     ----------
@@ -45,9 +45,9 @@ class Parts:
     room: Floats
 
     def units(self, first: int, last: int, slowest_s: float) -> Floats:
-        """Return the needed units of all segments that end at `last`, by first layer and type.
+        """Return the units needed by the stages from each first layer to `last`, shape (last − first + 1, T).
 
-        They are infinite if no number of units suffices.
+        A stage takes at most `slowest_s` seconds. Units are infinite if no number of them suffices.
         """
 
         def sums(column: Floats) -> Floats:
@@ -61,7 +61,7 @@ class Parts:
         return np.where(memory[:, None] <= self.room * (1 + 1e-12), units, np.inf)
 
     def stage_s(self, first: int, last: int, unit_type: int, units: int) -> float:
-        """Return the time of one stage for a probe batch."""
+        """Return the seconds of the stage of layers `first` to `last` for a probe batch."""
         columns = (self.serial, self.parallel, self.comm_serial, self.comm_parallel)
         serial, parallel, waiting, moved = (
             float(column[first : last + 1, unit_type].sum()) for column in columns
@@ -77,7 +77,7 @@ def _least_units(parallel: Floats, left_s: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Stage:
-    """A segment of layers, `first` to `last`, on units of one type, all by index."""
+    """A stage of a plan: contiguous layers `first` to `last` on units of one type, all by index."""
 
     first: int
     last: int
@@ -86,7 +86,7 @@ class Stage:
 
 
 def cheapest_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage] | None:
-    """Return the plan of least price for a time of the slowest stage; None if there is none."""
+    """Return the cheapest plan with stage times of at most `slowest_s`; None if there is none."""
     layers, types = parts.serial.shape
     cost = np.zeros((layers + 1, types))
     cost[1:] = np.inf
@@ -127,14 +127,14 @@ def cheapest_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage]
 
 
 def reachable_time(parts: Parts, prices: Floats, slowest_s: float) -> float:
-    """Return a time with a feasible plan: the given one, or the next longer one of a coarse grid."""
+    """Return a feasible bound on the stage times: `slowest_s`, else the next on a grid of factor 1.3."""
     while cheapest_path(parts, prices, slowest_s) is None:
         slowest_s *= 1.3
     return slowest_s
 
 
 def used(stages: list[Stage], types: int) -> Ints:
-    """Return the number of units of each type that a plan uses."""
+    """Return the number of units of each type that a plan uses, shape (types,)."""
     counts = np.zeros(types, dtype=np.int64)
     for stage in stages:
         counts[stage.unit_type] += stage.units
@@ -142,7 +142,7 @@ def used(stages: list[Stage], types: int) -> Ints:
 
 
 def spread_path(parts: Parts, prices: Floats, slowest_s: float) -> list[Stage]:
-    """Return a plan that uses as many types as possible, each for about the same cost.
+    """Return a plan that uses as many hardware types as possible, with similar costs for each.
 
     It is the cheapest for some other prices, so no other plan has fewer units of every type.
     """
@@ -195,7 +195,7 @@ class _RandomModel:
     embeddings: int
 
     def parts(self, link: bool) -> Parts:
-        """Return the times and memory of layers from which those of stages follow."""
+        """Return the times and memory of the layers, with transfers if `link` is set."""
         alpha, beta = self.alpha[:, None], self.beta[:, None]
         communication = np.broadcast_to(self.communication[:, None], self.compute.shape)
         received = np.concatenate(([0.0], self.output_bytes[:-1])) * 8 / (LINK_GBIT_PER_S * 1e9)

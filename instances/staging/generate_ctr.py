@@ -87,7 +87,7 @@ def generate_ctr(layers: int = 16, seed: int = 0, floor: float | None = None) ->
 
 
 def _carry_along(rows: list[dict[str, Any]]) -> None:
-    """Add the outputs of earlier lookups and towers to that of each layer, up to the join."""
+    """Add outputs of earlier embeddings and towers to each layer's output, up to the join."""
     finished = tower = 0.0
     for row in rows:
         if row["kind"] == "embedding":
@@ -106,7 +106,10 @@ def _row(
     shares: tuple[float, float],
     sizes: tuple[float, float, float],
 ) -> dict[str, Any]:
-    """Return a layer as in a document; pairs are of core and V100, sizes are bytes in, out and of weights."""
+    """Return a layer as in a document.
+
+    Pairs are of CPU core and V100; sizes are bytes of input, output and weights.
+    """
     names = ("cpu-core", "v100")
     return {
         "name": name,
@@ -149,7 +152,7 @@ def _join(arriving: float, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _speedup(before: int, after: int, rng: np.random.Generator) -> float:
-    """Return the speed of a V100 relative to a core; it grows with the width of a layer."""
+    """Return the random speed of a V100 relative to a CPU core; it grows with the layer's width."""
     return float(np.sqrt(before * after) / 2048 * 200 + 20) * rng.uniform(0.8, 1.2)
 
 

@@ -57,7 +57,7 @@ class Edge(Model):
 
 
 def edge_complaints(edges: Sequence[Edge], backward: Mapping[str, bool]) -> Iterator[Complaint]:
-    """Yield complaints about the edges of a graph: unknown layers, wrong directions and cycles.
+    """Yield complaints about graph edges: unknown layers, wrong directions and cycles.
 
     Parameters
     ----------
@@ -177,18 +177,18 @@ class Layer(Model):
     backward: Flag | None = None
 
     def memory_on(self, name: str) -> float:
-        """Return the memory in GiB of a unit of a type for this layer."""
+        """Return the memory in GiB that the layer needs on one unit of a hardware type."""
         return self.memory_gib.get(name, 0.0) if isinstance(self.memory_gib, dict) else self.memory_gib
 
     @property
     def longest_s(self) -> float:
-        """Maximum seconds of the layer on one unit of any type, with its communication and transfers."""
+        """Sum of compute, communication and transfer seconds on one unit, each the maximum over types."""
         times = (self.compute_s, self.communication_s, self.transfer_s or {})
         return sum(max(seconds.values(), default=0.0) for seconds in times)
 
     @property
     def most_memory_gib(self) -> float:
-        """Maximum memory in GiB of a unit of any type for this layer."""
+        """Maximum memory in GiB that the layer needs on one unit, over all hardware types."""
         return max(self.memory_gib.values()) if isinstance(self.memory_gib, dict) else self.memory_gib
 
 
@@ -367,7 +367,7 @@ class StagingInstance(Instance):
 
 
 def _filled(data: Any) -> Any:
-    """Return a document with missing fields set to defaults, and an assumption for each."""
+    """Return the document with missing fields set to defaults, and an assumption noted for each."""
     if not isinstance(data, Mapping):
         return data
     filled, notes = dict(data), []
@@ -429,7 +429,7 @@ def _is_time(key: Any) -> bool:
 
 
 class Place:
-    """The place of a layer in a document, for error messages."""
+    """The position of a layer in a document, to which error messages refer."""
 
     def __init__(self, source: str, index: int, faults: Faults) -> None:
         self._source = source
@@ -437,7 +437,7 @@ class Place:
         self._faults = faults
 
     def refuse(self, key: str, what: str) -> None:
-        """Add a fault of a field of the layer."""
+        """Add a fault of one field of the layer."""
         self._faults.add(Fault(self._source, f"{self._path}.{key}", what))
 
 
@@ -471,7 +471,7 @@ def _seconds(value: Any, per_second: int, key: str, place: Place) -> Any:
 def with_replicas(
     instance: StagingInstance, bytes_per_s: float, all_reduce: float = 2.0, transfers: float = 2.0
 ) -> StagingInstance:
-    """Return a graph on one type with replicated stages in place of stages of several units.
+    """Return an instance on one type in which stages are replicated instead of using several units.
 
     A batch belongs to one replica, so m replicas divide the time of a layer of C seconds and W bytes of
     weights with parallel share α: C (1 − α) + (C α + all_reduce (m − 1)/m W/bytes_per_s) / m. Existing

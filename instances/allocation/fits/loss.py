@@ -134,7 +134,7 @@ class LossFit(Model):
 
 @dataclass(frozen=True)
 class _Rule:
-    """The convergence rule of a job; δ is a share of the largest fitted loss."""
+    """The convergence rule: an epoch lowers the loss by less than δ times the largest fitted loss."""
 
     steps_per_epoch: float
     delta: float
@@ -148,7 +148,9 @@ class _Rule:
             raise OptionError(f"patience {self.patience}: must be between 1 and 1,000,000 epochs")
 
     def epochs(self, b: Floats, unit: float, first: float) -> float:
-        """Return after how many epochs a curve over units of `unit` steps, from `first` on, has converged.
+        """Return the epochs until convergence of a fitted loss curve, counted from step `first` on.
+
+        The curve is over units of `unit` steps.
 
         The fall over an epoch of S steps from step k is b0·S / (x·(x + b0·S)) with x = b0·k + b1; it is δ
         where x = (√((b0·S)² + 4·b0·S/δ) − b0·S) / 2.
@@ -235,7 +237,7 @@ def _check_variety(given: Measurements[LossPoint], step: Floats, loss: Floats) -
 
 
 def _outliers(step: Floats, loss: Floats) -> np.ndarray:
-    """Return which points lie outside the range of their neighbours by more than the width of that range."""
+    """Return a mask of the points far outside the range of their neighbours, by more than its width."""
     order = np.argsort(step, kind="stable")
     outlying = np.zeros(len(loss), dtype=bool)
     ordered, side = loss[order], SETTINGS.neighbours_each_side
@@ -256,7 +258,10 @@ def _slopes(b: Floats, k: Floats) -> Floats:
 
 
 def _start(k: Floats, loss: Floats) -> Floats:
-    """Return starting coefficients: the best of several b2, with b0 and b1 by least squares on 1/(l − b2)."""
+    """Return starting coefficients (b0, b1, b2) of the loss curve: the best of several values of b2.
+
+    For each b2, b0 and b1 are by least squares on 1/(l − b2).
+    """
     tried = []
     for share in SETTINGS.floor_shares:
         above = np.maximum(loss - share * loss.min(), SETTINGS.least_coefficient)
@@ -269,7 +274,7 @@ def _start(k: Floats, loss: Floats) -> Floats:
 
 
 def _fit(k: Floats, loss: Floats, start: Floats, tolerance: float = SETTINGS.tolerance) -> Floats:
-    """Return the coefficients b ≥ 0 of least squared error of the loss, from a start inside the bounds."""
+    """Return the non-negative least-squares coefficients b of the loss curve, from a feasible start."""
     solution = least_squares(
         lambda b: _curve(b, k) - loss,
         np.maximum(start, [SETTINGS.least_coefficient, SETTINGS.least_start, 0.0]),
@@ -283,7 +288,7 @@ def _fit(k: Floats, loss: Floats, start: Floats, tolerance: float = SETTINGS.tol
 
 
 def _check_falls(given: Measurements[LossPoint], k: Floats, loss: Floats, b: Floats) -> None:
-    """Refuse a loss that a constant explains about as well, by an F-test of b0 and b1 at 1 %."""
+    """Refuse losses that a constant explains about as well, by an F-test of b0 and b1 at 1 %."""
     freedom = len(k) - 3
     left = float(((_curve(b, k) - loss) ** 2).sum())
     gain = float(((loss - loss.mean()) ** 2).sum()) - left
@@ -300,7 +305,7 @@ def _check_falls(given: Measurements[LossPoint], k: Floats, loss: Floats, b: Flo
 def _bootstrap(
     k: Floats, loss: Floats, b: Floats, epochs: Callable[[Floats], float], seed: int
 ) -> list[float]:
-    """Return the epochs until convergence of curves that are fitted to resampled residuals."""
+    """Return the epochs until convergence of each loss curve fitted to resampled residuals."""
     fitted = _curve(b, k)
     residuals = (loss - fitted) * math.sqrt(len(k) / (len(k) - 3))
     residuals -= residuals.mean()

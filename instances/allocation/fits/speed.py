@@ -68,9 +68,9 @@ class Rank:
 
 
 def design_matrix(model: str, ps: Floats, workers: Floats, batch: Floats) -> Floats:
-    """Return the design matrix: the step time at each point per unit of each coefficient.
+    """Return the design matrix of the step time, shape (points, coefficients).
 
-    The step time is linear in θ, so it is this matrix times θ; shape (points, coefficients).
+    The step time is linear in θ, so it is this matrix times θ.
     """
     number, step_s = FORMULAS[model]
     columns = [step_s(unit, batch, ps, workers) for unit in np.eye(number)]
@@ -117,7 +117,7 @@ def reasons(model: str, ps: Floats, workers: Floats, batch: Floats) -> list[str]
 
 
 def explanation(rank: Rank, model: str, ps: Floats, workers: Floats, batch: Floats) -> str:
-    """Return one clause on rank deficiency: which coefficients are undetermined, and why."""
+    """Return a clause on rank deficiency: which coefficients are undetermined, and why."""
     names = ", ".join(f"θ{index}" for index in rank.undetermined)
     number = f"only {rank.rank} of the {rank.coefficients} coefficients of {model} are determined"
     text = f"{number} ({names} are not)"
@@ -131,7 +131,7 @@ def explanation(rank: Rank, model: str, ps: Floats, workers: Floats, batch: Floa
 
 
 def remedy(model: str, batch: Floats) -> str:
-    """Return which further measurements would determine every coefficient."""
+    """Return a text on the further measurements that would determine every coefficient."""
     if model == "ring_allreduce":
         if np.ptp(batch) == 0:
             return "measure other numbers of workers with another batch too, in a column batch"
@@ -180,7 +180,7 @@ class SpeedRange(Model):
 
 
 def instant_alone(model: str, theta: Sequence[float], batch: float | None, shortest_s: float) -> bool:
-    """Return whether the fitted step of a ring of one worker takes no time, next to the shortest one."""
+    """Return whether the fitted step time of ring all-reduce with one worker is practically 0."""
     return model == "ring_allreduce" and theta[0] * (batch or 0.0) + theta[1] <= 1e-6 * shortest_s
 
 
@@ -249,7 +249,7 @@ class SpeedFit(Model):
 
     @property
     def is_listed(self) -> bool:
-        """Whether no formula with one global batch describes the speed, so that `fields` returns a table."""
+        """Whether no formula with one global batch describes the speed, so that `fields` gives a table."""
         return self.batch_per_gpu is not None and self.model == "ring_allreduce"
 
     @property
@@ -282,7 +282,7 @@ RING: ModelName = "ring_allreduce"
 
 @dataclass(frozen=True)
 class _Data:
-    """The measurements as columns, one entry for each point."""
+    """The measurements of a job's speed as columns, one entry for each measured point."""
 
     given: Measurements[SpeedPoint]
     ps: Floats
@@ -297,7 +297,7 @@ class _Data:
 
 @dataclass(frozen=True)
 class _Fit:
-    """One model fitted to the measurements."""
+    """One speed model fitted to the measurements."""
 
     model: ModelName
     theta: Floats
@@ -429,7 +429,10 @@ def _columns(given: Measurements[SpeedPoint], batch: float | None) -> _Data:
 
 
 def _weak_candidates(names: Sequence[ModelName], model: str) -> list[ModelName]:
-    """Return the models for a job with one batch per GPU, which gives `ps_sync` the form of `ps_async`."""
+    """Return the speed models for a job with a fixed batch per GPU; refuse `ps_sync`.
+
+    It then has the form of `ps_async`.
+    """
     if model == "ps_sync":
         what = "with batch_per_gpu it has the form of ps_async; allowed: auto, ps_async, ring_allreduce"
         raise OptionError(f"model 'ps_sync': {what}")
@@ -437,7 +440,7 @@ def _weak_candidates(names: Sequence[ModelName], model: str) -> list[ModelName]:
 
 
 def _weak_columns(given: Measurements[SpeedPoint], model: ModelName, per_gpu: float) -> _Data:
-    """Return columns of measurements with one batch per GPU; a `ps_async` step is that of one worker."""
+    """Return measurements as columns for a fixed batch per GPU; `ps_async` steps are of one worker."""
     data = _columns(given, per_gpu)
     batch = per_gpu * data.workers
     wrong = [
@@ -452,7 +455,7 @@ def _weak_columns(given: Measurements[SpeedPoint], model: ModelName, per_gpu: fl
 
 
 def _check_variety(data: _Data) -> None:
-    """Refuse measurements that hold only one configuration, or only one speed."""
+    """Refuse measurements of a single configuration, or with a single speed."""
     number = len(data.step_s)
     configurations = np.unique(np.column_stack([data.ps, data.workers, data.batch]), axis=0)
     if len(configurations) < 2:
@@ -465,7 +468,7 @@ def _check_variety(data: _Data) -> None:
 
 
 def _solve(design: Floats, step_s: Floats) -> Floats:
-    """Return the coefficients θ ≥ 0 of least squared relative error, with columns scaled to length 1."""
+    """Return the coefficients θ ≥ 0 with the minimum sum of squared relative errors of the step time."""
     lengths = column_lengths(design)
     theta, _ = nnls(design / lengths / step_s[:, None], np.ones(len(step_s)), maxiter=1000)
     return np.asarray(theta / lengths, dtype=float)
@@ -546,7 +549,7 @@ def _warnings(
 
 
 def _falls(data: _Data) -> bool:
-    """Return whether the speed falls so much with every worker that the column is probably a time."""
+    """Return whether the speed falls so steeply with the number of workers that it is probably a time."""
     workers = np.unique(data.workers)
     if len(workers) < 3 or data.per_gpu is not None or np.ptp(data.batch) > 0:
         return False

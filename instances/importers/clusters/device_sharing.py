@@ -77,7 +77,7 @@ class Gpus:
     names: tuple[str, ...] = ()
 
     def document(self, others: Sequence[Holding], planned: Sequence[Holding]) -> dict[str, Any] | None:
-        """Return the devices of a server as a document has them; parameters as in `taken`."""
+        """Return the field `devices` of a server as a document has it; parameters as in `taken`."""
         if not self.count:
             return None
         # Given even if empty: devices that are not mentioned count as used where a server says what is free.
@@ -88,7 +88,7 @@ class Gpus:
 
 
 def taken(gpus: Gpus, others: Sequence[Holding], planned: Sequence[Holding]) -> list[dict[str, Any]] | None:
-    """Return the parts of devices that unplanned tasks hold; None if not all tasks fit on the devices.
+    """Return the devices, shares and partitions that unplanned tasks hold; None if not all tasks fit.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def known_devices_fit(gpus: Gpus, holdings: Sequence[Holding]) -> bool:
 
 
 def _places(gpus: Gpus, holdings: Sequence[Holding], as_said: bool = False) -> list[HeldDevices] | None:
-    """Return the devices of each task, known ones kept; None if they do not fit."""
+    """Return the devices of each task, known ones kept if possible; None if the tasks do not fit."""
     geometry = GEOMETRIES[gpus.geometry] if gpus.geometry else None
     left: list[Device] | None = [Device()] * gpus.count
     for ask, devices in holdings:
@@ -148,7 +148,7 @@ def check_count(count: int) -> None:
 
 
 def fields_of(ask: DeviceDemand | None, placed: Mapping[str, Sequence[tuple[int, ...]]]) -> dict[str, Any]:
-    """Return the fields of a group of tasks with the demand for devices and the current devices.
+    """Return the document fields of identical tasks: demand for devices, and devices held now.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def fields_of(ask: DeviceDemand | None, placed: Mapping[str, Sequence[tuple[int,
 
 
 def worth(ask: DeviceDemand, geometries: Iterable[str]) -> float:
-    """Return the number of GPUs that a demand is worth; of a partition, its largest fraction of the slots."""
+    """Return a device demand as a number of GPUs; of a partition, its largest fraction of a GPU's slots."""
     if not ask.profile:
         return ask.thousandths / WHOLE
     known = (GEOMETRIES[name] for name in geometries)
@@ -174,7 +174,7 @@ def worth(ask: DeviceDemand, geometries: Iterable[str]) -> float:
 
 
 def thousandths(parts: Collection[int], size: int) -> dict[int, int]:
-    """Return parts of a device, in units of it, as thousandths of the device.
+    """Return each demanded share of a device, in memory units or shards → its thousandths of the device.
 
     They are rounded down if then no combination fits on a device that does not fit now; a knapsack finds
     the least sum of thousandths of parts that exceed the size. Else they are rounded up.
@@ -236,7 +236,7 @@ def unknown_geometry_note(unknown: Mapping[str, str]) -> Iterable[str]:
 
 
 def fewest_devices(geometry: str, partitions: Mapping[str, int]) -> int:
-    """Return the least number of devices that can hold these partitions, given as profile → count.
+    """Return the minimum number of devices that can hold these partitions, given as profile → count.
 
     Raises
     ------
@@ -281,7 +281,7 @@ def check_available(gpus: Iterable[Gpus], profile: str) -> None:
 
 
 def common_demand(asks: Iterable[DeviceDemand]) -> DeviceDemand:
-    """Return the demand of a task if it is the same on all nodes that it may use.
+    """Return the device demand of a task; refuse demands that differ between its allowed nodes.
 
     Raises
     ------

@@ -32,7 +32,7 @@ def move_cost(moving: bool) -> dict[str, Any]:
 
 
 def move_cost_note() -> str:
-    """Return the assumption on the cost of a move."""
+    """Return the assumption on the cost of moving a running job."""
     return (
         f"A job that is moved or stopped loses {RESTART_COST_H:g} hours of its value, so that a move has to "
         "pay: an assumption; --restart-cost of solve says otherwise."
@@ -55,7 +55,7 @@ NAMED = 3
 
 
 def priority_weights(priorities: Sequence[float | None]) -> list[float]:
-    """Return priorities scaled to 1 to 1,000; 1 for a missing one, and if all are equal."""
+    """Return priorities scaled linearly to 1 to 1,000; 1 for a missing one, and if all are equal."""
     known = [priority for priority in priorities if priority is not None]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
     span = high - low or 1.0
@@ -66,7 +66,7 @@ def priority_weights(priorities: Sequence[float | None]) -> list[float]:
 
 
 def worths(rule: Rule, gpus: Sequence[float], priorities: Sequence[float | None]) -> list[float]:
-    """Return the value of each job; one without GPUs counts as one GPU.
+    """Return the objective value of placing each job; a job without GPUs counts as one GPU.
 
     Parameters
     ----------

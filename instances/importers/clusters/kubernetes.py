@@ -328,7 +328,7 @@ def _requested_pods(options: KubernetesOptions) -> str:
 
 
 def _unplanned_counts(cluster: Cluster) -> Iterator[str]:
-    """Yield the number of pods by the first reason why they are not planned."""
+    """Yield text on the number of unplanned pods for each first reason why they are not planned."""
     reasons = Counter(map(cluster.why_unplanned, cluster.present))
     if reasons:
         counts = (f"{count} {why}" for why, count in reasons.most_common())

@@ -229,7 +229,7 @@ class Volumes:
         return all(name is not None and (name == "" or name in self._volumes) for name in named)
 
     def reaching(self, names: Sequence[str], nodes: Sequence[Node]) -> frozenset[str]:
-        """Return the names of the nodes that reach all of these volumes."""
+        """Return the names of the nodes from which all of these volumes are accessible."""
         return frozenset(
             node.name for node in nodes if all(_reaches(self._volumes[name], node) for name in names)
         )
@@ -300,7 +300,7 @@ class GpuModels:
 
     @property
     def label(self) -> str:
-        """The first of the labels."""
+        """The first of the node labels from which GPU models are read."""
         return self.labels[0]
 
     @classmethod
@@ -327,7 +327,7 @@ class GpuModels:
         )
 
     def of(self, node: Node) -> str | None:
-        """Return the GPU model of a node."""
+        """Return the GPU model of a node; None if it is unknown."""
         return self.of_node.get(node.name) or None
 
     def keep(self, jobs: Iterable[PodJob], holds_gpus: Callable[[PodGroup], bool]) -> None:
@@ -343,7 +343,7 @@ class GpuModels:
                         group.nodes, group.models = group.nodes & nodes, tuple(sorted(models))
 
     def name_choices(self, jobs: Iterable[PodJob], nodes: Sequence[Node]) -> None:
-        """Replace a job's choice of nodes by GPU models if it consists of all nodes of some models.
+        """Replace a job's set of allowed nodes by GPU models if it is all nodes of some models.
 
         Parameters
         ----------

@@ -54,7 +54,7 @@ class Cluster:
 
     @cached_property
     def unknown_partitions(self) -> dict[str, str]:
-        """Node → its partitions of unknown geometry, which a plan cannot change."""
+        """Node → text on its GPU partitions of unknown geometry, which a plan cannot change."""
         if self.options.mig == "keep" or not ClusterDevices.needed(self._alive, False):
             return {}
         by_node = ((node.name, unknown_partitions(node)) for node in self.listed)
@@ -90,7 +90,7 @@ class Cluster:
 
     @cached_property
     def out(self) -> list[str]:
-        """The names of nodes that are not ready or cordoned, except those in `short`."""
+        """The names of the nodes that are not ready or are cordoned, except those in `short`."""
         out = (node for node in self.listed if not node.ready or self.is_cordoned(node))
         return [node.name for node in out if node.name not in self.short]
 
@@ -113,12 +113,12 @@ class Cluster:
 
     @cached_property
     def _meant(self) -> list[Pod]:
-        """The pods that the options select."""
+        """The pods that the import options select, without those of nodes and of the cluster system."""
         return [pod for pod in self.present if not is_unplanned(pod) and self._is_chosen(pod)]
 
     @cached_property
     def _staying_ids(self) -> frozenset[int]:
-        """The identities of the pods that keep their place and are not planned."""
+        """The identities (`id`) of the pods that keep their node and are not planned."""
         return frozenset(id(pod) for pod in self._candidates[1])
 
     def why_unplanned(self, pod: Pod) -> str:
@@ -150,7 +150,7 @@ class Cluster:
 
     @cached_property
     def _asks(self) -> tuple[dict[int, DeviceDemand | None], dict[int, str]]:
-        """Identity of a candidate pod → its demand for single devices; and → why this is not clear."""
+        """Two mappings by identity of a candidate pod: its demand for single devices; why that is unclear."""
         asks: dict[int, DeviceDemand | None] = {}
         unclear: dict[int, str] = {}
         for pod in self._found:
@@ -171,7 +171,7 @@ class Cluster:
 
     @cached_property
     def _candidates(self) -> tuple[list[Pod], list[Pod]]:
-        """The candidate pods to be planned, and those that keep their place.
+        """The candidate pods: those that are planned, and those that keep their node and are not.
 
         Pods on nodes that are cordoned but ready stay, and so do running pods of the same jobs. A job with an
         unclear demand for devices is not planned.
@@ -213,11 +213,11 @@ class Cluster:
 
     @cached_property
     def _choices(self) -> dict[tuple[object, ...], frozenset[str]]:
-        """Cache of the nodes that pods with the same constraints may use."""
+        """Cache: key of a pod's constraints → the names of the nodes that such pods may use."""
         return {}
 
     def _allowed(self, pod: Pod, without: str | None) -> frozenset[str]:
-        """Return the nodes that a pod may use; parameters as in `allowed_nodes`."""
+        """Return the names of the nodes that a pod may use; parameters as in `allowed_nodes`."""
         wish = None if self.devices is None else self.devices.wish(pod)
         bound = () if self.volumes is None else self.volumes.of(pod)
         key = (constraint_of(pod), without, wish, bound)
@@ -236,7 +236,7 @@ class Cluster:
         return pod.waits or (self.options.running == "move" and pod.node is not None)
 
     def gpus(self, job: PodJob) -> Fraction:
-        """Return the number of GPUs that a job demands."""
+        """Return the number of GPUs that all pods of a job demand; shares and partitions as fractions."""
         return sum((self._gpus_of(group) * len(group.pods) for group in job.groups), Fraction())
 
     def _gpus_of(self, group: PodGroup) -> Fraction:
@@ -251,7 +251,7 @@ class Cluster:
 
     @cached_property
     def worth(self) -> dict[str, float]:
-        """Name of a job → its value."""
+        """Name of a job → the objective value of placing it."""
         gpus = [float(self.gpus(job)) for job in self.jobs]
         priorities = [job.priority for job in self.jobs]
         values = worths(self.options.value, gpus, priorities)
@@ -310,7 +310,7 @@ class ClusterDocument:
 
     @cached_property
     def _holders(self) -> dict[str, tuple[list[Pod], list[Pod]]]:
-        """Node → the planned pods on it, and the others."""
+        """Node → the planned pods on it, and the other pods on it."""
         own = {id(pod) for job in self.cluster.jobs for pod in job.pods}
         holders: dict[str, tuple[list[Pod], list[Pod]]] = defaultdict(lambda: ([], []))
         for pod in self.cluster.present:
@@ -320,7 +320,7 @@ class ClusterDocument:
 
     @cached_property
     def usage(self) -> tuple[dict[str, Requests], dict[str, Requests]]:
-        """The resources of each node that planned pods hold, and those that other pods hold."""
+        """Two mappings node → amounts by resource: held by planned pods, and held by other pods."""
         both: tuple[dict[str, Requests], dict[str, Requests]] = ({}, {})
         for node, holders in self._holders.items():
             for amounts, pods in zip(both, holders, strict=True):
@@ -341,7 +341,7 @@ class ClusterDocument:
 
     @cached_property
     def restrictions(self) -> Restrictions:
-        """The resources that stand for restricted choices of nodes."""
+        """The artificial resources that restrict pods to the nodes they may use."""
         groups = ((job, group) for job in self.cluster.jobs for group in job.groups)
         return Restrictions(self.cluster.names, (self._choice(job, group) for job, group in groups))
 
@@ -352,7 +352,7 @@ class ClusterDocument:
         return NodeChoice(job.name, group.nodes, now, lambda: self._described(group, without))
 
     def _described(self, group: PodGroup, without: str | None) -> str:
-        """Return a few words on the nodes that the pods of a group may use."""
+        """Return a few words on the nodes that pods of equal demand may use."""
         pod = group.pods[0]
         volumes, devices, names = self.cluster.volumes, self.cluster.devices, self.cluster.names
         text = describe(pod, self.cluster.nodes, without)
@@ -427,7 +427,7 @@ class ClusterDocument:
         }
 
     def _devices_held(self, group: PodGroup) -> dict[str, list[tuple[int, ...]]]:
-        """Return server → the devices of each pod of a group there, empty if unknown."""
+        """Return node → the indices of the devices of each pod there, empty if unknown."""
         by_server: dict[str, list[tuple[int, ...]]] = {}
         for pod in group.pods:
             if self.cluster.devices is not None and pod.node in self.cluster.names:

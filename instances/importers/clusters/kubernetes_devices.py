@@ -51,7 +51,7 @@ PERCENT = 100
 
 
 class _Virtual(NamedTuple):
-    """Names of the resources and annotations of a scheme with virtual GPUs."""
+    """Names of the resources and annotations of a scheduler extension for virtual GPUs."""
 
     number: str
     memory: str
@@ -61,7 +61,7 @@ class _Virtual(NamedTuple):
     allocated: str
 
     def asked(self, requests: Requests) -> Requests:
-        """Return the requests that belong to the scheme."""
+        """Return those of a pod's requests that this scheduler extension for virtual GPUs defines."""
         return {name: requests[name] for name in self[:4] if requests.get(name)}
 
 
@@ -119,7 +119,7 @@ class GpuRequest(NamedTuple):
 
 
 def is_device(resource: str, keep_partitions: bool) -> bool:
-    """Return whether a resource stands for GPUs that are planned as devices."""
+    """Return whether a resource stands for GPUs that are planned as single devices."""
     return resource in _CONSUMED or (not keep_partitions and MIG.fullmatch(resource) is not None)
 
 
@@ -185,7 +185,7 @@ def _part(share: int) -> DeviceDemand:
 
 
 def _of_virtual(pod: Pod, requests: Requests, scheme: _Virtual) -> GpuRequest | None:
-    """Return a pod's request for virtual GPUs; the larger part of memory and cores counts."""
+    """Return a pod's request for virtual GPUs; the larger fraction of memory and cores counts."""
     asked = scheme.asked(requests)
     if not asked:
         return None
@@ -266,7 +266,7 @@ def unknown_partitions(node: Node) -> str:
 
 
 def _by_schemes(node: Node, allocatable: Mapping[str, int]) -> tuple[int, dict[str, int], list[str]]:
-    """Return the number of devices that sharing schemes list, their size by unit, and their names."""
+    """Return number of GPUs, memory of one by unit, and names, as extensions for sharing list them."""
     count, sizes, names = 0, dict[str, int](), list[str]()
     for scheme in VIRTUAL:
         text = (node.metadata.annotations or {}).get(scheme.register)
@@ -300,7 +300,7 @@ def _label(node: Node, name: str) -> int:
 
 
 def _registered(text: str, annotation: str) -> list[tuple[str, int]]:
-    """Return name and memory of each healthy device in the annotation of a scheme with virtual GPUs.
+    """Return name and memory of each healthy GPU in the annotation of an extension for virtual GPUs.
 
     Newer versions write JSON; older ones a colon after each device, and its fields between commas: id, number
     of virtual GPUs, memory, then others, one of which is its health.
@@ -320,7 +320,7 @@ def _registered(text: str, annotation: str) -> list[tuple[str, int]]:
 
 
 def may_satisfy(node: Node, gpus: Gpus, wish: GpuRequest) -> bool:
-    """Return whether a node may satisfy a GPU request; true for a node without GPUs."""
+    """Return whether a node's GPU type and sizes permit a GPU request; true for a node without GPUs."""
     if not gpus.count:
         return True
     if wish.ask.profile:
@@ -332,7 +332,7 @@ def may_satisfy(node: Node, gpus: Gpus, wish: GpuRequest) -> bool:
 
 
 def devices_of(pod: Pod, wish: GpuRequest, gpus: Gpus) -> tuple[int, ...]:
-    """Return the devices that a pod's annotations name; empty if they name none or unknown ones."""
+    """Return the GPU indices that a pod's annotations name; empty if they name none or unknown ones."""
     annotations = pod.metadata.annotations or {}
     if wish.through in MEMORY_OF_ONE:
         text = annotations.get(MEMORY_OF_ONE[wish.through][1], "")
@@ -348,7 +348,7 @@ def devices_of(pod: Pod, wish: GpuRequest, gpus: Gpus) -> tuple[int, ...]:
 
 
 def parts_as_amounts(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
-    """Return the pods that hold or wait for parts of GPUs which are planned as amounts, by resource."""
+    """Return the pods that hold or wait for fractions of GPUs planned as plain amounts, by resource."""
     by_resource: dict[str, list[Pod]] = {}
     for pod in pods:
         if pod.node is not None or pod.waits:
@@ -405,11 +405,11 @@ class ClusterDevices:
 
     @staticmethod
     def needed(pods: Iterable[Pod], keep_partitions: bool) -> bool:
-        """Return whether any pod requests a part of a GPU."""
+        """Return whether any pod requests a share or a partition of a GPU."""
         return any(asks_for_part(pod, keep_partitions) for pod in pods)
 
     def _leave_out(self, pods: Sequence[Pod]) -> None:
-        """Exclude the nodes whose devices cannot hold what their pods demand."""
+        """Exclude the nodes whose GPUs cannot hold the demands of the pods that run there."""
         pods_on: dict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
             if pod.node in self.gpus:
@@ -449,13 +449,13 @@ class ClusterDevices:
         return holdings
 
     def devices_of(self, pod: Pod) -> tuple[int, ...]:
-        """Return the devices that a pod holds; empty if unknown or inconsistent."""
+        """Return the GPU indices that a pod holds on its node; empty if unknown or inconsistent."""
         if pod.node not in self._known or self.wish(pod) is None:
             return ()
         return self.held_on(pod.node, [pod])[0].devices
 
     def ask_of(self, pod: Pod, nodes: frozenset[str], planned: frozenset[str]) -> DeviceDemand | None:
-        """Return a pod's demand for devices, which is the same on all nodes; None if it demands no GPU.
+        """Return a pod's demand for single devices, equal on all its nodes; None if it needs no GPU.
 
         Parameters
         ----------
@@ -488,11 +488,11 @@ class ClusterDevices:
         return frozenset(self._ask(wish, gpus) for gpus in available if gpus.count)
 
     def wish(self, pod: Pod) -> GpuRequest | None:
-        """Return the GPU request of a pod; None if it has none or it is not clear."""
+        """Return the GPU request of a pod before conversion to devices; None without one, or if unclear."""
         return self._wishes.get(id(pod))
 
     def offering(self, wish: GpuRequest, nodes: frozenset[str]) -> frozenset[str]:
-        """Return those of the nodes that may satisfy a GPU request."""
+        """Return the names of those nodes whose GPUs may satisfy a GPU request."""
         listing = wish.through in OF_HAMI and any(gpus.names for gpus in self.gpus.values())
         return frozenset(
             name
@@ -523,7 +523,7 @@ class ClusterDevices:
 
     @cached_property
     def _shares(self) -> dict[tuple[str, int], dict[int, int]]:
-        """Unit, and size of a device in it → part of a device → its thousandths."""
+        """(memory unit, memory of a GPU) → requested memory → its thousandths of the GPU."""
         parts: dict[str, set[int]] = defaultdict(set)
         for wish in self._wishes.values():
             if wish.memory:
@@ -536,15 +536,15 @@ class ClusterDevices:
 
     @cached_property
     def geometries(self) -> set[str]:
-        """The names of the geometries of all devices."""
+        """The names of the partition geometries (MIG) of all GPUs."""
         return {gpus.geometry for gpus in self.gpus.values() if gpus.geometry}
 
     def worth(self, ask: DeviceDemand) -> Fraction:
-        """Return the number of GPUs that a demand is worth."""
+        """Return a device demand as a number of GPUs; a partition counts as a fraction."""
         return Fraction(worth(ask, self.geometries))
 
     def document(self, node: str, others: Iterable[Pod], planned: Iterable[Pod]) -> dict[str, Any]:
-        """Return the field of a server with the devices of a node."""
+        """Return the field `devices` of a server, for the GPUs of a node."""
         devices = self.gpus[node].document(self.held_on(node, others), self.held_on(node, planned))
         return {} if devices is None else {"devices": devices}
 

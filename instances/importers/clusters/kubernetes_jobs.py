@@ -46,7 +46,7 @@ LONGEST_NAME = 150
 
 @dataclass
 class PodGroup:
-    """Pods of a job with equal demand, which become tasks of one group.
+    """Pods of a job with equal demand, which become identical tasks of the planned job.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class PodGroup:
     models: tuple[str, ...] = ()
 
     def current(self, nodes: frozenset[str]) -> dict[str, int]:
-        """Return the number of pods of the group on each of these nodes."""
+        """Return the number of these pods on each of the given nodes."""
         placed = Counter(pod.node for pod in self.pods)
         return {name: count for name, count in sorted(placed.items(), key=str) if name and name in nodes}
 
@@ -158,7 +158,7 @@ def jobs_of(
 
 
 def in_parts(jobs: Sequence[PodJob], nodes: Collection[str]) -> list[PodJob]:
-    """Split each job that runs in part into its running and its waiting pods.
+    """Split each job of which only some pods run into its running and its waiting pods.
 
     The running pods keep their places independently of the rest; the rest starts together or not at all.
     """
@@ -181,7 +181,7 @@ def in_parts(jobs: Sequence[PodJob], nodes: Collection[str]) -> list[PodJob]:
 
 
 def key_of(pod: Pod) -> tuple[str, ...]:
-    """Return a key that the pods of one job share: namespace, kind of grouping, and the job's name last."""
+    """Return a key that the pods of one job share: namespace, label or kind of owner, name of the job."""
     namespace = pod.metadata.namespace
     for label in JOB_LABELS:
         if pod.labels.get(label):
@@ -201,7 +201,7 @@ def _shortened(name: str) -> str:
 def _groups(
     pods: Sequence[Pod], nodes: Sequence[frozenset[str]], asks: Sequence[DeviceDemand | None]
 ) -> list[PodGroup]:
-    """Return the pods in groups of equal demand, with unique names."""
+    """Return the pods grouped by equal demand and allowed nodes, each group with a unique name."""
     by_demand: dict[tuple[object, ...], PodGroup] = {}
     for pod, usable, ask in zip(pods, nodes, asks, strict=True):
         role = next((pod.labels[label] for label in ROLE_LABELS if pod.labels.get(label)), "pods")
@@ -237,7 +237,7 @@ KEPT = {
 
 
 def workload_of(job: PodJob) -> Workload | None:
-    """Return the Kubernetes object that the pods of a job belong to; None if its name is not plain."""
+    """Return the Kubernetes object that the pods of a job belong to; None if its name is no plain name."""
     pod = job.pods[0]
     labels, parts = pod.labels, {}
     if any(label.startswith("trainer.kubeflow.org/") for label in labels):
@@ -259,7 +259,7 @@ def workload_of(job: PodJob) -> Workload | None:
 
 
 def _parts(job: PodJob, label: str) -> dict[str, str]:
-    """Return group → part of the object, for the groups whose label names a part."""
+    """Return name of a pod group → replica type in the Kubernetes object, such as Worker, from a label."""
     part_of = {}
     for group in job.groups:
         part = group.pods[0].labels.get(label)

@@ -74,7 +74,7 @@ class Cluster:
 
     @cached_property
     def unknown_partitions(self) -> dict[str, str]:
-        """Node → its partitions of unknown geometry, which a plan cannot change."""
+        """Node → text on its GPU partitions of unknown geometry, which a plan cannot change."""
         if self.options.mig == "keep" or not SlurmDevices.needed(self.records, False):
             return {}
         by_node = ((node.name, unknown_partitions(node)) for node in self.listed)
@@ -93,13 +93,13 @@ class Cluster:
 
     @cached_property
     def unknown(self) -> frozenset[str]:
-        """The nodes that hold an invalid job and do not list their own use, so that it is unknown."""
+        """The names of the nodes with an invalid job and no listed use, so that their use is unknown."""
         silent = (n.name for n in self.listed if n.used_cpus is None or n.used_memory_mib is None)
         return self.unread.intersection(silent)
 
     @cached_property
     def out(self) -> list[str]:
-        """The names of the nodes that accept no jobs in their state."""
+        """The names of the nodes that accept no jobs in their Slurm state."""
         return [node.name for node in self.listed if not node.usable]
 
     @cached_property
@@ -109,7 +109,7 @@ class Cluster:
 
     @cached_property
     def chosen(self) -> list[JobRecord]:
-        """The waiting and running jobs of the selected partitions."""
+        """The waiting and running jobs of the selected Slurm partitions."""
         return [
             record
             for record in self.records
@@ -118,12 +118,12 @@ class Cluster:
 
     @cached_property
     def stranded(self) -> list[JobRecord]:
-        """The running jobs on a node that is not planned; they keep their place."""
+        """The running jobs with a node that is not planned; they keep their nodes and are not planned."""
         return [r for r in self.chosen if is_running(r) and not self.names.issuperset(r.nodes)]
 
     @cached_property
     def unready(self) -> list[JobRecord]:
-        """The jobs that wait for other reasons than resources."""
+        """The pending jobs that wait for other reasons than resources, such as a dependency."""
         return [r for r in self.chosen if is_waiting(r) and not waits_for_resources(r)]
 
     def _jobs_of(self, record: JobRecord) -> Sequence[SlurmJob]:
@@ -143,13 +143,13 @@ class Cluster:
 
     @property
     def asking_for_none(self) -> bool:
-        """Whether jobs would be planned if those without GPUs were selected."""
+        """Whether jobs would be planned if jobs without GPUs were selected, too."""
         every = replace(self, options=self.options.model_copy(update={"choice": "all"}))
         return bool(every.jobs)
 
     @cached_property
     def _asks(self) -> tuple[dict[int, DeviceDemand | None], dict[str, str]]:
-        """Identity of a job → demand of its tasks for devices; and name of a job → why this is not clear."""
+        """Identity of a job → device demand of its tasks; and name of a job → why this is unclear."""
         asks: dict[int, DeviceDemand | None] = {}
         unclear: dict[str, str] = {}
         for job in self._ready:
@@ -184,7 +184,7 @@ class Cluster:
         return {node.name: devices.model(node) if devices else node.gpu_model for node in self.nodes}
 
     def allowed(self, job: SlurmJob) -> frozenset[str]:
-        """Return the nodes that a job may use: of its partitions, among those it names, and not excluded."""
+        """Return the names of the nodes of a job's partitions that it may use: named and not excluded."""
         partitions, excluded = set(job.record.partition), set(job.record.excluded_nodes)
         needed = needed_nodes(job.record)
         return frozenset(
@@ -197,11 +197,11 @@ class Cluster:
 
     @cached_property
     def _allowances(self) -> dict[tuple[object, ...], frozenset[str]]:
-        """Cache of the nodes that jobs with the same constraints may use."""
+        """Cache: key of a job's constraints → the names of the nodes that such jobs may use."""
         return {}
 
     def _allowed(self, job: SlurmJob) -> frozenset[str]:
-        """Return the nodes that a job may use and whose devices can satisfy its demand."""
+        """Return the names of the nodes that a job may use and whose GPUs can satisfy its demand."""
         record = job.record
         part = (job.shards > 0, job.profile != "")
         key = (record.partition, record.excluded_nodes, needed_nodes(record), part)
@@ -212,7 +212,7 @@ class Cluster:
 
     @cached_property
     def _by_models(self) -> dict[int, tuple[list[str], bool]]:
-        """Identity of a job with a restricted choice of nodes → the GPU models of these; whether by features.
+        """Identity of a restricted job → GPU models of its nodes, and whether node features chose them.
 
         Only jobs whose nodes are exactly those of some models are included.
         """
@@ -243,7 +243,7 @@ class Cluster:
 
     @property
     def by_models(self) -> list[str]:
-        """The names of jobs whose choice of nodes is expressed by GPU models."""
+        """The names of the jobs whose allowed nodes are expressed as GPU models."""
         return [job.name for job in self.jobs if id(job) in self._by_models]
 
     def is_by_features(self, job: SlurmJob) -> bool:
@@ -252,7 +252,7 @@ class Cluster:
 
     @cached_property
     def _choices(self) -> dict[int, NodeChoice]:
-        """Identity of a job → its unique name and the nodes that it may use."""
+        """Identity of a job → the allowed nodes of its tasks, under a unique name of the job."""
         choices = {}
         for job, name in zip(self.jobs, numbered((job.name for job in self.jobs), "{} ({})"), strict=True):
             now: dict[str | None, int] = dict(job.current.items()) or {None: job.tasks}
@@ -262,7 +262,7 @@ class Cluster:
 
     @cached_property
     def need_apart(self) -> list[SlurmJob]:
-        """The jobs with GPUs by node of which a single node could hold several shares."""
+        """The jobs with GPUs requested per node of which one node could hold several tasks."""
         has = [self._has(node) for node in self.nodes]
         largest = {name: max(amounts[name] for amounts in has) for name in (has[0] if has else ())}
         return [
@@ -275,13 +275,13 @@ class Cluster:
 
     @cached_property
     def _apart(self) -> dict[int, dict[str, float]]:
-        """Identity of a job → a resource that each node has once, so that its shares use separate nodes."""
+        """Identity of a job → demand for a resource that each node has once: one task on each node."""
         jobs = self.need_apart[:MAX_SEPARATED]
         return {id(job): {f"node of its own: {self._choices[id(job)].job}": 1.0} for job in jobs}
 
     @cached_property
     def restrictions(self) -> Restrictions:
-        """The resources that stand for restricted choices of nodes."""
+        """The artificial resources that restrict jobs to the nodes they may use."""
         return Restrictions(self.names, self._choices.values())
 
     def _described(self, job: SlurmJob) -> str:
@@ -303,7 +303,7 @@ class Cluster:
 
     @cached_property
     def usage(self) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
-        """The amounts of each node that planned jobs hold, and those that other running jobs hold."""
+        """Two mappings node → amounts by resource: held by planned jobs, and by other running jobs."""
         both: tuple[dict[str, Counter[str]], dict[str, Counter[str]]] = ({}, {})
         for record in self.records:
             if is_running(record):
@@ -364,7 +364,7 @@ class Cluster:
 
     @cached_property
     def _worths(self) -> dict[int, float]:
-        """Identity of a job → its value."""
+        """Identity of a job → the objective value of placing it."""
         gpus = []
         for job in self.jobs:
             ask = self._asks[0].get(id(job))
@@ -374,14 +374,14 @@ class Cluster:
         return {id(job): worth for job, worth in zip(self.jobs, values, strict=True)}
 
     def _models_of(self, job: SlurmJob) -> str | list[str] | None:
-        """Return the allowed GPU models of a job; a running one keeps its own."""
+        """Return the allowed GPU models of a job, None for any; a running job keeps its own."""
         now = {self.models.get(name) for name in job.current}
         if len(now) == 1 and now != {None} and (job.gpus or job.shards or job.profile):
             return now.pop()
         return self._by_models[id(job)][0] if id(job) in self._by_models else self._model_of(job)
 
     def _model_of(self, job: SlurmJob) -> str | None:
-        """Return the GPU model that a job requests; None if a running job has other GPUs, too."""
+        """Return the GPU model that a job requests; None for any, or if it runs on other GPUs, too."""
         fits = all(self.models[name] == job.gpu_model for name in job.current if name in self.names)
         return job.gpu_model if fits else None
 

@@ -74,7 +74,7 @@ def _amount(text: str, unit: int) -> float:
 
 
 def parse_gres(text: str) -> dict[str, float]:
-    """Return GPUs by type of a text such as ``gpu:a100:4(S:0-1),gpu:2,mps:400``; no type is empty text.
+    """Return GPU type → GPUs of a text such as ``gpu:a100:4(S:0-1),gpu:2,mps:400``; type "" if unnamed.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def parse_shards(text: str) -> float:
 
 
 def parse_places(text: str) -> tuple[int, ...]:
-    """Return the indices of the GPUs of a text such as ``gpu:a100:3(IDX:0,2-3)``; empty if it has none."""
+    """Return the GPU indices of a text such as ``gpu:a100:3(IDX:0,2-3)``; empty if it has none."""
     indices: list[int] = []
     for listed in re.findall(r"(?:^|[,/])gpu[^,()]*\(IDX:([0-9,-]+)\)", text):
         for part in listed.split(","):
@@ -292,7 +292,7 @@ _ARRAY_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """A job, or one task of a job array.
+    """A job of the queue, or one task of a job array, to be placed as equal tasks.
 
     Parameters
     ----------
@@ -352,25 +352,25 @@ def why_it_stays(record: JobRecord) -> str:
 
 
 def is_by_node(record: JobRecord) -> bool:
-    """Return whether a job requests GPUs on each of several nodes."""
+    """Return whether a job requests its GPUs per node or socket, on several nodes."""
     asks = record.tres_per_node or record.tres_per_socket or record.shards_per_node
     return bool(asks) and nodes_of(record) > 1
 
 
 def named_nodes(record: JobRecord) -> frozenset[str]:
-    """Return the nodes that a job requests by name, without those chosen by the script of a plan."""
+    """Return the names of the nodes that a job requests, without those that a plan's script chose."""
     return frozenset() if record.admin_comment == PLACED else frozenset(record.required_nodes)
 
 
 def needed_nodes(record: JobRecord) -> frozenset[str]:
-    """Return the nodes that a job is restricted to: those it names, if it needs no more than these."""
+    """Return the nodes that a job is restricted to: those it names, if it needs no more; else none."""
     named = named_nodes(record)
     asked = _whole(record.tres_req_str.get("node") or record.node_count)
     return named if asked <= len(named) else frozenset()
 
 
 def has_features(record: JobRecord, features: Collection[str]) -> bool:
-    """Return whether node features satisfy a job's request; False if the request is no plain list.
+    """Return whether a node's features satisfy a job's request; False if the request is no plain list.
 
     Slurm writes ``a&b`` or ``a,b`` if all are required, and ``a|b`` if one is. Other forms have brackets,
     counts or both signs.
@@ -444,7 +444,7 @@ def nodes_of(record: JobRecord) -> int:
 
 
 def places_of(record: JobRecord, node: str) -> tuple[int, ...]:
-    """Return the indices of the GPUs that a running job has on a node, if Slurm lists them."""
+    """Return the GPU indices of a running job on a node; empty if Slurm does not list them."""
     listed = record.places_detail or ()
     if len(listed) != len(record.nodes) or node not in record.nodes:
         return ()
@@ -460,12 +460,12 @@ def shards_of(record: JobRecord) -> float:
 
 
 def _typed(tres: Mapping[str, float]) -> dict[str, float]:
-    """Return the GPUs by type, for entries that name a type."""
+    """Return GPU type → number of GPUs, for the TRES entries that name a type."""
     return {name.partition(":")[2]: count for name, count in tres.items() if name.startswith("gres/gpu:")}
 
 
 def _untracked_gpus(record: JobRecord, nodes: int) -> float:
-    """Return the GPUs of a job if Slurm does not track them as TRES, from its other fields."""
+    """Return the number of GPUs of a job from its other fields, if Slurm does not track them as TRES."""
     in_use = sum(sum(gres.values()) for gres in record.gres_detail or ()) if is_running(record) else 0.0
     per_node = sum(record.tres_per_node.values())
     per_socket = sum(record.tres_per_socket.values()) * _whole(record.sockets_per_node)
@@ -474,7 +474,7 @@ def _untracked_gpus(record: JobRecord, nodes: int) -> float:
 
 
 def types_of(record: JobRecord) -> list[str]:
-    """Return the types of GPU that a job requests; newer versions list them in other fields."""
+    """Return the GPU types that a job requests; newer versions of Slurm list them in other fields."""
     requests = (record.tres_per_node, record.tres_per_job, record.tres_per_task, record.tres_per_socket)
     beside = dict.fromkeys(kind for request in requests for kind, count in request.items() if kind and count)
     return [*_typed(record.tres_req_str)] or [*beside]
@@ -485,7 +485,7 @@ def _whole(number: float | None) -> int:
 
 
 def _tasks(record: JobRecord, gpus: float, nodes: int) -> int:
-    """Return the number of equal shares in which a job is placed.
+    """Return the number of equal tasks into which a job is divided for its placement.
 
     One for each task if GPUs are requested by task, for each node if by node, or else for each GPU; a job
     without GPUs has its own tasks.

@@ -134,7 +134,7 @@ class SlurmNode:
 
     @property
     def gpu_model(self) -> str | None:
-        """The type of its GPUs, None if it has none or several."""
+        """The GPU type of the node, None if it has none or several."""
         types = [kind for kind, count in self.gpus.items() if count]
         return (types[0] or None) if len(types) == 1 else None
 
@@ -188,7 +188,7 @@ def _from_record(record: NodeRecord) -> SlurmNode:
 
 
 def _from_rows(rows: tuple[SinfoRow, ...]) -> Iterator[SlurmNode]:
-    """Yield the nodes of each row; only a row of a single node gives the use of CPUs and memory.
+    """Yield the nodes of each sinfo entry; only an entry of one node gives the use of CPUs and memory.
 
     The GPUs in use are the same on all nodes of a row, because sinfo groups only such nodes.
     """
@@ -219,13 +219,13 @@ _PARTITION = re.compile(r"(?:(.+)_)?([0-9]g\.[0-9]+gb)")
 
 
 def partition_of(kind: str) -> tuple[str, str] | None:
-    """Return GPU model and profile of a type such as ``a100_3g.20gb`` or ``1g.5gb``; None for other types."""
+    """Return GPU model and MIG profile of a type such as ``a100_3g.20gb``; None for other types."""
     match = _PARTITION.fullmatch(kind)
     return (match[1] or "", match[2]) if match else None
 
 
 def asks_for_part(record: JobRecord, keep_partitions: bool) -> bool:
-    """Return whether a job requests shards or partitions."""
+    """Return whether a job requests GPU shards or MIG partitions."""
     parted = not keep_partitions and any(map(partition_of, types_of(record)))
     return bool(parted or shards_of(record))
 
@@ -261,7 +261,7 @@ def on_devices(job: SlurmJob, keep_partitions: bool) -> SlurmJob:
 
 
 def _in_tasks(job: SlurmJob, tasks: int, **changes: Any) -> SlurmJob:
-    """Return a job divided into another number of equal shares."""
+    """Return a job divided into another number of equal tasks."""
     each = job.tasks / tasks
     current = spread_over(job.record, tasks) if job.current else {}
     return replace(
@@ -270,7 +270,7 @@ def _in_tasks(job: SlurmJob, tasks: int, **changes: Any) -> SlurmJob:
 
 
 def gpus_of(node: SlurmNode, keep_partitions: bool) -> Gpus:
-    """Return the GPUs of a node, with their geometry and shards.
+    """Return the GPUs of a node, with their partition geometry (MIG) and number of shards.
 
     Raises
     ------
@@ -304,7 +304,7 @@ def unknown_partitions(node: SlurmNode) -> str:
 
 
 def _by_partition(gpus: Mapping[str, float], keep_partitions: bool) -> tuple[int, Counter[str]]:
-    """Return the number of whole GPUs, and the number of partitions of each profile."""
+    """Return the number of whole GPUs, and MIG profile → number of partitions, of a node."""
     whole, partitions = 0, Counter[str]()
     for kind, count in gpus.items():
         part = None if keep_partitions else partition_of(kind)
@@ -378,7 +378,7 @@ class SlurmDevices:
 
     @staticmethod
     def needed(records: Iterable[JobRecord], keep_partitions: bool) -> bool:
-        """Return whether any waiting or running job requests a part of a GPU."""
+        """Return whether any waiting or running job requests a shard or a partition of a GPU."""
         present = (record for record in records if is_waiting(record) or is_running(record))
         return any(asks_for_part(record, keep_partitions) for record in present)
 
@@ -419,7 +419,7 @@ class SlurmDevices:
         return self._jobs.get(id(record), [])
 
     def model(self, node: SlurmNode) -> str | None:
-        """Return the model of a node's GPUs, None if it has none or several; partitions count by model."""
+        """Return the GPU model of a node, None if it has none or several; MIG slices count as their GPU."""
         models = set()
         for kind, count in node.gpus.items():
             part = None if self.keep_partitions else partition_of(kind)
@@ -427,7 +427,7 @@ class SlurmDevices:
         return (models.pop() or None) if len(models) == 1 else None
 
     def ask_of(self, job: SlurmJob, nodes: frozenset[str], planned: frozenset[str]) -> DeviceDemand | None:
-        """Return the demand of each task of a job for devices, the same on all nodes; None if it has none.
+        """Return the device demand of each task of a job, equal on all its nodes; None if no GPU.
 
         Parameters
         ----------
@@ -462,7 +462,7 @@ class SlurmDevices:
         return frozenset(ask for ask in asks if ask is not None)
 
     def offering(self, job: SlurmJob, nodes: Iterable[str]) -> frozenset[str]:
-        """Return those of the nodes that may satisfy a job's demand; nodes without GPUs are included."""
+        """Return the names of those nodes that may satisfy a job's demand, nodes without GPUs included."""
         names = set()
         for name in nodes:
             gpus = self.gpus[name]
@@ -472,7 +472,7 @@ class SlurmDevices:
         return frozenset(names)
 
     def held_of(self, job: SlurmJob) -> dict[str, list[tuple[int, ...]]]:
-        """Return node → the devices of each task there; empty if unknown or inconsistent."""
+        """Return node → the GPU indices of each task there; empty if unknown or inconsistent."""
         by_node = {name: self._held_on(name, [job]) for name in job.current if name in self.gpus}
         return {
             name: [devices if name in self._known else () for _, devices in holdings]
@@ -510,22 +510,22 @@ class SlurmDevices:
 
     @cached_property
     def _shares(self) -> dict[int, dict[int, int]]:
-        """Shards of a device → shards of a task → its thousandths."""
+        """Shards of one GPU → shards that a task requests → their thousandths of the GPU."""
         parts = {job.shards for jobs in self._jobs.values() for job in jobs if job.shards}
         sizes = {gpus.sizes[SHARD] for gpus in self.gpus.values() if SHARD in gpus.sizes}
         return {size: thousandths([part for part in parts if part < size], size) for size in sizes}
 
     @cached_property
     def geometries(self) -> set[str]:
-        """The names of the geometries of all devices."""
+        """The names of the partition geometries (MIG) of all GPUs."""
         return {gpus.geometry for gpus in self.gpus.values() if gpus.geometry}
 
     def worth(self, ask: DeviceDemand) -> float:
-        """Return the number of GPUs that a demand is worth."""
+        """Return a device demand as a number of GPUs; a partition counts as a fraction."""
         return worth(ask, self.geometries)
 
     def document(self, node: str, planned: set[int]) -> dict[str, Any]:
-        """Return the field of a server with the devices of a node; `planned` has identities of records."""
+        """Return the field `devices` of a server for a node; `planned` are identities of records."""
         running = self._running[node]
         own = self._held_on(node, [job for job in running if id(job.record) in planned])
         others = self._held_on(node, [job for job in running if id(job.record) not in planned])

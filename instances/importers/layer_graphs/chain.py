@@ -66,7 +66,7 @@ class LayerGraph:
         return graph
 
     def seconds(self, keys: Sequence[Hashable]) -> dict[str, float]:
-        """Return the total seconds of some nodes, by the kinds of devices that can run all of them."""
+        """Return kind of device → total seconds of some nodes; only kinds that can run all of them."""
         sorts = set.intersection(*(set(self.nodes[key].seconds) for key in keys))
         kept = [sort for sort in self.nodes[keys[0]].seconds if sort in sorts]
         return {sort: math.fsum(self.nodes[key].seconds[sort] for key in keys) for sort in kept}
@@ -79,7 +79,7 @@ class LayerGraph:
 
 @dataclass
 class ChainLayer:
-    """The nodes that form one layer of a chain, and the cut node that names it."""
+    """The graph nodes merged into one layer of a chain, which its last cut node names."""
 
     cut: Hashable
     nodes: list[Hashable]
@@ -88,14 +88,14 @@ class ChainLayer:
 
 @dataclass(frozen=True)
 class Chain:
-    """Layers in order, with notes on what was merged."""
+    """The layers of a chain in order, with notes on merged nodes."""
 
     graph: LayerGraph
     layers: Sequence[ChainLayer]
     notes: Sequence[str] = field(default=())
 
     def total(self, layer: ChainLayer, what: str) -> float:
-        """Return the sum of a figure over the nodes of a layer."""
+        """Return the sum of the attribute `what`, such as bytes, over the nodes of a layer."""
         return math.fsum(getattr(self.graph.nodes[key], what) for key in layer.nodes)
 
 
@@ -117,7 +117,7 @@ def check_size(source: str, nodes: int, edges: int) -> None:
 
 
 def in_order(graph: LayerGraph) -> tuple[list[Hashable], set[Hashable]]:
-    """Return the nodes in topological order, and the set of cut nodes.
+    """Return the nodes in topological order, and the cut nodes: those with a path from or to every other.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def in_order(graph: LayerGraph) -> tuple[list[Hashable], set[Hashable]]:
 def _after_all_before(
     order: Sequence[Hashable], neighbours: Mapping[Hashable, Mapping[Hashable, Any]]
 ) -> set[Hashable]:
-    """Return the nodes that can be reached from every node before them in the order.
+    """Return the nodes that are reachable from all nodes before them in the topological order.
 
     A node can if all ends of the paths so far lead to it, so that it becomes the only end.
     """
@@ -154,7 +154,7 @@ def _after_all_before(
 
 
 def chain_of(graph: LayerGraph) -> Chain:
-    """Return the chain of layers of a graph, merged at its cut nodes.
+    """Return the chain of a layer graph, cut at the nodes with a path from or to every other node.
 
     Raises
     ------
@@ -215,7 +215,7 @@ def _branch_notes(graph: LayerGraph, layers: Sequence[ChainLayer], cut: int) -> 
 def _without_zero_times(
     graph: LayerGraph, layers: Sequence[ChainLayer]
 ) -> tuple[list[ChainLayer], list[Hashable]]:
-    """Merge layers of zero time on some device into a neighbour; return the layers and merged cut nodes."""
+    """Merge layers of zero time on any device into a neighbour; also return their cut nodes."""
     merged: list[ChainLayer] = []
     without: list[Hashable] = []
     start: list[Hashable] = []
@@ -232,7 +232,7 @@ def _without_zero_times(
 
 
 def _set_output_bytes(graph: LayerGraph, layers: Sequence[ChainLayer]) -> None:
-    """Set the output bytes of each layer: all tensors made up to it that a later layer uses, once each."""
+    """Set each layer's output bytes: the tensors made up to it that later layers use, once each."""
     place = {key: index for index, layer in enumerate(layers) for key in layer.nodes}
     last: dict[Hashable, int] = {}
     for start, end in graph.edges:

@@ -142,14 +142,14 @@ def import_dnn_partitioning(options: DnnPartitioningOptions) -> StagingInstance:
 
 
 def _branches(data: _File, source: str, link_gbit_per_s: float) -> bool:
-    """Return whether the layers need a graph: parallel branches, or backward nodes without forward node."""
+    """Return whether a chain cannot represent the layers: branches, or unpaired backward nodes."""
     colours = {node.colorClass for node in data.nodes if not node.isBackwardNode}
     orphans = any(node.isBackwardNode and node.colorClass not in colours for node in data.nodes)
     return orphans or branches(folded(data, source, link_gbit_per_s))
 
 
 def _as_graph(data: _File, options: DnnPartitioningOptions) -> StagingInstance:
-    """Return the instance of the unmerged graph by the source's rules: one device a stage, costs add up."""
+    """Return the staging instance of the unmerged graph, one device per stage and additive costs."""
     edges = [edge for edge in data.edges if edge.sourceId != edge.destId]
     costs: dict[int, float] = {}
     sizes: dict[int, float] = {}
@@ -230,7 +230,7 @@ def _forward_edges(data: _File) -> list[_Edge]:
 
 
 def _link(data: _File, asked: float | None) -> tuple[float, str]:
-    """Return the speed of the link, and a note on it and on the sizes of tensors."""
+    """Return the link speed in Gbit/s, and a note on it and on the tensor sizes."""
     edges = _forward_edges(data)
     sized = [edge for edge in edges if edge.size and edge.cost]
     speed = asked or DEFAULT_LINK_GBIT_PER_S
@@ -254,7 +254,7 @@ def _link(data: _File, asked: float | None) -> tuple[float, str]:
 
 
 def folded(data: _File, source: str, link_gbit_per_s: float) -> LayerGraph:
-    """Return the graph with one node for each colour class, with backward nodes folded onto forward nodes.
+    """Return the graph with each colour class merged to one node, forward and backward together.
 
     Raises
     ------
@@ -284,7 +284,7 @@ def folded(data: _File, source: str, link_gbit_per_s: float) -> LayerGraph:
 
 
 def _groups(data: _File, source: str) -> dict[int, Hashable]:
-    """Return the group of each node: its colour class, with classes on a common cycle merged."""
+    """Return node id → key of its merged node: its colour class, or several that form a cycle."""
     colour = {
         node.id: ("node", node.id) if node.colorClass is None else ("colour", node.colorClass)
         for node in data.nodes
@@ -313,7 +313,7 @@ def _groups(data: _File, source: str) -> dict[int, Hashable]:
 
 
 def _labels(members: Mapping[Hashable, Sequence[_Node]]) -> dict[Hashable, str]:
-    """Return a unique name for each group: that of its first forward node."""
+    """Return key of a merged node → unique name: that of its first forward node."""
     names = {key: nodes[0].label for key, nodes in members.items()}
     count = Counter(names.values())
     return {

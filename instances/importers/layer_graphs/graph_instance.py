@@ -46,14 +46,14 @@ class StagingOptions(ImportOptions):
     ] = None
 
     def how_units_share(self, units: str) -> str:
-        """Return the assumption on how further units of a stage divide its compute time."""
+        """Return a note on how further units of a stage divide its compute time."""
         return (
             f"Further {units} of a stage divide {self.parallel_share:g} of its compute time; the source does "
             "not say how times scale."
         )
 
     def how_much_is_trained(self) -> str:
-        """Return the assumption that the length of the training is a choice."""
+        """Return the note that the amount of training (samples, epochs) is assumed."""
         return (
             f"Training {self.samples:.10g} samples {self.epochs:g} times over is a choice; the source does "
             "not say how much is trained."
@@ -93,7 +93,7 @@ class GraphOptions(StagingOptions):
     ] = None
 
     def wants_graph(self, branches: Callable[[], bool]) -> bool:
-        """Return whether the layers become a graph; by default, whether they branch.
+        """Return whether the instance keeps the graph of layers; by default, if it has branches.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class GraphOptions(StagingOptions):
         return self.shape == "graph"
 
     def refuse_unknown(self, *keys: str) -> None:
-        """Check that these options name only chosen types.
+        """Check that the named options, mappings by hardware type, name only chosen types.
 
         Raises
         ------
@@ -130,7 +130,7 @@ def staging_instance(
     memory_gib: Mapping[str, float],
     all_reduce: bool,
 ) -> StagingInstance:
-    """Return the staging instance of a chain.
+    """Return the staging instance of a chain of layers on the given devices.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def document_of(
 
 
 def _merged_note(chain: Chain) -> Iterable[str]:
-    """Yield a note for each layer that contains most of the graph, which no plan can divide."""
+    """Yield a note for each layer that contains most of the graph, which no plan can divide further."""
     nodes = chain.graph.nodes
     seconds = {key: sum(node.seconds.values()) for key, node in nodes.items()}
     total, total_s = sum(node.count for node in nodes.values()), math.fsum(seconds.values())
@@ -283,7 +283,7 @@ class GraphLayer:
 
 
 def branches(graph: LayerGraph) -> bool:
-    """Return whether a graph has parallel branches, that is, nodes that are not cut nodes."""
+    """Return whether a layer graph has parallel branches: two nodes without a path between them."""
     order, cut = in_order(graph)
     return len(cut) < len(order)
 
@@ -305,7 +305,7 @@ def graph_instance(
     all_reduce: bool = False,
     rules: Mapping[str, Any] | None = None,
 ) -> StagingInstance:
-    """Return the staging instance of a graph.
+    """Return the staging instance of a graph of layers on the given devices.
 
     Parameters
     ----------

@@ -166,7 +166,7 @@ def import_sailor(options: SailorOptions) -> StagingInstance:
 
 
 def _units(options: SailorOptions, profiles: Profiles, model: str) -> tuple[list[Unit], list[str]]:
-    """Return the types of the instance, and notes on requested types that the source lacks."""
+    """Return the hardware types of the instance, and notes on requested types that the source lacks."""
     degrees = options.tensor_parallel
     strange = [one for one in degrees or () if one != ALL and not DEGREE.fullmatch(one)]
     what = "{!r} is no number of GPUs; write such as 1,2,4, or all"
@@ -189,7 +189,7 @@ def _units(options: SailorOptions, profiles: Profiles, model: str) -> tuple[list
 
 
 def _why_not(unit: Unit, options: SailorOptions, profiles: Profiles, info: Info | None) -> str | None:
-    """Return why a type that was not requested by name cannot be used; None if it can."""
+    """Return why profiles of a GPU type and tensor-parallel degree cannot be used; None if they can."""
     measured = profiles.microbatches(unit)
     if not measured:
         return f"no time of {_gpus(unit.degree)} was measured on it"
@@ -215,7 +215,7 @@ def _gpus(degree: int) -> str:
 
 
 def _prices(options: SailorOptions, units: Sequence[Unit]) -> dict[str, float]:
-    """Return the price of one GPU of each type; refuse limits and prices of types that are not chosen."""
+    """Return hardware type → price of one GPU; refuse limits and prices of types not chosen."""
     gpus = dict.fromkeys(unit.gpu for unit in units)
     names = [*gpus, *(unit.name for unit in units)]
     complaints = [*unknown_names(options.limit, names, "limit", "GPU type", "chosen types")]
@@ -231,7 +231,7 @@ def _prices(options: SailorOptions, units: Sequence[Unit]) -> dict[str, float]:
 
 
 def _microbatch(options: SailorOptions, profiles: Profiles, units: Sequence[Unit]) -> int:
-    """Return the requested microbatch, or the largest that was measured on all types."""
+    """Return the requested microbatch size, or the largest that was measured on all types."""
     measured = {unit: profiles.microbatches(unit) for unit in units}
     for unit in units:
         if not measured[unit]:
@@ -299,7 +299,7 @@ def _layer(
 
 
 def _sizes(info: Info, units: Sequence[Unit]) -> dict[int, dict[str, Bytes]]:
-    """Return the sizes of the layers by tensor-parallel degree, the smallest first."""
+    """Return tensor-parallel degree → layer → its sizes in bytes, the smallest degree first."""
     sizes = {degree: info.sizes(degree) for degree in sorted({unit.degree for unit in units})}
     first = min(sizes)
     for degree, layers in sizes.items():

@@ -39,7 +39,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Unit:
-    """A type of the instance: `degree` GPUs that share every layer by tensor parallelism.
+    """A hardware type: `degree` GPUs that share every layer by tensor parallelism.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """Its name in the instance, such as A100-40 or A100-40-tp4."""
+        """The name of the hardware type in the instance, such as A100-40 or A100-40-tp4."""
         return self.gpu if self.degree == 1 else f"{self.gpu}-tp{self.degree}"
 
 
@@ -63,7 +63,7 @@ def units_of(
     gpus: Sequence[str],
     measured: Callable[[str], Iterable[int]],
 ) -> list[Unit]:
-    """Return the units that names of types and tensor-parallel degrees denote.
+    """Return the hardware types that names of GPU types and tensor-parallel degrees denote.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def units_of(
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits on the number of units of each type.
+    """The available numbers of GPUs, or of tensor-parallel groups, of each hardware type.
 
     A limit of a GPU type counts GPUs, and bounds each of its types without its own limit; a limit of a type
     with several GPUs counts its units.
@@ -108,17 +108,17 @@ class Limits:
     units: Sequence[Unit]
 
     def counts_units(self, unit: Unit) -> bool:
-        """Return whether a type with several GPUs has its own limit, which counts units."""
+        """Return whether a tensor-parallel type has its own limit, which counts groups, not GPUs."""
         return unit.degree > 1 and unit.name in self.given
 
     def of(self, unit: Unit) -> int | None:
-        """Return the number of available units of a type; None: any number."""
+        """Return how many groups of GPUs of a hardware type are available; None: any number."""
         if self.counts_units(unit):
             return self.given[unit.name]
         return self.given[unit.gpu] // unit.degree if unit.gpu in self.given else None
 
     def complaints(self) -> Iterator[Complaint]:
-        """Yield complaints about limits that allow no unit."""
+        """Yield complaints about limits of GPUs that are too small for one group of a type."""
         for unit in self.units:
             if self.of(unit) == 0:
                 count = self.given[unit.gpu]
@@ -127,7 +127,7 @@ class Limits:
 
     @property
     def shared(self) -> dict[str, list[Unit]]:
-        """Limits in GPUs that several types share: GPU type → these types."""
+        """GPU type → the hardware types that share its limit, if several do."""
         types_of: dict[str, list[Unit]] = {}
         for unit in self.units:
             if unit.gpu in self.given and not self.counts_units(unit):
@@ -136,11 +136,11 @@ class Limits:
 
     @property
     def bind_together(self) -> bool:
-        """Whether all types share one limit; a budget then enforces it, because their GPUs have one price."""
+        """Whether all hardware types share one limit of GPUs, so that a budget can enforce it."""
         return [len(self.units)] == [len(units) for units in self.shared.values()]
 
     def hourly_budget_usd(self, prices_usd_per_hour: Mapping[str, float]) -> float | None:
-        """Return the price of all available GPUs if types share some; None without limits."""
+        """Return the hourly price of all available GPUs if types share some; else None."""
         if not self.shared or any(self.of(unit) is None for unit in self.units):
             return None
         counted = {unit.gpu: self.given[unit.gpu] for unit in self.units if not self.counts_units(unit)}
@@ -150,7 +150,7 @@ class Limits:
         return total or None
 
     def sentences(self, budget_usd_per_hour: float | None) -> Iterator[str]:
-        """Yield notes on the meaning of a limit in GPUs that several types share."""
+        """Yield notes on the meaning of a limit of GPUs that several hardware types share."""
         for gpu, units in self.shared.items():
             each = ", ".join(f"{self.of(unit)} of {unit.name}" for unit in units)
             if self.bind_together and budget_usd_per_hour is not None:
@@ -253,11 +253,11 @@ class Profiles:
         self._read: dict[str, dict[str, Any]] = {}
 
     def path(self, gpu: str) -> Path:
-        """Return the path of the profile of a GPU type."""
+        """Return the path of the profile file of a GPU type."""
         return self.model_dir / gpu / "profile.json"
 
     def of(self, gpu: str) -> dict[str, Any]:
-        """Return the content of the profile of a GPU type."""
+        """Return the content of the profile file of a GPU type."""
         if gpu not in self._read:
             data, path = read_mapping(self.path(gpu)), str(self.path(gpu))
             if any(isinstance(entry, dict) and "nodes" in entry for entry in data.values()):
@@ -271,7 +271,7 @@ class Profiles:
         return sorted({int(degree) for degree in keys if DEGREE.fullmatch(degree)})
 
     def microbatches(self, unit: Unit) -> list[int]:
-        """Return the microbatches that were measured on a unit."""
+        """Return the microbatch sizes that were measured on a GPU type with its degree."""
         return sorted(
             int(batch)
             for batch, degrees in self.of(unit.gpu).items()
@@ -280,13 +280,13 @@ class Profiles:
         )
 
     def layers(self, unit: Unit, microbatch: int) -> int | None:
-        """Return the number of measured layers of a unit; None if the file has no list of them."""
+        """Return the number of profiled layers on a GPU type and degree; None if the file lists none."""
         degrees = self.of(unit.gpu)[str(microbatch)]
         layers = degrees.get(str(unit.degree)) if isinstance(degrees, dict) else None
         return len(layers) if isinstance(layers, dict) else None
 
     def times(self, unit: Unit, microbatch: int, layers: Iterable[str]) -> dict[str, Times]:
-        """Return the seconds of each layer on a unit."""
+        """Return layer → measured (forward, backward, update) seconds on a GPU type and degree."""
         source, where = str(self.path(unit.gpu)), f"{microbatch}.{unit.degree}"
         listed = _layers(self.of(unit.gpu), source, str(microbatch), "microbatch", unit.degree)
         times = validated(_Times, {"layers": listed}, f"{source}: {where}").layers
@@ -315,18 +315,18 @@ class Info:
         self._data = read_mapping(path)
 
     def has(self, degree: int) -> bool:
-        """Return whether there are sizes for a degree; true if the entry of the model is malformed."""
+        """Return whether layer sizes are known for a tensor-parallel degree; true for malformed entries."""
         model = self._data.get(self.model)
         return not isinstance(model, dict) or str(degree) in model
 
     def layers(self, degree: int) -> int | None:
-        """Return the number of layers with sizes for a degree; None if there is no list of them."""
+        """Return the number of layers with sizes for a tensor-parallel degree; None if not listed."""
         model = self._data.get(self.model)
         layers = model.get(str(degree)) if isinstance(model, dict) else None
         return len(layers) if isinstance(layers, dict) else None
 
     def sizes(self, degree: int) -> dict[str, Bytes]:
-        """Return the sizes of the layers on each of `degree` GPUs, in their order."""
+        """Return layer → its sizes in bytes on each of `degree` GPUs, in the order of the layers."""
         source, where = str(self.path), f"{self.model}.{degree}"
         layers = _layers(self._data, source, self.model, "model", degree)
         order = [str(index) for index in range(len(layers))]
@@ -337,13 +337,13 @@ class Info:
 
 
 def _layers(data: Mapping[str, Any], source: str, key: str, what: str, degree: int) -> dict[str, Any]:
-    """Return the layers in a file, under the keys of a model or microbatch and a degree."""
+    """Return the mapping of layers in a file, under a model or microbatch and a tensor-parallel degree."""
     degrees = _entry(data, key, source, "", what)
     return _entry(degrees, str(degree), source, key, "tensor-parallel degree")
 
 
 def _entry(data: Any, key: str, source: str, path: str, what: str) -> dict[str, Any]:
-    """Return the mapping under a key; raise with the existing keys if there is none."""
+    """Return the mapping under a key of JSON data; refuse a missing key with a list of the existing ones."""
     if not isinstance(data, dict) or key not in data:
         existing = ", ".join(map(shortened, list(data)[:20])) if isinstance(data, dict) else ""
         raise fail(source, f"has no {what} {key!r}; there are: {existing or 'none'}", path)

@@ -55,7 +55,7 @@ class GavelFiles(ImportOptions):
     first: Annotated[PositiveCount | None, Option("Only the first N jobs of the trace.")] = None
 
     def source(self) -> str:
-        """Return the text on the source for an instance."""
+        """Return the text on the data source for an instance."""
         return f"{self.throughputs.name} and {self.trace.name}, in the layout of {SOURCE}"
 
     def jobs(self) -> tuple[dict[str, TraceJob], int]:
@@ -94,12 +94,12 @@ class TraceJob(Model):
 
     @property
     def weight(self) -> float:
-        """The job's priority if it is positive, else 1."""
+        """The weight of the job in the objective: its priority if positive, else 1."""
         return self.priority if self.priority is not None and self.priority > 0 else 1.0
 
 
 def read_table(path: Path) -> dict[str, Any]:
-    """Return the speed table as plain data, by GPU type.
+    """Return the table of measured speeds (steps per second) as plain data, by GPU type.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def gpu_types(table: dict[str, Any]) -> list[str]:
 
 
 def speeds_of(table: dict[str, Any], name: str, source: str) -> tuple[Speeds, list[str]]:
-    """Return the speeds of one GPU type, and the entries that are ignored because they are 0.
+    """Return the speeds on one GPU type by model and GPUs, and the entries ignored because they are 0.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def import_gavel_consolidation(options: GavelConsolidationOptions) -> Consolidat
 
 
 def _read_speeds(path: Path, gpu_type: str) -> tuple[Speeds, Speeds, list[str]]:
-    """Return consolidated and unconsolidated speeds, and the entries that are ignored for being 0."""
+    """Return consolidated and unconsolidated speeds, and the entries ignored because they are 0."""
     source = str(path)
     data = read_table(path)
     both = [name for name in gpu_types(data) if name + UNCONSOLIDATED in data]

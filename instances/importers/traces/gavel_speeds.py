@@ -55,7 +55,7 @@ def import_gavel(options: GavelOptions) -> AllocationInstance:
 
 
 def _read_tables(path: Path, types: list[str]) -> tuple[dict[str, Speeds], list[str]]:
-    """Return the consolidated speeds of each GPU type, and the entries that are ignored for being 0."""
+    """Return GPU type → consolidated speeds, and the entries ignored because they are 0."""
     data = read_table(path)
     known = gpu_types(data)
     allowed = ", ".join(known) or "none"
@@ -72,7 +72,7 @@ def _read_tables(path: Path, types: list[str]) -> tuple[dict[str, Speeds], list[
 
 
 def _variants(model: str, tables: Mapping[str, Speeds]) -> list[dict[str, Any]]:
-    """Return one variant for each GPU type with a measured speed of this model."""
+    """Return the variants of a job as a document has them, one for each GPU type with a measured speed."""
     return [
         {
             "name": name,

@@ -78,7 +78,7 @@ class ColumnUnit:
         return cls(named, f", as its name says; {option} takes another")
 
     def in_seconds(self, value: float) -> float:
-        """Return a number of the column in seconds."""
+        """Return a number of the column converted to seconds."""
         many, parts = _SECONDS[self.unit]
         return value * many / parts
 
@@ -97,12 +97,12 @@ def unit_of_name(column: str) -> TimeUnit | None:
 
 
 def gpu_job(name: str, gpus: int, spread: str, **others: Any) -> dict[str, Any]:
-    """Return a consolidation job with one task for each GPU, as a document has it."""
+    """Return a consolidation job with one task per GPU, as a document has it."""
     return {"name": name, "tasks": gpus, "task_demand": {"gpu": 1}, "spread": spread, **others}
 
 
 def gpu_servers(count: int, gpus: int, gpu_model: str | None = None) -> list[dict[str, Any]]:
-    """Return one row of identical GPU servers, as a document has it."""
+    """Return `count` identical GPU servers as one entry of a document."""
     return [{"name": "server", "count": count, "capacity": {"gpu": gpus}, "gpu_model": gpu_model}]
 
 
@@ -159,7 +159,7 @@ class Origin:
 
 
 def rows_of(path: Path, model: type[RowT]) -> list[RowT]:
-    """Return the rows of a CSV file as validated objects."""
+    """Return the rows of a CSV file as validated objects of `model`."""
     return list(numbered_rows_of(path, model).values())
 
 
@@ -179,7 +179,7 @@ def numbered_rows_of(path: Path, model: type[RowT]) -> dict[str, RowT]:
 
 
 def row_of(path: Path, model: type[RowT]) -> RowT:
-    """Return the only row of a CSV file that describes a cluster.
+    """Return the only row of a CSV file, which describes a cluster.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def row_of(path: Path, model: type[RowT]) -> RowT:
 
 
 def gpu_row(name: str, arrival_s: float, gpus: int, duration_s: float, **others: Any) -> dict[str, Any]:
-    """Return a scheduling job with one task for each GPU, as a document has it."""
+    """Return a scheduling job with one task per GPU, as a document has it."""
     row = {
         "name": name,
         "arrival_s": arrival_s,
@@ -313,7 +313,7 @@ def import_trace(options: TraceOptions) -> SchedulingInstance:
 
 
 def _columns(options: TraceOptions, header: list[str], source: str) -> dict[str, str]:
-    """Return the column of the file for each field that has one.
+    """Return field of a job → the column of the file that holds it.
 
     Raises
     ------
@@ -336,7 +336,7 @@ def _columns(options: TraceOptions, header: list[str], source: str) -> dict[str,
 
 
 def _units(options: TraceOptions) -> dict[str, ColumnUnit]:
-    """Return the unit of each field of a row that is a time."""
+    """Return field of a job that is a time → the unit of its column."""
     units = {"duration_s": ColumnUnit.of(options.duration, options.duration_unit, "--duration-unit")}
     if options.estimate is not None:
         units["estimate_s"] = ColumnUnit.of(options.estimate, options.estimate_unit, "--estimate-unit")
@@ -346,7 +346,7 @@ def _units(options: TraceOptions) -> dict[str, ColumnUnit]:
 
 
 def _in_seconds(rows: Iterable[tuple[int, _Row]], units: Mapping[str, ColumnUnit]) -> list[tuple[int, _Row]]:
-    """Return the rows with their times in seconds."""
+    """Return the (line, job) pairs with their times converted to seconds."""
     return [
         (
             line,
@@ -365,7 +365,7 @@ def _in_seconds(rows: Iterable[tuple[int, _Row]], units: Mapping[str, ColumnUnit
 def _arrivals(
     rows: list[tuple[int, dict[str, Cell]]], options: TraceOptions, source: str
 ) -> tuple[dict[int, float], datetime | None, list[str]]:
-    """Return the arrivals in seconds by line, the date of time 0 if known, and the assumption on the unit.
+    """Return line → arrival in seconds, the date of time 0 if known, and a note on the unit.
 
     Raises
     ------
@@ -406,7 +406,7 @@ def _arrivals(
 def _counted(
     rows: list[tuple[int, dict[str, Cell]]], column: str, unit: ColumnUnit, source: str
 ) -> tuple[dict[int, float], datetime | None]:
-    """Return numeric arrivals in seconds, and the date of time 0 if they count from 1970."""
+    """Return line → numeric arrival in seconds, and the date of time 0 if they count from 1970."""
     cells = ((line, {"arrival": found[column]} if column in found else {}) for line, found in rows)
     try:
         given = {line: row.arrival for line, row in validated_rows(_Arrival, cells, source)}
@@ -447,7 +447,7 @@ def _moment(cell: str | None) -> datetime | None:
 def _valid(
     rows: Iterable[tuple[int, dict[str, Cell]]], columns: Mapping[str, str], source: str
 ) -> list[tuple[int, _Row]]:
-    """Return the rows as jobs; faults name the columns of the file.
+    """Return the (line, job) pairs of the rows; faults name the columns of the file.
 
     Raises
     ------
@@ -463,7 +463,7 @@ def _valid(
 def _jobs(
     rows: list[tuple[int, _Row]], arrivals: dict[int, float], options: TraceOptions, source: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield place and row of each job; with `drop_zero`, jobs of duration 0 are left out.
+    """Yield (place in the file, job) of each row; with `drop_zero`, jobs of duration 0 are left out.
 
     Raises
     ------
@@ -489,7 +489,7 @@ def _jobs(
 def _wrong(
     name: str, row: _Row, lines: Mapping[str, int], options: TraceOptions
 ) -> Iterator[tuple[str, str]]:
-    """Yield column and fault for each rule between fields that a row breaks."""
+    """Yield (column, message) for each rule between fields that a row breaks."""
     if row.duration_s == 0:
         yield options.duration, "is 0, and a job runs for some time; --drop-zero leaves such jobs out"
     if row.gpus > options.gpus:

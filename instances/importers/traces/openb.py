@@ -137,7 +137,7 @@ def import_openb(options: OpenbOptions) -> ConsolidationInstance:
 
 
 def _never_placed(pods: Sequence[_Pod], nodes: Sequence[_Node]) -> list[str]:
-    """Return the names of pods that fit on no server, which would make an instance infeasible."""
+    """Return the names of pods that fit on no server and would make the instance infeasible."""
     shapes = {(node.model, node.gpu * MILLI, node.cpu_milli, node.memory_mib) for node in nodes}
     return [
         pod.name
@@ -201,7 +201,7 @@ def _rows(path: Path, model: type[RowT], left_out: RejectedEntries) -> list[RowT
 
 
 def _arrived(listed: Sequence[_Pod], gpus: int, options: OpenbOptions) -> list[_Pod]:
-    """Return shuffled pods up to the load, the ratio of demanded to available GPUs.
+    """Return pods in random order up to the load, the ratio of demanded to available GPUs.
 
     If all pods demand less, random ones are repeated, as in the simulator that comes with the trace.
     """

@@ -113,7 +113,7 @@ def _spread(gpus: int, options: PhillyOptions) -> str:
 
 
 def _running(options: PhillyOptions) -> tuple[dict[int, _Row], int]:
-    """Return the jobs that run at the instant, by number from 1, and the number of jobs in the file."""
+    """Return number in the file (from 1) → job that runs at the instant, and the number of all jobs."""
     table = model_rows(options.jobs, _Row)
     number_of = {line: number for number, (line, _) in enumerate(table, 1)}
     # Few of the many rows run at one instant; only these become objects.
@@ -242,7 +242,7 @@ def import_philly_trace(options: PhillyTraceOptions) -> SchedulingInstance:
 
 
 def _rows(options: PhillyTraceOptions) -> list[tuple[str, _TraceRow]]:
-    """Return the jobs sorted by submission, ties in the order of the file, each with its place.
+    """Return (place in the file, job), sorted by submission, ties in the order of the file.
 
     Raises
     ------

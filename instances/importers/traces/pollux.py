@@ -102,7 +102,7 @@ class _Scalability(Model):
 
 
 def times_of(points: Iterable[tuple[int, int, float]]) -> dict[int, tuple[list[int], list[float]]]:
-    """Return for each number of GPUs the local batches in order, and the mean step time at each.
+    """Return number of GPUs → measured local batch sizes in order, and the mean step time at each.
 
     Parameters
     ----------
@@ -120,18 +120,18 @@ def times_of(points: Iterable[tuple[int, int, float]]) -> dict[int, tuple[list[i
 
 @dataclass(frozen=True)
 class _App:
-    """The measurements of one application: GPUs, samples for each GPU and step, seconds for each step."""
+    """The measured step times of one application, by GPUs and samples per GPU."""
 
     name: str
     points: Sequence[tuple[int, int, float]]
     batch: int
 
     def times(self) -> dict[int, tuple[list[int], list[float]]]:
-        """Return for each number of GPUs the local batches in order, and the mean step time at each."""
+        """Return number of GPUs → measured local batch sizes in order, and the mean step time at each."""
         return times_of(self.points)
 
     def rows(self, most: int) -> dict[int, float]:
-        """Return the step time with the global batch by number of GPUs, as far as it was measured."""
+        """Return number of GPUs → step time in seconds with the application's batch, where measured."""
         return {
             gpus: float(np.interp(self.batch / gpus, locals_, seconds))
             for gpus, (locals_, seconds) in self.times().items()
@@ -181,7 +181,7 @@ def _read_apps(folders: Sequence[Path], options: PolluxOptions) -> list[_App]:
 
 
 def _default_batch(app: _App, gpus: int) -> int:
-    """Return the batch of an application if it was measured, else the one most numbers of GPUs can train.
+    """Return the global batch of an application, or if not measured one that most numbers of GPUs allow.
 
     Of several the largest; candidates are the largest measured batches of each number of GPUs.
     """
@@ -194,7 +194,7 @@ def _default_batch(app: _App, gpus: int) -> int:
 
 
 def read_points(folder: Path) -> list[tuple[int, int, float]]:
-    """Return the measurements of an application: GPUs, samples for each GPU and step, seconds for each step.
+    """Return the measurements of an application as (GPUs, samples per GPU and step, seconds per step).
 
     Raises
     ------
@@ -250,7 +250,7 @@ def _job(app: _App, options: PolluxOptions) -> tuple[dict[str, Any], str]:
 
 
 def _fitting_batches(app: _App, gpus: int) -> tuple[int, int]:
-    """Return the smallest and largest global batch measured on up to `gpus` GPUs, or on any if none."""
+    """Return minimum and maximum global batch measured on up to `gpus` GPUs, or on any if none."""
     times = app.times()
     within = {number: cells for number, cells in times.items() if number <= gpus} or times
     return (
@@ -345,7 +345,7 @@ def import_pollux_trace(options: PolluxTraceOptions) -> SchedulingInstance:
 
 
 def _step_s(row: _Row, measured: StepTimes) -> dict[int, float]:
-    """Return the step time in seconds with the job's batch, by number of GPUs.
+    """Return number of GPUs → step time in seconds with the job's batch.
 
     Numbers of GPUs with a share of the batch below the measured ones are left out, except the job's own.
     """

@@ -177,7 +177,7 @@ def _plain(value: Any) -> float | None:
 
 
 def _tres(listed: Any) -> dict[str, float]:
-    """Return amounts by the names that ``--parsable2`` uses."""
+    """Return name of a resource, as in ``--parsable2`` → amount, from a list of TRES."""
     amounts: dict[str, float] = {}
     for entry in listed if isinstance(listed, list) else ():
         kind, name, count = (_at(entry, key) for key in ("type", "name", "count"))
@@ -298,7 +298,7 @@ class JobOfAccounting(Part):
 
     @property
     def types(self) -> set[str]:
-        """The types of its GPUs, as far as they are listed."""
+        """The GPU types of the job, as far as they are listed."""
         return {name.removeprefix("gres/gpu:") for name in self.tres if name.startswith("gres/gpu:")}
 
     @property
@@ -308,12 +308,12 @@ class JobOfAccounting(Part):
 
     @property
     def run(self) -> tuple[object, ...]:
-        """Key of a run; a requeued job has several runs."""
+        """Key of one run of a job; a requeued job has several runs."""
         return (self.id, self.submit_s, self.elapsed_s, self.state)
 
 
 def whole_jobs(listed: Iterable[JobOfAccounting]) -> list[JobOfAccounting]:
-    """Return the jobs, with the parts of each heterogeneous job merged into one job."""
+    """Return the jobs, with the components of each heterogeneous job merged into one job."""
     merged: dict[object, JobOfAccounting] = {}
     for number, job in enumerate(listed):
         key = number if job.heterogeneous is None else (job.heterogeneous, job.submit_s)
@@ -322,7 +322,7 @@ def whole_jobs(listed: Iterable[JobOfAccounting]) -> list[JobOfAccounting]:
 
 
 def _joined(job: JobOfAccounting, part: JobOfAccounting) -> JobOfAccounting:
-    """Return a job merged with another part that starts with it; it ends with the last part."""
+    """Return a heterogeneous job with another component merged into it; it ends with the last one."""
     return job.model_copy(
         update={
             "id": job.heterogeneous,

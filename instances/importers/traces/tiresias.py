@@ -125,7 +125,7 @@ def _rows(path: Path, model: type[RowT]) -> list[RowT]:
 
 
 def _tensors(path: Path | None) -> dict[str, tuple[float, float]]:
-    """Return for each model the size of its largest tensor and of all tensors, in MB."""
+    """Return model → sizes in MB of its largest tensor, and of all its tensors."""
     if path is None:
         return TENSORS_MB
     source = str(path)
@@ -135,7 +135,7 @@ def _tensors(path: Path | None) -> dict[str, tuple[float, float]]:
 
 
 def servers_of(cluster: ClusterRow) -> list[dict[str, Any]]:
-    """Return one row of identical servers for each switch, as a document has it."""
+    """Return the servers as a document has them: one entry of identical servers for each switch."""
     switches = cluster.num_switch
     return [
         {

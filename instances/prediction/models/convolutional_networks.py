@@ -12,7 +12,7 @@ CLASSES = 1000
 
 
 class Picture:
-    """Builder of the layers of a network, which are added one after the other for one input picture.
+    """Builder of a convolutional network for one input image; operators are added one by one.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Picture:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of the last operator's output."""
+        """Channels, height and width of the last operator's output (feature map)."""
         return self.channels, self.height, self.width
 
     @shape.setter
@@ -36,7 +36,7 @@ class Picture:
 
     @property
     def elements(self) -> int:
-        """Elements of the last operator's output for one sample."""
+        """Number of elements of the last operator's output for one sample."""
         return self.channels * self.height * self.width
 
     def conv(
@@ -49,7 +49,7 @@ class Picture:
         normalised: bool = True,
         active: bool = True,
     ) -> Picture:
-        """Add a convolution with batch normalisation or else bias, and a rectifier."""
+        """Add a convolution with batch normalisation, or else with a bias, and a ReLU."""
         high, wide = (kernel, kernel) if isinstance(kernel, int) else kernel
         above, beside = (padding, padding) if isinstance(padding, int) else padding
         shape = (1, self.channels, filters, high, wide, self.height, self.width, stride, above, beside, 1)
@@ -65,7 +65,7 @@ class Picture:
         return self
 
     def pool(self, kernel: int, stride: int, padding: int = 0) -> Picture:
-        """Add a pooling."""
+        """Add a pooling operator with a square window."""
         shape = (1, self.channels, self.height, self.width, kernel, stride, padding)
         operator = Operator("pool", shape)
         self._open.append(operator)
@@ -73,11 +73,11 @@ class Picture:
         return self
 
     def pool_to(self, size: int) -> Picture:
-        """Add the pooling that reduces the picture to a size."""
+        """Add the pooling that reduces the feature map to `size` × `size`, unless it has that size."""
         return self if self.height == size else self.pool(self.height // size, self.height // size)
 
     def add(self) -> Picture:
-        """Add a residual connection and its rectifier."""
+        """Add a residual connection and its ReLU."""
         rows = self.height * self.width
         self._open += [
             Operator("add", (rows, self.channels)),
@@ -86,7 +86,7 @@ class Picture:
         return self
 
     def dense(self, outputs: int, *, active: bool = True) -> Picture:
-        """Add a linear layer on all elements of a sample."""
+        """Add a fully connected layer on all elements of a sample."""
         self._open.append(linear(1, self.elements, outputs))
         if active:
             self._open.append(Operator("relu", (1, outputs), saved=0))
@@ -94,13 +94,13 @@ class Picture:
         return self
 
     def end(self, name: str) -> Picture:
-        """Close the current layer and name it."""
+        """Collect the operators since the last call as a layer with this name; return the builder."""
         self.layers.append(Layer(name, tuple(self._open), self.elements))
         self._open = []
         return self
 
     def branches(self, *branches: Callable[[Picture], object]) -> Picture:
-        """Add branches that start at the same picture, and concatenate their channels."""
+        """Add branches that start at the same feature map, and concatenate their channels."""
         start, channels = self.shape, 0
         for branch in branches:
             self.shape = start

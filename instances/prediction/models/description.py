@@ -97,7 +97,7 @@ class Layer:
     all_reduces: int = 0
 
     def at(self, precision: str) -> Layer:
-        """Return the layer with all its operators in a precision."""
+        """Return the layer with all its operators in a precision such as ``bf16``."""
         operators = tuple(replace(operator, precision=precision) for operator in self.operators)
         return replace(self, operators=operators)
 
@@ -112,17 +112,17 @@ class Layer:
         return tuple(chain.from_iterable(operator.backward() for operator in self.operators))
 
     def passes(self, training: bool) -> tuple[Operator, ...]:
-        """Return the operators of a step, without those of the optimiser."""
+        """Return the operators of the forward and, in training, of the backward pass of the layer."""
         return self.forward + self.backward if training else self.forward
 
     @property
     def parameters(self) -> int:
-        """Trained parameters on one device."""
+        """Number of trained parameters on one device."""
         return sum(operator.parameters * operator.count for operator in self.operators)
 
     @property
     def activations(self) -> int:
-        """Activation elements on one device that are kept for the backward pass."""
+        """Number of activation elements on one device that are kept for the backward pass."""
         return sum(operator.activations * operator.count for operator in self.operators)
 
 
@@ -351,7 +351,7 @@ class DeviceMemory:
 
     @property
     def total(self) -> float:
-        """The sum; memory of the framework is not included."""
+        """Sum of all uses in bytes; memory of the framework is not included."""
         return self.parameters + self.gradients + self.optimiser + self.activations
 
 
@@ -398,7 +398,7 @@ def device_memory(
 def held_bytes(
     parameters: int, width: int, optimiser: str = "adam", zero_stage: int = 0, data_parallel: int = 1
 ) -> tuple[float, float, float]:
-    """Return the bytes of parameters, gradients and optimiser states on one device.
+    """Return the bytes of parameters, of gradients and of optimiser states on one device.
 
     Parameters
     ----------
@@ -426,7 +426,7 @@ def _known(optimiser: str) -> None:
 
 
 def _activations(layers: Sequence[Layer], recompute: bool, microbatches: int) -> int:
-    """Return the activation elements that are kept for the backward pass."""
+    """Return the number of activation elements that are kept for the backward pass."""
     if not recompute:
         return sum(layer.activations for layer in layers) * microbatches
     kept = sum(layer.output for layer in layers) * microbatches

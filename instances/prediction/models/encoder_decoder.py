@@ -178,7 +178,7 @@ class EncoderDecoder(ModelDescription):
 
     @property
     def positions(self) -> int:
-        """The maximum number of tokens, for which it has positions."""
+        """The maximum number of tokens of a sequence."""
         return self.config.positions
 
     def layers(self, setting: Setting) -> tuple[Layer, ...]:
@@ -204,7 +204,7 @@ def encoder_decoder_of(name: str, source: str, config: EncoderDecoderConfig) -> 
 
 @dataclass(frozen=True)
 class _Parts:
-    """Builds the layers for one setting; `rows` tokens are processed at a time in either stack."""
+    """Builds the layers for one setting; `rows` is the number of tokens of a batch in either stack."""
 
     config: EncoderDecoderConfig
     batch: int
@@ -243,14 +243,14 @@ class _Parts:
         return replace(self._over(kind, self.config.hidden), parameters=numbers * self.config.hidden)
 
     def _dropout(self, width: int, rows: int | None = None) -> list[Operator]:
-        """Return a dropout in training, which keeps its output and a mask of one byte for two."""
+        """Return the dropout operator, if training; it keeps its output and a one-byte mask."""
         if not self.training:
             return []
         dropout = self._over("dropout", width, rows)
         return [replace(dropout, saved=dropout.outputs + dropout.outputs // 2)]
 
     def embedding(self, stack: str) -> Layer:
-        """Return the embedding layer of a stack; both share one table, which counts in the encoder."""
+        """Return the embedding layer of encoder or decoder; both share the parameters of one table."""
         config = self.config
         entries = -(-config.vocabulary // self.shares)
         parameters = entries * config.hidden if stack == "encoder" else 0
@@ -266,11 +266,11 @@ class _Parts:
         return Layer(f"{stack} embedding", tuple(operators), self._output(stack), int(self.shares > 1))
 
     def _output(self, stack: str) -> int:
-        """Return the elements that the next layer receives; in the decoder with the encoder's output."""
+        """Return the elements passed on by a layer; in the decoder including the encoder's output."""
         return self._stream * (1 if stack == "encoder" else 2)
 
     def block(self, stack: str, index: int) -> Layer:
-        """Return a block, counted from 0; each part has a residual connection."""
+        """Return a transformer block, counted from 0; each sublayer has a residual connection."""
         config, decodes = self.config, stack == "decoder"
         experts = config.decoder_experts if decodes else config.encoder_experts
         width = (config.decoder_width if decodes else config.encoder_width) // self.shares
@@ -291,7 +291,7 @@ class _Parts:
         return Layer(f"{stack} block {index + 1}", tuple(operators), output, sums if self.shares > 1 else 0)
 
     def _attention(self, biases: bool | None, masked: bool) -> list[Operator]:
-        """Return self-attention of a stack or, with `biases` None, attention to the encoder.
+        """Return the operators of self-attention or, with `biases` None, of cross-attention.
 
         Parameters
         ----------
@@ -333,7 +333,7 @@ class _Parts:
         )
 
     def _inner(self, rows: int, width: int, count: int) -> list[Operator]:
-        """Return `count` inner layers of a width, each for `rows` tokens."""
+        """Return the operators of `count` feed-forward layers of a width, each for `rows` tokens."""
         config, gates = self.config, 2 if self.config.gated else 1
         operators = [linear(rows, config.hidden, width, bias=config.biased, count=gates * count)]
         operators += [self._over(kind, width, rows, count) for kind in ACTIVATIONS[config.activation]]
@@ -343,7 +343,7 @@ class _Parts:
         return [*operators, replace(last, saved=0)]
 
     def head(self) -> Layer:
-        """Return the output layer, with the probabilities of words."""
+        """Return the output layer: the projection to the vocabulary and, in training, its softmax."""
         config = self.config
         if not config.head:
             return Layer("head", (), self._stream)

@@ -105,7 +105,7 @@ def graph_model(graph: Any, name: str, source: str) -> LayerModel:
 
 
 class _Record:
-    """Tracks which tensors depend on the graph's inputs, and from which weights tensors are made."""
+    """Tracks which tensors depend on the graph's inputs, and which weights each tensor is made from."""
 
     def __init__(self, graph: Any) -> None:
         stored = {tensor.name: tensor for tensor in graph.initializer}
@@ -115,7 +115,7 @@ class _Record:
         self._counted: set[str] = set()
 
     def computes(self, node: Any) -> bool:
-        """Return whether a node needs a kernel; if not, its outputs stand for its weights."""
+        """Return whether a node needs a kernel; if not, its outputs count as its input weights."""
         moves = node.op_type not in SHAPES_ONLY and any(name in self._samples for name in node.input)
         self._samples.update(node.output if moves else ())
         if moves and node.op_type not in FREE:
@@ -190,7 +190,7 @@ def _operator(
 def _convolution(
     node: Any, first: tuple[int, ...], weight: tuple[int, ...], output: tuple[int, ...]
 ) -> tuple[str, Sequence[int]] | None:
-    """Return the operator of a convolution; asymmetric padding becomes part of the picture."""
+    """Return kind and shape of a convolution; asymmetric padding is added to the input size."""
     axes, transposed = len(first) - 2, node.op_type == "ConvTranspose"
     strides = _attribute(node, "strides", (1,) * axes)
     dilations = _attribute(node, "dilations", (1,) * axes)
@@ -208,7 +208,7 @@ def _convolution(
 
 
 def _einsum(node: Any, first: tuple[int, ...], second: tuple[int, ...]) -> tuple[str, Sequence[int]] | None:
-    """Return the operator of an einsum of two tensors, as a batched matrix product."""
+    """Return kind and shape of a two-tensor einsum as a batched matrix product; None if it is not one."""
     equation = next((one.s.decode() for one in node.attribute if one.name == "equation"), "").replace(" ", "")
     given, arrow, result = equation.partition("->")
     left, _, right = given.partition(",")

@@ -95,7 +95,7 @@ KNOWN = tuple(sorted({*ELEMENTWISE, *ROWS, *PRODUCTS, "embedding", *POOLS, *BAGS
 
 
 def operator_of(call: str, args: Sequence[Any], output: Sizes, parameters: int = 0) -> Operator | None:
-    """Return the operator of a call of ATen; None if it is unknown.
+    """Return the operator model of a call of ATen (PyTorch's kernels); None if it is unknown.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def operator_of(call: str, args: Sequence[Any], output: Sizes, parameters: int =
 
 
 def placed(operator: Operator, output: Sizes) -> Operator:
-    """Return an operator that saves its output, also for a transposed convolution with the roles reversed."""
+    """Return the operator with the saved elements corrected for a transposed convolution."""
     backwards = operator.kind == "conv" and operator.outputs != prod(output)
     return replace(operator, saved=prod(output)) if backwards else operator
 
@@ -157,7 +157,7 @@ def _kind_and_shape(
 
 
 def _normalised(kind: str, args: Sequence[Any], first: Sizes) -> int:
-    """Return how many elements are normalised together, or the channels of a batch normalisation."""
+    """Return the number of elements normalised together; of a batch normalisation, of channels."""
     if kind == "batch_norm":
         return first[1]
     if kind == "softmax":
@@ -169,7 +169,7 @@ def _normalised(kind: str, args: Sequence[Any], first: Sizes) -> int:
 
 
 def rows_of(sizes: Sizes) -> tuple[int, int]:
-    """Return rows and width of a matrix with as many elements; the width of pictures is their channels."""
+    """Return rows and width of a tensor as a matrix; the width of images is their channels."""
     if len(sizes) == PICTURE:
         return prod(sizes) // sizes[1], sizes[1]
     width = sizes[-1] if sizes else 1
@@ -177,7 +177,7 @@ def rows_of(sizes: Sizes) -> tuple[int, int]:
 
 
 def convolution(args: Sequence[Any], output: Sizes) -> tuple[str, Sequence[int]] | None:
-    """Return the operator of a convolution of pictures, or of sequences as pictures of one row.
+    """Return kind and shape of a convolution of images, or of sequences as images of height 1.
 
     A transposed one is the gradient of the convolution from its output to its input, with the same products.
     Strides or dilations that an operator cannot express are replaced by another size of the picture that
@@ -208,7 +208,7 @@ def convolution(args: Sequence[Any], output: Sizes) -> tuple[str, Sequence[int]]
 
 
 def pooling(call: str, args: Sequence[Any], first: Sizes, output: Sizes) -> tuple[str, Sequence[int]]:
-    """Return the operator of a pooling by a square window, or else sums of as many elements."""
+    """Return kind and shape of a pooling: by a square window, or as sums of as many elements."""
     window = _square(call, args, first, output)
     if window is not None and Operator(*window).outputs == prod(output):
         return window
@@ -219,7 +219,7 @@ def pooling(call: str, args: Sequence[Any], first: Sizes, output: Sizes) -> tupl
 def _square(
     call: str, args: Sequence[Any], first: Sizes, output: Sizes
 ) -> tuple[str, tuple[int, ...]] | None:
-    """Return the operator of a pooling by a square window; None if it is not one."""
+    """Return kind and shape of a pooling by a square window; None if its window is not square."""
     if len(first) != PICTURE:
         return None
     if call in _WINDOWS:
@@ -327,7 +327,7 @@ def _refuse_recurrent(torch: Any, name: str, module: Any) -> None:
 
 @dataclass
 class _Record:
-    """The calls of a run of a module.
+    """Records the operators that a run of a module calls, by submodule.
 
     Parameters
     ----------
@@ -470,7 +470,7 @@ def _tracking_path(module: Any, record: _Record) -> Iterator[None]:
 
 @contextmanager
 def _recording(torch: Any, record: _Record) -> Iterator[None]:
-    """Run calls on shapes only, and record them."""
+    """Run the module's calls on shapes only (meta tensors), and record them."""
     fake = import_module("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True)
     base: Any = import_module("torch.utils._python_dispatch").TorchDispatchMode
     leaves = import_module("torch.utils._pytree").tree_leaves
@@ -514,7 +514,7 @@ class _KnownValues:
         return value if plain and id(value) not in self._record.weights else None
 
     def asked(self, func: Any, args: Sequence[Any]) -> Any:
-        """Return the value that a call reads from a tensor; None if it reads none, or an unknown one."""
+        """Return the number that a call reads from a tensor; None if it reads none, or an unknown one."""
         if func._schema.name != "aten::_local_scalar_dense":
             return None
         numbers = self._of(args[0])
@@ -525,7 +525,7 @@ class _KnownValues:
             return numbers.item()
 
     def follow(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Compute the values of a call's result if the values of its inputs are known."""
+        """Store the value of a call's result if the values of its inputs are known."""
         given = [value for value in self._tree.tree_leaves((args, kwargs)) if self._is_tensor(value)]
         in_place = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.returns)
         if in_place:

@@ -33,7 +33,7 @@ Inner = Callable[[int, int, int], list[Operator]]
 def expert_operators(
     experts: Experts, batch: int, sequence: int, hidden: int, inner: Inner, shares: int
 ) -> list[Operator]:
-    """Return the operators of a block's experts on one device.
+    """Return the operators of a mixture-of-experts layer on one device, with its router.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def expert_operators(
 
 
 def _load(experts: Experts, batch: int, sequence: int) -> tuple[int, int]:
-    """Return the number of experts that receive tokens, and the number of tokens of each."""
+    """Return the number of experts that receive tokens, and the number of tokens of each of them."""
     calls = batch * sequence * experts.per_token
     reached = min(experts.number, calls)
     tokens = -(-calls // reached)
@@ -81,7 +81,7 @@ def _load(experts: Experts, batch: int, sequence: int) -> tuple[int, int]:
 
 
 def spread(experts: Experts) -> tuple[str, ...]:
-    """Return the assumptions on experts, a sentence each."""
+    """Return the assumptions on how tokens and devices are spread over experts, a sentence each."""
     taken = "" if experts.capacity is None else f", which take at most {experts.capacity} of a sample"
     return (
         f"Tokens spread evenly over the {experts.number} experts, {experts.per_token} for each{taken}.",
@@ -90,7 +90,7 @@ def spread(experts: Experts) -> tuple[str, ...]:
 
 
 def latent_projections(latent: LatentAttention, rows: int, hidden: int, heads: int) -> list[Operator]:
-    """Return the projections of latent attention from the residual stream to queries, keys and values.
+    """Return the linear layers from the residual stream to queries, keys and values (latent attention).
 
     The narrow vectors are computed whole on every device, heads are divided.
     """
@@ -142,7 +142,7 @@ class Transformer(ModelDescription):
 
     @property
     def positions(self) -> int:
-        """The maximum number of tokens, for which it has positions."""
+        """The maximum number of tokens of a sequence."""
         return self.config.positions
 
     def layers(self, setting: Setting) -> tuple[Layer, ...]:
@@ -166,7 +166,7 @@ def transformer_of(name: str, source: str, config: TransformerConfig) -> Transfo
 
 
 def sequence_of(config: TransformerConfig, setting: Setting, name: str) -> int:
-    """Return the number of tokens of a sample.
+    """Return the number of tokens of a sample: the requested one, else the default of the model.
 
     Raises
     ------
@@ -182,14 +182,14 @@ def sequence_of(config: TransformerConfig, setting: Setting, name: str) -> int:
 
 
 def widths_of(experts: Experts | None) -> dict[str, int]:
-    """Return the inner widths of experts, which devices must divide."""
+    """Return description → feed-forward width of experts, which tensor parallelism must divide."""
     if experts is None:
         return {}
     return {"width of an expert": experts.width, "width of the shared expert": experts.shared_width}
 
 
 def check_parts(name: str, shares: int, sizes: Mapping[str, int], activation: str) -> None:
-    """Refuse sizes that devices cannot divide evenly, and activations without known kernels.
+    """Refuse sizes that tensor parallelism cannot divide evenly, and unknown activation functions.
 
     Raises
     ------
@@ -206,7 +206,7 @@ def check_parts(name: str, shares: int, sizes: Mapping[str, int], activation: st
 
 @dataclass(frozen=True)
 class _Parts:
-    """Builds the layers for one setting; `rows` tokens are processed at a time."""
+    """Builds the layers for one setting; `rows` is the number of tokens of a batch."""
 
     config: TransformerConfig
     batch: int
@@ -245,7 +245,7 @@ class _Parts:
         return replace(norm, parameters=config.norm_vectors * norm["width"])
 
     def _capped(self, width: int, rows: int | None = None) -> list[Operator]:
-        """Return the operators that cap values: c·tanh(x/c)."""
+        """Return the operators of soft-capping: c·tanh(x/c)."""
         return [self._over(kind, width, rows=rows) for kind in ("scale", "tanh", "scale")]
 
     def _dropout(self) -> list[Operator]:
@@ -256,7 +256,7 @@ class _Parts:
 
     @staticmethod
     def _mask(elements: int) -> int:
-        """Return the size of a mask of one byte for each element, in elements of two bytes."""
+        """Return the memory of a boolean (one-byte) mask, counted in two-byte elements."""
         return elements // 2
 
     def _residual(self) -> list[Operator]:
@@ -285,7 +285,7 @@ class _Parts:
         return Layer("embedding", tuple(operators), self._output, all_reduces=int(self.shares > 1))
 
     def _squares(self, patches: Patches) -> Layer:
-        """Return the embedding layer of pictures: tokens of squares, and learned ones."""
+        """Return the embedding layer of a vision transformer: image patches and learned extra tokens."""
         hidden, side, picture = self.config.hidden, patches.patch, patches.picture
         shape = (self.batch, patches.channels, hidden, side, side, picture, picture, side, 0, 0, 1)
         squares = Operator("conv", shape, parameters=hidden * (patches.channels * side**2 + 1))
@@ -296,12 +296,12 @@ class _Parts:
 
     @property
     def _table(self) -> int:
-        """Rows of the table of positions; 0 without a table."""
+        """Rows of the table of learned position embeddings; 0 if positions are not learned."""
         learned = self.config.places == "learned"
         return self.config.positions + self.config.spare_positions if learned else 0
 
     def block(self, index: int) -> Layer:
-        """Return a block: attention and two or three linear layers, each with a residual connection."""
+        """Return a transformer block: attention and feed-forward layer, with residual connections."""
         config = self.config
         parts = (self._attention(), self._inner_of(index - 1))
         operators: list[Operator] = []
@@ -338,7 +338,7 @@ class _Parts:
         return [*operators, replace(output, saved=0)]
 
     def _scored(self, batch: int, width: int, value: int) -> list[Operator]:
-        """Return the operators of attention scores and of the weighted values."""
+        """Return the operators of attention scores (QKᵀ), softmax, and the weighted sum of values."""
         config, sequence = self.config, self.sequence
         sinks = config.heads // self.shares if config.sinks else 0
         if self.fused:
@@ -356,7 +356,7 @@ class _Parts:
         return [self._over("copy", keys), self._over("copy", values)]
 
     def _projections(self) -> list[Operator]:
-        """Return the linear layers of queries, keys and values, with their positions."""
+        """Return the operators of the projections to queries, keys and values, with positions."""
         config, rows = self.config, self.rows
         heads, groups = config.heads // self.shares, -(-config.groups // self.shares)
         width = config.per_head
@@ -378,7 +378,7 @@ class _Parts:
         return [*operators, *self._positions(query, keys)]
 
     def _positions(self, query: int, keys: int) -> list[Operator]:
-        """Return the operators of rotary positions (Su et al. 2021) of queries and keys."""
+        """Return the operators of rotary position embedding of queries and keys (Su et al. 2021)."""
         config = self.config
         if config.places != "rotary":
             return []
@@ -417,14 +417,14 @@ class _Parts:
         return [scale, scale, softmax, *dropouts]
 
     def _inner_of(self, block: int) -> list[Operator]:
-        """Return the inner layer of a block, counted from 0, or its experts."""
+        """Return the operators of a block's feed-forward layer or experts; blocks count from 0."""
         config, experts = self.config, self.config.experts
         if experts is None or not experts.are_in(block):
             return self._inner(self.rows, config.width // self.shares, 1)
         return expert_operators(experts, self.batch, self.sequence, config.hidden, self._inner, self.shares)
 
     def _inner(self, rows: int, width: int, count: int) -> list[Operator]:
-        """Return `count` inner layers of a width, each for `rows` tokens."""
+        """Return the operators of `count` feed-forward layers of a width, each for `rows` tokens."""
         config = self.config
         kernels = ACTIVATIONS[config.activation]
         if self.compiled and len(kernels) > 1:
@@ -439,7 +439,7 @@ class _Parts:
         return [first, *activation, replace(last, saved=0)]
 
     def head(self) -> Layer:
-        """Return the last normalisation and the probabilities of words, or BERT's pooler."""
+        """Return the output layer: final normalisation and vocabulary, classes, or BERT's pooler."""
         config, rows = self.config, self.rows
         operators: list[Operator] = [] if config.norms == "after" else [self._norm()]
         if config.patches is not None and config.patches.classes:

@@ -27,7 +27,7 @@ SAYS_HEAD = ("LMHead", "ForCausalLM", "ForMaskedLM", "ForPreTraining", "ForCondi
 
 
 def picked(data: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    """Return the fields that a file has, under the names of this module; null counts as absent."""
+    """Return the fields that a config file has, under the names of this module; null counts as absent."""
     fields = {}
     for field, called in names.items():
         given = next((data[name] for name in called if data.get(name) is not None), None)
@@ -140,7 +140,7 @@ class LatentAttention(Model):
 
 
 def experts_of(data: Mapping[str, Any], source: str) -> Experts | None:
-    """Return the experts of a configuration; None if it has none, or a single one.
+    """Return the mixture-of-experts configuration; None if there are no experts, or a single one.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def experts_of(data: Mapping[str, Any], source: str) -> Experts | None:
 
 
 def latent_of(data: Mapping[str, Any], source: str) -> LatentAttention | None:
-    """Return the latent attention of a configuration; None if it has none.
+    """Return the configuration of latent attention; None if the model has none.
 
     Raises
     ------
@@ -270,7 +270,7 @@ _ATTENTION = ("full_attention", "sliding_attention", "chunked_attention")
 
 
 def style_of(data: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return the fields that follow from the type of a model and from the switches in its file.
+    """Return the configuration fields that follow from the model type and from the file's flags.
 
     Raises
     ------
@@ -297,13 +297,13 @@ def style_of(data: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 
 def with_attention(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields of a file with those of its attention, which MPT keeps separately."""
+    """Return a config with the fields of its nested `attn_config`, if any (MPT), at top level."""
     own = data.get("attn_config")
     return {**data, **own} if isinstance(own, Mapping) else data
 
 
 def _switch(data: Mapping[str, Any], name: str, source: str) -> bool | None:
-    """Return the value of a boolean field of a file; None if it is absent."""
+    """Return the value of a boolean flag of a config file; None if it is absent."""
     value = data.get(name)
     if value is not None and not isinstance(value, bool):
         raise fail(source, f"is {value!r:.60}; it must be true or false", name)
@@ -311,7 +311,7 @@ def _switch(data: Mapping[str, Any], name: str, source: str) -> bool | None:
 
 
 def _biases(data: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return the fields on biases, if the file has a switch for all linear layers."""
+    """Return the bias fields, if the config has one flag for all linear layers; else no fields."""
     without = _switch(data, "no_bias", source)
     if without is not None:
         return {"attention_bias": not without, "inner_bias": not without, "norm_vectors": 1 if without else 2}
@@ -323,7 +323,7 @@ def _biases(data: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 
 def _blocks(data: Mapping[str, Any], style: Style, source: str) -> dict[str, Any]:
-    """Return the fields on heads, positions and branches of a block, from the switches of a file."""
+    """Return the fields on heads, positions and parallel branches of a block, from the file's flags."""
     fields: dict[str, Any] = {}
     # Falcon's later models have groups of heads and two norms, regardless of the other switches.
     grouped = _switch(data, "new_decoder_architecture", source) is True
@@ -404,7 +404,7 @@ class Patches(Model):
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of a picture."""
+        """Number of tokens of an image: its patches and the learned extra tokens."""
         return (self.picture // self.patch) ** 2 + self.extra
 
 
@@ -517,12 +517,12 @@ class TransformerConfig(Model):
 
     @property
     def width(self) -> int:
-        """Inner width between the two linear layers of a block."""
+        """Width of the feed-forward layer of a block."""
         return self.intermediate or 4 * self.hidden
 
     @property
     def groups(self) -> int:
-        """Number of heads of keys and values."""
+        """Number of key-value heads (grouped-query attention)."""
         return self.key_value_heads or self.heads
 
     @property
@@ -532,22 +532,22 @@ class TransformerConfig(Model):
 
     @property
     def rotated(self) -> int:
-        """Width of the part of a head that is rotated."""
+        """Number of dimensions of a head with rotary position embedding (RoPE)."""
         return min(self.rotary_width or max(int(self.per_head * self.rotary_share), 1), self.per_head)
 
     @property
     def biased_output(self) -> bool:
-        """Whether the linear layer after attention has a bias."""
+        """Whether the output projection of attention has a bias."""
         return self.attention_bias if self.output_bias is None else self.output_bias
 
     def holds_weights(self, block: int) -> bool:
-        """Return whether a block, counted from 0, is the first with its set of shared weights."""
+        """Return whether block number `block` is the first with its set of shared weights."""
         sets = min(self.different_blocks or self.blocks, self.blocks)
         return block == 0 or block * sets // self.blocks != (block - 1) * sets // self.blocks
 
 
 def _fields_of(data: Mapping[str, Any], style: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return the fields of a file, completed by those of its style."""
+    """Return the configuration fields of a file, completed by the defaults of its model type."""
     fields = {**style, **picked(data, _NAMES)}
     one = fields.pop("multi_query", None)
     if one is not None:
@@ -569,7 +569,7 @@ def _fields_of(data: Mapping[str, Any], style: Mapping[str, Any], source: str) -
 
 
 def _tokens_of(data: Mapping[str, Any], style: Mapping[str, Any], number: Any, source: str) -> dict[str, Any]:
-    """Return the fields on positions, from the number in the file or from the patches of pictures."""
+    """Return the fields on positions: from the number in the file, or from the patches of images."""
     if data.get("model_type") in PICTURES:
         patches = _patches_of(data, source)
         return {"patches": patches, "positions": patches.tokens, "vocabulary": 1, "head": False}

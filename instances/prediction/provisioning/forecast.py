@@ -71,7 +71,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Rented:
-    """A type of hardware that can be rented, counted in GPUs.
+    """A type of GPU that can be rented, with its price, network and machines.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Rented:
 
     @property
     def memory_bytes(self) -> float:
-        """Memory of one GPU for the model, without that of the framework."""
+        """Bytes of one GPU's memory for the model, without the memory of the framework."""
         return self.gpu.memory_gb * 1e9 - FRAMEWORK_BYTES
 
 
@@ -120,7 +120,7 @@ def rentable_hardware(
     limits: Mapping[str, int] | None = None,
     network_gbit_per_s: float | None = None,
 ) -> list[Rented]:
-    """Return the rentable hardware that names denote.
+    """Return the rentable GPU types that names of GPUs or of machines denote.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def _server(machine: HardwareType, price: float | None, network: float | None) -
 
 
 def _gpu_of(machine: HardwareType) -> Gpu | None:
-    """Return the GPU of a machine, by its model and memory; None if it is unknown."""
+    """Return the GPU of a machine from the price list, by its model and memory; None if it is unknown."""
     if not machine.gpus or not machine.gpu_model:
         return None
     gpus, model = known_gpus(), machine.gpu_model.lower()
@@ -236,7 +236,7 @@ SLOWER, FASTER = 100.0, 20.0
 def measurements_of(
     hardware: Sequence[Rented], given: Mapping[str, str | Path]
 ) -> dict[str, Sequence[Measurement]]:
-    """Return the measurements of each named hardware, read from files.
+    """Return GPU type → operator measurements, read from the files given for some types.
 
     Raises
     ------
@@ -297,7 +297,7 @@ class LayerForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The predicted step of a model on one GPU, or on each GPU of a tensor-parallel group.
+    """The predicted training step of a model on one GPU, or on each GPU of a tensor-parallel group.
 
     Parameters
     ----------
@@ -348,7 +348,7 @@ class Forecast:
 
     @cached_property
     def busy_batch(self) -> int | None:
-        """The least batch that is not launch-bound; None if the current one is not, or no batch is."""
+        """The minimum batch size that is not launch-bound; None if the current one is not, or none is."""
         if not self.launch_bound:
             return None
         waits, busy = self.batch, 2 * self.batch
@@ -363,7 +363,7 @@ class Forecast:
 
     @property
     def factors(self) -> tuple[float, float]:
-        """Ends of the interval of a step, as factors of its seconds."""
+        """Both ends of the interval of the step time, as factors of the predicted time."""
         return self.step.low / self.step.seconds, self.step.high / self.step.seconds
 
 
@@ -426,7 +426,7 @@ def _forward_of(times: OperatorTimes) -> Callable[[Layer], float]:
 
 
 def _once(layers: Sequence[Layer], make: Callable[[Layer], FoundT]) -> list[FoundT]:
-    """Return the results of a function for each layer, computed once for equal layers."""
+    """Return the result of `make` for each layer, computed once for layers with equal operators."""
     known: dict[tuple[Operator, ...], FoundT] = {}
     return [
         known[layer.operators] if layer.operators in known else known.setdefault(layer.operators, make(layer))
@@ -435,5 +435,5 @@ def _once(layers: Sequence[Layer], make: Callable[[Layer], FoundT]) -> list[Foun
 
 
 def width(setting: Setting) -> int:
-    """Return the bytes of an element in the precision of a setting."""
+    """Return the bytes of one element in the precision of a setting."""
     return PRECISION_BYTES[setting.precision]

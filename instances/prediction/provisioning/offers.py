@@ -66,13 +66,13 @@ class RequestedParallelism:
             raise OptionError(f"gpus {self.gpus}: is no multiple of {group}, tensor times pipeline")
 
     def zero_stages(self) -> tuple[int, ...]:
-        """Return the stages of ZeRO that may be tried."""
+        """Return the ZeRO stages (sharding of optimiser states) that may be tried."""
         return ZERO_STAGES if self.zero_stage is None else (self.zero_stage,)
 
 
 @dataclass(frozen=True)
 class Offer:
-    """The training of a model on a number of GPUs of one type of machine, with time and cost.
+    """A way to train the model: GPUs of one machine type and parallelism, with duration and cost.
 
     Parameters
     ----------
@@ -106,12 +106,12 @@ class Offer:
 
     @property
     def rented(self) -> Rented:
-        """The hardware of the offer."""
+        """The rented type of GPU."""
         return self.one.rented
 
     @property
     def gpus(self) -> int:
-        """Number of GPUs that are paid for: machines are rented as a whole."""
+        """Number of GPUs that are paid for; machines are rented as a whole."""
         sold = self.server.sold
         return -(-self.parallelism.gpus // sold) * sold
 
@@ -128,7 +128,7 @@ class Offer:
 
     @property
     def in_time(self) -> InTime | None:
-        """Whether the training ends by the deadline; None without deadline."""
+        """Whether the training surely or probably ends by the deadline, or late; None without deadline."""
         within = self.work.within_h
         if within is None:
             return None
@@ -137,7 +137,10 @@ class Offer:
         return "probably" if self.hours.seconds <= within else "late"
 
     def order(self) -> tuple[float, float, float, float]:
-        """Return the sort key of offers, least for the best; without a price GPU-hours count."""
+        """Return the sort key of offers, the minimum for the best one.
+
+        Without a price GPU-hours count.
+        """
         price, hours = self.cost_usd, self.hours.seconds
         gpu_hours = self.gpus * hours
         paid = price.seconds if price is not None else gpu_hours
@@ -148,7 +151,7 @@ class Offer:
 def best_offer(
     forecasts: Sequence[Forecast], work: Work, wanted: RequestedParallelism, optimiser: str = "adam"
 ) -> Offer | None:
-    """Return the best offer of one type of hardware; None if nothing that was requested fits its memory.
+    """Return the best offer on one type of GPU; None if nothing that was requested fits its memory.
 
     Parameters
     ----------
@@ -174,7 +177,7 @@ def _offers(
 
 
 def powers(most: int) -> list[int]:
-    """Return the powers of two up to a number."""
+    """Return the powers of two up to `most`, in ascending order."""
     return [1 << power for power in range(most.bit_length())]
 
 
@@ -187,7 +190,7 @@ def _replicated(
     wanted: RequestedParallelism,
     optimiser: str,
 ) -> Iterator[Offer]:
-    """Yield offers with increasing numbers of replicas, until more replicas do not help."""
+    """Yield offers with increasing numbers of data-parallel replicas, until more do not help."""
     most = MAX_GPUS if one.rented.limit is None else min(MAX_GPUS, one.rented.limit)
     fastest, enough = float("inf"), 0
     for data in _replicas(group, wanted, server.sold, most):
@@ -228,7 +231,7 @@ def _fitting(
     wanted: RequestedParallelism,
     optimiser: str,
 ) -> Offer | None:
-    """Return the fastest offer that fits into memory, if possible without recomputation; else None."""
+    """Return the fastest offer that fits into memory, recomputing activations only if needed; else None."""
     batches = work.batches(one.batch, parallelism.data)
     for again in (False, True):
         offers = []
@@ -244,7 +247,7 @@ def _fitting(
 
 
 def best_of(offers: Sequence[Offer | None]) -> Offer | None:
-    """Return the best offer of several types of hardware; unpriced ones only if none has a price.
+    """Return the best offer of several GPU types; offers without a price only if none has one.
 
     Among those in time with nearly equal cost it is the fastest.
     """
@@ -260,7 +263,7 @@ def best_of(offers: Sequence[Offer | None]) -> Offer | None:
 
 @dataclass(frozen=True)
 class Refusal:
-    """The reason why some hardware has no offer; the greatest rank is nearest to an offer.
+    """The reason why a GPU type has no offer; the highest rank came nearest to an offer.
 
     Parameters
     ----------
@@ -277,7 +280,7 @@ class Refusal:
 
     @property
     def of_memory(self) -> bool:
-        """Whether memory is insufficient."""
+        """Whether too little GPU memory is the reason."""
         return self.rank == OF_MEMORY.rank
 
 
@@ -295,7 +298,7 @@ def no_precision(gpu: Gpu, precision: str) -> Refusal:
 
 
 def why_not(forecasts: Sequence[Forecast], work: Work, wanted: RequestedParallelism) -> Refusal:
-    """Return the refusal if `best_offer` finds nothing for the same forecasts."""
+    """Return the refusal that explains why `best_offer` finds nothing for the same forecasts."""
     return max(_refusals(forecasts, work, wanted), key=lambda one: one.rank, default=OF_MEMORY)
 
 

@@ -63,7 +63,7 @@ class Parallelism:
 
     @property
     def gpus(self) -> int:
-        """Number of GPUs of all replicas."""
+        """Number of GPUs of all data-parallel replicas."""
         return self.tensor * self.pipeline * self.data
 
     def __str__(self) -> str:
@@ -107,7 +107,7 @@ class Stage:
 
 
 def even_partition(times: Sequence[float], parts: int) -> list[slice]:
-    """Return a partition into contiguous non-empty parts with the least maximum sum.
+    """Return the partition of layer times into contiguous parts that minimises the maximum sum.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def even_partition(times: Sequence[float], parts: int) -> list[slice]:
 
 
 def _filled(times: Sequence[float], most: float) -> list[int]:
-    """Return the ends of contiguous parts that are filled in turn up to a sum."""
+    """Return the ends of contiguous parts, each filled greedily up to a sum of `most`."""
     ends, total = [], 0.0
     for index, time in enumerate(times):
         if index and total + time > most * (1 + 1e-12):
@@ -142,7 +142,7 @@ def _filled(times: Sequence[float], most: float) -> list[int]:
 
 
 def stages_of(one: Forecast, pipeline: int, recompute: bool) -> list[Stage]:
-    """Return the stages of a pipeline, with the layers divided evenly by time.
+    """Return the pipeline stages of the model, with the layers divided evenly by time.
 
     Raises
     ------
@@ -206,7 +206,7 @@ class StepForecast:
 
 @dataclass(frozen=True)
 class Setup:
-    """The stages of a model on servers of one type, for one choice of parallelism.
+    """A model's pipeline stages on servers of one type, under one choice of parallelism.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ class Setup:
             raise OptionError(f"tensor {tensor}: {available}, and tensors are shared inside a server")
 
     def memory(self) -> DeviceMemory:
-        """Return the memory of the device with the highest use; first stages have most batches in flight."""
+        """Return the memory of the device with the highest use, in bytes by use."""
         way, count, element_bytes = self.parallelism, len(self.stages), width(self.one.setting)
         devices = [
             DeviceMemory(
@@ -244,7 +244,7 @@ class Setup:
         return max(devices, key=lambda device: device.total)
 
     def forecast(self) -> StepForecast:
-        """Return the predicted step with its interval."""
+        """Return the predicted time of one step with its interval."""
         parts = self._parts(1.0, 1.0)
         (low, high), (least, most) = self.one.factors, LINK_ENDS
         alone = self.parallelism.gpus == 1
@@ -260,7 +260,10 @@ class Setup:
         return StepForecast(samples, *parts, whole, self.memory())
 
     def _parts(self, slower: float, links: float) -> tuple[float, float, float, float]:
-        """Return computation, bubble, communication and update, with times and links scaled by factors."""
+        """Return seconds of computation, bubble, communication and optimiser in one step.
+
+        Times of computation and of links are scaled by the two factors.
+        """
         sums = self._sums()
         compute = [stage.compute_s * slower for stage in self.stages]
         sent = [links * self._exchange_s(index) for index in range(len(self.stages))]
@@ -274,7 +277,10 @@ class Setup:
         return self.batches * compute[slowest], waiting, communication, update * slower
 
     def _exchange_s(self, index: int) -> float:
-        """Return the seconds of a stage's all-reduces and of sending a batch on and receiving it back."""
+        """Return the seconds of a stage's communication for one batch.
+
+        These are its all-reduces, and sending activations on and receiving gradients back.
+        """
         inside, stage = self.one.rented.inside, self.stages[index]
         tensor = self.parallelism.tensor
         added = sum(ring_s(inside, tensor, size) * times for size, times in stage.reductions)
@@ -284,7 +290,7 @@ class Setup:
         return added + 2 * (inside if within else self.server.network).message_s(stage.output_bytes)
 
     def _sums(self) -> Callable[[float], float]:
-        """Return a function of bytes that returns the seconds of an all-reduce of the replicas."""
+        """Return a function: bytes → seconds of their all-reduce over the data-parallel replicas."""
         inside, data, tensor = self.one.rented.inside, self.parallelism.data, self.parallelism.tensor
         beside = max(1, self.server.gpus // tensor)
         full, rest = divmod(data, beside)
@@ -295,7 +301,7 @@ class Setup:
         return lambda size: hierarchical_s(inside, network, servers, size)
 
     def _gradients_s(self, size: float, sums: Callable[[float], float]) -> float:
-        """Return the seconds in which replicas exchange gradients, and with ZeRO the divided states.
+        """Return the seconds of gradient exchange over replicas, with ZeRO also of sharded states.
 
         A reduce-scatter, or an all-gather, is half of an all-reduce. Stage 2 scatters the gradients of each
         batch, and stage 3 also gathers the parameters for its forward and for its backward pass
@@ -310,7 +316,7 @@ class Setup:
         return 2 * half
 
     def _update_s(self, parameters: int) -> float:
-        """Return the seconds in which the optimiser reads and writes its states."""
+        """Return the seconds in which the optimiser reads and writes the states of these parameters."""
         element_bytes = width(self.one.setting)
         master = 2 * MASTER_BYTES if element_bytes < MASTER_BYTES else element_bytes
         moved = 2 * MASTER_BYTES * OPTIMISER_NUMBERS[self.optimiser] + 2 * element_bytes + master

@@ -197,12 +197,12 @@ def _type(one: Forecast) -> dict[str, Any]:
 
 
 def _widest(forecasts: Sequence[Forecast]) -> Forecast:
-    """Return the forecast with the largest elements, which has the largest memory."""
+    """Return the forecast in the precision with most bytes per element, which needs most memory."""
     return max(forecasts, key=lambda one: width(one.setting))
 
 
 def _of_widths(forecasts: Sequence[Forecast]) -> Iterator[str]:
-    """Yield the assumption on memory if GPUs compute in precisions of different sizes."""
+    """Yield a note on memory if the GPU types compute in precisions of different sizes."""
     widest = _widest(forecasts)
     if any(width(one.setting) < width(widest.setting) for one in forecasts):
         yield (
@@ -233,7 +233,7 @@ def _layer(index: int, forecasts: Sequence[Forecast], work: Work) -> dict[str, A
 
 
 def _unit_intervals(forecasts: Sequence[Forecast]) -> list[dict[str, Any]]:
-    """Return the intervals of times; errors of all layers on one GPU are taken as fully correlated."""
+    """Return the `uncertainty` entries of compute and communication times, fully correlated per GPU type."""
     intervals = []
     for one in forecasts:
         low, high = one.factors
@@ -285,7 +285,7 @@ class Prediction:
 
     @property
     def best(self) -> Offer | None:
-        """The best offer of all hardware, as chosen by `best_of`; None if the model fits nowhere."""
+        """The best offer of all GPU types, as chosen by `best_of`; None if the model fits nowhere."""
         return best_of(self.offers)
 
     def answer(self) -> str:
@@ -307,7 +307,7 @@ class Prediction:
         return list(precision_choice_notes(self.precision, self.left_out))
 
     def instance(self, kind: str) -> Instance:
-        """Return an instance of a kind whose figures have intervals (field `uncertainty`).
+        """Return an instance of a problem kind whose figures have intervals (field `uncertainty`).
 
         Raises
         ------
@@ -342,7 +342,7 @@ class Prediction:
         return pd.DataFrame(self.rows())
 
     def shapes_to_time(self) -> list[dict[str, str]]:
-        """Return the operators whose measurement on a GPU would improve the prediction most."""
+        """Return the operator shapes to measure on a GPU to improve the prediction most."""
         return plan_table(self._plan())
 
     def timing_script(self) -> str:
@@ -471,7 +471,7 @@ def _forecasts(
     measurements: Mapping[str, Sequence[Measurement]],
     optimiser: str,
 ) -> list[Forecast]:
-    """Return the forecast of each type of hardware in its own setting."""
+    """Return the forecast of each GPU type in its own setting."""
     by_name = {}
     for setting in dict.fromkeys(setting for _, setting in hardware):
         alike = [one for one, own in hardware if own == setting]
@@ -488,7 +488,7 @@ def _groups(
     wanted: RequestedParallelism,
     alone: Sequence[Forecast],
 ) -> list[list[Forecast]]:
-    """Return for each type of hardware the forecasts of tensor-parallel groups of increasing size."""
+    """Return for each GPU type the forecasts of tensor-parallel groups of increasing size."""
     most = max(server.gpus for one, _ in hardware for server in one.servers)
     degrees = [wanted.tensor] if wanted.tensor else [1 << power for power in range(most.bit_length())]
     groups: list[list[Forecast]] = [[] for _ in hardware]

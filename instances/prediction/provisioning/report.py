@@ -22,7 +22,7 @@ LEAST_PEAK_RATIO = 2.0
 
 
 def forecast_notes(forecasts: Sequence[Forecast]) -> Iterator[str]:
-    """Yield notes on the basis and interval of each GPU's times."""
+    """Yield notes on what each GPU type's predicted times are based on, and on their intervals."""
     for one in forecasts:
         low, high = one.factors
         where = "inside" if one.step.inside else "outside"
@@ -36,7 +36,9 @@ def forecast_notes(forecasts: Sequence[Forecast]) -> Iterator[str]:
 
 
 def launch_notes(one: Forecast, memory: DeviceMemory | None = None) -> Iterator[str]:
-    """Yield a note on launch-bound batches of a GPU, with the least batch that is not.
+    """Yield a note if batches are launch-bound, with the minimum batch size that is not.
+
+    The GPU then waits for the host to launch its kernels.
 
     Parameters
     ----------
@@ -138,7 +140,7 @@ def half_precision_note(forecasts: Sequence[Forecast]) -> Iterator[str]:
 
 
 def server_note(server: Server) -> str:
-    """Return a note on the GPUs, price and network of a machine."""
+    """Return a note on the GPUs, price and network of a rented machine."""
     price = server.price_usd_per_hour
     paid = "no price is known" if price is None else f"{price:.6g} USD an hour for each"
     gpus = f"{server.gpus} GPU" + ("s" if server.gpus > 1 else "")
@@ -149,7 +151,7 @@ def server_note(server: Server) -> str:
 
 
 def pointer(name: str) -> str:
-    """Return a name escaped as a part of a JSON pointer."""
+    """Return a name escaped as a token of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
@@ -225,7 +227,7 @@ def _between(one: Estimate, unit: str) -> str:
 
 
 def short(value: float) -> str:
-    """Return a figure as text with three digits, about the accuracy of a prediction."""
+    """Return a number as text with three significant digits; whole from 100 on."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -269,7 +271,7 @@ OF_OFFERS: Mapping[str, Callable[[Offer], Any]] = {
 
 
 def row_of(one: Forecast, offer: Offer | None, refusal: Refusal | None = None) -> dict[str, Any]:
-    """Return the row of a type of hardware; without an offer its fields are None, and `why_not` says why.
+    """Return the table row of a GPU type; without an offer its fields are None, and `why_not` says why.
 
     `batch_s` is one batch on one GPU; `step_s` is a step of all GPUs, with communication and update. With
     `launch_bound` the GPUs of a step wait for the host to launch kernels; from `busy_batch` on they do not.
@@ -295,7 +297,7 @@ def row_of(one: Forecast, offer: Offer | None, refusal: Refusal | None = None) -
 
 
 def row_left_out(one: Rented, refusal: Refusal, fields: Iterable[str]) -> dict[str, Any]:
-    """Return the row of hardware without a forecast, with None in all other fields."""
+    """Return the table row of a GPU type without a forecast, with None in all other fields."""
     return dict.fromkeys(fields) | {
         "hardware": one.name,
         "gpu": one.gpu.name,
