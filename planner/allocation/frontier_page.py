@@ -170,7 +170,7 @@ class AllocationFrontierPage(FrontierPage):
         return 1 / point.mean_completion_s, point.rate_usd_per_hour
 
     def proven(self) -> tuple[str, str, str, str]:
-        """Return the sentences about the proof; see the base class."""
+        """Return sentences: no plan exists; error certified; error not certified; search complete."""
         frontier = self.frontier
         limit = frontier.most_usd_per_hour
         most = "" if limit is None else f" of at most {short(limit)} USD/h"
