@@ -63,7 +63,7 @@ def solve(
 
 
 def instance_of(given: Instance | Builder[Any] | str | Path, call: str) -> Instance:
-    """Return the instance from an instance, a builder or a file name passed to a library call.
+    """Return an instance as it is, built by a builder, or loaded from a file name, for a library call.
 
     Raises
     ------

@@ -40,7 +40,7 @@ class ScenarioChange:
 
 
 def changed_instance(instance: Instance, scenario: str, known: Mapping[str, ScenarioChange]) -> Instance:
-    """Return the instance with the changes of a scenario applied in order.
+    """Return a copy of the instance, with the comma-separated changes of a scenario applied in order.
 
     Raises
     ------
@@ -65,13 +65,13 @@ def changed_instance(instance: Instance, scenario: str, known: Mapping[str, Scen
 
 
 def rows_of(instance: Instance, field: str) -> list[dict[str, Any]]:
-    """Return the entries of a list field of the instance document as dictionaries."""
+    """Return the entries of a list field of the instance document, such as `jobs`, as dictionaries."""
     rows = instance.model_dump(mode="json", exclude_none=True, include={field})[field]
     return [dict(row) for row in rows]
 
 
 def matching(pattern: str, names: Iterable[str], what: str) -> set[str]:
-    """Return the name equal to a pattern, else all names that match it, such as `gpu-0*`.
+    """Return the name equal to a pattern, else all names that match it as a glob, such as `gpu-0*`.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def fresh_names(count: int, like: str, taken: Iterable[str]) -> list[str]:
 
 
 def amount(text: str, now: float | None) -> float | None:
-    """Return the amount in a text: absolute (`32`), relative to the current one (`+8`, `-20%`), or `none`.
+    """Parse an amount: absolute (`32`), relative to the current one (`+8`, `-20%`), or `none` (None).
 
     Raises
     ------
@@ -137,7 +137,7 @@ def amount(text: str, now: float | None) -> float | None:
 
 
 def named_amount(text: str) -> tuple[str, str]:
-    """Return the name and the amount in a text `NAME:AMOUNT`.
+    """Split a text `NAME:AMOUNT` into the name and the amount, both as text.
 
     Raises
     ------
@@ -212,21 +212,21 @@ class Changes:
     place: str = ""
 
     def headline(self) -> str:
-        """Return the numbers of jobs or stages by action, as a sentence."""
+        """Return a sentence with the number of jobs or stages by action, such as start or move."""
         counts = Counter(change.action for change in self.changes) + Counter(stay=self.stay, wait=self.wait)
         first, *others = sorted(counts.items(), key=lambda item: ORDER.index(item[0]))
         parts = [f"{counted(first[1], self.unit)} {_verb(*first)}"]
         return ", ".join([*parts, *(f"{count:,} {_verb(action, count)}" for action, count in others)])
 
     def sentences(self) -> Iterator[str]:
-        """Yield a line of text for each total."""
+        """Yield a line of text for each total amount, before and after."""
         for amount in self.amounts:
             of = "" if amount.total is None else f" of {short(amount.total)}"
             before = f"{short(amount.before)} → " if amount.differs else ""
             yield f"{amount.name}: {before}{short(amount.after)}{of}"
 
     def answer(self) -> str:
-        """Return the headline and the first total as one sentence."""
+        """Return a one-sentence summary of the changes: the headline and the first total amount."""
         return f"{'; '.join([self.headline(), *itertools.islice(self.sentences(), 1)])}."
 
     def as_data(self) -> dict[str, Any]:
@@ -235,12 +235,12 @@ class Changes:
 
 
 def is_choice(resource: str) -> bool:
-    """Return whether a resource models a choice of servers, which importers name with several words."""
+    """Return whether a resource only encodes allowed servers, which importers name in several words."""
     return " " in resource
 
 
 def leading_resource(resources: Iterable[str]) -> str:
-    """Return the leading resource: GPUs under any of their names, else the first resource."""
+    """Return the name of the resource shown first: GPUs under any of their names, else the first one."""
 
     def rank(name: str) -> tuple[bool, bool, bool]:
         return is_choice(name), "gpu" not in name.lower(), "mig" not in name.lower()
@@ -259,7 +259,7 @@ CHANGE_COLUMNS: tuple[TextColumn[Change], ...] = (
 
 
 def place_columns(what: str) -> list[TextColumn[Amount]]:
-    """Return the columns of the table of amounts by place, such as GPUs in use on each server."""
+    """Return the columns of the text table of amounts in use on each server, before and after."""
     return [
         (what, False, lambda amount: amount.name),
         ("before", True, lambda amount: figure(amount.before)),
@@ -274,7 +274,7 @@ def _verb(action: str, count: int) -> str:
 
 
 def changed(before: Mapping[str, str], after: Mapping[str, str], move: str) -> tuple[list[Change], int]:
-    """Return the changes between two mappings of names to places, and the number of unchanged entries.
+    """Return the changes between two mappings of job to place, and the number of unchanged entries.
 
     Parameters
     ----------

@@ -36,12 +36,12 @@ SEVERITY = (
 
 
 def worst(codes: Iterable[int]) -> int:
-    """Return the most severe exit code."""
+    """Return the most severe of several exit codes of the command line; `SOLVED` if there are none."""
     return max(codes, key=SEVERITY.index, default=SOLVED)
 
 
 def code_of_error(error: ClusterplanError) -> int:
-    """Return the exit code for an error."""
+    """Return the exit code of the command line for an error."""
     if isinstance(error, InstanceError):
         return BAD_INSTANCE
     if isinstance(error, RefusedError):
@@ -50,7 +50,7 @@ def code_of_error(error: ClusterplanError) -> int:
 
 
 def code_of_frontier(frontier: AnyFrontier) -> int:
-    """Return the exit code for a frontier."""
+    """Return the exit code of the command line for a frontier, by its status and limit."""
     if frontier.status == "infeasible":
         return INFEASIBLE
     if frontier.limit == "interrupt":
@@ -61,7 +61,7 @@ def code_of_frontier(frontier: AnyFrontier) -> int:
 
 
 def code_of_result(result: Result) -> int:
-    """Return the exit code for a result."""
+    """Return the exit code of the command line for a result, by its status and limit."""
     if result.status == "error":
         return FAILED
     if result.status == "infeasible":
@@ -75,7 +75,7 @@ def code_of_result(result: Result) -> int:
 
 
 def code_of_verification(verification: Verification, accept_claimed: bool = False) -> int:
-    """Return the exit code for a verification."""
+    """Return the exit code of the command line for a verification."""
     if not verification.ok:
         return NOT_VERIFIED
     return SOLVED if verification.complete or accept_claimed else CLAIMED

@@ -137,7 +137,7 @@ def identity_faults(instance: Instance, stored: Result | AnyFrontier, what: str)
 
 
 def stated_facts(stored: Result | AnyFrontier, facts: Sequence[str], run: str) -> Iterator[str]:
-    """Yield the parts of a result or frontier that are not claims about the instance."""
+    """Yield text on the fields that state facts about the run, which cannot be verified."""
     yield ", ".join(name for name in facts if getattr(stored, name, None) not in (None, 0.0, {}, ()))
     if stored.limit != "none":
         yield f"that a {stored.limit} limit ended the {run}"
@@ -189,7 +189,7 @@ def note_extent(findings: Findings, frontier: AnyFrontier, most: str, default: f
 
 
 def stated(frontier: AnyFrontier) -> Iterator[str]:
-    """Yield the parts of a frontier that are not claims about the instance."""
+    """Yield text on the parts of a frontier that are not claims about the instance."""
     yield from stated_facts(frontier, FACTS, "search")
     if frontier.status == "partial":
         yield "that better points may be missing"
@@ -219,14 +219,14 @@ class FrontierCheck(ABC):
 
     @abstractmethod
     def faults(self) -> Iterator[str]:
-        """Yield faults other than those of the instance's hash and name and of the status."""
+        """Yield a message for each fault in the stored points, bounds and certified error."""
 
     @abstractmethod
     def check_infeasible(self, findings: Findings) -> None:
         """Check the claim that no plan exists, and its diagnosis."""
 
     def claimed(self) -> Iterator[str]:
-        """Yield the claims of the solver that the check does not confirm."""
+        """Yield the claims of the solver that this verification does not confirm."""
         return iter(())
 
     def given(self) -> Iterator[str]:
@@ -255,7 +255,7 @@ class FrontierCheck(ABC):
 
 
 def order_faults(frontier: AnyFrontier) -> Iterator[str]:
-    """Yield a fault for each point that is not slower and cheaper than the one before."""
+    """Yield a fault for each point of a frontier that is not slower and cheaper than its predecessor."""
     figures = [(getattr(point, frontier.slow), getattr(point, frontier.dear)) for point in frontier.points]
     for index, (a, b) in enumerate(itertools.pairwise(figures)):
         if not (a[0] < b[0] and a[1] > b[1]):

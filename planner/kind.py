@@ -92,7 +92,7 @@ class FrontierKind:
 
 @dataclass(frozen=True)
 class ComparisonKind:
-    """Measures and advice of one problem kind in a comparison of solvers.
+    """Measures of plans, and advice on solvers, of one problem kind in a comparison of solvers.
 
     Attributes
     ----------

@@ -149,7 +149,7 @@ PointT = TypeVar("PointT")
 
 
 def thinned(points: Sequence[PointT], figures: Callable[[PointT], tuple[float, float]]) -> list[PointT]:
-    """Return at most `MAX_ROWS` points, spaced evenly along the curve on logarithmic axes.
+    """Return at most `MAX_ROWS` points of a curve, evenly spaced along it on logarithmic axes.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def thinned(points: Sequence[PointT], figures: Callable[[PointT], tuple[float, f
 
 
 def some_lines(lines: Sequence[str], more: str) -> Iterator[str]:
-    """Yield the first `MAX_NAMED` lines, and a line with the number of the others."""
+    """Yield the first `MAX_NAMED` lines, and a line with the number of the remaining ones."""
     yield from lines[:MAX_NAMED]
     if len(lines) > MAX_NAMED:
         yield more.format(len(lines) - MAX_NAMED)

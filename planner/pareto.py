@@ -90,14 +90,14 @@ def pareto(
 
 
 def _setting(name: str) -> str:
-    """Return a text on which kinds support a setting."""
+    """Return a text on which problem kinds support a setting of `pareto`."""
     able = {kind: traded.settings[name] for kind, traded in FRONTIER_KINDS.items() if name in traded.settings}
     (what,) = set(able.values())
     return f"{what} is for {_listed(able)} instances"
 
 
 def frontier_table(frontier: AnyFrontier) -> tuple[Table, list[str]]:
-    """Return the points as a text table, thinned if there are many, and its footnotes."""
+    """Return the text table of the frontier's points, thinned if there are many, and its footnotes."""
     traded = FRONTIER_KINDS[frontier.kind]
     points = thinned(frontier.points, lambda p: (getattr(p, frontier.slow), getattr(p, frontier.dear)))
     return table_of(traded.columns(frontier), points), list(
@@ -124,6 +124,6 @@ def _lines(frontier: AnyFrontier, shown_points: int, notes: FrontierNotes) -> It
 
 
 def _listed(kinds: Iterable[str]) -> str:
-    """Return names as in a sentence: a, b and c."""
+    """Return names joined as in a sentence: a, b and c."""
     *others, last = kinds
     return f"{', '.join(others)} and {last}" if others else last

@@ -127,7 +127,7 @@ def notes(instance: Instance, result: Result, format: str, every: bool = False) 
 
 
 def _jobs(names: list[str]) -> str:
-    """Return the names of a few jobs, with the number of jobs if there are several."""
+    """Return the names of a few jobs as text, with the number of jobs if there are several."""
     return names[0] if len(names) == 1 else f"{len(names):,} jobs ({listed(names, NAMED)})"
 
 

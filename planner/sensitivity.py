@@ -54,15 +54,15 @@ class Scenario:
 
     @property
     def first(self) -> ObjectiveRecord | None:
-        """The record of the first objective, if there is one."""
+        """The record of the first objective; None if the result has no objectives."""
         return next(iter(self.result.objectives), None)
 
     def left_out(self) -> dict[str, str]:
-        """Return the jobs that the plan leaves out, each with the reason."""
+        """Return the jobs that the plan does not place, each with the reason."""
         return dict(KINDS[self.instance.kind].left_out(self.result.plan or ()))
 
     def rows(self) -> set[str]:
-        """Return the names of the items that plans have entries for, such as jobs."""
+        """Return the names of the jobs (in staging, layers) that plans have entries for."""
         return {row.name for row in getattr(self.instance, KINDS[self.instance.kind].rows_of_plan)}
 
 
@@ -86,7 +86,7 @@ class Row:
 
     @property
     def proven(self) -> str:
-        """Return the proven interval of the difference as text."""
+        """Return the proven interval of the difference of optimal values as text."""
         if self.least is None or self.most is None:
             return "–"
         low, high = signed(self.least), signed(self.most)
@@ -112,7 +112,7 @@ class WhatIf:
         return (self.baseline, *self.scenarios)
 
     def rows(self) -> list[Row]:
-        """Return a row for each objective of each scenario."""
+        """Return a row for each objective of each scenario, compared with the baseline."""
         return [row for scenario in self.all() for row in self._rows_of(scenario)]
 
     def _rows_of(self, scenario: Scenario) -> Iterator[Row]:
@@ -161,7 +161,7 @@ class WhatIf:
         return f"No scenario{with_same} is better than what there is; the best is {summary}."
 
     def sentences(self) -> Iterator[str]:
-        """Yield lines on each scenario: its plan, and jobs left out only there or no longer."""
+        """Yield lines on each scenario: its plan, and jobs unplaced only there or no longer."""
         before, known = self.baseline.left_out(), self.baseline.rows()
         for scenario in self.all():
             yield f"{scenario.name}: {scenario.answer()}"
@@ -181,7 +181,7 @@ class WhatIf:
             yield f"interrupted: {len(self.scenarios)} of {self.asked} scenarios were solved"
 
     def as_data(self) -> dict[str, Any]:
-        """Return the results and the derived figures as plain data for JSON."""
+        """Return the results, differences and their proven bounds as plain data for JSON."""
         scenarios = []
         for scenario in self.all():
             rows = [row for row in self._rows_of(scenario) if row.objective is not None]
@@ -290,7 +290,7 @@ def what_if(
 
 
 def _proven_difference(before: ObjectiveRecord, after: ObjectiveRecord) -> tuple[float | None, float | None]:
-    """Return bounds on the difference of two optimal values, each of which lies between value and bound."""
+    """Return proven bounds on the difference of two optima, each between its value and bound."""
     figures = (before.value, before.bound, after.value, after.bound)
     if None in figures:
         return None, None
@@ -299,12 +299,12 @@ def _proven_difference(before: ObjectiveRecord, after: ObjectiveRecord) -> tuple
 
 
 def signed(value: float | None) -> str:
-    """Return a difference with its sign."""
+    """Return a difference as text with its sign."""
     return figure(value) if not value else f"{'+' if value > 0 else '−'}{figure(abs(value))}"
 
 
 def _comparison_text(now: ObjectiveRecord, value: float) -> str:
-    """Return text that compares a value with the current one."""
+    """Return text that compares an objective value with that of the baseline."""
     before, unit = _not_none(now.value), "" if now.unit == now.name else f" {now.unit}"
     if agree(value, before):
         return f"{now.name} {figure(value)}{unit}, as it is"
@@ -334,7 +334,7 @@ def _not_none(value: ValueT | None) -> ValueT:
 
 @dataclass(frozen=True)
 class ExtremeScenario:
-    """An extreme scenario: all uncertain figures at one end of their intervals, and the best plan found."""
+    """An extreme scenario: all uncertain data at one end of their intervals, and the best plan found."""
 
     name: str
     instance: Instance
@@ -342,7 +342,7 @@ class ExtremeScenario:
 
     @property
     def first(self) -> ObjectiveRecord | None:
-        """The record of the first objective, if there is one."""
+        """The record of the first objective; None if the result has no objectives."""
         return next(iter(self.result.objectives), None)
 
     def answer(self) -> str:
@@ -380,7 +380,7 @@ class Regret:
 
     @property
     def proven(self) -> str:
-        """Return the proven interval of the regret as text."""
+        """Return the proven interval of the regret, in the objective's unit, as text."""
         if self.least is None or self.most is None:
             return "not allowed" if self.broken else "–"
         low, high = figure(self.least), figure(self.most)
@@ -403,18 +403,18 @@ class Robust:
     asked: int = 3
 
     def worst(self, plan: str) -> float | None:
-        """Return the largest relative regret of a plan at any end; None if it is infeasible at one."""
+        """Return the maximum relative regret of a plan over all ends; None if it is infeasible at one."""
         shares = [one.share for one in self.regrets if one.plan == plan]
         known = [share for share in shares if share is not None]
         return max(known) if known and len(known) == len(shares) else None
 
     def best(self) -> str | None:
-        """Return the end whose plan has the least maximum regret; None if no plan is feasible everywhere."""
+        """Return the end whose plan has the minimum maximum regret; None if none is feasible at all ends."""
         known = {one.name: worst for one in self.ends if (worst := self.worst(one.name)) is not None}
         return min(known, key=lambda name: (known[name], name != "middle")) if known else None
 
     def headline(self) -> str:
-        """Return a sentence on the plan with the least maximum regret."""
+        """Return a sentence on the plan with the minimum maximum regret."""
         if len(self.ends) < self.asked:
             return f"Interrupted: {len(self.ends)} of {self.asked} ends were solved."
         plans = [end for end in self.ends if end.result.plan is not None]
@@ -443,7 +443,7 @@ class Robust:
         return [*lines, f"{len(given)} intervals, {outside} of them outside what was measured"]
 
     def as_data(self) -> dict[str, Any]:
-        """Return the results and the derived figures as plain data for JSON."""
+        """Return the results and regrets at the ends of the intervals as plain data for JSON."""
         regrets = [
             {"plan": r.plan, "end": r.end, "value": r.value, "broken": r.broken}
             | {"regret_least": r.least, "regret_most": r.most, "share": r.share}
@@ -503,7 +503,7 @@ def robust(
 
 
 def _regret(plan: str, entries: Sequence[Any], end: ExtremeScenario) -> Regret:
-    """Return the regret of a plan at an end, with its value recomputed there by the formulation."""
+    """Return the regret of a plan at an end of the intervals, with its objective recomputed there."""
     formulation = formulate(end.instance)
     entries = formulation.choices(entries)
     broken = formulation.violations(entries)

@@ -46,7 +46,7 @@ MAX_SHOWN = 100
 
 
 class Line(NamedTuple):
-    """A complete line of a journal.
+    """A complete line of the journal of a batch of solves.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ def journal_line_error(place: str, why: str = "") -> InstanceError:
 
 
 def stored_results(raw: bytes, source: str) -> list[Any]:
-    """Return the results in a journal, oldest first, and warn of altered lines.
+    """Return the results in a journal as plain data, oldest first, and warn of altered lines.
 
     An altered line is left out where a later intact one is of the same source and solver, which were
     solved again.
@@ -186,7 +186,7 @@ def _is_result(data: Any) -> bool:
 
 
 def _results(text: str, source: str) -> list[Any]:
-    """Return the JSON documents in a text, or for journal lines the results in them."""
+    """Return the JSON documents in a text; of a journal, the results in its lines."""
     try:
         check_size(text)
     except TooMuchError as error:
@@ -348,6 +348,6 @@ def is_frontier(data: Mapping[str, Any]) -> bool:
 
 
 def results_of_instance(instance: Instance, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the stored results of this instance, or all if none match, so that each gets a fault."""
+    """Return the stored results with this instance's hash; if there are none, all of them."""
     digest = instance.sha256()
     return [data for data in results if data["instance_sha256"] == digest] or results

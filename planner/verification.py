@@ -42,7 +42,9 @@ def check_infeasible(
     versions: Mapping[str, str],
     counts: Callable[[Sequence[Any]], bool] = lambda _: True,
 ) -> None:
-    """Check a claim of infeasibility by counting, by the certificate and by heuristics, and its diagnosis.
+    """Check a claim of infeasibility by counting arguments, the certificate and heuristics.
+
+    A diagnosis is checked too.
 
     Parameters
     ----------
@@ -97,7 +99,10 @@ def _check_diagnosis(
 
 
 def _lines(diagnosis: Diagnosis) -> tuple[list[str], list[str]]:
-    """Return the reasons and the remedies, each sorted: their order may depend on that of document keys."""
+    """Return the sorted reasons and the sorted remedies of a diagnosis.
+
+    Their order may depend on that of document keys.
+    """
     return sorted(diagnosis.reasons), sorted(diagnosis.remedies)
 
 
@@ -139,7 +144,7 @@ def verify(instance: Instance, result: Result) -> Verification:
 
 
 def _differs(stored: float | None, derived: float | None, gap: bool = False) -> bool:
-    """Return whether two figures disagree; the tolerance of gaps is that of values and bounds that agree."""
+    """Return whether two figures differ beyond the rounding tolerance; gaps are compared as 1 + gap."""
     if stored is None or derived is None:
         return stored is not derived
     return not (agree(1.0 + stored, 1.0 + derived) if gap else agree(stored, derived))
@@ -173,7 +178,7 @@ def _record_faults(stored: ObjectiveRecord, derived: ObjectiveRecord, place: str
 
 
 def _headline_faults(result: Result) -> Iterator[str]:
-    """Yield differences between the result's own figures and status and its objective records."""
+    """Yield differences between a result's own figures and status, and its records of objectives."""
     record = result.deciding
     for source in FIGURES:
         field = "objective" if source == "value" else source
@@ -336,7 +341,7 @@ def _same_prices(stored: Mapping[str, float], derived: Mapping[str, float] | Non
 
 
 def _stated(result: Result) -> Iterator[str]:
-    """Yield the parts of a result that are not claims about the instance."""
+    """Yield text on the parts of a result that are not claims about the instance."""
     yield from stated_facts(result, FACTS, "solve")
     if result.status == "unknown":
         yield "that no plan was found; a plan may exist or not"

@@ -28,7 +28,7 @@ from .plan import Usage
 
 
 def what_if(instance: AllocationInstance) -> dict[str, ScenarioChange]:
-    """Return the possible scenario changes by key; each resource is a key."""
+    """Return the types of scenario change by key, such as `budget`; each resource name is a key too."""
     of_resources = {name: ScenarioChange(f"{name}=AMOUNT", _resource(name)) for name in instance.resources}
     return {
         **of_resources,
@@ -56,7 +56,7 @@ def _remove(instance: AllocationInstance, pattern: str) -> dict[str, Any]:
 
 
 def _add(instance: AllocationInstance, text: str) -> dict[str, Any]:
-    """Add copies of an existing job, which do not run yet."""
+    """Return the changed list of jobs, with copies of an existing job that do not run yet."""
     count, like = count_and_name(text)
     rows = {row["name"]: row for row in rows_of(instance, "jobs")}
     (name, *_) = sorted(matching(like, rows, "job"))
@@ -95,7 +95,7 @@ def current_plan(instance: AllocationInstance) -> list[JobAllocation]:
 def changes(
     instance: AllocationInstance, before: Sequence[JobAllocation] | None, after: Sequence[JobAllocation]
 ) -> Changes:
-    """Return the differences between two plans, or from the current configurations without `before`."""
+    """Return the differences between two plans; without `before`, from the current configurations."""
     plans = current_plan(instance) if before is None else before, after
     several = {job.name for job in instance.jobs if len(job.variants) > 1}
     old, new = (

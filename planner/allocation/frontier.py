@@ -39,7 +39,7 @@ def find(
     mix: Mix = "fixed",
     prices: Mapping[str, float] | None = None,
 ) -> AllocationFrontier:
-    """Return the frontier of an allocation; see `pareto`.
+    """Return the Pareto frontier of mean completion time against hourly cluster cost; see `pareto`.
 
     Raises
     ------
@@ -75,7 +75,7 @@ HOUR = 3600.0
 
 
 def cost_limit_text(frontier: AllocationFrontier) -> str:
-    """Return text for the cost limit of the clusters searched; empty without a limit."""
+    """Return the limit on the USD per hour of the clusters searched as text; empty without a limit."""
     most = frontier.most_usd_per_hour
     return "" if most is None else f" of at most {figure(most)} USD/h"
 
@@ -108,7 +108,7 @@ class AllocationFrontierCheck(FrontierCheck):
         self.unproven = 0
 
     def faults(self) -> Iterator[str]:
-        """Yield faults other than those of the instance's hash and name and of the status."""
+        """Yield a message for each fault in the stored points, bounds and certified error."""
         frontier = self.frontier
         unknown = sorted(set(frontier.prices_usd_per_hour) - set(self.instance.resources))
         if unknown or not any(frontier.prices_usd_per_hour.values()):
@@ -211,7 +211,7 @@ class AllocationFrontierCheck(FrontierCheck):
             yield f"the bounds bound_s of {beyond} clusters, which are higher than the certified ones"
 
     def given(self) -> Iterator[str]:
-        """Yield the prices of the search that differ from the instance's."""
+        """Yield a note on each price of the search (USD per hour) that differs from the instance's."""
         priced = self.instance.prices_usd_per_hour
         for name, price in self.frontier.prices_usd_per_hour.items():
             if price != priced.get(name, 0.0):
@@ -225,7 +225,7 @@ def _same(a: float | None, b: float | None) -> bool:
 def _plan_faults(
     grid: ClusterGrid, formulation: AllocationFormulation, place: str, point: AllocationPoint
 ) -> Iterator[str]:
-    """Yield faults of a cluster's plan, then of the figures that depend on it."""
+    """Yield faults of the plan of one cluster, then of the point's stored figures, prices and bounds."""
     broken = formulation.violations(point.plan)
     yield from (f"{place}: broken constraint: {violation}" for violation in broken)
     if broken:
@@ -252,7 +252,7 @@ def _certificate_faults(
 
 
 def _certified(formulation: AllocationFormulation, record: AllocationPoint | ClusterBound) -> float:
-    """Return the certified bound on Σ ω t; infinite where there is no plan."""
+    """Return the certified lower bound on the weighted sum of completion times (s); inf if infeasible."""
     if formulation.elementary_infeasibility() is not None:
         return math.inf
     return formulation.certified_bounds(record.certificate)[0] or 0.0
@@ -261,7 +261,7 @@ def _certified(formulation: AllocationFormulation, record: AllocationPoint | Clu
 def _bound_faults(
     place: str, record: AllocationPoint | ClusterBound, bound: float, value: float, weight: float
 ) -> Iterator[str]:
-    """Yield faults of the stored bounds, against the derived bound and the plan's value."""
+    """Yield faults of the stored lower bounds (s), given the derived bound and the plan's value."""
     stored, certified = record.bound_s, record.certified_bound_s
     if certified is not None:
         yield from figure_faults(f"{place}.certified_bound_s", certified, bound / weight)
@@ -272,7 +272,7 @@ def _bound_faults(
 
 
 def columns(frontier: AllocationFrontier) -> list[TextColumn[AllocationPoint]]:
-    """Return the columns of the text table of points."""
+    """Return the columns of the text table of the frontier's points (clusters)."""
     unit, scale = _unit(frontier)
 
     def saved(point: AllocationPoint) -> str:
@@ -289,13 +289,13 @@ def columns(frontier: AllocationFrontier) -> list[TextColumn[AllocationPoint]]:
 
 
 def _unit(frontier: AllocationFrontier) -> tuple[str, float]:
-    """Return the unit of the mean completion times, and its length in seconds."""
+    """Return the unit in which mean completion times are shown (`h` or `s`), and its length in seconds."""
     long = frontier.points and frontier.points[0].mean_completion_s >= HOUR
     return ("h", HOUR) if long else ("s", 1.0)
 
 
 def _worth(point: AllocationPoint, frontier: AllocationFrontier) -> tuple[float | None, str]:
-    """Return the reduction of the mean by one more USD/h, from dual prices, and the scarcest resource.
+    """Return the dual price of 1 USD/h (reduction of the mean, in s), and the scarcest resource's name.
 
     The mix `fixed` scales the whole cluster: doubling it saves Σ_r λ_r C_r, and one USD/h more saves the
     part of this that it is of the cluster's cost.
@@ -319,7 +319,7 @@ def _cluster(point: AllocationPoint) -> str:
 
 
 def frontier_notes(frontier: AllocationFrontier) -> FrontierNotes:
-    """Return the table's footnotes."""
+    """Return the footnotes of the frontier's text table: current cluster, assumptions, certified error."""
     most = cost_limit_text(frontier)
     return FrontierNotes(
         none=f"no plan exists{most}",
@@ -331,7 +331,7 @@ def frontier_notes(frontier: AllocationFrontier) -> FrontierNotes:
 
 
 def rate_of_cheaper_point(frontier: AllocationFrontier, now: AllocationPoint) -> float | None:
-    """Return the hourly cost of the cheapest point as fast as the current cluster, if it is cheaper."""
+    """Return the minimum USD/h of a point as fast as the current cluster; None if that is not cheaper."""
     slowest = now.mean_completion_s * (1 + 1e-9)
     rates = [point.rate_usd_per_hour for point in frontier.points if point.mean_completion_s <= slowest]
     cheapest = min(rates, default=math.inf)
@@ -339,7 +339,7 @@ def rate_of_cheaper_point(frontier: AllocationFrontier, now: AllocationPoint) ->
 
 
 def _current_cluster_note(frontier: AllocationFrontier) -> Iterator[str]:
-    """Yield a line on the current cluster, and on a cheaper one that is as fast."""
+    """Yield a line on the current cluster's hourly cost and mean, and on a cheaper one as fast, if any."""
     now = frontier.current
     if now is None:
         return

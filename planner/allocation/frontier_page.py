@@ -23,7 +23,7 @@ Corners = list[tuple[float, float]]
 
 
 def lower_bound_steps(instance: AllocationInstance, frontier: AllocationFrontier) -> Corners:
-    """Return the step function of lower bounds on the mean completion time over the hourly cost.
+    """Return the corners (USD/h, s) of the step function of lower bounds on the mean completion time.
 
     The bound of a cluster holds for all cheaper ones down to the next one with a bound. Left of the first
     corner it is proven that there is no plan, or nothing is known.
@@ -49,7 +49,7 @@ def lower_bound_steps(instance: AllocationInstance, frontier: AllocationFrontier
 
 
 def _known_bounds(frontier: AllocationFrontier) -> list[tuple[float, Mapping[str, float], float]]:
-    """Return the hourly cost, capacities and bound of each cluster, in ascending order of cost."""
+    """Return hourly cost, capacities and lower bound on the mean (s) of each cluster, by rising cost."""
     known: list[tuple[float, Mapping[str, float], float]] = []
     records: tuple[AllocationPoint | ClusterBound, ...] = (*frontier.points, *frontier.others)
     for record in records:
@@ -62,18 +62,18 @@ def _known_bounds(frontier: AllocationFrontier) -> list[tuple[float, Mapping[str
 
 
 def _next_rate(grid: ClusterGrid, rate: float, capacities: Mapping[str, float]) -> float:
-    """Return the hourly cost of the next more expensive cluster on the grid."""
+    """Return the hourly cost (USD) of the next more expensive cluster on the grid of clusters."""
     step = grid.step_of(rate, capacities)
     return rate if step is None else max(rate, grid.rate(grid.next(step)))
 
 
 def cluster_text(point: AllocationPoint) -> str:
-    """Return the resources of a cluster as text."""
+    """Return the amounts of a cluster's resources as text."""
     return ", ".join(f"{short(amount, 5)} {name}" for name, amount in point.capacities.items())
 
 
 def drawing_of(unit: float) -> Drawing[AllocationPoint]:
-    """Return the drawing of clusters as points, with mean completion times in a unit of `unit` seconds."""
+    """Return how clusters are drawn: hourly cost against mean completion time in units of `unit` s."""
 
     def hover(point: AllocationPoint) -> list[str]:
         mean = f"mean completion {duration(point.mean_completion_s)}"
@@ -149,11 +149,11 @@ class AllocationFrontierPage(FrontierPage):
             self.drawing = drawing_of(unit_of_time(self.points[-1].mean_completion_s)[0])
 
     def most_points(self) -> int:
-        """Return the largest number of points shown."""
+        """Return the maximum number of points of the frontier shown on the page."""
         return max(50, min(MAX_POINTS, MAX_ENTRIES // len(self.instance.jobs)))
 
     def first_chosen(self) -> int:
-        """Return the index of the best point within the current cluster's cost, else of the cheapest."""
+        """Return the index of the fastest point within the current cluster's cost, else the cheapest."""
         now, last = self.frontier.current, max(0, len(self.points) - 1)
         if now is None:
             return last
@@ -170,7 +170,7 @@ class AllocationFrontierPage(FrontierPage):
         return 1 / point.mean_completion_s, point.rate_usd_per_hour
 
     def proven(self) -> tuple[str, str, str, str]:
-        """Return the sentences about the proof; see the base class."""
+        """Return sentences: no plan exists; error certified; error not certified; search complete."""
         frontier = self.frontier
         limit = frontier.most_usd_per_hour
         most = "" if limit is None else f" of at most {short(limit)} USD/h"
@@ -202,11 +202,11 @@ class AllocationFrontierPage(FrontierPage):
         return allocation_frontier_figure(self.instance, self.frontier, self.points, self.start)
 
     def data(self) -> dict[str, Any]:
-        """Return the index of the column with usage bars, for the script."""
+        """Return the index of the column with usage bars in the table of resources, for the script."""
         return {"used": 3}
 
     def choice(self, point: AllocationPoint) -> dict[str, Any]:
-        """Return a point's figures by element id, and its resource rows, for the script."""
+        """Return a point's figures by HTML element id, and its rows of the table of resources."""
         placed = sum(entry.placed for entry in point.plan)
         figures = {
             "is-rate": f"{short(point.rate_usd_per_hour)} USD/h",
@@ -218,7 +218,7 @@ class AllocationFrontierPage(FrontierPage):
         return {"figures": figures, "resources": self._resources(point)}
 
     def _resources(self, point: AllocationPoint) -> list[dict[str, Any]]:
-        """Return the rows of the table of a cluster: cells as in `COLUMNS`, and the share in use."""
+        """Return the rows of the table of resources: cells in the order of `COLUMNS`, and utilisation."""
         rows, used = [], self.usage.of(point.plan)
         for name, amount in point.capacities.items():
             today, taken = self.instance.resources.get(name, 0.0), used.get(name, 0.0)
@@ -238,7 +238,7 @@ class AllocationFrontierPage(FrontierPage):
         return rows
 
     def columns(self) -> list[CellColumn[AllocationPoint]]:
-        """Return the columns of the table of points: figures and cluster."""
+        """Return the columns of the table of points: hourly cost, mean, bound, gap and cluster."""
         return [
             (Column("USD/h", True), lambda p: number(p.rate_usd_per_hour)),
             (Column("mean completion", True), lambda p: seconds(p.mean_completion_s)),
@@ -271,7 +271,7 @@ def _gap(point: AllocationPoint) -> float | None:
 
 
 def _saving_text(frontier: AllocationFrontier, point: AllocationPoint, name: str) -> str:
-    """Return, as text, the saving by one more unit: its dual price, and the distance to the bound."""
+    """Return the saving by one more unit as text: its dual price, and the distance to the lower bound."""
     if point.prices is None:
         return "–"
     price = point.prices.get(name, 0.0) / frontier.weight

@@ -18,7 +18,7 @@ from ..reports.text import TextColumn, counted, duration, short, unit_of_time
 
 
 class Usage:
-    """The usage of resources by plans of one instance.
+    """Computes the usage of each resource, in its own units, by plans of one instance.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Usage:
         self._demands = task_demands(instance, self.table)
 
     def of(self, plan: Sequence[JobAllocation]) -> dict[str, float]:
-        """Return a plan's usage of each resource, and of the budget if there is one."""
+        """Return a plan's usage of each resource, and of the budget (USD/h) if there is one."""
         entries = read_entries(self.table, self._index, plan)
         placed = entries.variant >= 0
         variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))
@@ -62,14 +62,14 @@ def columns(entries: Sequence[JobAllocation]) -> list[TextColumn[JobAllocation]]
 
 
 def as_data(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> dict[str, Any]:
-    """Return the placed jobs, and the reasons of the others, as plain data."""
+    """Return the configurations of placed jobs, and the reasons of unplaced jobs, by name as plain data."""
     del instance
     jobs = {entry.job: entry.model_dump(exclude={"job", "placed"}) for entry in plan if entry.placed}
     return {"jobs": jobs, "unplaced": dict(left_out(plan))}
 
 
 def left_out(plan: Sequence[JobAllocation]) -> Iterator[tuple[str, str]]:
-    """Yield the jobs that are not placed, without a specific reason."""
+    """Yield pairs of job and reason for the jobs not placed; the reason is only that none is given."""
     return ((entry.job, "no reason is given") for entry in plan if not entry.placed)
 
 
@@ -84,7 +84,7 @@ NAMES = {BUDGET: "hourly budget [USD]"}
 
 
 def allocation_parts(instance: AllocationInstance, result: Result) -> dict[str, Any]:
-    """Return the context of `plan_allocation.html.j2`."""
+    """Return the variables of `plan_allocation.html.j2`, the template of a result's page."""
     plan = cast("tuple[JobAllocation, ...]", result.plan or ())
     usage, shown_jobs = Usage(instance), shown_rows(plan)
     used = usage.of(plan) if plan else None
@@ -145,7 +145,7 @@ def _summary(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> Fac
 
 
 def leading_first(amounts: Mapping[str, float]) -> dict[str, float]:
-    """Return the amounts with the leading resource first."""
+    """Return amounts by resource, reordered so that the leading resource (GPUs, if any) comes first."""
     first = leading_resource(amounts)
     return {first: amounts[first], **amounts}
 
@@ -153,7 +153,7 @@ def leading_first(amounts: Mapping[str, float]) -> dict[str, float]:
 def usage_bars(
     amounts: Mapping[str, float], used: Mapping[str, float] | None
 ) -> list[tuple[str, float, str]]:
-    """Return a bar for each resource: its name, the share in use, and both amounts as text."""
+    """Return (name, utilisation, amounts as text) of each resource; empty if no usage is given."""
     return [
         (
             NAMES.get(name, name),
@@ -235,7 +235,7 @@ def _jobs_table(instance: AllocationInstance, plan: Sequence[JobAllocation]) -> 
 
 
 def times_figure(plan: Sequence[JobAllocation]) -> Figure:
-    """Return the plot of completion times in ascending order, with a trace for each variant.
+    """Return the plot of the jobs' completion times in ascending order, with a trace for each variant.
 
     Jobs are bars with their names, as long as these can be read; more of them are points.
     """
@@ -284,7 +284,7 @@ def _times_trace(
 
 
 def _bars(ranks: list[int], times: list[float], words: list[str], index: int | None) -> Figure:
-    """Return a trace of bars, one for each job, labelled with its configuration."""
+    """Return a bar trace: each job's completion time by its rank, labelled with its configuration."""
     waits = index is None
     return {
         "type": "bar",
@@ -303,7 +303,7 @@ def _bars(ranks: list[int], times: list[float], words: list[str], index: int | N
 
 
 def _points(ranks: list[int], times: list[float], words: list[str], index: int | None) -> Figure:
-    """Return a trace of points, one for each job."""
+    """Return a scatter trace: each job's completion time against its rank."""
     del words
     return {
         "type": "scatter",
@@ -319,7 +319,7 @@ def _points(ranks: list[int], times: list[float], words: list[str], index: int |
 
 
 def _cut_name(name: str) -> str:
-    """Return a name shortened to leave room for the bars."""
+    """Return a job's name, shortened to leave room for the bars of a plot."""
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 

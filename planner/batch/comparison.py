@@ -62,7 +62,7 @@ class Comparison(Model):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """The messages on sources and pairs that are not in the rows."""
+        """The messages on unreadable instances, and on pairs of instance and solver without a row."""
         return (*self.unread, *self.left_out)
 
     @property
@@ -76,7 +76,7 @@ class Comparison(Model):
         return tuple(dict.fromkeys(row.solver for row in self.rows))
 
     def by_objective(self) -> dict[str, tuple[ComparisonRow, ...]]:
-        """Return the rows grouped by the objective of their instances, with its unit."""
+        """Return the rows grouped by the objective of their instance, titled `name [unit]`."""
         of = {row.instance: row.objective_title for row in reversed(self.rows) if row.objective_title}
         grouped: dict[str, list[ComparisonRow]] = defaultdict(list)
         for row in self.rows:
@@ -111,7 +111,7 @@ class Comparison(Model):
         return pd.DataFrame(rows, columns=titles)
 
     def as_table(self) -> tuple[list[str], list[list[Any]]]:
-        """Return the titles and the rows of a table: the fields of the rows, then the figures of plans."""
+        """Return titles and rows of a table: the fields of each row, then the measures of its plan."""
         fields = [name for name in ComparisonRow.model_fields if name != "measures"]
         of_plans = [
             {one.name: one for one in row.measures.figures} if row.measures else {} for row in self.rows
@@ -126,11 +126,11 @@ class Comparison(Model):
         return fields + titles, rows
 
     def summary(self) -> tuple[SolverSummary, ...]:
-        """Return a summary of each solver over all instances."""
+        """Return the aggregate results of each solver over all instances."""
         return summarise(self.rows, self.options.time_limit_s)
 
     def profile(self, within: float = 1e-3) -> Profile:
-        """Return the performance profile of the solvers' seconds (Dolan and Moré, 2002).
+        """Return the performance profile of the solvers' runtimes (Dolan and Moré, 2002).
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ def comparison_of(
     versions: dict[str, str] | None = None,
     measures: Mapping[tuple[str, str], Measures] | None = None,
 ) -> Comparison:
-    """Return the comparison of solvers from records; records without a result are listed as left out.
+    """Build the comparison of solvers from records of solves; those without a result are left out.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def comparison_of(
 
 
 def _advice(grouped: Sequence[Sequence[ComparisonRow]]) -> tuple[str, ...]:
-    """Return the advice of the kinds, with the name of the instance if there are several."""
+    """Return the advice on which solver to use for each instance whose problem kind gives some."""
     texts = []
     for rows in grouped:
         declared = KINDS[rows[0].kind].comparison
@@ -189,7 +189,7 @@ def _advice(grouped: Sequence[Sequence[ComparisonRow]]) -> tuple[str, ...]:
 
 
 def _names(by_instance: dict[str, list[Record]]) -> dict[str, str]:
-    """Return the label of each instance: its name, with its file where several share the name."""
+    """Return the label of each instance by hash: its name, with its file if several share the name."""
     plain = {sha256: group[0].result.instance for sha256, group in by_instance.items() if group[0].result}
     # By hash and not by name: two files may hold different instances of one name.
     often = [name for name in set(plain.values()) if list(plain.values()).count(name) > 1]
@@ -204,7 +204,7 @@ def _objective(record: ObjectiveRecord) -> Objective:
 
 
 def _precedes(a: Sequence[ObjectiveRecord], b: Sequence[ObjectiveRecord]) -> bool:
-    """Return whether plan `a` is better than plan `b` in the lexicographic order of the objectives."""
+    """Return whether plan `a` is strictly better than `b` in the lexicographic order of objectives."""
     for x, y in zip(a, b, strict=True):
         assert x.value is not None
         assert y.value is not None
@@ -217,7 +217,7 @@ def _precedes(a: Sequence[ObjectiveRecord], b: Sequence[ObjectiveRecord]) -> boo
 def _rows(
     group: Sequence[Record], name: str, measures: Mapping[tuple[str, str], Measures]
 ) -> list[ComparisonRow]:
-    """Return the comparison rows of one instance."""
+    """Return the comparison rows of one instance, one for each solver that has a result."""
     results = [record.result for record in group if record.result is not None]
     plans = [result.objectives for result in results if result.plan is not None]
     best = plans[0] if plans else ()
@@ -237,7 +237,7 @@ def _rows(
 
 
 def _first_difference(plans: Sequence[Sequence[ObjectiveRecord]]) -> int:
-    """Return the index of the first objective at which plans differ, else of the last; 0 without plans."""
+    """Return the index of the first objective whose values differ, else of the last; 0 without plans."""
     for index, values in enumerate(zip(*plans, strict=True)):
         known = [record.value for record in values if record.value is not None]
         if len(known) < len(plans) or not all(agree(value, known[0]) for value in known):
@@ -262,7 +262,7 @@ def _refuted(result: Result, best: Sequence[ObjectiveRecord]) -> str | None:
 
 
 def _best_bounds(results: Sequence[Result], best: Sequence[ObjectiveRecord]) -> list[float | None]:
-    """Return the tightest bound on each objective.
+    """Return the tightest bound on each objective over all results; None where none is known.
 
     A bound on a later objective was proven for plans that are no worse on the earlier ones than the plan it
     came with. So it counts if that one is as good there as the best plan, and is compared only with plans
@@ -314,7 +314,7 @@ def _row(
 
 
 def _gap(own: Sequence[ObjectiveRecord], reference: Sequence[float | None], close: float) -> float | None:
-    """Return the gap at the first objective that is further than `close` from its reference.
+    """Return the relative gap to the reference at the first objective where it exceeds `close`.
 
     Infinite gaps, where the plan's own value is 0, are unknown.
     """
@@ -332,7 +332,7 @@ def _gap(own: Sequence[ObjectiveRecord], reference: Sequence[float | None], clos
 
 
 class Measurer:
-    """Computes the measures of plans, for the kinds that define some.
+    """Computes measures of plans, such as percentiles, for the problem kinds that define some.
 
     Parameters
     ----------
@@ -356,7 +356,7 @@ class Measurer:
         self.faults: list[str] = []
 
     def take(self, record: Record) -> None:
-        """Compute the measures of a record's plan, if its kind defines any."""
+        """Compute and store the measures of a record's plan, if its problem kind defines any."""
         result = record.result
         if result is None or not result.plan:
             return
@@ -376,7 +376,7 @@ class Measurer:
             self.taken[record.source, record.solver] = declared.measures(instance, result.plan)
 
     def _instance(self, source: str) -> Instance:
-        """Return the instance of a label, with the last one cached, since its solves follow each other."""
+        """Return the instance of a source's label; the last one is cached, as its solves follow."""
         given = self._named[source]
         if isinstance(given, Instance):
             return given
@@ -461,7 +461,7 @@ def compare(
 def _left_in_journal(
     batch: BatchOptions, heads: Mapping[str, Head], missing: set[tuple[str, str]], measurer: Measurer
 ) -> dict[tuple[str, str], Record]:
-    """Return the journal's records of pairs that the interrupted run had not reached yet."""
+    """Return the records by (source, solver) in the journal that the interrupted run did not yield."""
     records = {}
     for record in read_journal(batch.output) if batch.output is not None else ():
         pair, result = (record.source, record.solver), record.result
@@ -479,7 +479,7 @@ def _read_heads(
     unread: list[str],
     left_out: list[str],
 ) -> dict[str, Head]:
-    """Return the name, kind and hash of each source, and note unreadable and duplicate ones."""
+    """Return name, kind and hash of each readable, distinct source; append messages on the others."""
     tasks = deque(task_of(label, source, None, options, batch) for label, source in named.items())
     heads: dict[str, Head] = {}
     for task, answer, _ in engine.run(tasks):
@@ -499,7 +499,7 @@ def _read_heads(
 def _pairs(
     heads: Mapping[str, Head], solvers: Sequence[str] | None, left_out: list[str]
 ) -> list[tuple[str, str]]:
-    """Return the pairs of source and solver, and note solvers that do not solve an instance's kind."""
+    """Return the pairs of source and solver to run; append messages on solvers of another kind."""
     pairs = []
     for label, head in heads.items():
         known = [solver.name for solver in solvers_for(head.kind)]

@@ -197,7 +197,7 @@ def _seconds(row: ComparisonRow) -> float:
 
 
 def summarise(rows: Sequence[ComparisonRow], time_limit_s: float | None) -> tuple[SolverSummary, ...]:
-    """Return a summary of each solver over all instances.
+    """Return the aggregate results of each solver over all instances.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def _summary(solver: str, rows: Sequence[ComparisonRow], time_limit_s: float | N
 
 
 def performance_profile(rows: Sequence[ComparisonRow], within: float) -> Profile:
-    """Return the performance profile of each solver: share of instances solved by ratio to the fastest."""
+    """Return each solver's performance profile: share of instances solved within τ × the least runtime."""
     done: dict[str, dict[str, float]] = defaultdict(dict)
     for row in rows:
         close = row.gap_to_best_plan is not None and row.gap_to_best_plan <= within

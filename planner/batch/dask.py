@@ -61,7 +61,7 @@ class DaskEngine:
         self._sent: dict[Any, tuple[Task, Head]] = {}
 
     def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
-        """Run tasks until there are none left, and yield each with its answer and its seconds as it ends."""
+        """Run all tasks of the queue; yield each with its answer and wall-clock seconds as it ends."""
         from distributed import as_completed
 
         ended = as_completed(loop=self._client.loop)
@@ -77,11 +77,11 @@ class DaskEngine:
                 yield task, replace(answer, head=head), seconds
 
     def _room(self) -> int:
-        """Return the largest number of tasks in progress, given the current number of workers."""
+        """Return the maximum number of tasks in progress, given the current number of threads."""
         return self.jobs or AHEAD * max(1, sum(self._client.nthreads().values()))
 
     def _send(self, task: Task, ended: Any) -> tuple[Task, Answer, float] | None:
-        """Submit a task with its instance to Dask; return its answer if it needs no solve."""
+        """Submit a task with its instance to Dask; return its answer if no solve is needed, else None."""
         clock = Clock()
         try:
             instance = read(task)
@@ -107,7 +107,7 @@ class DaskEngine:
 
 
 def _answer(future: Any) -> tuple[Answer, float]:
-    """Return the answer and the seconds of a task, or a failure if Dask gave the task up."""
+    """Return the answer and wall-clock seconds of a Dask future, or a failure if Dask lost the task."""
     try:
         answer: tuple[Answer, float] = future.result()
     except (Exception, CancelledError) as error:  # noqa: BLE001 - of Dask, whose errors are many
@@ -117,7 +117,7 @@ def _answer(future: Any) -> tuple[Answer, float]:
 
 
 def execute_guarded(task: Task) -> tuple[Answer, float]:
-    """Run a task on a Dask worker in a separate process; return its answer and its seconds."""
+    """Run a task in a separate process of a Dask worker; return its answer and wall-clock seconds."""
     engine = getattr(_of_thread, "engine", None)
     if engine is None:
         engine = _of_thread.engine = LocalEngine(1)

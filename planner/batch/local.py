@@ -43,13 +43,13 @@ _ready: list[Supervisor] = []
 
 
 def start_early() -> None:
-    """Start a supervisor now, so that it loads libraries while this process does too."""
+    """Start a supervisor process early, so that it loads libraries while this process does too."""
     if os.name == "posix" and not _ready:
         _ready.append(Supervisor())
 
 
 class LocalEngine:
-    """Engine that runs tasks under one supervisor, and starts another if that is killed.
+    """Engine that runs tasks on this machine under a supervisor process, restarted if that is killed.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class LocalEngine:
         self._supervisor: Supervisor | None = None
 
     def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
-        """Run tasks until there are none left, and yield each with its answer and its seconds as it ends."""
+        """Run all tasks of the queue; yield each with its answer and wall-clock seconds as it ends."""
         sent: dict[int, Task] = {}
         while tasks or sent:
             self._send(tasks, sent)
@@ -84,7 +84,7 @@ class LocalEngine:
             yield task, answer, seconds
 
     def _send(self, tasks: deque[Task], sent: dict[int, Task]) -> None:
-        """Send tasks to the supervisor until `jobs` of them are in progress."""
+        """Move tasks from the queue to the supervisor process until `jobs` of them are in progress."""
         while tasks and len(sent) < self.jobs:
             number = next(self._numbers)
             sent[number] = tasks.popleft()
@@ -96,7 +96,7 @@ class LocalEngine:
         return self._supervisor
 
     def _lost(self, sent: dict[int, Task]) -> Iterator[tuple[Task, Answer, float]]:
-        """Yield a failure for each task of a supervisor that has ended; the tasks are not repeated."""
+        """Yield a failure for each task in progress when the supervisor process died, without a retry."""
         code = self._running_supervisor().end()
         self._supervisor = None
         ended = f"the process that watched it was ended from outside, with exit code {code}"
@@ -112,7 +112,7 @@ class LocalEngine:
 
 
 class Supervisor:
-    """The process that runs `supervisor.main`, and the link to it; it ends when the link closes.
+    """The process that runs `supervisor.main`, and the pipe to it; it ends when the pipe closes.
 
     Attributes
     ----------
@@ -136,18 +136,18 @@ class Supervisor:
         self._finalize = weakref.finalize(self, _end, self.process, self._link)
 
     def give(self, number: int, task: Task) -> None:
-        """Send a task; if the process has ended, the next answer is None."""
+        """Send a task to the process; if the process has ended, the next answer in the queue is None."""
         with suppress(OSError):
             self._link.send((number, task))
 
     def end(self) -> int:
-        """Close the link, so that the process kills its workers and ends; return its exit code."""
+        """Close the pipe, so that the process kills its workers and ends; return its exit code."""
         self._finalize()
         return self.process.returncode
 
 
 def _listen(link: Connection, answers: queue.SimpleQueue[tuple[int, Answer, float] | None]) -> None:
-    """Put the answers of a supervisor into a queue, and None once its link is closed."""
+    """Move the answers from a supervisor's pipe into a queue; put None once the pipe is closed."""
     with suppress(EOFError, OSError):
         while True:
             answers.put(link.recv())

@@ -36,14 +36,14 @@ VERSION = 2
 
 
 class _JournalEntry(NamedTuple):
-    """The position of a finished solve in a journal, and the hash of its instance."""
+    """Byte offset of a finished solve's line in a journal, and the hash of its instance."""
 
     offset: int
     instance_sha256: str
 
 
 class Journal:
-    """An open journal of a batch, locked against other processes.
+    """The journal file of a batch of solves, open for appending and locked against other processes.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Journal:
             raise OptionError(f"{self.path}: {what}") from None
 
     def _continue(self, asked: dict[str, Any], resume: bool) -> None:
-        """Read an earlier journal, cut off an incomplete last line, and check that the batch is the same."""
+        """Read an earlier journal, truncate an incomplete last line, and check that options agree."""
         before, end = None, 0
         altered: list[Line] = []
         with self.path.open("rb") as file:
@@ -128,7 +128,7 @@ class Journal:
                 log.warning("%s: %s %s; what is missing is solved again", self.path, line.shown(), what)
 
     def _take(self, line: Line) -> None:
-        """Register the line of a finished solve; a later line, or an error, replaces an earlier one."""
+        """Register the line of a finished solve; it replaces an earlier one, and an error removes it."""
         if line.data is None or "journal" in line.data:
             raise journal_line_error(f"{self.path}: line {line.number}")
         result = line.data.get("result")
@@ -138,7 +138,7 @@ class Journal:
             self.finished.pop(line.pair, None)
 
     def read(self, pair: tuple[str, str]) -> Record:
-        """Return the record of a solve that an earlier run finished."""
+        """Return the record of a solve, given as (source, solver), that an earlier run finished."""
         with self.path.open("rb") as file:
             file.seek(self.finished[pair].offset)
             line = next(journal_lines(file), None)
@@ -147,7 +147,7 @@ class Journal:
         return _record(line, self.path)
 
     def append(self, record: Record, result: str | None) -> None:
-        """Write a record to the journal, and flush it to the disk.
+        """Append the record of a solve to the journal, and flush it to the disk.
 
         Parameters
         ----------
@@ -175,7 +175,9 @@ class Journal:
 
 
 def read_journal(folder: Path) -> Iterator[Record]:
-    """Yield the records of a folder's journal from its intact lines, oldest first; the last of a pair counts.
+    """Yield the records in the intact lines of a folder's journal, in the order written.
+
+    The last record of a pair of source and solver counts.
 
     Raises
     ------
@@ -192,7 +194,7 @@ def read_journal(folder: Path) -> Iterator[Record]:
 
 
 def _head(line: Line, path: Path) -> dict[str, Any]:
-    """Return the head of a journal, its first line.
+    """Return the first line of a journal as data: its version, and the options requested.
 
     Raises
     ------
@@ -285,19 +287,19 @@ class BatchOptions:
                 raise OptionError(f"{name} is {value:g}; it must be a number from {least:g} on")
 
     def kill_after(self, time_limit_s: float | None) -> float | None:
-        """Return the seconds after which a solve with this time limit is killed; None for never."""
+        """Return the seconds of solving after which a process is killed; None for never."""
         if self.kill_after_s is not None:
             return self.kill_after_s or None  # 0 is for never
         return None if time_limit_s is None else KILL_FACTOR * time_limit_s + GRACE_S
 
     def memory_of_each(self) -> float | None:
-        """Return the memory of each worker process in GiB; None for no limit."""
+        """Return the memory limit of each worker process in GiB; None for no limit."""
         if self.memory_limit_gib is not None or self.scheduler is not None:
             return self.memory_limit_gib
         return default_memory_gib(self.jobs or 1)
 
     def with_threads(self, options: SolveOptions) -> SolveOptions:
-        """Return options with a share of the cores as threads, if none are given; warn if too many are."""
+        """Return options with the cores shared out as threads, if none are given; warn if too many are."""
         # The cores of a cluster's workers are not known here.
         if self.scheduler is not None:
             return options if options.threads else options.model_copy(update={"threads": 1})
@@ -365,7 +367,7 @@ def labelled(sources: Sequence[Source]) -> dict[str, str | Instance]:
 
 
 def check_solvers(names: Sequence[str]) -> None:
-    """Raise an error for names that no solver of any kind has.
+    """Raise an error if a name is not that of a solver of any problem kind.
 
     Raises
     ------
@@ -430,7 +432,7 @@ def run(
 
 
 def _with_checks(engine: Engine, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
-    """Run tasks, and verify results of plug-ins in another process than the plug-in's."""
+    """Run tasks, and verify the results of plug-ins in another process; yield (task, answer, seconds)."""
     solving_s: dict[tuple[str, str | None], float] = {}
     for task, answer, seconds in engine.run(tasks):
         pair = task.label, task.solver
@@ -458,7 +460,7 @@ def make_engine(batch: BatchOptions) -> Engine:
 
 
 def _journal_options(options: SolveOptions) -> dict[str, Any]:
-    """Return the options that must agree to continue a journal; threads and memory may differ."""
+    """Return the solver options that must agree to resume a journal; threads and memory may differ."""
     return options.model_dump(mode="json", exclude={"threads", "memory_limit_gib"})
 
 
@@ -471,7 +473,10 @@ def task_of(
     known_sha256: str | None = None,
     apart: bool = False,
 ) -> Task:
-    """Return a task with the limits of its batch; see `Task`, and `apart` of `run`."""
+    """Return the task to solve a source (or only to read it), with the limits of its batch.
+
+    `apart` is as for `run`.
+    """
     return Task(
         label,
         source,

@@ -38,7 +38,7 @@ PR_SET_PDEATHSIG = 1
 
 
 class Workers:
-    """Pool of workers: a spare one, forked while others work, and idle ones that may be used again.
+    """Pool of worker processes: a spare one, forked while others work, and idle ones for reuse.
 
     A worker that answered for one of this package's own solvers may run more tasks, which saves a fork. A
     task that requires a single-use worker gets a new one, which runs no other task.
@@ -57,7 +57,7 @@ class Workers:
         self._dead: list[Worker] = []
 
     def for_task(self, task: Task) -> Worker:
-        """Give a task to a worker, and return the worker."""
+        """Assign a task to an idle or the spare worker process, and return that worker."""
         used = bool(self._again) and not task.alone
         worker = self._again.pop() if used else self._spare
         worker.give(task)
@@ -69,7 +69,7 @@ class Workers:
         return worker
 
     def release(self, worker: Worker, task: Task, again: bool) -> None:
-        """Return a worker to the pool, or kill it with its child processes."""
+        """Return a worker to the pool if it may be reused, else kill it with its child processes."""
         self._working.remove(worker)
         if again and not task.alone and worker.tasks < MAX_TASKS and worker.grown_gib() < MAX_GIB:
             self._again.append(worker)
@@ -118,17 +118,17 @@ class Worker:
         return self.process.pid
 
     def give(self, task: Task) -> None:
-        """Send a task to the worker; if it is dead, waiting for its answer will show it."""
+        """Send a task to the worker process; a dead one is noticed when its answer is awaited."""
         self.tasks += 1
         with suppress(OSError):
             self.link.send(task)
 
     def resident_gib(self) -> float:
-        """Return the worker's resident memory, shared memory included; 0 if the system does not report it."""
+        """Return the worker's resident memory in GiB, shared memory included; 0 if unknown."""
         return resident_gib(self.pid)
 
     def grown_gib(self) -> float:
-        """Return the growth of the worker's resident memory over that of its parent at the fork."""
+        """Return the worker's resident memory in GiB beyond that of its parent at the fork."""
         return self.resident_gib() - self._forked_gib
 
     def kill(self) -> None:
@@ -138,13 +138,13 @@ class Worker:
         self.process.kill()  # it may have died before it had a group of its own
 
     def join(self) -> None:
-        """Wait until the killed worker has ended, and close its link."""
+        """Wait until the killed worker process has ended, and close its pipe."""
         self.process.join()
         self.link.close()
 
 
 def _run_worker(link: Connection, inherited_fd: int) -> None:
-    """Run tasks until one requires a single-use worker or the link closes, then exit at once."""
+    """Run tasks from a pipe until one requires a single-use worker or the pipe closes, then exit."""
     os.setsid()  # a group of its own, so that the supervisor can kill all that the task starts
     if sys.platform == "linux":
         os.close(inherited_fd)
@@ -163,7 +163,7 @@ def _run_worker(link: Connection, inherited_fd: int) -> None:
 
 
 def resident_gib(pid: int) -> float:
-    """Return the resident memory of a process, shared memory included; 0 if the system does not report it."""
+    """Return the resident memory of a process in GiB, shared memory included; 0 if unknown."""
     try:
         with open(f"/proc/{pid}/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / GIB
@@ -172,7 +172,7 @@ def resident_gib(pid: int) -> float:
 
 
 def cause_of_death(code: int | None, task: Task) -> str:
-    """Return why a process died as text, as far as its exit code tells."""
+    """Return the cause of a process's death as text, from its exit code and the task's memory limit."""
     if code is None or code >= 0:
         return "" if code is None else f" with exit code {code}"
     try:
@@ -194,7 +194,7 @@ MEMORY_CHECK_S = 0.2
 
 
 def main(link_fd: int, level: int) -> None:
-    """Supervise tasks that come through a link, until its other end is closed.
+    """Supervise the tasks that come through a pipe, until its other end is closed.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def main(link_fd: int, level: int) -> None:
 
 
 def _supervise(link: Connection, workers: Workers) -> NoReturn:
-    """Give tasks to workers and send back their answers until the link closes.
+    """Assign tasks to workers, enforce their limits, and send back answers until the pipe closes.
 
     Raises
     ------
@@ -252,7 +252,7 @@ def _supervise(link: Connection, workers: Workers) -> NoReturn:
 
 
 class Attempt:
-    """One task in one worker, with the messages received so far.
+    """One run of a task in a worker process, with the messages received so far.
 
     Attributes
     ----------
@@ -267,22 +267,22 @@ class Attempt:
         self._solving = False
 
     def watched(self) -> list[Any]:
-        """Return the handles to wait for: messages of the worker, and its end."""
+        """Return the handles to wait for: the worker's pipe, and the sentinel of its process."""
         return [self.worker.link, self.worker.process.sentinel]
 
     def died_warming_up(self, answer: Answer) -> bool:
-        """Return whether the worker ended after it read the instance and before it solved it."""
+        """Return whether the worker died while warming up, after it read the instance."""
         reached = self._head is not None and not self._solving
         return answer.ended is not None and self.task.warm_up and reached
 
     def pause(self) -> float | None:
-        """Return the seconds until the time limit or the next check of memory; None if there is no limit."""
+        """Return the seconds until the time limit or the next memory check; None without limits."""
         if self.task.memory_gib is None:
             return self._clock.remaining_s
         return self._clock.at_most(MEMORY_CHECK_S).limit_s
 
     def look(self, ready: list[Any]) -> Answer | None:
-        """Return the answer, or how the worker ended; None if it is still running."""
+        """Return the worker's answer, or how it died or was killed; None while it still runs."""
         answer = self._look(ready)
         return None if answer is None else replace(answer, head=answer.head or self._head)
 
@@ -300,7 +300,7 @@ class Attempt:
         return None
 
     def _hear(self) -> Answer | None:
-        """Receive one message of the worker, and return it if it is the answer."""
+        """Receive one message of the worker; return it if it is the answer, else None."""
         try:
             what, content = self.worker.link.recv()
         except Exception:  # noqa: BLE001 - it died while it spoke, or what it said makes no sense

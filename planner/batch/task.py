@@ -63,7 +63,7 @@ class Record:
 
     @classmethod
     def of(cls, source: str, solver: str, result: Result, seconds: float) -> Record:
-        """Return the record of a result."""
+        """Return the record of a solve that has a result, with its exit code."""
         return cls(source, solver, result, None, code_of_result(result), seconds)
 
 
@@ -76,7 +76,7 @@ MAX_TEXT = 2000
 
 @dataclass(frozen=True)
 class Task:
-    """One unit of work for a worker: an instance, and the solver to run on it.
+    """One unit of work for a worker process: an instance, and the solver to run on it.
 
     Attributes
     ----------
@@ -122,10 +122,10 @@ class Task:
 
 
 class Engine(Protocol):
-    """Interface of the engines that run tasks."""
+    """Interface of the engines that run tasks (solves) in other processes."""
 
     def run(self, tasks: deque[Task]) -> Iterator[tuple[Task, Answer, float]]:
-        """Run tasks until there are none left, and yield each with its answer and its seconds as it ends.
+        """Run all tasks of the queue; yield each with its answer and wall-clock seconds as it ends.
 
         More tasks may be added while it runs.
         """
@@ -135,7 +135,7 @@ class Engine(Protocol):
 
 
 def execute(task: Task, report: Callable[[str, Head | None], None]) -> Answer:
-    """Run a task in this process; every exception becomes an answer.
+    """Run a task in this process and return its answer; an exception becomes an answer with a fault.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def execute(task: Task, report: Callable[[str, Head | None], None]) -> Answer:
 
 
 def read(task: Task) -> Instance:
-    """Return the instance of a task.
+    """Return the instance of a task, loaded from its source if that is a file.
 
     Raises
     ------
@@ -182,7 +182,7 @@ def read(task: Task) -> Instance:
 
 
 def _checked(head: Head, instance: Instance, text: str) -> Answer:
-    """Return a result as the answer if it passes verification, else its first fault."""
+    """Verify a result given as JSON; return it as the answer, or an answer with its first fault."""
     verification = verify(instance, Result.model_validate_json(text))
     if verification.ok:
         return Answer(head, text)
@@ -221,7 +221,7 @@ def warm_up(solver: str, kind: ProblemKind) -> None:
 
 
 def record_of(task: Task, answer: Answer, seconds: float) -> Record:
-    """Return the record of an answer; a crash after the instance was read is a result with an error."""
+    """Convert an answer to a record; a crash after reading the instance becomes a result."""
     solver = task.solver or ""
     if answer.result is not None:
         return Record.of(task.label, solver, Result.model_validate_json(answer.result), seconds)
@@ -234,7 +234,7 @@ def record_of(task: Task, answer: Answer, seconds: float) -> Record:
 
 
 def _failure(head: Head, task: Task, answer: Answer, seconds: float) -> Result:
-    """Return the result with an error for a solve that gave none."""
+    """Return a result without a plan for a solve that crashed, raised an error or hit a hard limit."""
     status: Status = "error" if answer.limit == "none" else "unknown"
     return Result(
         instance=head.instance,

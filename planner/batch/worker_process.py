@@ -63,7 +63,7 @@ def available_cores() -> int:
 
 
 def default_memory_gib(jobs: int) -> float | None:
-    """Return the default memory limit in GiB of each of several workers; None if it cannot be limited."""
+    """Return the default memory limit of each of `jobs` workers in GiB; None if none can be set."""
     try:
         import resource  # noqa: F401 - only whether there is one
     except ImportError:
@@ -98,7 +98,7 @@ def limited_memory(gib: float | None) -> Iterator[None]:
 
 
 class Head(NamedTuple):
-    """Name, kind and hash of an instance that was read."""
+    """Name, problem kind and hash of an instance that was read."""
 
     instance: str
     kind: ProblemKind

@@ -80,7 +80,10 @@ def _print(comparison: Comparison, format: Format) -> None:
 
 
 def rows_table(objective: str, rows: Sequence[ComparisonRow]) -> Table:
-    """Return the table of rows with one objective; an instance's name is only in its first row."""
+    """Return the text table of solves that share an objective, a row for each solver on each instance.
+
+    An instance's name is only in its first row.
+    """
     titles = [("instance", False), ("solver", False), ("status", False), (objective, True), ("bound", True)]
     titles += [("to best bound", True), ("to best plan", True), ("seconds", True)]
     cells, before = [], None
@@ -94,14 +97,14 @@ def rows_table(objective: str, rows: Sequence[ComparisonRow]) -> Table:
 
 
 def failures(comparison: Comparison) -> Iterator[str]:
-    """Yield a line for each row without an answer, and for each optimum that is only claimed."""
+    """Yield a line for each solve without an answer, and for each optimum that is only claimed."""
     for row in comparison.rows:
         if row.only_claimed or row.status in ("error", "unknown"):
             yield f"{row.instance}: {row.solver}: {row.message or 'no plan was found'}"
 
 
 def summary_table(comparison: Comparison) -> Table:
-    """Return the summary table, with a row for each solver."""
+    """Return the text table of aggregate results, with a row for each solver."""
     columns: list[TextColumn[SolverSummary]] = [
         ("solver", False, lambda one: one.solver),
         ("instances", True, lambda one: str(one.instances)),

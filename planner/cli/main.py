@@ -102,7 +102,7 @@ OTHER_MODULES = {
 
 
 def load(name: str) -> Any:
-    """Return a command, or a group of commands, from its module."""
+    """Import the function of a command, or a group of commands, by the command's name."""
     module, attribute = OTHER_MODULES.get(name, (name.replace("-", "_"),) * 2)
     return getattr(import_module(f".{module}", __package__), attribute)
 
@@ -124,7 +124,7 @@ class _LazyCommands(UserDict[str, Any]):
 
 
 class Verbs(TyperGroup):
-    """A command group with names and first lines of its commands, which are loaded on use."""
+    """A command group that lists its commands without loading them; each is loaded on use."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -163,7 +163,7 @@ class Verbs(TyperGroup):
 
 
 def _examples(name: str) -> str:
-    """Return the examples of a command; the mark keeps each on a line of its own."""
+    """Return the help text with the examples of a command, each on a line of its own."""
     return "\n".join(
         [
             "\b",
@@ -185,7 +185,7 @@ def _complete_message(error: Any) -> None:
 
 
 def _given(options: Sequence[str]) -> str | None:
-    """Return the value given for one of these options on the command line; None if unknown."""
+    """Return the value given for one of an option's names on the command line; None if unknown."""
     for word, following in pairwise([*sys.argv[1:], ""]):
         option, sign, value = word.partition("=")
         if option in options and option.startswith("-"):
@@ -194,7 +194,7 @@ def _given(options: Sequence[str]) -> str | None:
 
 
 def _shortened(line: str, most: int) -> str:
-    """Return a line cut to a number of characters."""
+    """Return a line of text, truncated to a maximum number of characters."""
     return line if len(line) <= most else textwrap.shorten(line, most, placeholder="...")
 
 

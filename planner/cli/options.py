@@ -65,7 +65,7 @@ class MoveOptions:
     device_moves: DeviceMoves = False
 
     def check_pins(self, instance: Any) -> None:
-        """Raise an error for a pattern that matches no job: a typing error would let jobs move.
+        """Raise an error for a `--pin` pattern that matches no job: a typing error would let jobs move.
 
         Raises
         ------
@@ -235,7 +235,7 @@ def start_logging(verbose: int, quiet: bool) -> None:
 
 
 def pairs(text: str, option: str, kind: type) -> dict[str, Any]:
-    """Return the numbers by name in a text NAME=NUMBER,NAME=NUMBER.
+    """Parse a text NAME=NUMBER,NAME=NUMBER into numbers by name.
 
     Parameters
     ----------

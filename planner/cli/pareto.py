@@ -131,7 +131,7 @@ def pareto(run: FrontierOptions) -> None:
 
 
 def _baseline_names(instance: Instance, given: str | None, output: Path | None) -> list[str]:
-    """Return the names of the solvers that the page compares with the frontier.
+    """Return the names of the solvers whose plans the frontier's page shows for comparison.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def _baselines(instance: Instance, names: Sequence[str], options: SolveOptions) 
 
 
 def read_prices(given: Sequence[str]) -> dict[str, float]:
-    """Return the prices in texts NAME=USD; a name may contain an equals sign, a number cannot."""
+    """Parse texts NAME=USD into prices by name; a name may contain an equals sign, a number cannot."""
     prices: dict[str, float] = {}
     for text in given:
         name, sign, number = text.rpartition("=")

@@ -28,7 +28,7 @@ from ..reports.text import console, figure, percent
 
 
 class Progress:
-    """Shows how many solves are done, and the outcome of each.
+    """Shows the progress of a batch: the number of finished solves, and the outcome of each.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Progress:
             self._bar.stop()
 
     def begin(self, finished: int, total: int) -> None:
-        """Set the number of solves, and print how many an earlier run has finished."""
+        """Set the total number of solves, and print how many of them an earlier run has finished."""
         self._total = total
         if finished and not self._quiet:
             say(f"resuming: {finished:,} of {total:,} are finished")
@@ -80,20 +80,23 @@ LONG_S = 2.0
 
 
 class _CompileTimer:
-    """Timer of the compilation of loops."""
+    """Measures the wall-clock seconds that the compilation of numerical loops takes."""
 
     def __init__(self) -> None:
         self._begun = self._took = 0.0
 
     def __call__(self, now: bool) -> None:
-        """Start the timer, or stop it and add its time."""
+        """Start the timer when compilation begins; stop it and add the seconds when it ends."""
         if now:
             self._begun = time.perf_counter()
         else:
             self._took += time.perf_counter() - self._begun
 
     def report(self) -> None:
-        """Print the time if it was long; compiled loops that are cached on disk load at once."""
+        """Print the compilation time if it exceeds `LONG_S` seconds.
+
+        Compiled loops that are cached on disk load at once.
+        """
         if self._took > LONG_S:
             say(f"{COMPILING}: {self._took:.1f} s")
 
@@ -136,7 +139,7 @@ def working(what: str, options: SolveOptions, quiet: bool) -> Iterator[None]:
 
 
 def _incumbent_text(objective: Objective, value: float | None, bound: float | None) -> str:
-    """Return the incumbent, the bound and the gap of a search as text."""
+    """Return the incumbent's objective value and gap as text; without an incumbent, the bound."""
     if value is None:
         return f"{objective.name}: no plan yet, bound {figure(bound)}"
     gap = objective.gap(value, bound)
@@ -144,7 +147,7 @@ def _incumbent_text(objective: Objective, value: float | None, bound: float | No
 
 
 def _line(record: Record) -> str:
-    """Return the outcome of a record in one line."""
+    """Return the outcome of a solve as one line of text: status, objectives, gap and seconds."""
     head = f"{record.source}: {record.solver}"
     result = record.result
     if result is None:

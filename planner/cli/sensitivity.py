@@ -29,7 +29,7 @@ SCENARIO_ENDINGS: dict[str, Callable[[WhatIf], str]] = {
 
 
 def compare_scenarios(run: RunOptions, as_batch: bool, solver: str, options: SolveOptions) -> int:
-    """Solve the scenarios of one file, show the comparison and return the exit code."""
+    """Solve the scenarios of one instance, show the comparison and return the exit code."""
     if len(run.files) != 1 or as_batch:
         raise OptionError("--what-if compares scenarios of one file, without the options of a batch")
     ending = run.output.suffix.lower() if run.output is not None else ".json"
@@ -75,7 +75,7 @@ REGRET_ENDINGS: dict[str, Callable[[Robust], str]] = {
 
 
 def plan_at_ends(run: RunOptions, as_batch: bool, solver: str, options: SolveOptions) -> int:
-    """Solve one file at the ends of its intervals, show the regrets and return the exit code."""
+    """Solve one instance at the ends of its uncertainty intervals, show regrets, return the exit code."""
     if len(run.files) != 1 or as_batch or run.what_if:
         raise OptionError("--robust takes one file, without --what-if and the options of a batch")
     ending = run.output.suffix.lower() if run.output is not None else ".json"

@@ -70,7 +70,7 @@ def solvers(name: NameOfOne = None, format: HowToPrint = "table") -> None:
 
 
 def _named(name: str) -> Sequence[Solver[Any]]:
-    """Return the solvers of this name, at most one for each kind."""
+    """Return the solvers of this name, at most one for each problem kind."""
     matches = [solver for solver in all_solvers() if solver.name == name]
     if not matches:
         names = sorted({solver.name for solver in all_solvers()})
@@ -114,7 +114,7 @@ LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Finding:
-    """One check: whether it passed, and the version or the remedy."""
+    """One check of the installation: whether it passed, and the version, the result or the remedy."""
 
     what: str
     ok: bool
@@ -149,7 +149,7 @@ def _library(name: str, allowed: SpecifierSet) -> Finding:
 
 
 def _solver_finding(kind: str, name: str) -> Finding:
-    """Compare a solver's result on a tiny instance with the optimum by brute force."""
+    """Check a solver on a tiny instance against the optimum found by brute force."""
     instance = KINDS[kind].tiny()
     expected = [record.value for record in solve(instance, "brute-force").objectives]
     result = solve(instance, name, SolveOptions(time_limit_s=LIMIT_S))
@@ -165,7 +165,7 @@ def _solver_finding(kind: str, name: str) -> Finding:
 
 
 def examine() -> list[Finding]:
-    """Return the findings on the libraries, in the order in which loading may clash, and on the solvers."""
+    """Check the libraries, in the order in which loading may clash, and exact solvers; return findings."""
     allowed = _allowed()
     findings = [_library(name, allowed.get(name, SpecifierSet())) for name in LIBRARIES]
     for solver in all_solvers():

@@ -43,7 +43,7 @@ DEFAULT_TIME_LIMIT_S = 60.0
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """Return the key and the value of KEY=VALUE; numbers and truth values are parsed."""
+    """Split KEY=VALUE into key and value; numbers and truth values are parsed."""
     key, sign, value = text.partition("=")
     if not sign or not key:
         raise OptionError(f"--set {text!r}: write KEY=VALUE")
@@ -57,7 +57,7 @@ def _setting(text: str) -> tuple[str, Any]:
 def merged_options(
     config: Path | None, given: dict[str, Any], settings: list[str]
 ) -> tuple[str | None, SolveOptions]:
-    """Merge the configuration file with the options of the command line, which take precedence."""
+    """Return solver and options: the configuration file's, overridden by those of the command line."""
     merged: dict[str, Any] = {"time_limit_s": DEFAULT_TIME_LIMIT_S}
     solver = None
     if config is not None:
@@ -80,7 +80,7 @@ def merged_options(
 def search_options(
     run: RunOptions, settings: Sequence[str] = (), **more: Any
 ) -> tuple[str | None, SolveOptions]:
-    """Return the requested solver, if any, and the options of every solve."""
+    """Return the requested solver (None if none is named), and the options of every solve."""
     given = {"time_limit_s": run.time_limit, "gap": run.gap, "threads": run.threads, "seed": run.seed}
     configured, options = merged_options(run.config, {**given, **more}, [*(run.settings or ()), *settings])
     return run.solver or configured, options
@@ -131,7 +131,7 @@ NARROW = 130
 
 
 def _figures(record: ObjectiveRecord | None) -> list[str]:
-    """Return the cells of `FIGURES` for one objective."""
+    """Return the text cells of one objective: name, value, bound, gap and certified bound."""
     if record is None:
         return ["–"] * len(FIGURES)
     name = f"{record.name} [{record.unit}]" if record.unit != record.name else record.name
@@ -145,7 +145,7 @@ def _figures(record: ObjectiveRecord | None) -> list[str]:
 
 
 def summary(results: Sequence[Result], width: int) -> list[Table | str]:
-    """Return one wide table of the results, or on a narrow terminal a line and a small table for each."""
+    """Return one wide text table of the results; on a narrow terminal, a line and a table for each."""
     if width < NARROW:
         return [part for result in results for part in _summary_in_parts(result)]
     columns = [
@@ -186,14 +186,14 @@ def _summary_in_parts(result: Result) -> list[Table | str]:
 
 
 def plan_table(result: Result) -> Table | None:
-    """Return the plan of a result, at most 60 rows of it."""
+    """Return the text table of a result's plan, at most `MAX_ROWS` rows; None without a plan."""
     if result.plan is None:
         return None
     return first_rows(KINDS[result.kind].columns(result.plan[:MAX_ROWS]), result.plan)
 
 
 def notes(result: Result) -> list[str]:
-    """Return message, diagnosis and remarks on the plan of a result, a line each."""
+    """Return a result's message, diagnosis and remarks on its plan, as one line of text each."""
     lines = [result.message] if result.message else []
     if result.diagnosis:
         lines += [f"why: {reason}" for reason in result.diagnosis.reasons]
@@ -204,7 +204,7 @@ def notes(result: Result) -> list[str]:
 
 
 def csv_row(result: Result) -> list[Any]:
-    """Return the cells of a result in the order of `COLUMNS`."""
+    """Return the cells of a result's CSV row, in the order of `COLUMNS`."""
     name = result.deciding.name if result.deciding else None
     values = "; ".join(f"{r.name}={r.value:.10g}" for r in result.objectives if r.value is not None)
     own = {"objective_name": name, "objectives": values}
@@ -244,7 +244,7 @@ def _solve_all(
     options: SolveOptions,
     batch: BatchOptions,
 ) -> tuple[list[Record], bool]:
-    """Return the finished records in the order of the files, and whether the batch was interrupted."""
+    """Return the records of finished solves in file order, and whether the batch was interrupted."""
     records: dict[str, Record] = {}
     interrupted = False
     with Progress(run.quiet) as progress:
@@ -294,7 +294,7 @@ def write_summary(records: Sequence[Record], folder: Path) -> Path:
 
 
 def _show(records: Sequence[Record], folder: Path | None) -> None:
-    """Print a table of records, or beside an output folder of failures only, and the counts by status."""
+    """Print the records of a batch (beside an output folder, failures only), and counts by status."""
     out = console(stderr=folder is not None)
     wrong = [record for record in records if record.result is None or record.result.plan is None]
     shown = wrong[:MAX_ROWS] if folder is not None else records
@@ -310,7 +310,7 @@ def _show(records: Sequence[Record], folder: Path | None) -> None:
 
 
 def _table(records: Sequence[Record]) -> Table:
-    """Return the table of a batch, with one row for each record."""
+    """Return the text table of a batch, with a row for the record of each solve."""
     titles = [("source", False), ("status", False), ("objective", False)]
     titles += [("value", True), ("gap", True), ("certified gap", True), ("seconds", True)]
     cells = []
@@ -384,7 +384,7 @@ def _solve_in_turn(run: RunOptions, solver: str, options: SolveOptions) -> int:
 
 
 def show_results(results: list[Result], alone: bool) -> None:
-    """Print the tables of results, and with `alone` the plan of the only result."""
+    """Print the text tables of results; with `alone`, also the plan of the only result."""
     out = console()
     for part in summary(results, out.width):
         out.print(part, markup=False)

@@ -30,7 +30,7 @@ Rows = list[dict[str, Any]]
 
 
 def what_if(instance: ConsolidationInstance) -> dict[str, ScenarioChange]:
-    """Return the possible scenario changes by key."""
+    """Return the types of scenario change by key, such as `drain` or `add`."""
     del instance
     return {
         "drain": ScenarioChange("drain=SERVER", _drain),
@@ -42,7 +42,10 @@ def what_if(instance: ConsolidationInstance) -> dict[str, ScenarioChange]:
 
 
 def _drain(instance: ConsolidationInstance, pattern: str) -> dict[str, Rows]:
-    """Set the free capacity of servers to 0, so that their jobs move or stop."""
+    """Return the changed list of servers, with no free capacity on those to drain.
+
+    Their jobs move or stop.
+    """
     rows, names = rows_of(instance, "servers"), [server.name for server in instance.expanded_servers]
     given = {row["name"]: row for row in rows if "count" in row}
     wanted = matching(pattern, [*names, *given], "server")
@@ -67,7 +70,7 @@ def _drained(server: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add(instance: ConsolidationInstance, text: str) -> dict[str, Rows]:
-    """Add empty servers like a named one, or like the most common one with a GPU model."""
+    """Return the changed list of servers, with empty ones like a server or a GPU model's most common one."""
     count, like = count_and_name(text)
     servers = instance.expanded_servers
     rows = {row["name"]: row for row in rows_of(instance, "servers")}
@@ -89,7 +92,7 @@ def _add(instance: ConsolidationInstance, text: str) -> dict[str, Rows]:
 
 
 def _most_common_server(instance: ConsolidationInstance, model: str) -> dict[str, Any]:
-    """Return the row of the most common shape of servers with a GPU model, ignoring case."""
+    """Return the document entry of the most common server type with a GPU model, ignoring case."""
     shapes: Counter[str] = Counter()
     first: dict[str, dict[str, Any]] = {}
     for row in rows_of(instance, "servers"):
@@ -144,7 +147,7 @@ def current_plan(instance: ConsolidationInstance) -> list[JobPlacement]:
 def changes(
     instance: ConsolidationInstance, before: Sequence[JobPlacement] | None, after: Sequence[JobPlacement]
 ) -> Changes:
-    """Return the differences between two plans, or from the current placement without `before`."""
+    """Return the differences between two plans; without `before`, from the current placement."""
     plans = current_plan(instance) if before is None else before, after
     old, new = ({entry.job: placement_text(entry) for entry in plan if entry.placed} for plan in plans)
     if before is None:
@@ -178,7 +181,7 @@ def changes(
 
 
 def _hourly_costs(before: ClusterUsage, after: ClusterUsage) -> list[Amount]:
-    """Return the hourly cost of the servers in use, and how many servers have no price."""
+    """Return the USD per hour of the servers in use before and after; empty if no server has a price."""
     prices = {name: row.server.price_usd_per_hour for name, row in after.rows.items()}
     if not any(price is not None for price in prices.values()):
         return []

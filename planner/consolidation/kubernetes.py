@@ -85,7 +85,7 @@ class ManagedObject:
 
     @property
     def actions(self) -> set[str]:
-        """The actions of its jobs."""
+        """The actions of its jobs, such as `start`, `move` or `keep`."""
         return {action_in(entry) for entry in self.entries}
 
     @property
@@ -102,18 +102,18 @@ class ManagedObject:
         return self.actions <= {"start", "move"} or len(self.actions) == 1
 
     def path(self, group: str) -> str:
-        """Return the path of a group's pod specification in the object."""
+        """Return the field path of a task group's pod specification in the object."""
         resource = self.workload.resource
         if resource in REPLICAS:
             return f"spec.{REPLICAS[resource]}.{self.workload.parts[group]}.template.spec"
         return self.workload.parts[group] if resource == JOB_SET else PATHS[resource]
 
     def paths(self) -> list[str]:
-        """Return the distinct paths of the object's pod specifications."""
+        """Return the distinct field paths of the object's pod specifications."""
         return sorted({self.path(group.name) for job in self.jobs for group in job.task_groups})
 
     def limits(self, placements: Iterable[Mapping[str, Mapping[str, int]]]) -> list[str]:
-        """Return the allowed servers of each pod specification, as `path=server,server`."""
+        """Return the allowed servers of each pod specification, as arguments `path=server,server`."""
         allowed: dict[str, set[str]] = defaultdict(set)
         for tasks in placements:
             for group, servers in tasks.items():
@@ -122,7 +122,7 @@ class ManagedObject:
 
 
 def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
-    """Yield the lines of the script that carries out a plan.
+    """Yield the lines of the shell script that carries out a plan in Kubernetes.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement
 
 
 def _without_restart(job: PlacementJob, entry: JobPlacement) -> JobPlacement:
-    """Return an entry with the action `keep` if all its running tasks stay and others only start."""
+    """Return a job's plan entry, with action `keep` if its running tasks stay and others only start."""
     planned = {name: Counter(servers) for name, servers in entry.tasks.items()}
     stays = all(Counter(group.current) <= planned.get(group.name, Counter()) for group in job.task_groups)
     if entry.action != "move" or not stays or entry.devices:
@@ -190,7 +190,7 @@ def _function(name: str, lines: Iterable[str]) -> Iterator[str]:
 def _units(
     instance: ConsolidationInstance, entries: Sequence[JobPlacement]
 ) -> tuple[dict[str, ManagedObject], dict[str, str]]:
-    """Return the object of each job that the script handles, and why other jobs are left to the scheduler.
+    """Return the managed object by job, and by job the reason why it is left to the scheduler.
 
     Raises
     ------
@@ -242,7 +242,7 @@ def _why_not(entry: JobPlacement, why: str) -> str:
 
 
 def _summary(units: Mapping[str, ManagedObject], left: Mapping[str, str]) -> Iterator[str]:
-    """Yield lines on what the script does, and on the jobs left to the scheduler."""
+    """Yield summary lines for the script: jobs by action, and the jobs left to the scheduler."""
     counts = Counter(action_in(e) for unit in _distinct(units.values()) for e in unit.entries)
     text = ", ".join(f"{counts[action]} to {action}" for action in ("start", "move", "stop", "keep", "wait"))
     yield f"Jobs: {text}; left to the scheduler: {len(left)}."
@@ -261,7 +261,10 @@ def _changed(units: Iterable[ManagedObject]) -> list[ManagedObject]:
 
 
 def _forward(units: Mapping[str, ManagedObject], order: Sequence[Step]) -> Iterator[str]:
-    """Yield the calls of the steps; an object is held with its first job, and placed with its last."""
+    """Yield the shell calls of the migration steps.
+
+    An object is held with the first of its jobs, and placed with the last.
+    """
     number = 0
     for step in order:
         unit = units.get(step.job)
@@ -291,7 +294,7 @@ def _call(unit: ManagedObject, step: Step) -> str:
 
 
 def _step_text(unit: ManagedObject, step: Step) -> str:
-    """Return the description of a step."""
+    """Return the description of a migration step as text."""
     name = one_line(unit.workload.name if len(unit.jobs) > 1 else step.job)
     how = f"; {RESTART_NOTES[unit.workload.resource]}" if unit.workload.resource in RESTART_NOTES else ""
     if step.do == "hold":
@@ -305,7 +308,7 @@ def _step_text(unit: ManagedObject, step: Step) -> str:
 
 
 def _counted(placements: Iterable[Mapping[str, Mapping[str, int]]]) -> str:
-    """Return the number of pods by server as one word of a shell."""
+    """Return the number of pods by server as one shell-quoted word, `server count,server count`."""
     servers = sum((total(tasks) for tasks in placements), Counter[str]())
     return shlex.quote(",".join(f"{server} {count}" for server, count in sorted(servers.items())))
 
@@ -324,7 +327,7 @@ def _checks(instance: ConsolidationInstance, units: Iterable[ManagedObject]) -> 
 
 
 def _back(instance: ConsolidationInstance, units: Iterable[ManagedObject]) -> Iterator[str]:
-    """Yield the calls that undo the plan: all objects are held, then placed as before or released."""
+    """Yield the shell calls that undo the plan: all objects are held, then placed as before or released."""
     now = running_tasks(instance)
     changed = list(reversed(_changed(units)))
     ran = [unit for unit in changed if any(total(now[job.name]) for job in unit.jobs)]
@@ -341,14 +344,14 @@ LONGEST_LABEL = 63
 
 
 def kubernetes_plan(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
-    """Return the lines of a script, or if no job names its Kubernetes object, of affinity patches."""
+    """Return the lines of a script, or if no job names its Kubernetes object, of YAML affinity patches."""
     if any(job.workload is not None for job in instance.jobs):
         return script_lines(instance, entries)
     return kubernetes_lines(instance, to_carry_out(entries, every=False))
 
 
 def kubernetes_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement]) -> Iterator[str]:
-    """Yield the lines of a YAML patch of the pod template for each group of pods.
+    """Yield the lines of a YAML patch of the pod template for each task group of each job.
 
     External text is in double quotes, as in JSON, which YAML reads alike. Each term names one node, and a
     node need match only one of the terms.

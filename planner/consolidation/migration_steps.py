@@ -26,7 +26,7 @@ from ...instances.consolidation.job import PlacementJob
 
 @dataclass(frozen=True)
 class Step:
-    """One migration step of a job.
+    """One step of a migration, for one job: hold, stop, place or release it.
 
     Parameters
     ----------
@@ -57,12 +57,12 @@ def action_in(entry: JobPlacement) -> Action:
 
 
 def tasks_now(job: PlacementJob) -> Placement:
-    """Return the running tasks of a job by group and server."""
+    """Return the number of running tasks of a job by task group and server."""
     return {group.name: dict(group.current) for group in job.task_groups if group.current}
 
 
 def steps(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> list[Step]:
-    """Return the migration steps to a plan; none if it changes nothing.
+    """Return the ordered migration steps from the current placement to a plan; empty if nothing changes.
 
     Parameters
     ----------
@@ -112,14 +112,14 @@ class _ClusterState:
             self.put(job.name, tasks_now(job))
 
     def put(self, job: str, tasks: Placement) -> None:
-        """Place a job's tasks on servers."""
+        """Place a job's tasks on servers, without a check of capacity."""
         self.places[job] = tasks
         for group, placed in tasks.items():
             for server, count in placed.items():
                 self._held[server][job, group] = count
 
     def take(self, job: str) -> Placement:
-        """Remove a job and return its placement."""
+        """Remove a job from its servers, and return its placement."""
         tasks = self.places.pop(job, {})
         for group, placed in tasks.items():
             for server in placed:
@@ -127,11 +127,11 @@ class _ClusterState:
         return tasks
 
     def blocking_jobs(self, servers: Iterable[str]) -> set[str]:
-        """Return the jobs with tasks on these servers that are to be stopped."""
+        """Return the jobs with tasks on these servers that are still to be stopped."""
         return {job for server in servers for job, _ in self._held[server] if job in self.unsettled}
 
     def without_room(self, job: str, tasks: Placement) -> str | None:
-        """Return a server without room for a job's new tasks in place of its current ones, else None."""
+        """Return a server that cannot hold a job's new tasks in place of its current ones, else None."""
         was_moved, now = job in self.moved, self.take(job)
         self.moved.add(job)
         self.put(job, tasks)
@@ -144,7 +144,7 @@ class _ClusterState:
         return full_server
 
     def _holds(self, server: Server) -> bool:
-        """Return whether a server has room for its tasks; for tasks on unknown devices, on any devices."""
+        """Return whether a server has capacity for its tasks; tasks on unknown devices may use any."""
         used: dict[str, list[float]] = defaultdict(list)
         asked: dict[str, list[tuple[DeviceDemand, HeldDevices | None]]] = defaultdict(list)
         for (job, name), count in self._held[server.name].items():
@@ -168,7 +168,7 @@ class _ClusterState:
 def _fits_devices(
     server: Server, name: str, tasks: Sequence[tuple[DeviceDemand, HeldDevices | None]]
 ) -> bool:
-    """Return whether the devices of one name have room for tasks, some of which hold given devices."""
+    """Return whether a server's devices of one name can hold tasks, some of them on given devices."""
     devices = (server.devices or {}).get(name)
     if devices is None:
         return False
@@ -183,7 +183,7 @@ def _fits_devices(
 
 
 class _Order:
-    """Computes the order in which jobs are stopped and placed."""
+    """Computes the order in which a migration stops and places jobs within the servers' capacity."""
 
     def __init__(self, instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> None:
         self.now = _ClusterState(instance)
@@ -201,14 +201,14 @@ class _Order:
         return any((entry.devices or {}).get(name) != devices for name, devices in known.items())
 
     def stop(self, job: str, early: bool = False) -> Step:
-        """Return the step that stops a job, and remove the job from its servers."""
+        """Remove a job from its servers, and return the migration step that stops it."""
         self.leaving.discard(job)
         self.now.unsettled.discard(job)
         self.now.moved.add(job)
         return Step("stop", job, self.now.take(job), early)
 
     def placing(self) -> Iterator[Step]:
-        """Yield stop and place steps until every job has its planned placement.
+        """Yield migration steps (stop, place) until every job has its planned placement.
 
         Raises
         ------
@@ -242,12 +242,12 @@ class _Order:
                     heapq.heappush(ready, self._turn(name))
 
     def _turn(self, job: str) -> tuple[int, int, str]:
-        """Return the rank of a job: stopped jobs first, then jobs that leave a place, then the others."""
+        """Return the heap key of a job to place: stopped jobs first, then running ones, then others."""
         first = 0 if job in self.now.moved else 1 if job in self.leaving else 2
         return first, self.rank[job], job
 
     def _to_stop(self, blocked: Iterable[str]) -> str:
-        """Return the job to stop on full servers: the one with the fewest GPUs, jobs to be kept last."""
+        """Return the job to stop early on full servers: fewest GPUs first, jobs to be kept last."""
         able = self.now.blocking_jobs(blocked)
         if not able:
             raise ValueError(f"the servers do not hold what the plan places: {', '.join(blocked)}")

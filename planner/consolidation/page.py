@@ -32,7 +32,7 @@ LONGEST, BEGINNING = 18, 7
 
 @dataclass
 class ServerUsage:
-    """The usage of one server; amounts are of the resource drawn.
+    """The usage of one server; amounts are in units of the resource drawn, such as GPUs.
 
     Attributes
     ----------
@@ -47,29 +47,29 @@ class ServerUsage:
 
     @property
     def used(self) -> float:
-        """Amount used by the plan."""
+        """Amount of the resource that the plan uses."""
         return sum(amount for _, amount, _ in self.allocations)
 
     @property
     def free(self) -> float:
-        """Amount that is free."""
+        """Amount of the resource that neither the plan nor others use."""
         left = self.capacity - self.taken - self.used
         return left if left > ROUNDING_SHARE * self.capacity else 0.0
 
     @property
     def busy(self) -> float:
-        """Share of the server that is in use, by the plan or by others."""
+        """Share of the server's capacity that is in use, by the plan or by others."""
         return 1.0 - self.free / self.capacity if self.capacity else 0.0
 
     @property
     def state(self) -> tuple[str, float, float, float]:
-        """Key of equal servers: model, capacity, amount used by the plan, amount held by others."""
+        """Key of equivalent servers: GPU model, capacity, amount used by the plan, amount held by others."""
         return (self.server.gpu_model or "–", self.capacity, round(self.used, 6), round(self.taken, 6))
 
 
 @dataclass(frozen=True)
 class BarSegment:
-    """A part of a server's bar: a job with its `colour`, free capacity, or what others hold (`taken`)."""
+    """A segment of a server's bar: a job with its `colour`, free capacity, or what others hold (`taken`)."""
 
     share: float
     words: str
@@ -100,7 +100,7 @@ class ClusterUsage:
 
     @staticmethod
     def _total(instance: ConsolidationInstance, names: Iterable[str]) -> dict[str, list[float]]:
-        """Return for each resource its capacity, the amount held by others, and 0 for the plan's usage."""
+        """Return for each resource its capacity, the amount held by others, and 0 (the plan's usage)."""
         total = {name: [0.0, 0.0, 0.0] for name in names}
         for server in instance.servers:
             count, available = server.count or 1, available_of(server)
@@ -139,7 +139,7 @@ class ClusterUsage:
 
     @cached_property
     def _domain(self) -> str:
-        """Domain that all names share, such as `.us-east-2.compute.internal`."""
+        """DNS domain shared by all server names, such as `.us-east-2.compute.internal`, else empty."""
         domains = {name.partition(".")[2] for name in self.rows}
         return f".{domains.pop()}" if len(domains) == 1 and len(self.rows) > 1 else ""
 
@@ -149,7 +149,7 @@ class ClusterUsage:
         return own if len(own) <= LONGEST else f"{own[:BEGINNING]}…{own[-(LONGEST - BEGINNING - 1) :]}"
 
     def segments(self, row: ServerUsage) -> list[BarSegment]:
-        """Return the parts of a server's bar."""
+        """Return the segments of a server's bar: its jobs, free capacity, and what others hold."""
         if not row.capacity:
             return []
         parts = []
@@ -171,7 +171,7 @@ class ClusterUsage:
         return f"{name}{counted(len(rows), 'server')}, {short(busy)} of {short(of)} {self.resource} in use"
 
     def states_table(self, rest: Iterable[ServerUsage]) -> Table:
-        """Return the table of the servers not shown one by one, counted by their usage."""
+        """Return the table of the servers not drawn one by one, with the count of each equal usage."""
         counts = Counter(row.state for row in rest)
         unit = self.resource
         columns = [
@@ -210,7 +210,7 @@ ACTION_MARK = {"start": "good", "keep": "good", "move": "fair", "stop": "bad", "
 
 
 def consolidation_parts(instance: ConsolidationInstance, result: Result) -> dict[str, Any]:
-    """Return the context of `plan_consolidation.html.j2`."""
+    """Return the variables of `plan_consolidation.html.j2`, the template of a result's page."""
     about = [
         ("objectives, in this order", ", ".join(instance.objectives)),
         ("servers", f"{len(instance.expanded_servers):,}"),
@@ -276,7 +276,7 @@ def _summary(plan: Sequence[JobPlacement], servers: ClusterUsage) -> Facts:
 
 
 def _bars(servers: ClusterUsage) -> list[tuple[str, float, str]]:
-    """Return a usage bar for each resource: its name, the share of the free amount used, and a text."""
+    """Return (name, share of the free capacity that the plan uses, text) of each resource."""
     rows = []
     for name, (capacity, taken, used) in servers.total.items():
         if not capacity:
@@ -288,12 +288,12 @@ def _bars(servers: ClusterUsage) -> list[tuple[str, float, str]]:
 
 
 def _slots(capacity: float) -> int:
-    """Return the number of slots a bar is divided into; 1 if they would be too narrow, or no integer."""
+    """Return into how many units a server's bar is ruled; 1 if there are too many or no integer number."""
     return int(capacity) if capacity == int(capacity) and 1 <= capacity <= 16 else 1
 
 
 def _map(servers: ClusterUsage) -> Figure:
-    """Return the plot of all servers as cells, coloured by the share in use."""
+    """Return the plot of all servers as squares in a grid, coloured by the share of capacity in use."""
     rows = list(servers.rows.values())
     wide = math.ceil(math.sqrt(2.5 * len(rows)))
 
@@ -344,7 +344,7 @@ def _reasons_table(waiting: Sequence[JobPlacement]) -> Table:
 
 
 def _listed_jobs(plan: Sequence[JobPlacement]) -> list[JobPlacement]:
-    """Return the entries listed: all, or if there are too many, those that wait or change first."""
+    """Return the plan entries to list: all, or if too many, first those that wait or change."""
     if len(plan) <= MAX_JOBS:
         return list(plan)
     order = sorted(range(len(plan)), key=lambda j: (plan[j].placed, plan[j].action == "keep", j))

@@ -24,7 +24,7 @@ KUBERNETES_NODE = (
 
 
 def to_carry_out(entries: Sequence[JobPlacement], every: bool) -> list[JobPlacement]:
-    """Return the entries that start or move jobs, or with `every` all placed entries."""
+    """Return the plan entries that start or move jobs, or with `every` those of all placed jobs."""
     return [e for e in entries if e.placed and (every or e.action in (None, "start", "move"))]
 
 
@@ -54,19 +54,19 @@ def check_nodes(job: str, servers: Iterable[str], allowed: re.Pattern[str], what
 
 
 def running_tasks(instance: ConsolidationInstance) -> dict[str, dict[str, Counter[str]]]:
-    """Return the number of running tasks by job, group and server."""
+    """Return the number of running tasks by job, task group and server."""
     return {
         job.name: {group.name: Counter(group.current) for group in job.task_groups} for job in instance.jobs
     }
 
 
 def total(groups: Mapping[str, Mapping[str, int]]) -> Counter[str]:
-    """Return the number of tasks by server, summed over all groups."""
+    """Return the number of tasks by server, summed over the task groups of a job."""
     return sum(map(Counter, groups.values()), Counter[str]())
 
 
 def _move_text(now: dict[str, Counter[str]], entry: JobPlacement) -> str:
-    """Return a text on which tasks move from which servers to which."""
+    """Return which tasks of a job move from which servers to which, as text."""
     planned = {group: Counter(servers) for group, servers in entry.tasks.items()}
     leaving = total({group: counts - planned.get(group, Counter()) for group, counts in now.items()})
     coming = total({group: counts - now.get(group, Counter()) for group, counts in planned.items()})
@@ -114,7 +114,7 @@ def _share_text(ask: DeviceDemand | None) -> str:
 
 
 def partitions(entries: Iterable[JobPlacement], jobs: Mapping[str, PlacementJob]) -> dict[str, Counter[str]]:
-    """Return the number of partitions of each profile that these plan entries use, by server."""
+    """Return the number of GPU partitions (MIG) of each profile that plan entries use, by server."""
     counts: dict[str, Counter[str]] = {}
     for entry in entries:
         for group in jobs[entry.job].task_groups:
@@ -127,13 +127,13 @@ def partitions(entries: Iterable[JobPlacement], jobs: Mapping[str, PlacementJob]
 def bracketed_devices(
     devices: Mapping[str, Mapping[str, Sequence[TaskDevices]]] | None, group: str, server: str
 ) -> str:
-    """Return the devices of a group's tasks on a server in brackets, or an empty text."""
+    """Return the devices of a task group on a server as text in brackets, or an empty text."""
     tasks = (devices or {}).get(group, {}).get(server)
     return f" ({devices_text(tasks)})" if tasks else ""
 
 
 def capacity_of(server: Server) -> dict[str, float]:
-    """Return the capacity of a server by resource, with devices as their number."""
+    """Return the capacity of a server by resource; devices, such as GPUs, count as their number."""
     return {**server.capacity, **{name: float(of.count) for name, of in (server.devices or {}).items()}}
 
 
@@ -153,7 +153,7 @@ def _left(state: Device, of: Devices) -> float:
 
 
 def demand_of(group: Group, server: Server) -> dict[str, float]:
-    """Return a task's demand on a server by resource, with devices as a number or a fraction of one."""
+    """Return a task's demand on a server by resource; for devices, a number or a fraction of one."""
     if not group.asks:
         return group.demand
     return {**group.demand, **{name: _size(ask, name, server) for name, ask in group.asks.items()}}
@@ -181,7 +181,7 @@ def columns(entries: Sequence[JobPlacement]) -> list[TextColumn[JobPlacement]]:
 
 
 def placement_text(entry: JobPlacement, listed: Callable[[list[str]], str] = ", ".join) -> str:
-    """Return the placement of a job as text: tasks by server, and by group if there are several."""
+    """Return the placement of a job as text: tasks by server, and by task group if there are several."""
     parts = []
     for group, placed in entry.tasks.items():
         name = f"{group}: " if entry.groups is not None else ""
@@ -193,7 +193,7 @@ def placement_text(entry: JobPlacement, listed: Callable[[list[str]], str] = ", 
 
 
 def notes(result: Result, shown: int) -> Iterator[str]:
-    """Yield the number of jobs by action, and the jobs left out if the table is incomplete."""
+    """Yield the number of jobs by action, and if not all are shown, lines on the unplaced jobs."""
     entries = [entry for entry in result.plan or () if isinstance(entry, JobPlacement)]
     counts = Counter(entry.action for entry in entries)
     parts = [f"{counts[action]:,} to {action}" for action in ACTIONS if counts[action]]
@@ -204,7 +204,7 @@ def notes(result: Result, shown: int) -> Iterator[str]:
 
 
 def _left_out_notes(entries: Sequence[JobPlacement]) -> list[str]:
-    """Return lines with the number of jobs left out, and the most common reasons."""
+    """Return lines with the number of unplaced jobs, and the most common reasons."""
     reasons = Counter(entry.reason or "no reason given" for entry in entries if not entry.placed)
     if not reasons:
         return [f"all {len(entries):,} jobs are placed"]
@@ -215,7 +215,7 @@ def _left_out_notes(entries: Sequence[JobPlacement]) -> list[str]:
 
 
 def as_data(instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> dict[str, Any]:
-    """Return the placements, actions on running jobs, and jobs left out, as plain data."""
+    """Return the placements, actions on running jobs, and unplaced jobs, as plain data."""
     placed = [entry for entry in plan if entry.placed]
     groups = {entry.job: entry.groups for entry in placed if entry.groups is not None}
     acts = {entry.job: entry.action for entry in plan if entry.action is not None}
@@ -232,5 +232,5 @@ def as_data(instance: ConsolidationInstance, plan: Sequence[JobPlacement]) -> di
 
 
 def left_out(plan: Sequence[JobPlacement]) -> Iterator[tuple[str, str]]:
-    """Yield the jobs that are not placed, with the reason."""
+    """Yield pairs of job and reason for the jobs that are not placed."""
     return ((entry.job, entry.reason or "no reason is given") for entry in plan if not entry.placed)

@@ -33,7 +33,7 @@ _GPU_TYPE = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def slurm_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement]) -> Iterator[str]:
-    """Yield a line for each job with its name and its options, quoted for a shell.
+    """Yield a line for each job: its name and its sbatch options, quoted for a shell.
 
     Several groups of tasks are the parts of a heterogeneous job, separated by colons. Jobs imported from
     Slurm with GPUs are planned in shares that are not their tasks: they keep their own --ntasks.
@@ -61,7 +61,7 @@ def slurm_lines(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
 
 
 def slurm_notes(instance: ConsolidationInstance, placed: Sequence[JobPlacement]) -> Iterator[str]:
-    """Yield notes on what the option lines cannot express."""
+    """Yield notes on what the lines of sbatch options cannot express."""
     shares = are_shares(instance)
     jobs = {job.name: job for job in instance.jobs}
     own_tasks = False
@@ -84,7 +84,7 @@ def slurm_notes(instance: ConsolidationInstance, placed: Sequence[JobPlacement])
 
 
 def _device_notes(placed: Sequence[JobPlacement], jobs: Mapping[str, PlacementJob]) -> Iterator[str]:
-    """Yield notes on how Slurm handles single devices, and on the partitions that it needs."""
+    """Yield notes on how Slurm handles single GPUs, and on the GPU partitions that it needs."""
     if any(entry.devices for entry in placed):
         yield "Slurm chooses devices itself: no option names those of the plan, which --format json has"
     shared = sum(any(_gpu_demand(jobs[entry.job], group).share for group in entry.tasks) for entry in placed)
@@ -104,7 +104,7 @@ def _device_notes(placed: Sequence[JobPlacement], jobs: Mapping[str, PlacementJo
 
 
 def are_shares(instance: ConsolidationInstance) -> bool:
-    """Return whether the tasks of jobs with GPUs are shares made by the importer from Slurm."""
+    """Return whether the Slurm importer divided the jobs with GPUs into shares that are not their tasks."""
     from ...instances.importers.clusters.slurm_jobs import SHARES  # this loads all importers
 
     return any(sentence.startswith(SHARES) for sentence in instance.assumptions)
@@ -125,19 +125,19 @@ def _gpu_demand(job: PlacementJob, name: str) -> _GpuDemand:
 
 
 def _gpus_by_node(asks: _GpuDemand, servers: Mapping[str, int]) -> dict[str, float]:
-    """Return the number of GPUs of a group of tasks by node; empty if it needs none."""
+    """Return the number of GPUs that a task group uses on each node; empty if it needs none."""
     return {server: count * asks.number for server, count in servers.items()} if asks.number else {}
 
 
 def _common_count(gpus: Mapping[str, float]) -> int | None:
-    """Return the number of GPUs by node if it is the same integer on all nodes, else None."""
+    """Return the number of GPUs on each node if it is the same integer on all of them, else None."""
     numbers = {round(count, 6) for count in gpus.values()}
     number = numbers.pop() if len(numbers) == 1 else 0.5
     return int(number) if number == int(number) else None
 
 
 def _type(job: PlacementJob, asks: _GpuDemand) -> str:
-    """Return the GPU or partition type that a job requests, with a colon; empty if there is none."""
+    """Return the GPU or partition type of a job for `--gres`, with a colon; empty if there is none."""
     model = job.gpu_model
     # Slurm takes one type; of several, the nodes that are named have one.
     known = model if isinstance(model, str) and _GPU_TYPE.fullmatch(model) else ""
@@ -151,7 +151,7 @@ def _nodes(servers: Mapping[str, int]) -> list[str]:
 
 
 def _nodes_and_tasks(servers: Mapping[str, int]) -> list[str]:
-    """Return the options that place these numbers of tasks on these nodes."""
+    """Return the sbatch options that place these numbers of tasks on these nodes."""
     tasks = f"--ntasks={sum(servers.values())}"
     counts = set(servers.values())
     if len(counts) == 1:
@@ -183,7 +183,7 @@ _ID = re.compile(r"([0-9]+(?:_[0-9]+)?)(?: .*)?", re.DOTALL)
 
 
 def script_lines(instance: ConsolidationInstance, entries: Sequence[JobPlacement]) -> Iterator[str]:
-    """Yield the lines of the script that carries out a plan.
+    """Yield the lines of the shell script that carries out a plan in Slurm.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def _function(name: str, lines: Iterator[str]) -> Iterator[str]:
 
 
 def _ids(instance: ConsolidationInstance) -> dict[str, str]:
-    """Return the Slurm job id of each job, with which the importer begins its name.
+    """Return the Slurm job id by job name; the importer begins the name with the id.
 
     Raises
     ------
@@ -279,7 +279,7 @@ def _node_list(tasks: Placement) -> str:
 
 
 def _checks(taken: Sequence[Step], ids: Mapping[str, str], now: Mapping[str, Placement]) -> Iterator[str]:
-    """Yield the commands that check the state of the cluster before the first step."""
+    """Yield the shell commands that check the state of the cluster before the first migration step."""
     nodes = dict.fromkeys(server for step in taken if step.do == "place" for server in step.servers)
     yield "step=0"
     yield from (f"check_node {node}" for node in nodes)
@@ -315,7 +315,10 @@ def _back(
     entries: Sequence[JobPlacement],
     now: Mapping[str, Placement],
 ) -> Iterator[str]:
-    """Yield the commands that undo the plan: placed jobs leave, stopped jobs return, others wait again."""
+    """Yield the shell commands that undo the plan.
+
+    Placed jobs leave, stopped jobs return, and others wait again.
+    """
     placed = {step.job: step for step in taken if step.do == "place"}
     stopped = dict.fromkeys(step.job for step in taken if step.do == "stop")
     yield from (f"leave {ids[name]} {_node_list(step.tasks)}" for name, step in reversed(placed.items()))

@@ -67,13 +67,13 @@ class GapScale:
         return cls(low, max(high, low + 1), None in gaps)
 
     def height(self, gap: float | None) -> float:
-        """Return the coordinate at which a gap is drawn."""
+        """Return the y coordinate at which a relative gap is drawn; None is an unknown gap."""
         if gap is None:
             return 10.0 ** (self.high + 1)
         return gap if gap > LEAST_GAP else 10.0 ** (self.low - 1)
 
     def axis(self) -> Figure:
-        """Return the axis, with at most about ten ticks and the labels of the rails."""
+        """Return the y axis, with at most about ten ticks and the labels of the rails."""
         powers = range(self.low, self.high + 1)
         ticks = {10.0**power: _tick(power) for power in powers[:: max(1, len(powers) // 8)]}
         ticks[self.height(0.0)] = "0"
@@ -90,13 +90,16 @@ class GapScale:
         )
 
     def borders(self) -> list[Figure]:
-        """Return the lines that separate the rails from the other gaps."""
+        """Return the horizontal lines that separate the rails from the other gaps."""
         places = [self.low - 0.5, *([self.high + 0.5] if self.unknown else [])]
         return [line_at("y", 10.0**place, "solid") for place in places]
 
 
 def gap_figure(comparison: Comparison) -> Figure:
-    """Return the plot of gap against seconds, with a trace for each solver and rails for 0 and unknown."""
+    """Return the scatter plot of gap to the best bound against runtime (s), a trace for each solver.
+
+    Gaps that are 0 or unknown lie on rails.
+    """
     rows = [row for row in comparison.rows if row.objective is not None]
     scale = GapScale.of([row.gap_to_best_bound for row in rows])
     traces = [
@@ -211,7 +214,7 @@ class Plot:
 
 
 def measures_table(comparison: Comparison) -> Table | None:
-    """Return the table of measures, with a row for each plan that has any; None if there is none."""
+    """Return the table of measures, with a row for each plan that has any; None if no plan has any."""
     rows = [row for row in comparison.rows if row.measures and row.measures.figures]
     if not rows:
         return None
@@ -238,7 +241,7 @@ def _named(row: ComparisonRow, name: str) -> Measure | None:
 
 
 def measure_cell(measure: Measure | None) -> Cell:
-    """Return the cell of a measure in its unit, with a dash for a missing one."""
+    """Return the table cell of a measure in its unit, with a dash for a missing value."""
     if measure is None or measure.value is None:
         return Cell("–")
     if measure.unit == "s":
@@ -249,7 +252,7 @@ def measure_cell(measure: Measure | None) -> Cell:
 
 
 def distribution_plots(comparison: Comparison) -> list[Plot]:
-    """Return a plot for each of the first instances whose plans have distributions."""
+    """Return a plot for each of the first instances whose plans have cumulative distributions."""
     plots: list[Plot] = []
     for name in comparison.instances:
         rows = [row for row in comparison.rows if row.instance == name]
@@ -270,7 +273,7 @@ def distribution_plots(comparison: Comparison) -> list[Plot]:
 
 
 def _overlaid(spread: Sequence[tuple[str, Distribution]], solvers: Sequence[str]) -> Figure:
-    """Return the plot of distributions as step functions on a logarithmic time axis."""
+    """Return the plot of the solvers' cumulative distributions on a logarithmic time axis."""
     every = [value for _, one in spread for value in one.seconds if value > 0]
     # The median and not the largest, so that minutes are not told in days.
     unit, word = unit_of_time(sorted(every)[len(every) // 2]) if every else (1.0, "s")
@@ -372,7 +375,7 @@ def _footer(comparison: Comparison) -> Facts:
 
 
 def summary_table(comparison: Comparison) -> Table:
-    """Return the summary table, with a row for each solver."""
+    """Return the table of aggregate results, with a row for each solver."""
     colours = _colours(comparison)
     columns: list[CellColumn[SolverSummary]] = [
         (Column("solver"), lambda one: Cell(one.solver, swatch=colours[one.solver])),

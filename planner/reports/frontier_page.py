@@ -82,7 +82,7 @@ class Drawing(Generic[PointT]):
 
 
 def infeasible_area(lower: Sequence[tuple[float, float]], end: float, unit: float) -> Figure:
-    """Return the trace of the area proven to hold no plan; `lower` has pairs of cost and bound in seconds."""
+    """Return the trace of the area without a plan, below the steps `lower` of (cost, bound in s)."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -200,7 +200,7 @@ class FrontierPage(ABC):
         self.start = self.first_chosen()
 
     def most_points(self) -> int:
-        """Return the largest number of points shown."""
+        """Return the maximum number of points of the frontier shown on the page."""
         return MAX_POINTS
 
     @abstractmethod
@@ -213,7 +213,7 @@ class FrontierPage(ABC):
 
     @abstractmethod
     def trade(self, point: Any) -> tuple[float, float]:
-        """Return the speed and the cost of a point."""
+        """Return the speed and the cost of a point, in any units, from which the knee is computed."""
 
     @abstractmethod
     def proven(self) -> tuple[str, str, str, str]:
@@ -233,7 +233,7 @@ class FrontierPage(ABC):
 
     @abstractmethod
     def choice(self, point: Any) -> dict[str, Any]:
-        """Return the figures and the plan of a point, for the script."""
+        """Return the data of a point for the script that shows its figures and plan."""
 
     @abstractmethod
     def columns(self) -> list[CellColumn[Any]]:
@@ -288,12 +288,15 @@ class FrontierPage(ABC):
         return None if index is None else self.points[index]
 
     def _beside_cheapest(self, point: Any) -> str:
-        """Return a text that compares a point with the cheapest one; a knee has no figure that is zero."""
+        """Return the speed and the cost of a point relative to the cheapest point, as text.
+
+        A knee has no figure that is zero.
+        """
         (speed, cost), (slowest, least) = self.trade(point), self.trade(self.points[-1])
         return f"{trade_off_text(speed / slowest, cost / least)}, beside the cheapest"
 
     def _certified(self) -> Iterator[str]:
-        """Yield sentences on what is proven."""
+        """Yield sentences on what is proven of the frontier, and on whether its search is complete."""
         frontier, (none, certified, uncertified, complete) = self.frontier, self.proven()
         if frontier.status == "infeasible":
             yield none
@@ -335,7 +338,7 @@ class FrontierPage(ABC):
         layout["annotations"] = [*layout.get("annotations", ()), {**place, **arrow, **words}]
 
     def _choices(self) -> list[dict[str, Any]]:
-        """Return the data of all points for the script."""
+        """Return the coordinates, text and data of each point, for the script."""
         choices = []
         for index, point in enumerate(self.points):
             x, y = self.drawing.place(point)

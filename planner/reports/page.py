@@ -111,22 +111,22 @@ def table_of(
 
 
 def number(value: float | None, digits: int = 6) -> Cell:
-    """Return the cell of a number."""
+    """Return the table cell of a number."""
     return Cell(short(value, digits), value)
 
 
 def share(value: float | None) -> Cell:
-    """Return the cell of a share or gap in per cent."""
+    """Return the table cell of a share or gap in per cent."""
     return Cell(percent(value), value)
 
 
 def seconds(value: float | None) -> Cell:
-    """Return the cell of a duration."""
+    """Return the table cell of a duration given in seconds."""
     return Cell(duration(value), value)
 
 
 def text(value: str | None, mark: str = "") -> Cell:
-    """Return the cell of a text, with a dash for a missing one."""
+    """Return the table cell of a text, with a dash for a missing one."""
     return Cell(value or "–", mark=mark)
 
 
@@ -215,13 +215,13 @@ def check_same(instance: Instance, sha256: str, what: str) -> None:
 
 
 def result_cell(result: Result | ComparisonRow) -> Cell:
-    """Return the cell of a result's status, with a mark if optimality is only claimed."""
+    """Return the table cell of a result's status, with a mark if optimality is only claimed."""
     mark = "fair" if result.only_claimed else MARK.get(result.status, "fair")
     return Cell(result.status_text, mark=mark)
 
 
 def provenance(made: Result | AnyFrontier, solver: str | None = None, backend: str | None = None) -> Facts:
-    """Return the facts in a footer: solver, time, options, versions and hash of the instance."""
+    """Return the facts of a page's footer: solver, runtime, options, versions and hash of the instance."""
     facts = [("solver", solver)] if solver else []
     facts += [("library", backend)] if backend else []
     facts.append(("time to solve", duration(made.runtime_s)))
@@ -232,7 +232,7 @@ def provenance(made: Result | AnyFrontier, solver: str | None = None, backend: s
 
 
 def options_text(options: SolveOptions) -> str:
-    """Return the options that are set, as text."""
+    """Return the solver options that are set, as text."""
     given = options.model_dump(exclude_none=True, exclude={"warm_start"})
     given["warm_start"] = "a given plan" if options.warm_start is not None else None
     parts = [f"{name} {_plain(value)}" for name, value in given.items() if value not in (None, {})]
@@ -276,12 +276,12 @@ def _proven(record: ObjectiveRecord, gap: float) -> Cell:
 
 
 def instance_facts(instance: Instance) -> Facts:
-    """Return kind and source of the instance."""
+    """Return the problem kind and the source of an instance, as pairs of name and text."""
     return [("kind", instance.kind), ("source", instance.source or "not given")]
 
 
 def headline(status: str, limit: str, checked: Verification | None = None) -> tuple[str, str]:
-    """Return a status as text, and the CSS class of its style.
+    """Return the status of a result or frontier as text, and the CSS class of its style.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ def plot_text(name: str) -> str:
 
 
 def colour(index: int, alpha: float | None = None) -> str:
-    """Return the name of the colour with this index, such as that of a type, solver or job."""
+    """Return the name of the colour with this index, such as that of a hardware type, solver or job."""
     return f"@s{index % COLOURS}" + ("" if alpha is None else f"/{alpha:g}")
 
 
@@ -50,7 +50,7 @@ def dash(index: int) -> str:
 
 
 def axis(title: str, **more: Any) -> Figure:
-    """Return an axis in the common style."""
+    """Return a Plotly axis in the common style."""
     return {
         "title": {"text": title, "standoff": 8},
         "gridcolor": "@grid",
@@ -80,7 +80,7 @@ def log_axis(title: str, values: Sequence[float], **more: Any) -> Figure:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Return at most nine round tick values between two limits."""
+    """Return at most nine round tick values of a logarithmic axis between two bounds."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     # From the finest steps to the coarsest, until no more than nine ticks are left.
     for digits in ((1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 4, 5, 7), (1, 2, 5), (1,)):
@@ -100,7 +100,7 @@ def _tick(value: float) -> str:
 
 
 def layout(xaxis: Figure, yaxis: Figure, height: int = 420, **more: Any) -> Figure:
-    """Return the layout of a plot in the common style."""
+    """Return the Plotly layout of a plot in the common style."""
     return {
         "height": height,
         "margin": {"l": 56, "r": 16, "t": 16, "b": 48},

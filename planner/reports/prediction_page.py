@@ -81,7 +81,7 @@ def _rough(value: float | None) -> Cell:
 
 
 def _between(row: Row, value: str, low: str, high: str) -> Cell:
-    """Return the cell of a figure with its interval, sorted by the figure."""
+    """Return the table cell of a predicted figure with its 90 % interval, sorted by the figure."""
     if row[value] is None:
         return text(None)
     return Cell(f"{roughly(row[value])} ({roughly(row[low])} – {roughly(row[high])})", row[value])
@@ -116,7 +116,7 @@ def _rent(rows: Sequence[Row], best: str | None) -> Table:
 
 
 def _gpus(row: Row) -> str:
-    """Return the rented GPUs as text."""
+    """Return the number and the name of the rented GPUs as text."""
     return row["hardware"] if row["gpus"] is None else f"{row['gpus']:,} × {row['gpu']}"
 
 
@@ -168,7 +168,7 @@ def _memory(rows: Sequence[Row]) -> Table:
 
 
 def _figures(rows: Sequence[Row], within_h: float | None) -> dict[str, Figure]:
-    """Return the plots: hours and USD with their intervals, parts of a step, and memory."""
+    """Return the bar plots by name: hours and USD with intervals, parts of a training step, and memory."""
     if not rows:
         return {}
     names = [plot_text(row["hardware"]) for row in rows]
@@ -193,7 +193,7 @@ def _category() -> Figure:
 def _interval_bars(
     names: list[str], rows: Sequence[Row], keys: tuple[str, str, str], title: str, index: int
 ) -> Figure:
-    """Return the plot of a figure with a bar for each row, and its interval."""
+    """Return the bar plot of one predicted figure of each row, with its interval as an error bar."""
     value, low, high = keys
     trace = {
         "type": "bar",

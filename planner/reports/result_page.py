@@ -65,7 +65,7 @@ def _verdict(result: Result, checked: Verification | None) -> tuple[str, str]:
 
 
 def _answer(kind: PlannerKind, instance: Instance, result: Result) -> str:
-    """Return a summary of the plan with a blank after it; empty if there is none."""
+    """Return a one-sentence summary of the plan with a blank after it; empty without a plan."""
     if result.plan is None:
         return ""
     answer = kind.lead(instance, result) if kind.lead else kind.answer_of(instance, result.plan)

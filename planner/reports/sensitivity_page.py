@@ -54,7 +54,7 @@ def what_if_page(analysis: WhatIf) -> str:
 
 
 def _answers(analysis: WhatIf) -> Table:
-    """Return the table of the scenarios' plans, and of the jobs that they leave out."""
+    """Return the table of the scenarios' plans, and of the jobs that they do not place."""
     before = analysis.baseline.left_out()
 
     def waits(scenario: Scenario) -> Cell:
@@ -94,7 +94,7 @@ def _objectives(analysis: WhatIf) -> Table:
 
 
 def _scenario_figure(analysis: WhatIf) -> Figure | None:
-    """Return the plot of the first objective of each scenario, with a line at the baseline."""
+    """Return the bar plot of the first objective by scenario; None with fewer than two values."""
     known = [(each.name, each.first) for each in analysis.all()]
     first = [(name, record.value) for name, record in known if record and record.value is not None]
     now = analysis.baseline.first
@@ -119,7 +119,7 @@ FACTOR_DIGITS = 3
 
 
 def robust_page(analysis: Robust) -> str:
-    """Return the HTML page of plans and their regrets at the ends of intervals."""
+    """Return the HTML page of plans and their regrets at the ends of uncertainty intervals."""
     proven = all(end.result.status in ("optimal", "infeasible") for end in analysis.ends)
     complete = proven and len(analysis.ends) == analysis.asked
     figure = _regret_figure(analysis)
@@ -161,7 +161,7 @@ def _footer(analysis: Robust) -> Facts:
 
 
 def _regrets(analysis: Robust) -> Table:
-    """Return the table of regrets, with a row for each plan and a column for each end."""
+    """Return the table of regrets, a row for each plan, a column for each end of the intervals."""
     known = {(one.plan, one.end): one for one in analysis.regrets}
     planned = [end for end in analysis.ends if end.result.plan is not None]
 
@@ -196,7 +196,7 @@ def _lost(one: Regret) -> Cell:
 
 
 def _plans(analysis: Robust) -> Table:
-    """Return the table of each end's plan, and of its value there."""
+    """Return the table of the best plan for each end of the intervals, with its objective there."""
     columns: list[CellColumn[ExtremeScenario]] = [
         (Column("end"), lambda end: Cell(end.name)),
         (Column("status"), lambda end: result_cell(end.result)),
@@ -235,7 +235,7 @@ def _intervals(analysis: Robust) -> Table:
 
 
 def _regret_figure(analysis: Robust) -> Figure | None:
-    """Return the plot of the value of each plan at each end, without bars for infeasible plans."""
+    """Return the bar plot of each plan's objective at each end; None if no value is known."""
     planned = [end.name for end in analysis.ends if end.result.plan is not None]
     if not planned or not any(one.value is not None for one in analysis.regrets):
         return None

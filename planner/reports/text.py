@@ -74,7 +74,7 @@ def table(columns: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) ->
 
 
 def cells_of(columns: Sequence[TextColumn[ItemT]], items: Iterable[ItemT]) -> list[list[str]]:
-    """Return the text cells of each item, one list for each."""
+    """Return the text cells of a table, with one list for each item."""
     return [[cell(item) for _, _, cell in columns] for item in items]
 
 

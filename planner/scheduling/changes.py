@@ -25,7 +25,7 @@ from ..reports.text import counted, duration, figure
 
 
 def what_if(instance: SchedulingInstance) -> dict[str, ScenarioChange]:
-    """Return the possible scenario changes by key; each resource of a pool is a key."""
+    """Return the types of scenario change by key; each resource is a key if there are no servers."""
     jobs = {"remove": ScenarioChange("remove=JOB", _remove)}
     if instance.servers:
         return {
@@ -47,7 +47,7 @@ def _resource(name: str) -> Callable[[SchedulingInstance, str], dict[str, Any]]:
 
 
 def _add(instance: SchedulingInstance, text: str) -> dict[str, Any]:
-    """Add servers like those of an existing row."""
+    """Return the changed list of server entries, with new servers like those of an existing entry."""
     count, like = count_and_name(text)
     rows = {row["name"]: row for row in rows_of(instance, "servers")}
     (name, *_) = sorted(matching(like, rows, "server"))
@@ -56,7 +56,7 @@ def _add(instance: SchedulingInstance, text: str) -> dict[str, Any]:
 
 
 def _drain(instance: SchedulingInstance, pattern: str) -> dict[str, Any]:
-    """Remove rows of servers, or single servers of a row."""
+    """Return the changed list of server entries, without the entries or single servers that match."""
     rows = {row["name"]: row for row in rows_of(instance, "servers")}
     names = [name for server in instance.servers for name in server.names]
     gone = matching(pattern, [*rows, *names], "server")
@@ -114,7 +114,7 @@ def changes(
 
 
 def _run_times(plan: Sequence[Segment]) -> dict[str, str]:
-    """Return the start and end times of each job as text."""
+    """Return the first start and the last end of each job, in seconds, as text."""
     segments: dict[str, list[Segment]] = defaultdict(list)
     for entry in plan:
         segments[entry.job].append(entry)

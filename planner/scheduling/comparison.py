@@ -60,7 +60,7 @@ def measures(instance: SchedulingInstance, plan: Sequence[Segment]) -> Measures:
 
 
 def advice(rows: Sequence[ComparisonRow]) -> str:
-    """Return advice on the policy to use for an instance, with its saving and the bound; empty without plans.
+    """Return advice on the best policy for an instance, its saving and the bound; empty without plans.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def advice(rows: Sequence[ComparisonRow]) -> str:
 
 
 def _policies() -> dict[str, Knowledge]:
-    """Return the knowledge of each policy by name; other solvers are clairvoyant."""
+    """Return by name what each scheduling policy knows of the jobs; other solvers are clairvoyant."""
     solvers = solvers_for("scheduling")
     return {solver.name: solver.knows for solver in solvers if isinstance(solver, PolicySolver)}
 
@@ -92,7 +92,7 @@ def _policies() -> dict[str, Knowledge]:
 def _saving_text(
     best: str, usual: str, policies: dict[str, float], what: str, unit: tuple[float, str]
 ) -> str:
-    """Return the recommended policy and its saving as text."""
+    """Return the recommended policy, and its saving compared with the baseline policy, as text."""
     least, before = policies[best], policies[usual]
     if len(policies) == 1:
         return f"{best}: the {what} is {_time(least, unit)}"
@@ -107,7 +107,7 @@ def _saving_text(
 def _other_knowledge_sentences(
     best: str, planned: dict[str, ComparisonRow], policies: dict[str, float], unit: tuple[float, str]
 ) -> str:
-    """Return sentences on the best policy without known durations, and on the best clairvoyant solver."""
+    """Return sentences on the best policy without known durations and the best clairvoyant solver."""
     text = ""
     known = _policies()
     blind = [name for name in policies if known[name] in UNINFORMED]

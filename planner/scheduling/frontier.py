@@ -24,7 +24,7 @@ from ..reports.text import TextColumn, duration, figure, percent, short, unit_of
 
 
 def size_range_text(frontier: SchedulingFrontier) -> str:
-    """Return text for the range of cluster sizes searched."""
+    """Return the range of cluster sizes searched (amounts of the varied resource) as text."""
     return f"from {figure(frontier.least)} to {figure(frontier.most)} {frontier.resource}"
 
 
@@ -41,7 +41,7 @@ class SchedulingFrontierCheck(FrontierCheck):
         self.most = f" {size_range_text(frontier)}"
 
     def faults(self) -> Iterator[str]:
-        """Yield faults other than those of the instance's hash and name and of the status."""
+        """Yield a message for each fault in the stored points, bounds and certified error."""
         frontier = self.frontier
         if frontier.resource not in self.instance.pool:
             yield f"resource: there is no {frontier.resource!r}"
@@ -110,17 +110,17 @@ class SchedulingFrontierCheck(FrontierCheck):
             yield from figure_faults(f"{place}.rate_usd_per_hour", point.rate_usd_per_hour, rate)
 
     def check_infeasible(self, findings: Findings) -> None:
-        """Record a fault: every trace has a plan, so that no frontier is infeasible."""
+        """Record a fault: every job trace has a schedule, so that no frontier is infeasible."""
         findings.faults.append("status is infeasible, and every trace has a plan")
 
     def given(self) -> Iterator[str]:
-        """Yield the prices, which are not part of the instance."""
+        """Yield a note on each price (USD per hour) of the search; none is part of the instance."""
         for name, price in self.frontier.prices_usd_per_hour.items():
             yield f"that {name} costs {price:g} USD/h"
 
 
 def columns(frontier: SchedulingFrontier) -> list[TextColumn[SizePoint]]:
-    """Return the columns of the text table of points."""
+    """Return the columns of the text table of the frontier's points (cluster sizes)."""
     size_columns: list[TextColumn[SizePoint]] = [(frontier.resource, True, lambda p: figure(p.size, 6))]
     if frontier.prices_usd_per_hour:
         size_columns.append(("USD/h", True, lambda p: figure(p.rate_usd_per_hour, 6)))
@@ -134,12 +134,12 @@ def columns(frontier: SchedulingFrontier) -> list[TextColumn[SizePoint]]:
 
 
 def gap(point: SizePoint) -> float:
-    """Return the gap between a point's mean completion time and its bound, relative to the mean."""
+    """Return the relative gap between a point's mean completion time and its lower bound."""
     return max(0.0, 1 - point.bound_s / point.mean_completion_s)
 
 
 def frontier_notes(frontier: SchedulingFrontier) -> FrontierNotes:
-    """Return the table's footnotes."""
+    """Return the footnotes of the frontier's text table: certified bound and certified error."""
     notes = [bound_sentence(point, frontier) for point in frontier.points[-1:]]
     return FrontierNotes(
         none="no plan exists",
@@ -151,7 +151,7 @@ def frontier_notes(frontier: SchedulingFrontier) -> FrontierNotes:
 
 
 def bound_sentence(point: SizePoint, frontier: SchedulingFrontier) -> str:
-    """Return a sentence on the certified bound of a cluster size."""
+    """Return a sentence on the certified lower bound on the mean completion time of a cluster size."""
     least = duration(point.bound_s)
     return f"certified: on {figure(point.size)} {frontier.resource} no scheduler averages less than {least}"
 
@@ -187,7 +187,7 @@ class SchedulingFrontierPage(FrontierPage):
         )
 
     def first_chosen(self) -> int:
-        """Return the index of the best point within the current size, else of the smallest size."""
+        """Return the index of the fastest point within the current size, else of the smallest size."""
         now, last = self.instance.pool.get(self.frontier.resource, 0.0), max(0, len(self.points) - 1)
         return next((i for i, point in enumerate(self.points) if point.size <= now), last)
 
@@ -200,7 +200,7 @@ class SchedulingFrontierPage(FrontierPage):
         return 1 / point.mean_completion_s, point.size
 
     def proven(self) -> tuple[str, str, str, str]:
-        """Return the sentences about the proof; see the base class."""
+        """Return sentences: no plan exists; error certified; error not certified; search complete."""
         frontier = self.frontier
         return (
             "It is proven that there is no plan.",
@@ -235,7 +235,7 @@ class SchedulingFrontierPage(FrontierPage):
         return {"data": traces, "layout": layout(x, y, 460)}, at
 
     def _bounds(self) -> list[tuple[float, float]]:
-        """Return the step function of lower bounds, as (size, bound) pairs in ascending order of size."""
+        """Return the step function of lower bounds: (size, bound on the mean in s), by rising size."""
         records = sorted((*self.frontier.points, *self.frontier.others), key=lambda record: record.size)
         best, steps = 0.0, list[tuple[float, float]]()
         for below, record in reversed([(None, records[0]), *pairwise(records)]):
@@ -248,7 +248,7 @@ class SchedulingFrontierPage(FrontierPage):
         return {}
 
     def choice(self, point: SizePoint) -> dict[str, Any]:
-        """Return a point's figures by element id, for the script."""
+        """Return a point's figures by HTML element id, for the script."""
         return {
             "figures": {
                 "is-size": self._amount(point),
@@ -260,7 +260,7 @@ class SchedulingFrontierPage(FrontierPage):
         }
 
     def columns(self) -> list[CellColumn[SizePoint]]:
-        """Return the columns of the table of points: size, cost, mean, bound, gap and solver."""
+        """Return the columns of the table of points: size, USD/h, mean, bound, gap and solver."""
         size_columns: list[CellColumn[SizePoint]] = [
             (Column(self.frontier.resource, True), lambda p: number(p.size))
         ]

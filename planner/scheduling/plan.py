@@ -28,7 +28,7 @@ from ..reports.text import TextColumn, counted, duration, figure, short, unit_of
 
 
 def columns(entries: Sequence[Segment]) -> list[TextColumn[Segment]]:
-    """Return the columns of the text table of a plan."""
+    """Return the columns of the text table of a schedule's run segments."""
     shown_columns: list[TextColumn[Segment]] = [
         ("job", False, lambda e: e.job),
         ("starts at s", True, lambda e: figure(e.start_s)),
@@ -44,13 +44,13 @@ def columns(entries: Sequence[Segment]) -> list[TextColumn[Segment]]:
 
 
 def as_data(instance: SchedulingInstance, plan: Sequence[Segment]) -> dict[str, Any]:
-    """Return the segments and the metrics of a schedule as plain data."""
+    """Return the run segments and the metrics of a schedule as plain data."""
     metrics = SchedulingFormulation(instance).metrics(plan)
     return {"metrics": asdict(metrics), "segments": [entry.model_dump() for entry in plan]}
 
 
 def facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
-    """Yield the metrics of a schedule as pairs of name and text."""
+    """Yield the metrics of a schedule as pairs of name and text with unit."""
     yield "mean completion time", duration(metrics.mean_s)
     yield "median", duration(metrics.median_s)
     yield "95th percentile", duration(metrics.p95_s)
@@ -84,7 +84,7 @@ def summary_sentences(instance: SchedulingInstance, result: Result) -> str:
 
 
 def _bound_clause(result: Result, value: float, unit: tuple[float, str]) -> str:
-    """Return the clause on the certified bound and its gap, or an empty text without a bound."""
+    """Return the clause on the certified lower bound and its gap, or an empty text without a bound."""
     bound = result.objectives[0].certified_bound
     if bound is None or not 0 < bound <= value * (1 + 1e-9) or value <= 0:
         return ""
@@ -117,7 +117,7 @@ LATER_JOBS_SHARE = 0.5
 
 @dataclass(frozen=True)
 class WaitStatistics:
-    """Statistics of the time in which one job waited.
+    """Statistics of the time that one job waited, and of other jobs' use of a resource meanwhile.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class WaitStatistics:
     earlier_hours: float
 
     def reason(self, resource: str) -> str:
-        """Return the reasons of the wait in one line."""
+        """Return the reasons of the job's wait in one line."""
         parts = []
         if self.wanted >= LARGE_DEMAND_SHARE * self.available:
             parts.append(f"wanted {figure(self.wanted, 4)} of {figure(self.available, 4)} {resource}")
@@ -165,7 +165,7 @@ class WaitStatistics:
 
 
 class WaitAnalysis:
-    """Analysis of the waits in a schedule.
+    """Explains the waits of jobs in a schedule by the usage of one resource.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ class WaitAnalysis:
         self._available = float(usage.capacity[:, r].max())
 
     def of(self, j: int) -> WaitStatistics:
-        """Return the statistics of a job's wait."""
+        """Return the statistics of the wait of job `j` (index)."""
         segments = self._segments
         waited_s = self._waited_during(j)
         used = self._takes * waited_s
@@ -218,7 +218,7 @@ class WaitAnalysis:
         return float(ends[-1] - self._arrival_s[j]) - ran if len(ends) else 0.0
 
     def _waited_during(self, j: int) -> Floats:
-        """Return how long a job waited while each segment ran, shape (S,)."""
+        """Return the seconds that job `j` waited while each run segment ran, shape (S,)."""
         segments, own = self._segments, self._own(j)
         starts, ends = segments.start_s[own], segments.end_s[own]
         # Up to each of these moments it has waited so long; it waits until a start, and not until an end.
@@ -236,7 +236,7 @@ class WaitAnalysis:
         return np.asarray(came > self._arrival_s[j])
 
     def _before(self, j: int) -> tuple[int, float]:
-        """Return the number of unfinished jobs when a job arrived, and their remaining unit-seconds."""
+        """Return the number of unfinished jobs when job `j` arrived, and their remaining work (units × s)."""
         segments, at = self._segments, self._arrival_s[j]
         after_s = np.clip(segments.end_s - np.maximum(segments.start_s, at), 0.0, None)
         unfinished = (after_s > 0) & (self._arrival_s[segments.job] <= at) & (segments.job != j)
@@ -263,7 +263,7 @@ MAX_JOBS = 50
 
 
 def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, Any]:
-    """Return the context of `plan_scheduling.html.j2`."""
+    """Return the variables of `plan_scheduling.html.j2`, the template of a result's page."""
     about = [
         ("objective", instance.objective.replace("_", " ")),
         ("jobs", f"{len(instance.jobs):,}"),
@@ -307,13 +307,13 @@ def scheduling_parts(instance: SchedulingInstance, result: Result) -> dict[str, 
 
 
 def _worth(result: Result) -> Iterator[tuple[str, str]]:
-    """Yield the saving by one more unit of each resource, from the dual prices."""
+    """Yield resource and dual price (seconds per job that one more unit saves at most) as text."""
     for name, price in (result.prices or {}).items():
         yield f"one more {name} saves at most", f"{short(rounded_up(price))} s a job, and the certified gap"
 
 
 def thinned(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Return at most `MAX_POINTS` points of a step function: the maximum of each time interval."""
+    """Downsample a step function to at most `MAX_POINTS` points, the maximum of each time interval."""
     if len(at_s) <= MAX_POINTS:
         return at_s, values
     edges = np.linspace(at_s[0], at_s[-1], MAX_POINTS)
@@ -345,7 +345,7 @@ def _queue(usage: Usage) -> Figure:
 
 
 def _use(usage: Usage, r: int, resource: str) -> Figure:
-    """Return the plot of a resource's usage and capacity over time."""
+    """Return the plot of the usage and the capacity of the resource with index `r` over time."""
     unit = unit_of_time(float(usage.at_s[-1] - usage.at_s[0]))
     name = plot_text(resource)
     capacity = _steps(usage, usage.capacity[:, r], 1, f"{name} there", unit)
@@ -355,7 +355,7 @@ def _use(usage: Usage, r: int, resource: str) -> Figure:
 
 
 def _price(grid: PriceGrid, r: int, resource: str, usage: Usage) -> Figure:
-    """Return the plot of a resource's dual price over time, from the certificate of the bound."""
+    """Return the plot of a resource's dual price over time, from the certificate of the lower bound."""
     first, last = float(usage.at_s[0]), float(usage.at_s[-1])
     unit = unit_of_time(last - first)
     inside = (grid.edges_s > first) & (grid.edges_s < last)
@@ -406,7 +406,7 @@ def _gantt(instance: SchedulingInstance, segments: SegmentTable) -> Figure:
 def _bars(
     job: Ints, start_s: Floats, end_s: Floats, line: Ints, begin: float, unit: float
 ) -> tuple[list[float | None], list[int | None]]:
-    """Return the coordinates of horizontal lines, with a gap after each."""
+    """Return x and y of horizontal bars, from start to end on the line of each job, with None after each."""
     x: list[float | None] = []
     y: list[int | None] = []
     for j, start, end in zip(job.tolist(), start_s.tolist(), end_s.tolist(), strict=True):
@@ -416,7 +416,7 @@ def _bars(
 
 
 def _times(times: Floats) -> Figure:
-    """Return the plot of the distribution of completion times, on a logarithmic axis."""
+    """Return the plot of the cumulative distribution of completion times, on a logarithmic axis."""
     ordered = np.sort(times)
     unit = unit_of_time(float(ordered[-1]))
     places = np.unique(np.linspace(0, len(ordered) - 1, MAX_POINTS).astype(int))

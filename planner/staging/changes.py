@@ -14,7 +14,7 @@ from ..reports.text import counted, listed
 
 
 def what_if(instance: StagingInstance) -> dict[str, ScenarioChange]:
-    """Return the possible scenario changes by key."""
+    """Return the types of scenario change by key, such as `limit` or `budget`."""
     del instance
     return {
         "limit": ScenarioChange("limit=TYPE:UNITS", _of_types("limit")),
@@ -45,7 +45,7 @@ def _of_types(field: str) -> Callable[[StagingInstance, str], dict[str, Any]]:
 
 
 def changes(instance: StagingInstance, before: Sequence[Stage] | None, after: Sequence[Stage]) -> Changes:
-    """Return the differences between two plans.
+    """Return the stages that differ between two plans, and the units of each hardware type.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def changes(instance: StagingInstance, before: Sequence[Stage] | None, after: Se
 
 
 def answer(instance: StagingInstance, plan: Sequence[Stage]) -> str:
-    """Return a one-sentence summary of a plan: its stages and units."""
+    """Return a one-sentence summary of a plan: its number of stages, and units by hardware type."""
     del instance
     units = Counter[str]()
     for stage in plan:
@@ -81,7 +81,10 @@ def answer(instance: StagingInstance, plan: Sequence[Stage]) -> str:
 
 
 def _stage_text(stage: Stage) -> str:
-    """Return a stage's layers, type and units as text; non-consecutive layers of a graph are counted."""
+    """Return a stage's layers, hardware type and units as text.
+
+    Non-consecutive layers of a graph are counted.
+    """
     first, last = stage.first_layer, stage.last_layer
     layers = f"layer {first}" if first == last else f"layers {first}–{last}"
     if stage.layers is not None and len(stage.layers) <= last - first:

@@ -51,7 +51,7 @@ class StagingFrontierCheck(FrontierCheck):
         check_infeasible(findings, formulation, words, frontier.diagnosis, frontier.versions, counts)
 
     def faults(self) -> Iterator[str]:
-        """Yield faults other than those of the instance's hash and name and of the status."""
+        """Yield a message for each fault in the stored points and certified error."""
         formulation, frontier = self.formulation, self.frontier
         malformed = formulation.certificate_fault({"intervals": frontier.certificate})
         if malformed is not None:
@@ -85,7 +85,7 @@ class StagingFrontierCheck(FrontierCheck):
 
 
 def columns(frontier: Frontier) -> list[TextColumn[FrontierPoint]]:
-    """Return the columns of the text table of points."""
+    """Return the columns of the text table of the frontier's points (plans)."""
     del frontier
     return [
         ("samples/s", True, lambda p: figure(p.throughput_samples_per_s, 6)),
@@ -102,7 +102,7 @@ def _stages(point: FrontierPoint) -> str:
 
 
 def frontier_notes(frontier: Frontier) -> FrontierNotes:
-    """Return the table's footnotes."""
+    """Return the footnotes of the frontier's text table: cost limit and certified error."""
     most = "" if frontier.most_usd is None else f" of at most {figure(frontier.most_usd)} USD"
     return FrontierNotes(
         none="no plan exists",
@@ -133,14 +133,14 @@ class Baseline:
 
     @property
     def dearer(self) -> float | None:
-        """The plan's excess cost relative to the frontier; None if unknown."""
+        """The plan's relative excess cost over the cheapest point as fast; None if unknown."""
         if self.cheapest_usd is None or not self.cheapest_usd:
             return None
         return max(0.0, self.point.cost_usd / self.cheapest_usd - 1)
 
     @property
     def words(self) -> str:
-        """The excess cost as text."""
+        """The relative excess cost as text."""
         if self.dearer is None:
             return "–"
         return "on the frontier" if self.dearer <= CLOSE else percent(self.dearer)
@@ -181,7 +181,7 @@ def frontier_figure(
 
 
 def _limits(x: Figure, y: Figure, floor: float | None, costs: Sequence[float]) -> Figure:
-    """Return the lines at the throughput floor and the cost limit, with their labels."""
+    """Return the plot's lines at the throughput floor and the cost limits, with their labels."""
     shapes, notes = [], []
     if floor is not None:
         shapes.append(line_at("x", floor))
@@ -195,13 +195,13 @@ def _limits(x: Figure, y: Figure, floor: float | None, costs: Sequence[float]) -
 
 
 def near_limit(instance: StagingInstance, points: Sequence[FrontierPoint]) -> bool:
-    """Return whether the cost limit is close enough to the points to be drawn."""
+    """Return whether the cost limit is close enough to the points' costs to be drawn."""
     limit = instance.cost_limit_usd
     return limit is not None and limit <= 1.5 * max(point.cost_usd for point in points)
 
 
 def _others(baselines: Sequence[Baseline], x: Figure) -> Figure:
-    """Return the trace of other solvers' plans, with each name on the side where there is room."""
+    """Return the trace of other solvers' plans, each labelled on the side where there is room."""
     middle = sum(x["range"]) / 2
     left = [place_on(x, b.point.throughput_samples_per_s) > middle for b in baselines]
     gap = "\u00a0" * 4
@@ -219,7 +219,7 @@ def _others(baselines: Sequence[Baseline], x: Figure) -> Figure:
 
 
 def _names(baselines: Sequence[Baseline], x: Figure) -> list[str]:
-    """Return the label of each plan; the first of several nearly equal plans has the names of all."""
+    """Return the plot label of each plan; the first of several nearly equal plans has the names of all."""
     low, high = x["range"]
     names = [""] * len(baselines)
     places = [place_on(x, b.point.throughput_samples_per_s) for b in baselines]
@@ -236,7 +236,10 @@ def _names(baselines: Sequence[Baseline], x: Figure) -> list[str]:
 
 
 def _budget(instance: StagingInstance, budget: float, speeds: Sequence[float]) -> Figure:
-    """Return the curve of costs at which plans spend the full hourly budget; feasible plans lie below."""
+    """Return the curve of total cost (USD) against throughput at which the hourly budget is spent.
+
+    Feasible plans lie below.
+    """
     hours = instance.training.epochs * instance.training.samples / 3600
     low, high = min(speeds), max(speeds)
     at = [low * (high / low) ** (step / 60) for step in range(61)]
@@ -274,7 +277,7 @@ class StagingFrontierPage(FrontierPage):
         self.plans, self.baselines = PlanDrawing(instance), list(_baselines(instance, frontier, results))
 
     def first_chosen(self) -> int:
-        """Return the index of the best point for the instance's objective; all points keep its limits."""
+        """Return the index of the best point for the instance's own objective; all are feasible."""
         return len(self.points) - 1 if self.instance.objective == "cost" else 0
 
     def figures(self, point: FrontierPoint) -> str:
@@ -282,11 +285,11 @@ class StagingFrontierPage(FrontierPage):
         return f"{short(point.throughput_samples_per_s, 5)} samples/s for {usd(point.cost_usd, 5)}"
 
     def trade(self, point: FrontierPoint) -> tuple[float, float]:
-        """Return the throughput and the cost of a point."""
+        """Return the throughput (samples/s) and the cost (USD) of a point."""
         return point.throughput_samples_per_s, point.cost_usd
 
     def proven(self) -> tuple[str, str, str, str]:
-        """Return the sentences about the proof; see the base class."""
+        """Return sentences: no plan exists; error certified; error not certified; search complete."""
         frontier = self.frontier
         most = "" if frontier.most_usd is None else f" that costs at most {usd(frontier.most_usd)}"
         return (
@@ -303,7 +306,7 @@ class StagingFrontierPage(FrontierPage):
         return frontier_figure(self.instance, self.points, self.start, self.baselines)
 
     def data(self) -> dict[str, Any]:
-        """Return the names of types and layers, for the script."""
+        """Return the names of hardware types and layers, for the script."""
         return {"chain": self.plans.data()}
 
     def choice(self, point: FrontierPoint) -> dict[str, Any]:
@@ -313,7 +316,7 @@ class StagingFrontierPage(FrontierPage):
         return {"figures": dict(zip(places, words, strict=True)), **self.plans.plan(point.plan)}
 
     def columns(self) -> list[CellColumn[FrontierPoint]]:
-        """Return the columns of the table of points: figures and stages."""
+        """Return the columns of the table of points: throughput, cost, time, USD/h and stages."""
         return [
             (Column("samples/s", True), lambda p: number(p.throughput_samples_per_s)),
             (Column("USD", True), lambda p: number(p.cost_usd)),

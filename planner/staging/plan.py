@@ -36,7 +36,7 @@ def layers_of(stage: Stage) -> str:
 
 
 def columns(entries: Sequence[Stage]) -> list[TextColumn[Stage]]:
-    """Return the columns of the text table of a plan."""
+    """Return the columns of the text table of a plan's stages."""
     return [
         ("stage", True, lambda stage: str(entries.index(stage))),
         ("layers", False, layers_of),
@@ -46,7 +46,7 @@ def columns(entries: Sequence[Stage]) -> list[TextColumn[Stage]]:
 
 
 def as_data(instance: StagingInstance, plan: Sequence[Stage]) -> dict[str, Any]:
-    """Return the stages, with the names of their layers, as plain data."""
+    """Return the stages of a plan, with the names of their layers, as plain data."""
     names = [layer.name for layer in instance.layers]
     return {
         "stages": [
@@ -71,14 +71,14 @@ class PlanDrawing:
         self._time_s = cache(partial(stage_time_s, instance))
 
     def data(self) -> dict[str, Any]:
-        """Return the names of types and layers."""
+        """Return the names of hardware types and layers."""
         return {
             "types": [hardware.name for hardware in self.instance.types],
             "layers": [layer.name for layer in self.instance.layers],
         }
 
     def plan(self, plan: Sequence[Stage]) -> dict[str, Any]:
-        """Return stages as (first layer, last layer, type, units, seconds), and units of each type."""
+        """Return stages as (first layer, last layer, type index, units, s), and units by type index."""
         units, stages = dict.fromkeys(range(len(self.instance.types)), 0), []
         if self.instance.is_graph:
             return self._of_graph(plan, units)
@@ -101,7 +101,7 @@ class PlanDrawing:
 
 
 def figures_of(point: FrontierPoint) -> Facts:
-    """Return the key figures of a plan as text."""
+    """Return throughput, cost, training time, USD/h and slowest stage of a plan as text."""
     return [
         ("throughput", f"{short(point.throughput_samples_per_s)} samples/s"),
         ("cost of the training", usd(point.cost_usd)),
@@ -112,12 +112,12 @@ def figures_of(point: FrontierPoint) -> Facts:
 
 
 def axis_of(instance: StagingInstance) -> str:
-    """Return the axis title of the drawing of a plan."""
+    """Return the title of the layer axis in the drawing of a plan."""
     return "each stage is as wide as it has layers" if instance.is_graph else "layer"
 
 
 def stages_text(plan: Sequence[Stage], most: int = 6) -> str:
-    """Return the units and types of a plan's stages as text, in the order of the layers."""
+    """Return the units and hardware types of a plan's stages as text, in the order of the layers."""
     text = " → ".join(f"{stage.units:,} {stage.type}" for stage in plan[:most])
     return text + (f" → … ({len(plan):,} stages)" if len(plan) > most else "")
 
@@ -125,7 +125,7 @@ def stages_text(plan: Sequence[Stage], most: int = 6) -> str:
 def types_table(
     instance: StagingInstance, plan: Sequence[Stage] | None, prices: Mapping[str, float] | None = None
 ) -> Table:
-    """Return the table of hardware types: price, limit, memory, and units in the plan."""
+    """Return the table of hardware types: price, available units, memory, and units in the plan."""
     used = Counter({hardware.name: 0 for hardware in instance.types})
     for stage in plan or ():
         used[stage.type] += stage.units
@@ -151,7 +151,7 @@ def types_table(
 
 
 def _graph_facts(instance: StagingInstance) -> Facts:
-    """Return the facts that only layer graphs have, such as edges and separable layers."""
+    """Return pairs of name and text on what only layer graphs have, such as edges; else none."""
     if instance.edges is None:
         return []
     most = instance.most_units_per_stage
@@ -168,7 +168,7 @@ def _graph_facts(instance: StagingInstance) -> Facts:
 
 
 def limits_facts(instance: StagingInstance) -> Facts:
-    """Return the limits of the instance, its stage rule, and the training."""
+    """Return objective, limits, stage rule and training of the instance as pairs of name and text."""
     floor = instance.throughput_floor_samples_per_s
     rule = "neighbouring stages differ in type" if instance.stage_rule == "maximal_runs" else "free cuts"
     link = instance.link_gbit_per_s
@@ -202,7 +202,7 @@ def _without_link(instance: StagingInstance) -> str:
 
 
 def staging_parts(instance: StagingInstance, result: Result) -> dict[str, Any]:
-    """Return the context of `plan_staging.html.j2`."""
+    """Return the variables of `plan_staging.html.j2`, the template of a result's page."""
     plan = None if result.plan is None else cast("tuple[Stage, ...]", result.plan)
     data: dict[str, Any] = {"figures": {}}
     if plan is not None:

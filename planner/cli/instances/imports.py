@@ -22,7 +22,7 @@ importers = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 def _parameter(field_name: str, field: FieldInfo) -> tuple[str, inspect.Parameter, Callable[[Any], Any]]:
-    """Return the field of an option, its parameter in a command, and the parser of its value."""
+    """Return the field name of an importer's option, its command parameter, and the parser of its value."""
     marks = list(marks_of(field))
     shown = option_of(field)
     default: Any = inspect.Parameter.empty if field.is_required() else field.default
@@ -45,7 +45,7 @@ _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 
 
 def _typed(flag: str, annotation: Any, shown: Option, marks: list[Any]) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the command-line type of a field, and the parser of its value."""
+    """Return the command-line type of an importer's option, and the parser of its value."""
     kind = _without_marks(annotation)
     if type(None) in get_args(kind):
         kind = _without_marks(next(part for part in get_args(kind) if part is not type(None)))
@@ -62,7 +62,7 @@ def _without_marks(kind: Any) -> Any:
 
 
 def _command(importer: Importer[Any, Any]) -> Callable[..., None]:
-    """Return the command of an importer, with its options and those of the output."""
+    """Return the command-line function of an importer, with its own options and the common ones."""
     made = [_parameter(name, field) for name, field in importer.options.in_order().items()]
 
     def run(output: Path | None, solve: str | None, report: Path | None, **typed: Any) -> None:

@@ -48,7 +48,7 @@ def emit(instance: Instance, output: Path | None, table: Literal["parquet", "csv
 
 
 class Steps:
-    """Shows which step of a command runs, and how long each has taken.
+    """Reports on stderr which step of a command runs, and the seconds that each step took.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Steps:
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Show that a step runs; when it has ended, how long it took."""
+        """Report that a step runs while the block does; afterwards, the seconds that it took."""
         if self.quiet:
             yield
             return
@@ -77,6 +77,6 @@ class Steps:
         self.done(what, time.perf_counter() - begun)
 
     def done(self, what: str, seconds: float) -> None:
-        """Print that a step is done, and how long it took."""
+        """Report that a step is done, and the seconds that it took."""
         if not self.quiet:
             say(f"{what}: done in {seconds:.1f} s")

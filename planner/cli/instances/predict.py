@@ -60,7 +60,7 @@ def hours_until(text: str, now: datetime | None = None) -> float:
 
 
 def _until(text: str, today: date) -> datetime:
-    """Return the time that a text gives, or the end of the day that it names."""
+    """Parse a date or time as text; a day alone means its end, the next midnight."""
     if text.lower() in DAYS:
         day = today + timedelta(days=(DAYS.index(text.lower()) - today.weekday()) % len(DAYS))
     elif text.lower() in NEAR:
@@ -227,7 +227,7 @@ def _check(run: PredictOptions) -> None:
 
 
 def _files(given: list[str] | None) -> Any:
-    """Return the file of measurements, or the files by hardware name."""
+    """Parse arguments [NAME=]FILE: the only file, or the files by hardware name; None without arguments."""
     if not given:
         return None
     if len(given) == 1 and "=" not in given[0]:
@@ -265,7 +265,7 @@ OF_PLAN = {
 
 
 def _instance(prediction: Prediction, run: PredictOptions) -> int:
-    """Write the instance, solve it if requested, and return the exit code."""
+    """Write the instance made from a prediction, solve it if requested, and return the exit code."""
     made = prediction.instance(run.kind or "staging")
     if not run.solve:
         emit(made, run.output)
