@@ -246,7 +246,7 @@ class _Run:
         self._settle_in_order(master)
 
     def _settle_in_order(self, master: RestrictedMaster) -> None:
-        """Optimise one objective after the other over classes; offer the last solution's plan as incumbent."""
+        """Optimise one objective after the other over classes; the last solution's plan may be incumbent."""
         progress, formulation = self.progress, self.formulation
         program = PatternProgram(master, self.options, self.clock)
         # Jobs that must be placed, or an objective without prices, need a feasible solution first.
@@ -322,7 +322,7 @@ class _Run:
             progress.needs_columns = True
 
     def _settle(self, program: PatternProgram, goal: str, start: Integers | None) -> Integers | None:
-        """Bound an objective and return an integer solution that attains the bound, None if none was found."""
+        """Bound an objective and return an integer solution that attains the bound; None if none is found."""
         master, progress = program.master, self.progress
         program.clock = self._share()
         relaxed = program.relax(goal)
@@ -399,7 +399,7 @@ class _Run:
         return solution, bound, "none"
 
     def _share(self) -> Clock:
-        """Return a clock with a share of the remaining time for one step, which leaves time for the later ones."""
+        """Return a clock with a share of the remaining time for one step, which leaves time for others."""
         return self.clock.share(SETTINGS.share_of_time_left)
 
     def settle_named_servers(self) -> None:

@@ -24,7 +24,7 @@ from .heuristics.list_heuristics import BestFit
 
 
 def plan_without_moves(formulation: ConsolidationFormulation, patience: Clock) -> list[JobPlacement] | None:
-    """Return a plan in which all running jobs stay and best fit places the others; None if it has none."""
+    """Return a plan in which all running jobs stay and best fit places the others; None if none is found."""
     jobs = formulation.instance.jobs
     return completed_plan(
         formulation,
@@ -119,7 +119,7 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
     def _with_few_moves(
         self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock
     ) -> Outcome:
-        """Solve; replace a plan that moves too many jobs, or is worse, by one without moves."""
+        """Solve; a plan that moves too many jobs, or is worse, is replaced by one without moves."""
         outcome = self.method.solve(formulation, options, clock)
         instance = formulation.instance
         if outcome.plan is None or (instance.max_moves is None and not formulation.restarts):
@@ -140,7 +140,7 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
 
 
 def certify_with_fixed_jobs(certify: Certify) -> Certify:
-    """Return a certification function that works with and without fixed jobs."""
+    """Return a certification function for instances with and without fixed jobs."""
 
     def around(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
         if not isinstance(formulation, WithFixedJobs):
@@ -155,7 +155,7 @@ def certify_with_fixed_jobs(certify: Certify) -> Certify:
 
 
 def diagnose_with_fixed_jobs(diagnose: Diagnose) -> Diagnose:
-    """Return a diagnosis function that works with and without fixed jobs."""
+    """Return a diagnosis function for instances with and without fixed jobs."""
 
     def around(
         formulation: ConsolidationFormulation, known: Diagnosis | None, clock: Clock
@@ -168,7 +168,7 @@ def diagnose_with_fixed_jobs(diagnose: Diagnose) -> Diagnose:
 
 
 def search_with_fixed_jobs(search: SearchMethod) -> SearchMethod:
-    """Return a quick search that works with and without fixed jobs."""
+    """Return a quick search for a feasible plan, on instances with and without fixed jobs."""
 
     def around(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:
         if not isinstance(formulation, WithFixedJobs):

@@ -120,7 +120,7 @@ class Buckets(FreeCapacity):
         return [2 - size for size in sizes]
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
-        """Place a job on the servers that hold most of its tasks, ties by least residual; None if impossible."""
+        """Place a job on the servers that hold most of its tasks, ties by residual; None if impossible."""
         waiting, allocated = request.tasks, list[tuple[int, int, Counts]]()
         while any(waiting):
             check_time()

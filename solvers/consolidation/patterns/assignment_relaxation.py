@@ -82,7 +82,7 @@ class AssignmentRelaxation:
         self._servers()
 
     def solve(self, time_limit_s: float | None = None) -> tuple[float, DualPrices] | None:
-        """Return the optimal value, in steps of the objective, and dual prices; None if HiGHS finds no optimum."""
+        """Return the optimal value, in steps of the objective, and dual prices; None if none is found."""
         import highspy
 
         columns, classes = self.columns, self.classes
@@ -151,7 +151,7 @@ class AssignmentRelaxation:
         )
 
     def _counted(self, counts: Mapping[str, float]) -> tuple[float, Entries]:
-        """Return a column's coefficient in the objective, and its entries in the rows of earlier objectives."""
+        """Return a column's coefficient in the objective, and its entries in rows of earlier objectives."""
         entries = [
             (self.level_row + i, counts[name]) for i, name in enumerate(self.levels) if counts.get(name)
         ]
@@ -234,7 +234,7 @@ class AssignmentRelaxation:
         return server_groups(self.classes, np.hstack(self.held), np.concatenate(sizes), most)
 
     def _task(self, k: int, group: int, resource_rows: Sequence[Sequence[int]]) -> Entries:
-        """Return the entries (row, coefficient) of a task's column: its supply, and its demand per resource."""
+        """Return the entries (row, coefficient) of a task's column: its supply, its demand per resource."""
         demand = self.classes.task_shapes[k].demands[group]
         pairs = (pair for rows in resource_rows for pair in zip(rows, demand, strict=True))
         return [

@@ -195,7 +195,7 @@ class Disaggregation:
         return self._left[number]
 
     def _exchange(self, lists: dict[Node, list[int]], types: tuple[str, ...]) -> None:
-        """Apply the solution's exchange columns to the servers listed by task shape and size, largest first."""
+        """Apply exchange columns of the solution to the servers listed by task shape and size, in place."""
         steps = [(column, times) for column, times in self.used if column.type in types]
         for column, times in sorted(steps, key=lambda step: self._size(step[0]), reverse=True):
             node = (column.what[0], column.what[1])

@@ -54,7 +54,7 @@ class Item:
 
     @property
     def choices(self) -> int:
-        """Number of variables in the knapsack model: one if slots are multiples of a task, else one per slot."""
+        """Number of variables in the knapsack model: one if slots are multiples of a task, else one each."""
         return 1 if self.single else len(self.gains)
 
     def worth(self, multipliers: Floats) -> Floats:
@@ -86,7 +86,7 @@ class RelaxedKnapsack:
 
 @dataclass(frozen=True)
 class SolvedKnapsack:
-    """Best pattern found for a server, as (shape, row) pairs, its price, and an upper bound on all patterns."""
+    """Best pattern found for a server, as (shape, row) pairs, its price, and an upper bound on any."""
 
     slots: tuple[tuple[int, int], ...]
     value: float
@@ -241,7 +241,7 @@ class CoarseTable:
         return size
 
     def _add(self, number: int, item: Item, gains: Ints) -> list[_Step]:
-        """Add an item to the table, as binary-coded multiples of a task or one of its slots; return the updates."""
+        """Add an item to the table as binary-coded multiples of a task, or as one slot; return updates."""
         fits = (self.weights[number] < self.values.shape).all(axis=1)
         if not item.single:
             before, slots = self.values.copy(), np.flatnonzero(fits & (gains > 0)).tolist()
@@ -462,7 +462,7 @@ class SearchPricing:
     def _from_table(
         self, number: int, paid: Sequence[Floats], table: CoarseTable, most: int
     ) -> list[_Priced]:
-        """Return patterns of a server class from the coarse table, by descending price, with an upper bound."""
+        """Return patterns of a server class from the coarse table, best first, with an upper bound on all."""
         stays = resident_selections(self.classes, number, paid)
         free = np.array(list(stays), dtype=np.int64).reshape(len(stays), len(self.classes.units))
         bounds = table.bounds(free) + np.array([gain for gain, _ in stays.values()])

@@ -81,7 +81,7 @@ def server_groups(classes: ClassTable, held: Floats, sizes: Floats, most: int) -
 
 
 def _queue_entry(members: list[int], features: Floats, count: Ints) -> tuple[float, list[int]]:
-    """Return a heap entry of a group of server classes: minus its feature range times its servers; the group."""
+    """Return a heap entry of a group of server classes: minus its total feature range, and the group."""
     return -float(np.ptp(features[members], axis=0).sum() * count[members].sum()), members
 
 
@@ -157,7 +157,7 @@ class Column:
 
 @dataclass(frozen=True)
 class DualPrices:
-    """Dual prices of the master's rows: tasks on one server by shape, server and job classes, earlier objectives."""
+    """Dual prices of the master's rows: tasks on a server, server and job classes, earlier objectives."""
 
     pieces: tuple[Floats, ...]
     servers: Floats
@@ -346,7 +346,7 @@ class RestrictedMaster:
         return job.count(goal, len(pattern) + len(stay)) - saved
 
     def _stays_whole(self, job: JobClass, stay: Stay) -> bool:
-        """Return whether every running task of a job stays on its server in this selection of staying tasks."""
+        """Return whether a selection of staying tasks keeps every running task of a job on its server."""
         if not job.can_stay or len(stay) < len(job.current):
             return False
         counts = (self.classes.pieces[job.current[h].shape][i] for h, i in stay)
@@ -373,7 +373,7 @@ class RestrictedMaster:
         return sum((n * self._count(goal, job, *pieces) for job, *pieces, n in patterns), Fraction(0))
 
     def in_plan(self, goal: str, value: float) -> float:
-        """Convert an objective value in steps, to be minimised, into the unit and sense of the plan's objective."""
+        """Convert an objective value in steps, to be minimised, to unit and sense of the plan's objective."""
         known = float(value * self.steps[goal]) + float(self.classes.offset(goal))
         return -known if goal == "value" else known
 

@@ -136,7 +136,7 @@ class JobPricing:
         ]
 
     def _layers(self, job: JobClass, most: int) -> tuple[list[Floats], list[NDArray[np.int32]]]:
-        """Return the minimum price of each number of tasks on 0, 1, 2, … servers, and the last one's tasks."""
+        """Return the minimum price of each number of tasks on 0, 1, 2, … servers, and the last server's."""
         part = job.parts[0]
         shape = tuple(count + 1 for count in part.tasks)
         none = np.full(shape, np.inf)
@@ -415,7 +415,7 @@ class ServerPricing:
     def _values(
         self, paid: Sequence[Floats], useless: bool = False
     ) -> tuple[list[Floats], list[NDArray[np.int32]]]:
-        """Return the maximum price of each demand sum with the first 0, 1, … shapes, and the last slots chosen."""
+        """Return the maximum price of each demand sum with the first 0, 1, … shapes, and the last slots."""
         values = [np.where((self.usages == 0).all(axis=1), 0.0, -np.inf)]
         choices = []
         for k, places in zip(self.task_shapes, self.before, strict=True):
@@ -467,7 +467,7 @@ class ServerPricing:
     def _paths(
         self, place: int, stage: int, least: float, paid: Sequence[Floats], values: Sequence[Floats]
     ) -> Iterator[ServerPattern]:
-        """Yield the patterns of the first `stage` shapes with a given demand sum and a price of at least `least`."""
+        """Yield the patterns of the first `stage` shapes with a given demand sum and sufficient price."""
         if stage == 0:
             yield ()
             return
