@@ -121,7 +121,7 @@ class Milp(Solver[Any]):
         clock: Clock,
         start: Any,
     ) -> tuple[Answer, float | None]:
-        """Minimise one objective (negated if to be maximised); return answer, and bound in the plan's unit."""
+        """Minimise one objective (negated if to be maximised); return answer and bound in the plan's unit."""
         target = model.objectives[index]
         sign = 1.0 if target.sense == "min" else -1.0
         # Beyond 1e6 a backend cannot always tell whole numbers apart, nor work with them as they are.
@@ -173,7 +173,7 @@ def _is_well_scaled(model: MilpModel[Any]) -> bool:
 
 
 def _ratio_is_within(expression: Mapping[Any, float], ratio: float) -> bool:
-    """Return whether the largest and the smallest coefficient differ at most by a given factor."""
+    """Return whether the largest coefficient is at most `ratio` times the smallest non-zero one."""
     sizes = [abs(c) for c in expression.values() if c]
     return not sizes or max(sizes) <= ratio * min(sizes)
 

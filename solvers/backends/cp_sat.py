@@ -94,7 +94,7 @@ class CpModel:
 
 
 class CpSat(Solver[FormulationT_contra]):
-    """Base class of solvers that give a kind's model to CP-SAT directly."""
+    """Base class of solvers that give the CP-SAT model of a kind of problem to CP-SAT directly."""
 
     name = "cp-sat"
     proves = True
@@ -116,7 +116,7 @@ class CpSat(Solver[FormulationT_contra]):
         """
 
     def solve(self, formulation: FormulationT_contra, options: SolveOptions, clock: Clock) -> Outcome:
-        """Optimise with CP-SAT; backend options of the user override the kind's settings."""
+        """Optimise with CP-SAT; backend options of the user override the settings of the problem kind."""
         settings = {**self.settings, **options.backend_options}
         options = options.model_copy(update={"backend_options": settings})
         import_module("ortools.sat.python.cp_model")  # which must not be interrupted

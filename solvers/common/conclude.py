@@ -163,7 +163,7 @@ def _joined(*parts: str | None) -> str | None:
 
 
 def _violations(formulation: Formulation[Any, Any], plan: Sequence[Any] | None) -> Sequence[Violation]:
-    """Return the violated constraints of a plan, or the entries that have a wrong class."""
+    """Return the violated constraints of a plan; if its entries have a wrong type, these instead."""
     if plan is None:
         return ()
     wrong = {type(entry).__name__ for entry in plan if type(entry) is not formulation.entry}
@@ -342,7 +342,7 @@ def diagnose_with(
     known: Diagnosis | None = None,
     patience_s: float | None = None,
 ) -> Diagnosis:
-    """Return the diagnosis of an infeasible instance; a general sentence if none is found in time.
+    """Return the diagnosis of an infeasible instance; a general sentence if time is too short.
 
     Parameters
     ----------

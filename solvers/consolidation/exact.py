@@ -185,7 +185,7 @@ class _Run:
     too_large: TooLargeError | None = None
 
     def bound_by_shape(self) -> None:
-        """Build the classes and compute the first bounds of the pattern search, before best fit."""
+        """Build the classes of servers and jobs, and compute the first bounds of the pattern search."""
         try:
             with self.clock.share(SETTINGS.share_for_first_bounds).enforced():
                 self._build()
@@ -196,7 +196,7 @@ class _Run:
             self.too_large = error
 
     def _build(self) -> RestrictedMaster:
-        """Return the restricted master problem over the classes, built on the first call."""
+        """Return the restricted master problem over classes of servers and jobs, built on the first call."""
         if self.master is None:
             if self.too_large is not None:
                 raise self.too_large

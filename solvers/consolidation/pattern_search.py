@@ -212,7 +212,7 @@ class PatternSearch:
             log.info("%s: the plan of the relaxation has %s", goal, values)
 
     def _find_exact_cover(self) -> bool:
-        """Search for an exact cover of all tasks that attains a bound; return whether it settled the objective."""
+        """Search for an exact cover of all tasks that attains a bound; return whether it settled that."""
         goal = self._open_goal()
         if goal is None or (goal != MUST_PLACE and goal not in self.known):
             return False

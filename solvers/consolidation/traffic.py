@@ -69,7 +69,7 @@ class TrafficSearch:
     notes: list[str] = field(default_factory=list)
 
     def run(self, reached: float) -> None:
-        """Search below the incumbent's traffic [Gbit/s]; store bound, best and refuted results as attributes."""
+        """Search below the incumbent's traffic [Gbit/s]; store bound, best and refuted results in `self`."""
         step = traffic_step(self.formulation.instance)
         if step is None:
             return

@@ -125,7 +125,7 @@ class WasteBudget:
         return True
 
     def _is_available(self, tasks: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Return whether the instance has as many tasks as each multiset, given by ascending task shapes."""
+        """Return whether the instance has the tasks of each multiset, a row of ascending shapes; (N,)."""
         run = np.ones(len(tasks), dtype=np.int64)
         enough = np.ones(len(tasks), dtype=bool)
         for place in range(1, tasks.shape[1]):
@@ -202,7 +202,7 @@ def requires_all_jobs(
 
 
 def exact_cover_for_bound(program: PatternProgram, goal: str, bound: float) -> Integers | None:
-    """Return a solution with every job if a bound, in steps, requires that; None if none is found."""
+    """Return column values that place every job if a bound, in steps, requires that; None if not found."""
     if not requires_all_jobs(program.master, goal, bound, program.levels):
         return None
     most_servers = round(bound) if goal == "servers" else None
@@ -219,7 +219,7 @@ def _concatenated_ranges(start: Ints, length: Ints) -> tuple[Ints, Ints]:
 def exact_cover_solution(
     master: RestrictedMaster, most_servers: int | None, options: SolveOptions, clock: Clock
 ) -> Integers | None:
-    """Return a solution that places all jobs by patterns within the waste budget; None if none is found.
+    """Return column values that place all jobs by patterns within the waste budget; None if not found.
 
     Parameters
     ----------

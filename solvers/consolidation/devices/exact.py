@@ -211,7 +211,7 @@ class DevicePlacementSearch:
         return Clock(None if left is None else left - max(PROOF_SHARE * left, CHECK_MULTIPLE * self.check_s))
 
     def _improve(self, cluster: Cluster, relaxed: ShapeRelaxation | None) -> None:
-        """Improve the incumbent until shortly before the time limit, or until it attains its bounds."""
+        """Improve the incumbent by ruin and recreate, until shortly before the time limit or optimality."""
         formulation, clock = self.formulation, self.clock
         began_s = clock.elapsed_s
         bounds = self.bounds = formulation.certified_bounds(self.certificate, self.values or None)
@@ -336,7 +336,7 @@ class OnDevices(PresolvingSolver[ConsolidationFormulation]):
 
 
 class ExactOnDevices(OnDevices):
-    """`exact` with single devices: relaxation by shape, and ruin and recreate."""
+    """`exact` with single devices: linear relaxation by server shape, and ruin and recreate."""
 
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Bound the objectives, and improve a plan until it attains the bounds or the time limit."""

@@ -132,7 +132,7 @@ class DevicePool:
             self._measure()
 
     def _size(self, ask: DeviceDemand, devices: HeldDevices) -> int:
-        """Return the increase of a device's `used` by a task; slots do not overlap, so bits add up."""
+        """Return by how much a task increases a device's `used`: thousandths, or the bits of its slots."""
         if isinstance(devices, DeviceSlot):
             assert self.geometry is not None
             return self.geometry.profiles[ask.profile].mask(devices.slot)
@@ -251,7 +251,9 @@ class PartialPlacement:
     def score(
         self, k: int, server: int, taste: ScoreWeights, prices: Sequence[Sequence[float]] | None = None
     ) -> float | None:
-        """Return the score of a server for one more task of kind `k`, to be minimised; None if it is full.
+        """Return the score of a server for one more task of kind `k`; None if it does not fit there.
+
+        The minimum is best.
 
         Parameters
         ----------

@@ -287,7 +287,7 @@ class FirstFitCapacity(FreeCapacity):
     def _next(
         self, request: Request, waiting: Counts, least: int, start: int, taken: dict[int, Counts]
     ) -> Piece | None:
-        """Return the first unused server from `start` on that holds `least` of these tasks, and its tasks."""
+        """Return the first unused server from `start` on with room for `least` tasks, and its task counts."""
         # How much of one demand fits is the same for any number of tasks beyond it.
         key = request.demands, request.gpu_model, least, waiting if len(waiting) > 1 else None
         known = self._first[key]

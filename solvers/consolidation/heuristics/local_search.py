@@ -105,7 +105,7 @@ class Insertion:
         self._found: list[tuple[Ints, Ints, Ints]] = []
 
     def run(self) -> Pieces:
-        """Insert all jobs, each completely or not at all; return their numbers of units on servers."""
+        """Insert all jobs, each completely or not at all; return how many of its units are on each server."""
         for step in range(len(self._job)):
             check_time()
             if self._single[step]:
@@ -134,7 +134,7 @@ class Insertion:
         return rank
 
     def _insert_units(self, step: int) -> None:
-        """Insert the step-th job of every set of servers, if all of these jobs have one unit."""
+        """Insert the step-th job of every set of servers, if each of these jobs has one unit only."""
         amounts = self._unit[step]
         rank = self._rank(step, (self._least[step] <= self._left).all(axis=0))
         columns = rank.argmin(axis=1)

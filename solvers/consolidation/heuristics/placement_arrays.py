@@ -24,7 +24,7 @@ from ....instances.consolidation.job import PlacementJob
 
 @dataclass(frozen=True)
 class Pieces:
-    """Numbers of units of jobs on servers, sorted by job; one entry for each job and server.
+    """Numbers of units (tasks, or a whole job) on servers: arrays with an entry per job and server.
 
     Attributes
     ----------

@@ -38,7 +38,7 @@ class _Columns:
     values: list[float] = field(default_factory=list)
 
     def add(self, cost: float, entries: Iterable[tuple[int, float]], most: float = np.inf) -> None:
-        """Add a column of a non-negative variable; entries of the same row add up."""
+        """Add a column of a non-negative variable, as (row, coefficient); equal rows are summed."""
         total: dict[int, float] = {}
         for row, value in entries:
             total[row] = total.get(row, 0.0) + value
@@ -215,7 +215,7 @@ class AssignmentRelaxation:
                 self._staying(n, resource_rows)
 
     def _held(self, k: int) -> Floats:
-        """Return the tasks of each group of shape `k` that fit alone on a server, shape (classes, groups)."""
+        """Return the tasks of each group of shape `k` that fit alone on a server, shape (classes, G)."""
         shape, most = self.classes.task_shapes[k], self.classes.slots[k].max(axis=0, initial=0)
         counts = np.empty((len(self.free), len(most)))
         for g, demand in enumerate(np.array(shape.demands, dtype=float).reshape(len(most), -1)):

@@ -119,7 +119,7 @@ def _server_cost(job: JobClass, servers: int, weights: Mapping[str, float]) -> f
 
 
 def _slot_prices(pieces: Ints, slots: Ints, prices: Floats) -> Floats:
-    """Return the maximum price of each table row of tasks on one server over all splits, shape (S,)."""
+    """Return the maximum dual price of each task combination on a server over its splits, shape (S,)."""
     if len(pieces) < len(slots):
         singles: Floats = slots[:, 0] * prices[0]
         return singles

@@ -136,7 +136,9 @@ class Disaggregation:
                 slots_left[k, 0 if single else slot] += [n for n in members for _ in range(copies)]
 
     def _jobs(self) -> list[tuple[int, int]]:
-        """Assign each job pattern of the solution to jobs of its class; return loose jobs as (job, class).
+        """Assign each job pattern of the solution to jobs of its class; return loose jobs with their class.
+
+        Loose jobs are those whose number of servers does not matter.
 
         Patterns with pieces that stay go to the jobs on these servers, the others to the next jobs.
         """
@@ -195,7 +197,7 @@ class Disaggregation:
         return self._left[number]
 
     def _exchange(self, lists: dict[Node, list[int]], types: tuple[str, ...]) -> None:
-        """Apply exchange columns of the solution to the servers listed by task shape and size, in place."""
+        """Apply exchange columns to the servers listed by task combination, largest combinations first."""
         steps = [(column, times) for column, times in self.used if column.type in types]
         for column, times in sorted(steps, key=lambda step: self._size(step[0]), reverse=True):
             node = (column.what[0], column.what[1])
@@ -231,7 +233,7 @@ class SlotAssignment:
         self.free = {node: sorted(servers, reverse=True) for node, servers in free.items()}
 
     def take(self, needs: Mapping[Node, int], here: Collection[int]) -> dict[Node, list[int]]:
-        """Return the servers for the tasks of a job, by task shape and number of tasks (slot).
+        """Return the servers for the tasks of a job, by task shape and combination of tasks.
 
         Parameters
         ----------
@@ -265,7 +267,10 @@ class RackAwareAssignment(SlotAssignment):
                 self.counts[self.nodes[node], racks[server]] += 1
 
     def take(self, needs: Mapping[Node, int], here: Collection[int]) -> dict[Node, list[int]]:
-        """Return the servers for the tasks of a job, by slot, on few racks with the job's own included."""
+        """Return the servers for the tasks of a job, by combination of tasks, on few racks.
+
+        The racks on which the job is already are included.
+        """
         rows = [self.nodes[node] for node in needs]
         wanted = np.array(list(needs.values()))
         taken: dict[Node, list[int]] = {node: [] for node in needs}
@@ -336,7 +341,10 @@ class _PlanReader:
         self.stayed: dict[int, list[tuple[int, int]]] = defaultdict(list)
 
     def pattern(self, job: JobClass, member: int, tasks: dict[int, list[int]]) -> tuple[JobPattern, Stay]:
-        """Return a job's pattern and its staying tasks, as table rows, from its tasks by server and group."""
+        """Return a job's pattern and its staying tasks, from its tasks by server and group.
+
+        Both are indices of combinations of tasks.
+        """
         pattern: list[int] = []
         stay: list[tuple[int, int]] = []
         for server, counts in tasks.items():

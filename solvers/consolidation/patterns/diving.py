@@ -84,7 +84,7 @@ def _placement(job: PlacementJob, slots: Sequence[tuple[int, int, int]], names: 
 
 
 class _Slots:
-    """Capacity that server patterns reserve for tasks of a shape (slots), not assigned to jobs yet."""
+    """Capacity reserved by server patterns for tasks of a shape (slots) and not assigned to jobs yet."""
 
     def __init__(self, classes: ClassTable) -> None:
         self.classes = classes
@@ -140,11 +140,11 @@ class _Slots:
                 self.left[k].append((server, counts - moved))
 
     def size(self, job: JobClass) -> float:
-        """Return a job's demand for one task per group, as a share of the largest server, over resources."""
+        """Return a job's size: one task of each group, in shares of the largest server, over resources."""
         return sum(self.sizes[part.shape] for part in job.parts)
 
     def open(self, server: int, pattern: Sequence[tuple[int, int]]) -> None:
-        """Add the slots of a server pattern on one named server."""
+        """Add the capacity that a server pattern reserves for tasks (slots) on one named server."""
         for k, slot in pattern:
             # Slots of tasks that stay are left to best fit.
             if self.classes.task_shapes[k].current is None:

@@ -32,7 +32,7 @@ from .pricing import ServerPattern, resident_selections
 
 @dataclass(frozen=True)
 class Item:
-    """A choice of the knapsack: the alternative numbers of tasks of one shape (slots) on a server.
+    """A choice of the knapsack: the alternative numbers of tasks of one shape on a server (slots).
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Item:
         return 1 if self.single else len(self.gains)
 
     def worth(self, multipliers: Floats) -> Floats:
-        """Return each slot's dual price less the cost of its demand at resource multipliers, shape (S,)."""
+        """Return each slot's dual price less its demand's cost at the resource multipliers, shape (S,)."""
         return self.gains - self.weights @ multipliers
 
     def kept(self, which: Any) -> Item:
@@ -86,7 +86,7 @@ class RelaxedKnapsack:
 
 @dataclass(frozen=True)
 class SolvedKnapsack:
-    """Best pattern found for a server, as (shape, row) pairs, its price, and an upper bound on any."""
+    """Best pattern found for a server, as (shape, row) pairs, its price, and a bound on any pattern's."""
 
     slots: tuple[tuple[int, int], ...]
     value: float
@@ -185,7 +185,7 @@ class _Step:
 
 
 class CoarseTable:
-    """Table of the maximum price of items for all amounts of two resources in coarse units.
+    """Table of the maximum total price of items for all amounts of two resources in coarse units.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ class CoarseTable:
         return places[:, 0], places[:, 1]
 
     def bounds(self, free: Ints) -> Floats:
-        """Return an upper bound on the price of any pattern for each free capacity, shape (N,)."""
+        """Return an upper bound on the total dual price of any pattern for each free capacity, shape (N,)."""
         bounds: Floats = self.values[self._places(free)] / self.scale + free @ self.others
         return bounds
 
@@ -289,7 +289,7 @@ class CoarseTable:
 
 
 def _best_unit(demands: Ints, largest: int, most: int) -> int:
-    """Return the coarse unit of a resource, at most `most` of them, with minimum rounding loss of demands."""
+    """Return a resource's coarse unit, for at most `most` steps, of minimum rounding loss of demands."""
     least = max(1, -(-largest // most))
     if not len(demands):
         return least
@@ -399,7 +399,7 @@ class SearchPricing:
         self.weights = {k: classes.weights(k, classes.slots[k]) for k in self.task_shapes}
 
     def alone(self, k: int) -> list[tuple[int, ServerPattern]]:
-        """Return (class, pattern) pairs of as many tasks of one shape as fit on a server.
+        """Return (class, pattern) pairs: as many tasks of one shape as fit on a server of the class.
 
         There is one for each server class, or one in all if there are many classes.
         """
@@ -415,7 +415,7 @@ class SearchPricing:
     def best(
         self, paid: Sequence[Floats], most: int = 1, search: bool = True
     ) -> list[tuple[int, float, ServerPattern]]:
-        """Return patterns of high price for each server class: number of the class, upper bound, pattern.
+        """Return server patterns of high total dual price as (number of the class, upper bound, pattern).
 
         Parameters
         ----------

@@ -295,7 +295,7 @@ class RestrictedMaster:
                     self.add_server_pattern(number, pattern_on_server)
 
     def add_server_pattern(self, number: int, pattern: ServerPattern) -> bool:
-        """Add the column of a server pattern (class, tasks on one server); return whether it is new."""
+        """Add the column of a server pattern (server class, tasks on one); return whether it is new."""
         if not pattern:
             return False
         entries = [(self.server_row + number, 1.0)]
@@ -309,7 +309,7 @@ class RestrictedMaster:
         )
 
     def add_job_pattern(self, number: int, pattern: JobPattern, stay: Stay = ()) -> bool:
-        """Add the column of a job pattern (class, split of tasks over servers); return whether it is new."""
+        """Add the column of a job pattern (job class, tasks split over servers); return whether it is new."""
         job = self.classes.jobs[number]
         entries = [(self.job_row + number, 1.0)]
         left = [part.tasks[0] for part in job.parts]
@@ -355,7 +355,7 @@ class RestrictedMaster:
         )
 
     def counted(self, goal: str, values: NDArray[np.int64]) -> float:
-        """Return an objective's value, in its steps, for given integer values of the columns."""
+        """Return an objective's value, in multiples of its step, for given integer values of the columns."""
         return math.fsum(
             c.counts.get(goal, 0.0) * n for c, n in zip(self.columns, values.tolist(), strict=False)
         )
@@ -378,7 +378,10 @@ class RestrictedMaster:
         return -known if goal == "value" else known
 
     def rounded(self, goal: str, value: float) -> float:
-        """Round a lower bound on an objective, in steps, up to the next value that the objective can have."""
+        """Round a lower bound, in steps of the objective, up to the next value that it can take.
+
+        Where values have no common step, a tolerance is subtracted instead.
+        """
         if self.integral[goal] and math.isfinite(value):
             return math.ceil(value - SETTINGS.relaxation_tolerance)
         return value - SETTINGS.relaxation_tolerance * max(1.0, abs(value)) * 1e-3
@@ -451,7 +454,10 @@ class RestrictedMaster:
         return True
 
     def _slot_prices(self, prices: DualPrices) -> list[Floats]:
-        """Return the dual price of each table row of tasks on one server, for each task shape."""
+        """Return the dual price of each combination of tasks of a shape on one server, per task shape.
+
+        The combinations are the rows of the shape's table of slots.
+        """
         paid = []
         for k, slots in enumerate(self.classes.slots):
             single = len(self.classes.pieces[k]) < len(slots)
@@ -498,7 +504,7 @@ def pool_pricing(classes: ClassTable, pool: str | None) -> Pricing:
 
 
 def _piece_splits(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int]]:
-    """Return all triples (i, a, b) such that row i has the tasks of rows a and b together."""
+    """Return all triples (i, a, b) such that task combination i is the union of combinations a and b."""
     splits = []
     for counts, i in place.items():
         check_time()

@@ -70,7 +70,7 @@ class JobPricing:
         return restart + (self.weights.get(MOVE_LIMIT, 0.0) if job.can_stay else 0.0)
 
     def best_loose(self, job: JobClass, below: float) -> list[PricedPattern]:
-        """Return the patterns of a loose job that cost less than `below`.
+        """Return patterns cheaper than `below` of a job whose number of servers does not matter (loose).
 
         They keep the tasks that are cheapest where they run, and all running tasks if that saves a restart.
 
@@ -136,7 +136,10 @@ class JobPricing:
         ]
 
     def _layers(self, job: JobClass, most: int) -> tuple[list[Floats], list[NDArray[np.int32]]]:
-        """Return the minimum price of each number of tasks on 0, 1, 2, … servers, and the last server's."""
+        """Return the minimum price of each task count on 0, 1, 2, … servers, and the last server's tasks.
+
+        The tasks are indices of combinations.
+        """
         part = job.parts[0]
         shape = tuple(count + 1 for count in part.tasks)
         none = np.full(shape, np.inf)
@@ -266,7 +269,7 @@ def _stay_selections(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay,
 
 
 class _PatternLister:
-    """Lists the partitions of a job's tasks over servers, in non-increasing order of table rows."""
+    """Lists the partitions of a job's tasks over servers, in non-increasing order of combinations."""
 
     def __init__(self, pieces: Ints, mergeable: bool) -> None:
         self.rows = [tuple(row) for row in pieces.tolist()]
@@ -303,7 +306,7 @@ class _PatternLister:
             open_.append(self._next(rest, servers - len(chosen), i, chosen))
 
     def _next(self, tasks: tuple[int, ...], servers: int, top: int, chosen: Sequence[int]) -> Iterator[int]:
-        """Yield the table rows from `top` down that may be the next server's tasks beside the chosen ones."""
+        """Yield task combinations, as indices from `top` down, for the next server beside the chosen ones."""
         # Not even the largest pieces are enough.
         if sum(tasks) > servers * self.largest:
             return
@@ -318,7 +321,7 @@ class _PatternLister:
                 yield i
 
     def _can_merge(self, i: int, j: int) -> bool:
-        """Return whether the tasks of two table rows together are a row, where merging is considered."""
+        """Return whether two servers' tasks of a job fit on one together; False if merging is not allowed."""
         return (
             bool(self.mergeable)
             and tuple(map(sum, zip(self.rows[i], self.rows[j], strict=True))) in self.mergeable
@@ -361,7 +364,7 @@ class ServerPricing:
         self.holds = np.array([(self.usages <= limit).all(axis=1) for limit in free])
 
     def _without(self, weight: Ints) -> NDArray[np.int32]:
-        """Return the index of each sum of demands less `weight`, shape (sums,); -1 where not in the table."""
+        """Return the index of each demand sum less `weight`, -1 if not in the table, shape (sums,)."""
         check_time()
         enough = (self.usages >= weight).all(axis=1)
         wanted = self.keys - weight @ self.radix
@@ -374,7 +377,7 @@ class ServerPricing:
     def best(
         self, paid: Sequence[Floats], most: int = 1, search: bool = True
     ) -> list[tuple[int, float, ServerPattern]]:
-        """Return the patterns of maximum price of each server class: number of the class, price, pattern.
+        """Return the patterns of maximum total dual price as (number of the server class, price, pattern).
 
         Parameters
         ----------
@@ -415,7 +418,10 @@ class ServerPricing:
     def _values(
         self, paid: Sequence[Floats], useless: bool = False
     ) -> tuple[list[Floats], list[NDArray[np.int32]]]:
-        """Return the maximum price of each demand sum with the first 0, 1, … shapes, and the last slots."""
+        """Return the maximum price of each demand sum by the first 0, 1, … task shapes, and choices for it.
+
+        A choice is the last shape's combination of tasks (slot), -1 for none.
+        """
         values = [np.where((self.usages == 0).all(axis=1), 0.0, -np.inf)]
         choices = []
         for k, places in zip(self.task_shapes, self.before, strict=True):
@@ -436,7 +442,7 @@ class ServerPricing:
     def within(
         self, paid: Sequence[Floats], least: Floats, most: int
     ) -> list[tuple[int, ServerPattern]] | None:
-        """Return every maximal pattern of price at least `least`, with its class; None if there are too many.
+        """Return every maximal pattern, with server class, of price at least `least`; None if too many.
 
         Parameters
         ----------
@@ -467,7 +473,7 @@ class ServerPricing:
     def _paths(
         self, place: int, stage: int, least: float, paid: Sequence[Floats], values: Sequence[Floats]
     ) -> Iterator[ServerPattern]:
-        """Yield the patterns of the first `stage` shapes with a given demand sum and sufficient price."""
+        """Yield the patterns of the first `stage` task shapes with a given demand sum and enough price."""
         if stage == 0:
             yield ()
             return
@@ -506,7 +512,7 @@ class ServerPricing:
 def resident_selections(
     classes: ClassTable, number: int, paid: Sequence[Floats]
 ) -> dict[tuple[int, ...], tuple[float, ServerPattern]]:
-    """Return the maximum price of staying residents of a server class and these, by residual capacity.
+    """Return the residents of a server class that best stay, with total price, by residual capacity.
 
     Raises
     ------
