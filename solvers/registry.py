@@ -47,7 +47,7 @@ class Auto(Solver[Any]):
         super().check_options(options.model_copy(update={"method_options": {}}))
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the outcome of the exact method, or the warm start if it contradicts that outcome."""
+        """Return the outcome of the exact method, or the warm start if that outcome is wrong."""
         prover = self.exact[formulation.kind]
         prover.check_options(options)
         outcome = prover.solve(formulation, options, clock)

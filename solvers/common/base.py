@@ -140,7 +140,7 @@ class Solver(ABC, Generic[FormulationT_contra]):
 
     @abstractmethod
     def solve(self, formulation: FormulationT_contra, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve a formulation within the clock's limit; options are checked before.
+        """Return the outcome of solving a formulation; the options have been checked before.
 
         Counting alone has not proven infeasibility.
         """
@@ -173,7 +173,7 @@ class Solver(ABC, Generic[FormulationT_contra]):
                 raise OptionError(f"option {key!r} of {self.name!r} is {value!r}; it {fault}")
 
     def setting(self, options: SolveOptions, key: str) -> Any:
-        """Return the value of a method option, or its default."""
+        """Return the value of a method option by name: as set in the options, or its default."""
         return options.method_options.get(key, self.method_options[key].default)
 
 

@@ -52,7 +52,7 @@ class Enumeration:
 
 
 class BruteForce(Solver[FormulationT_contra]):
-    """Enumerates all plans, or as many as the time limit allows."""
+    """Enumerates all plans of an instance, or as many as the time limit allows."""
 
     name = "brute-force"
     proves = True

@@ -319,7 +319,7 @@ def objective_records(
 
 @cache
 def library_versions() -> dict[str, str]:
-    """Return the versions of clusterplan, Python and NumPy, which a result depends on."""
+    """Return the versions of clusterplan, Python and NumPy by name, which a result depends on."""
     return {
         "clusterplan": metadata.version("clusterplan"),
         "python": platform.python_version(),

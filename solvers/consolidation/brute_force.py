@@ -19,7 +19,7 @@ class ConsolidationBruteForce(BruteForce[ConsolidationFormulation]):
     what = "every way to spread every job; tiny instances only"
 
     def enumerate(self, formulation: ConsolidationFormulation, search: Enumeration) -> None:
-        """Enumerate all placements of all jobs, one job after the other."""
+        """Enumerate all placements of all jobs on servers, one job after the other."""
         refuse_many(len(formulation.instance.jobs), "jobs")
         refuse_many(len(formulation.servers), "servers")
         _PlacementEnumeration(formulation, search).extend(0)
@@ -40,7 +40,7 @@ def has_few_placements(formulation: ConsolidationFormulation, most: int) -> bool
 
 
 class _PlacementEnumeration:
-    """Residual capacities during the enumeration of placements."""
+    """State of the enumeration of placements: residual capacities and the placements so far."""
 
     def __init__(self, formulation: ConsolidationFormulation, search: Enumeration) -> None:
         self.formulation, self.search = formulation, search

@@ -223,7 +223,7 @@ class _Model:
         return largest, terms.scale
 
     def finished_model(self) -> cp_sat.CpModel:
-        """Return the CP-SAT model with the objectives of the instance."""
+        """Return the CP-SAT model with the instance's objectives and with decoder and hints of plans."""
         objectives = []
         for objective in self.f.objectives:
             expression, scale = getattr(self, objective.name)()

@@ -126,7 +126,7 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
     what = "classes of interchangeable servers and jobs, prices and whole numbers; certified"
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Settle one objective after the other, then compute dual prices for the certificate."""
+        """Optimise one objective after the other, then compute dual prices for the certificate."""
         progress = Progress(formulation)
         if options.warm_start is not None:
             progress.start_from(options.warm_start)
@@ -307,13 +307,13 @@ class _Run:
         return search.best.program, search.best.solution
 
     def compute_best_fit(self) -> None:
-        """Compute the plan of best fit, with a minimum time even beyond the time limit."""
+        """Compute the plan of best fit; it has a minimum of time even beyond the time limit."""
         left = self.clock.remaining_s
         patience = Clock(None if left is None else max(SETTINGS.best_fit_patience_s, left))
         self.by_list = BestFit().solve(self.formulation, SolveOptions(), patience).plan
 
     def use_best_fit(self) -> None:
-        """Update the incumbent by the plan of best fit, once."""
+        """Offer the plan of best fit as the incumbent, once."""
         progress, plan = self.progress, self.by_list
         if plan is None or progress.infeasible or self.offered:
             return
@@ -424,7 +424,7 @@ class _Run:
             self._merge_outcome(ConsolidationBruteForce().solve(formulation, self.options, self.clock))
 
     def _merge_outcome(self, outcome: Outcome) -> None:
-        """Update incumbent, bounds and limit by the outcome of another method."""
+        """Update incumbent, bounds and stopping limit by the outcome of another method."""
         progress, formulation = self.progress, self.formulation
         progress.limit = outcome.limit
         progress.infeasible = outcome.infeasible and progress.plan is None

@@ -73,7 +73,7 @@ def _current_placement(job: PlacementJob) -> Placement:
 
 
 def _may_stay(formulation: ConsolidationFormulation, job: PlacementJob) -> bool:
-    """Return whether all tasks of a job run now, on eligible servers, as its spread rule allows."""
+    """Return whether all tasks of a job run now, on eligible servers, and as its spread rule allows."""
     if any(sum(group.current.values()) < group.tasks for group in job.task_groups):
         return False
     now = formulation.now(job)
@@ -99,7 +99,7 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
     """Presolve wrapper: the wrapped method plans only the jobs that are not fixed."""
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve the reduced instance and lift plan and bounds to the whole instance."""
+        """Solve the instance without fixed jobs and lift plan and bounds to the whole instance."""
         if not isinstance(formulation, WithFixedJobs):
             return self._with_few_moves(formulation, options, clock)
         if not formulation.rest.instance.jobs:
@@ -187,7 +187,7 @@ class NoMigrationFirst(PresolvingSolver[ConsolidationFormulation]):
     """Presolve wrapper: solve with all running jobs fixed, and accept the plan if it attains the bound."""
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the plan without migrations if it attains the bound; else solve the whole instance."""
+        """Return the plan without migrations if it attains the bounds; else solve the whole instance."""
         if not isinstance(formulation, WithRunningJobs):
             return self.method.solve(formulation, options, clock)
         given, options = options, options.model_copy(update={"warm_start": None})

@@ -170,7 +170,7 @@ class DevicePlacementSearch:
         self.by_names = list(outcome.bounds)[: same + 1]
 
     def _short_of_time(self) -> bool:
-        """Return whether the remaining time is needed for the check of the result."""
+        """Return whether all of the remaining time is needed for the check of the result."""
         left = self.clock.remaining_s
         return left is not None and left <= CHECK_MULTIPLE * self.check_s
 
@@ -299,7 +299,7 @@ class OnDevices(PresolvingSolver[ConsolidationFormulation]):
     """Wraps a method to plan single devices: it solves the pooled relaxation, whose plan is repaired."""
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve an instance with or without single devices."""
+        """Solve an instance: with single devices by `on_devices`, without them by the wrapped method."""
         if isinstance(formulation, DeviceFormulation):
             outcome = self.on_devices(formulation, options, clock)
             if outcome.plan is not None:
@@ -371,7 +371,7 @@ class BruteForceOnDevices(OnDevices):
 
 
 class _DeviceEnumeration(Enumeration):
-    """An enumeration that assigns devices to each complete plan."""
+    """Enumeration of placements that assigns single devices to each complete plan."""
 
     def __init__(self, formulation: DeviceFormulation, clock: Clock) -> None:
         super().__init__(formulation, clock)

@@ -187,7 +187,7 @@ class DevicePlacement:
 
 @dataclass
 class LocalObjectives:
-    """Objective values of a subset of jobs and servers, for comparisons of local changes."""
+    """Objective values of a subset of jobs and servers, to compare local changes of a placement."""
 
     placing: DevicePlacement
 
@@ -244,7 +244,7 @@ def best_greedy_placement(cluster: Cluster, seed: int | None, clock: Clock) -> D
 
 
 class RuinAndRecreate:
-    """Ruin and recreate: removes the jobs of a few servers and places them again.
+    """Ruin and recreate: removes the jobs of a few servers from a plan and places them again.
 
     Attributes
     ----------

@@ -79,7 +79,7 @@ class _Ranking:
 
 
 class Buckets(FreeCapacity):
-    """Servers grouped by residual capacity, with a ranking of the groups for each request (best fit).
+    """Servers in classes of equal residual capacity, with a ranking of these for each request (best fit).
 
     A ranking is a heap that is updated on use: buckets filled since the last use are added, and empty
     buckets at the top are removed.
@@ -199,7 +199,7 @@ class BestFit(ListHeuristic):
     what = "jobs by size, each on the servers that it fills best (Tiresias)"
 
     def capacity(self, formulation: ConsolidationFormulation) -> Buckets:
-        """Return the residual capacities, with this heuristic's placement rule."""
+        """Return the residual capacities of all servers, with best fit as the rule of placement."""
         return Buckets(formulation)
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
@@ -302,13 +302,13 @@ class FirstFitCapacity(FreeCapacity):
 
 
 class FirstFit(ListHeuristic):
-    """First fit decreasing: required jobs first, then by the largest share of the free capacity."""
+    """First fit decreasing: required jobs first, then by maximum share of the free capacity of a resource."""
 
     name = "first-fit-decreasing"
     what = "the largest jobs first, each on the first servers with room"
 
     def capacity(self, formulation: ConsolidationFormulation) -> FirstFitCapacity:
-        """Return the residual capacities, with this heuristic's placement rule."""
+        """Return the residual capacities of all servers, with first fit as the rule of placement."""
         return FirstFitCapacity(formulation)
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
@@ -317,7 +317,7 @@ class FirstFit(ListHeuristic):
 
 
 class FirstFitBySum(FirstFit):
-    """First fit decreasing by the sum of the shares of the free capacity (FFDSum)."""
+    """First fit decreasing by the sum over resources of the shares of the free capacity (FFDSum)."""
 
     name = "ffd-sum"
     what = "the jobs with the largest sum over resources first, each on the first servers with room"
@@ -442,7 +442,7 @@ class BestFitNorm(_ScoredFit):
     what = "the largest jobs first, each where the L2 norm of what is left is least"
 
     def capacity(self, formulation: ConsolidationFormulation) -> LeastNorm:
-        """Return the residual capacities, with this heuristic's placement rule."""
+        """Return the residual capacities of all servers, with the L2 norm as the score of placement."""
         return LeastNorm(formulation)
 
 
@@ -453,7 +453,7 @@ class BestFitDotProduct(_ScoredFit):
     what = "the largest jobs first, each where the dot product of demand and room is largest (Tetris)"
 
     def capacity(self, formulation: ConsolidationFormulation) -> LargestDotProduct:
-        """Return the residual capacities, with this heuristic's placement rule."""
+        """Return the residual capacities of all servers, with the dot product as placement score."""
         return LargestDotProduct(formulation)
 
 
@@ -464,7 +464,7 @@ class BestFitCosine(_ScoredFit):
     what = "the largest jobs first, each where the dot product over the norms is largest"
 
     def capacity(self, formulation: ConsolidationFormulation) -> LargestCosine:
-        """Return the residual capacities, with this heuristic's placement rule."""
+        """Return the residual capacities of all servers, with the cosine as the score of placement."""
         return LargestCosine(formulation)
 
 
@@ -545,12 +545,12 @@ class BinCentric(BestFitDotProduct):
     what = "one server after the other, each with the jobs whose weighted demand aligns best with its room"
 
     def capacity(self, formulation: ConsolidationFormulation) -> BinCentricCapacity:
-        """Return the residual capacities, with this heuristic's placement rule."""
+        """Return the residual capacities of all servers, filled in advance one server after the other."""
         return BinCentricCapacity(formulation)
 
 
 def _total_demand(request: Request, resources: int) -> Floats:
-    """Return the total demand of a request for each resource, shape (R,)."""
+    """Return the demand of all tasks of a job for each resource, shape (R,)."""
     total = np.zeros(resources)
     for demand, tasks in zip(request.demands, request.tasks, strict=True):
         for resource, amount in demand:

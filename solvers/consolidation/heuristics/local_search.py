@@ -289,7 +289,7 @@ class _Search:
         self._model = np.array([models.setdefault(s.gpu_model, len(models)) for s in servers])
 
     def plan(self) -> list[JobPlacement]:
-        """Return the current plan."""
+        """Return the current plan: the placement of each job."""
         return self.arrays.plan(self.pieces)
 
     def total(self) -> Floats:
@@ -368,12 +368,12 @@ class _Search:
         return np.take_along_axis(servers, column[:, None], axis=1)
 
     def _load(self, left: Floats) -> Floats:
-        """Return the weighted mean utilisation of each server, shape (N,)."""
+        """Return the mean utilisation of each server, weighted by total demand per resource, shape (N,)."""
         return np.asarray(((self.arrays.free - left) / self._scale) @ self._asked)
 
     @property
     def _unplaced(self) -> Flags:
-        """Unplaced jobs that could be placed, shape (J,)."""
+        """Mask of the unplaced jobs that could be placed, shape (J,)."""
         waits = self.arrays.movable & (self.arrays.most > 0)
         waits[self.pieces.job] = False
         return waits

@@ -128,7 +128,7 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
 
     @abstractmethod
     def capacity(self, formulation: ConsolidationFormulation) -> FreeCapacity:
-        """Return the residual capacities with the heuristic's placement rule."""
+        """Return the residual capacities of all servers, with the heuristic's rule of placement."""
 
     @abstractmethod
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
@@ -140,7 +140,7 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
         return formulation.fewest(job) if required else None
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Place one job after the other without moving any of them again."""
+        """Place one job after the other in a fixed order, without moving any of them again."""
         del options
         jobs = formulation.instance.jobs
         capacity = self.capacity(formulation)

@@ -183,7 +183,7 @@ class AssignmentRelaxation:
         return counts
 
     def _servers(self) -> None:
-        """Add the columns of used servers of each group, and of tasks of each shape on them."""
+        """Add the columns of used servers in each group of classes, and of tasks of each shape on them."""
         classes = self.classes
         shapes = {pool: classes.shapes_of(pool) for pool in classes.pools}
         resources = self.free.shape[1]

@@ -219,7 +219,7 @@ class CoarseTable:
                 self.steps.append(self._add(number, item, np.ceil(gains * self.scale).astype(np.int64)))
 
     def _coarse(self, item: Item) -> Ints:
-        """Return the demand of each slot along both axes in coarse units; shape (S, 2)."""
+        """Return the demand of each slot for the two axis resources in coarse units, shape (S, 2)."""
         weights = np.zeros((len(item.gains), 2), dtype=np.int64)
         weights[:, : len(self.axes)] = item.weights[:, self.axes] // self.units
         if item.single:
@@ -315,7 +315,7 @@ class PatternRepair:
     def repaired(
         self, slots: Mapping[int, int], free: Ints, random: np.random.Generator | None = None
     ) -> Slots:
-        """Return a feasible pattern to which no task with a positive price can be added.
+        """Return a feasible server pattern to which no task of positive dual price can be added.
 
         Parameters
         ----------
