@@ -66,7 +66,7 @@ class Milp(Solver[Any]):
         self.what = f"textbook mixed-integer model in PuLP, solved by {backend.title}"
 
     def unavailable(self) -> str | None:
-        """Return why the backend cannot be used."""
+        """Return why the backend cannot be used; None if it can."""
         return self.backend.unavailable()
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
@@ -153,7 +153,7 @@ class Milp(Solver[Any]):
 
 
 def _scale(coefficients: Iterable[float]) -> float:
-    """Return the power of two that scales the largest coefficient into the range that backends can handle."""
+    """Return the power of two that scales the largest coefficient into the range that backends handle."""
     largest = max(map(abs, coefficients), default=0.0)
     least, most = SETTINGS.least_cost, SETTINGS.most_cost
     if not largest or least <= largest <= most:
@@ -173,13 +173,13 @@ def _is_well_scaled(model: MilpModel[Any]) -> bool:
 
 
 def _ratio_is_within(expression: Mapping[Any, float], ratio: float) -> bool:
-    """Return whether the largest and the smallest coefficient differ at most by a given factor."""
+    """Return whether the largest coefficient is at most `ratio` times the smallest non-zero one."""
     sizes = [abs(c) for c in expression.values() if c]
     return not sizes or max(sizes) <= ratio * min(sizes)
 
 
 def _ignored_cost(expression: pulp.LpAffineExpression, scale: float) -> float:
-    """Return the largest sum of the objective's terms whose coefficients a backend may treat as zero."""
+    """Return the maximum total of the objective's terms whose coefficients a backend may treat as zero."""
     return math.fsum(
         abs(c) * (math.inf if None in (x.lowBound, x.upBound) else x.upBound - x.lowBound)
         for x, c in expression.items()

@@ -48,7 +48,7 @@ class BrokenPlugin(Solver[Any]):
         return self.reason
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
-        """Raise `UnavailableError`."""
+        """Raise `UnavailableError`, since the plug-in cannot be loaded."""
         del formulation, options, clock
         raise UnavailableError(f"solver {self.name!r} cannot be used here: {self.reason}")
 

@@ -25,7 +25,7 @@ from .staging.kind import STAGING
 
 
 class Auto(Solver[Any]):
-    """Runs the exact method of the kind; returns the warm start if the method's answer is wrong.
+    """Runs the exact method of the problem kind; returns the warm start if the method's answer is wrong.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ class Auto(Solver[Any]):
         self.kinds = tuple(exact)
 
     def check_options(self, options: SolveOptions) -> None:
-        """Check the general options; the method of the kind checks its own when it solves."""
+        """Check the general options; the method of the problem kind checks its own when it solves."""
         super().check_options(options.model_copy(update={"method_options": {}}))
 
     def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the outcome of the exact method, or the warm start if it contradicts that outcome."""
+        """Return the outcome of the exact method, or the warm start if that outcome is wrong."""
         prover = self.exact[formulation.kind]
         prover.check_options(options)
         outcome = prover.solve(formulation, options, clock)
@@ -81,7 +81,7 @@ def all_solvers() -> tuple[Solver[Any], ...]:
 
 @cache
 def builtin_solvers() -> tuple[Solver[Any], ...]:
-    """Return the solvers of this package: `auto`, then exact methods, then the others of each kind."""
+    """Return the solvers of this package: `auto`, then exact methods, then the others per problem kind."""
     return (
         Auto({name: kind.exact for name, kind in KINDS.items()}),
         *(kind.exact for kind in KINDS.values()),
@@ -91,7 +91,7 @@ def builtin_solvers() -> tuple[Solver[Any], ...]:
 
 
 def solvers_for(kind: str, *, available: bool = False) -> list[Solver[Any]]:
-    """Return the solvers of a kind of instance; with `available`, only those that can run here."""
+    """Return the solvers of a problem kind; with `available`, only those that can run here."""
     return [s for s in all_solvers() if kind in s.kinds and not (available and s.unavailable())]
 
 
@@ -102,7 +102,7 @@ def suggestion_text(name: str, names: Sequence[str]) -> str:
 
 
 def find_solver(name: str, kind: str) -> Solver[Any]:
-    """Return the solver with this name for a kind of instance.
+    """Return the solver with this name for a problem kind.
 
     Raises
     ------

@@ -148,7 +148,7 @@ class FoundPlan(NamedTuple):
 
 
 def find_plan(formulation: Formulation[Any, Any], patience_s: float) -> FoundPlan | None:
-    """Return a feasible plan found by a quick method, with all constraints checked; None if none is found."""
+    """Return a feasible plan found by a quick method, all constraints checked; None if none is found."""
     kind, clock = KINDS[formulation.kind], Clock(patience_s)
     # Of this package alone, for plug-ins have no place in a check.
     solvers = {solver.name: solver for solver in (kind.exact, *kind.solvers)}

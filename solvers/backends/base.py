@@ -43,7 +43,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of a minimisation: values of the variables, bound, and the limit that stopped it.
+    """The result of a minimisation: values of the variables, lower bound, and limit that stopped it.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Answer:
 
 
 class RunEnd(NamedTuple):
-    """How a run of a library ended: with a solution, with a proof of infeasibility, or at a limit."""
+    """How a library's run ended: with a solution, with a proof of infeasibility, or at a limit."""
 
     found: bool
     infeasible: bool

@@ -40,7 +40,7 @@ class Cbc(Backend):
         return f"in PuLP {metadata.version('pulp')}"
 
     def minimise(self, problem: Any, request: Request) -> Answer:
-        """Minimise with CBC in a separate process."""
+        """Minimise a PuLP problem with CBC in a separate process, within the limits of the request."""
         import pulp
 
         # CBC's own increment of 1e-5 would hide improvements of small objectives.
@@ -98,7 +98,10 @@ class Cbc(Backend):
 
     @staticmethod
     def _answer(problem: Any, log: str, gap: float) -> Answer:
-        """Return status, values and bound read from CBC's log, where PuLP's status is ambiguous."""
+        """Return values, lower bound and limit of a run, as read from CBC's log.
+
+        PuLP's own status is ambiguous.
+        """
         if re.search(
             r"proven infeasible|Linear relaxation infeasible|Problem is infeasible|Integer infeasible"
             # The relaxation has an optimum, so that the model is not unbounded.

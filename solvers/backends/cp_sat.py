@@ -27,7 +27,7 @@ LARGEST_SUM = 2**50
 
 
 def integer_row(coefficients: Sequence[float], limit: float) -> tuple[list[int], int]:
-    """Return the row Σ aᵢxᵢ ≤ b, a ≥ 0, scaled to integers: exactly where possible, else slightly looser.
+    """Return the row Σ aᵢxᵢ ≤ b, a ≥ 0, scaled to integers (a, b): exact if possible, else slightly looser.
 
     Loosening by less than 2⁻⁴⁰ of the limit, beyond what the check allows, keeps bounds valid.
     """
@@ -50,7 +50,7 @@ class IntegerTerms:
 
 
 def integer_terms(coefficients: Sequence[float], sense: str, most: float) -> IntegerTerms:
-    """Scale the coefficients of an objective whose absolute value never exceeds `most`.
+    """Scale objective coefficients to integers, for values that never exceed `most` in absolute value.
 
     Where decimals cannot be kept exactly, they are rounded so that a bound stays a bound.
     """
@@ -94,7 +94,7 @@ class CpModel:
 
 
 class CpSat(Solver[FormulationT_contra]):
-    """Base class of solvers that give a kind's model to CP-SAT directly."""
+    """Base class of solvers that give the CP-SAT model of a kind of problem to CP-SAT directly."""
 
     name = "cp-sat"
     proves = True
@@ -116,7 +116,7 @@ class CpSat(Solver[FormulationT_contra]):
         """
 
     def solve(self, formulation: FormulationT_contra, options: SolveOptions, clock: Clock) -> Outcome:
-        """Optimise with CP-SAT; backend options of the user override the kind's settings."""
+        """Optimise with CP-SAT; backend options of the user override the settings of the problem kind."""
         settings = {**self.settings, **options.backend_options}
         options = options.model_copy(update={"backend_options": settings})
         import_module("ortools.sat.python.cp_model")  # which must not be interrupted
@@ -238,7 +238,7 @@ EARLY_SHARE = 0.5
 
 
 def _limit_reached(closed: bool, options: SolveOptions, clock: Clock) -> Limit:
-    """Return the limit that stopped CP-SAT, inferred from the time left and the options."""
+    """Return the limit that stopped CP-SAT, inferred from the remaining time and the options."""
     if closed:
         return "none"
     early = clock.remaining_s is None or clock.remaining_s > EARLY_SHARE * (clock.limit_s or 0.0)

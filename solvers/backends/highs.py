@@ -37,7 +37,7 @@ MIP_SETTINGS = {**TOLERANCES, "small_matrix_value": 1e-12, "mip_rel_gap": 0.0}
 
 
 def threads_and_seed(threads: int | None, seed: int | None) -> dict[str, Any]:
-    """Return HiGHS's settings for threads and seed, as far as they are given."""
+    """Return the HiGHS options for threads and random seed, as far as they are given."""
     given = {"threads": threads, "random_seed": None if seed is None else seed % 2**31}
     return {key: value for key, value in given.items() if value is not None}
 
@@ -45,7 +45,7 @@ def threads_and_seed(threads: int | None, seed: int | None) -> dict[str, Any]:
 def branch_and_bound(
     model: Any, settings: dict[str, Any], clock: Clock, options: SolveOptions, start: Floats | None = None
 ) -> tuple[Floats | None, float, Limit]:
-    """Return the values of the columns, the bound, and the limit that stopped HiGHS.
+    """Minimise a `HighsLp`; return column values, lower bound, and the limit that stopped HiGHS.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def linear_program(
     whole: Iterable[bool] = (),
     by_rows: bool = False,
 ) -> Any:
-    """Return a `HighsLp`, to be minimised.
+    """Return a `HighsLp` to be minimised, with bounds of columns and rows, and integer columns if any.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def linear_program(
 
 
 def highs_with_settings(settings: Mapping[str, Any], refusal: type[ClusterplanError]) -> Any:
-    """Return a HiGHS instance with these settings.
+    """Return a HiGHS instance with these option values, and without output.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def set_start_values(highs: Any, values: Sequence[float] | Floats) -> None:
 
 
 def run_end(highs: Any, by_target: bool = False) -> RunEnd:
-    """Return whether the last run found a solution, proved infeasibility, or hit a limit.
+    """Return whether HiGHS's last run found a solution, proved infeasibility, or hit a limit.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ class Highs(Backend):
         return metadata.version("highspy")
 
     def minimise(self, problem: Any, request: Request) -> Answer:
-        """Minimise with HiGHS; bound and status come from its info object."""
+        """Minimise a PuLP problem with HiGHS; bound and status come from its info object."""
         import pulp
 
         settings = {**TOLERANCES, "mip_rel_gap": request.gap, "mip_abs_gap": 1e-12}
@@ -226,7 +226,7 @@ class Highs(Backend):
 
 
 def _highs_model(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
-    """Return a PuLP problem as a `HighsLp`, and the largest error of its bound from row scaling.
+    """Convert a PuLP problem to a `HighsLp`; return it and the maximum error of its bound from scaling.
 
     PuLP itself would add columns and rows one by one, which takes longer than building the model.
     """
@@ -266,7 +266,7 @@ def _highs_model(problem: Any, variables: Sequence[Any]) -> tuple[Any, float]:
 
 
 def _row_scaling_factors(owner: Ints, entries: Floats, over_integers: Flags) -> Floats:
-    """Return row scaling factors that keep HiGHS's tolerance meaningful in every row.
+    """Return row scaling factors, shape (rows,), that keep HiGHS's tolerance meaningful in every row.
 
     Above 1e4, rounding reaches the tolerance. Fractional coefficients of integer variables are scaled up to
     1e4: HiGHS's presolve cuts off optima if they are small and the row is tight. Factors are powers of two,
@@ -331,7 +331,7 @@ class CuttingPlaneModel:
         self.slopes: list[Floats] = []
 
     def maximize(self, best: Floats, value: float, low: Floats, high: Floats) -> tuple[Floats, float]:
-        """Return the model's maximiser within a box, and by how much the maximum exceeds the best value.
+        """Return the model's maximiser within a box, and its maximum less the best function value.
 
         Distances from the best point are scaled by the box, and heights by the tangents' distance from the
         best value: near convergence both are tiny compared to the figures themselves.

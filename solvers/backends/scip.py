@@ -61,7 +61,7 @@ def scip_errors() -> Iterator[None]:
 
 
 def scip_run_end(model: Any) -> tuple[RunEnd, float | None]:
-    """Return how SCIP's run ended, and its bound where it has one.
+    """Return how SCIP's run ended, and its proven dual bound; None if it is infinite or infeasible.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class Scip(Backend):
 
     @scip_errors()
     def minimise(self, problem: Any, request: Request) -> Answer:
-        """Minimise with SCIP; bound and status come from its model object."""
+        """Minimise a PuLP problem with SCIP; bound and status come from its model object."""
         import pulp
 
         solver = pulp.SCIP_PY(msg=False, gapRel=request.gap)

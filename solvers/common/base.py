@@ -27,7 +27,7 @@ Feature = Literal["memory_limit", "warm_start", "backend_options"]
 
 @dataclass
 class Outcome:
-    """The outcome of a solver: plan, bounds, limit, and certificate.
+    """The outcome of a solver: plan, proven bounds, limit that stopped it, and certificate.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class MethodOption:
 
     @property
     def allowed(self) -> str:
-        """Description of the allowed values."""
+        """Description of the option's allowed values, as text."""
         if self.form:
             return self.form
         if self.choices:
@@ -90,7 +90,7 @@ class MethodOption:
         return words[type(self.default)] + least
 
     def fault(self, value: Any) -> str | None:
-        """Return the rule that a value violates, such as `must be finite`; None if it is allowed."""
+        """Return the rule that a value of this option violates (`must be finite`); None if it is allowed."""
         has_type = isinstance(value, type(self.default)) and isinstance(value, bool) == isinstance(
             self.default, bool
         )
@@ -140,7 +140,10 @@ class Solver(ABC, Generic[FormulationT_contra]):
 
     @abstractmethod
     def solve(self, formulation: FormulationT_contra, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the outcome; options are checked, and counting alone has not proven infeasibility."""
+        """Return the outcome of solving a formulation; the options have been checked before.
+
+        Counting alone has not proven infeasibility.
+        """
 
     def check_options(self, options: SolveOptions) -> None:
         """Raise `OptionError` if an option is set that this method does not support.
@@ -170,7 +173,7 @@ class Solver(ABC, Generic[FormulationT_contra]):
                 raise OptionError(f"option {key!r} of {self.name!r} is {value!r}; it {fault}")
 
     def setting(self, options: SolveOptions, key: str) -> Any:
-        """Return the value of a method option, or its default."""
+        """Return the value of a method option by name: as set in the options, or its default."""
         return options.method_options.get(key, self.method_options[key].default)
 
 
@@ -202,12 +205,12 @@ _registered: list[SolveDocument] = []
 
 
 def register_solver(way: SolveDocument) -> None:
-    """Register the function that solves documents of any kind."""
+    """Register the function that solves instance documents of any kind for `solve_document`."""
     _registered[:] = [way]
 
 
 def solve_document(document: Mapping[str, Any], solver: str, options: SolveOptions) -> Result:
-    """Return the verified result of a document of any kind.
+    """Solve an instance document of any kind by the named solver; return the verified result.
 
     Raises
     ------

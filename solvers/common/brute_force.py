@@ -44,7 +44,7 @@ class Enumeration:
         return self.out_of_time
 
     def judge(self, plan: Sequence[Any]) -> None:
-        """Update the incumbent if a complete plan is feasible and better, by `evaluate` itself."""
+        """Update the incumbent if a complete plan is feasible and lexicographically better."""
         if not self.formulation.violations(plan):
             values = self.formulation.evaluate(plan)
             if self.best is None or self.formulation.precedes(values, self.best[0]):
@@ -52,7 +52,7 @@ class Enumeration:
 
 
 class BruteForce(Solver[FormulationT_contra]):
-    """Enumerates all plans, or as many as the time limit allows."""
+    """Enumerates all plans of an instance, or as many as the time limit allows."""
 
     name = "brute-force"
     proves = True
@@ -62,7 +62,7 @@ class BruteForce(Solver[FormulationT_contra]):
         """Pass every plan that may be optimal to `search.judge`."""
 
     def solve(self, formulation: FormulationT_contra, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best plan; its values are bounds if the enumeration was complete."""
+        """Return the optimal plan with its values as bounds, or the best one within the time limit."""
         del options
         search = Enumeration(formulation, clock)
         self.enumerate(formulation, search)

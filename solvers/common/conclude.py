@@ -50,13 +50,13 @@ HEADLINE_FIELDS = {"bound", "gap", "certified_bound", "certified_gap"}
 
 
 def hard_deadline(options: SolveOptions) -> Clock:
-    """Return the deadline of the search: the time limit plus a part of the grace period."""
+    """Return the clock of the search: the time limit plus a part of the grace period."""
     limit_s = options.time_limit_s
     return Clock(None if limit_s is None else limit_s + SEARCH_SHARE * _grace_s(limit_s))
 
 
 def check_deadline(options: SolveOptions, runtime_s: float) -> Clock:
-    """Return the deadline for the check of a certificate: the rest of the time limit and of its grace."""
+    """Return the clock for the check of a certificate: the rest of the time limit and its grace period."""
     limit_s = options.time_limit_s
     return Clock(None if limit_s is None else max(0.0, limit_s + _grace_s(limit_s) - runtime_s))
 
@@ -163,7 +163,7 @@ def _joined(*parts: str | None) -> str | None:
 
 
 def _violations(formulation: Formulation[Any, Any], plan: Sequence[Any] | None) -> Sequence[Violation]:
-    """Return the violated constraints of a plan, or the entries that have a wrong class."""
+    """Return the violated constraints of a plan; if its entries have a wrong type, these instead."""
     if plan is None:
         return ()
     wrong = {type(entry).__name__ for entry in plan if type(entry) is not formulation.entry}
@@ -173,7 +173,7 @@ def _violations(formulation: Formulation[Any, Any], plan: Sequence[Any] | None) 
 
 
 def _refutation_note(solver: str, claim: str, message: str | None) -> str | None:
-    """Log and return the message that the solver's own plan contradicts one of its claims."""
+    """Log and return a message that the solver's own plan contradicts one of its claims."""
     note = f"{solver} {claim}; the plan is kept, with the bound that is certified"
     log.warning("%s", note)
     return _joined(note, message)
@@ -182,7 +182,7 @@ def _refutation_note(solver: str, claim: str, message: str | None) -> str | None
 def _certified(
     formulation: Formulation[Any, Any], outcome: Outcome, values: Any, deadline: Clock
 ) -> tuple[Outcome, tuple[float | None, ...]]:
-    """Return the certified bounds that the check derives in time, and the outcome updated by them."""
+    """Return the outcome updated by the certified bounds, and these bounds, one for each objective."""
     if outcome.infeasible:
         return outcome, ()
     if values is None and outcome.certificate is None and deadline.limit_s is not None:
@@ -252,7 +252,7 @@ def _padded(bounds: Any, length: int) -> list[float | None]:
 
 
 def excess(objective: Objective, value: float, bound: float) -> float:
-    """Return by how much the bound is better than the value, relatively; positive only for a wrong bound."""
+    """Return the relative amount by which a bound is better than the value; positive if it is wrong."""
     beyond = bound - value if objective.sense == "min" else value - bound
     if math.isinf(beyond):
         return beyond
@@ -260,7 +260,7 @@ def excess(objective: Objective, value: float, bound: float) -> float:
 
 
 def contradiction(formulation: Formulation[Any, Any], claimed: Any, values: Any) -> str | None:
-    """Return a description of the first bound that the plan's values contradict; None if there is none."""
+    """Return a text on the first bound that the plan's objective values contradict; None if none does."""
     if values is None:
         return None
     bounds = _padded(claimed, len(values))
@@ -319,7 +319,7 @@ def objective_records(
 
 @cache
 def library_versions() -> dict[str, str]:
-    """Return the versions of clusterplan, Python and NumPy, which a result depends on."""
+    """Return the versions of clusterplan, Python and NumPy by name, which a result depends on."""
     return {
         "clusterplan": metadata.version("clusterplan"),
         "python": platform.python_version(),
@@ -342,7 +342,7 @@ def diagnose_with(
     known: Diagnosis | None = None,
     patience_s: float | None = None,
 ) -> Diagnosis:
-    """Return the diagnosis of an infeasible instance; a general sentence if none is found in time.
+    """Return the diagnosis of an infeasible instance; a general sentence if time is too short.
 
     Parameters
     ----------

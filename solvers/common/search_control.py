@@ -127,7 +127,7 @@ _checkpoint: ContextVar[_Checkpoint | None] = ContextVar("kept", default=None)
 
 
 def is_nested_solve() -> bool:
-    """Return whether this solve is nested in another one, which handles interrupts itself."""
+    """Return whether this solve runs inside another one, which handles keyboard interrupts itself."""
     return _checkpoint.get() is not None
 
 

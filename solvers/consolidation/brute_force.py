@@ -13,13 +13,13 @@ from ..common.brute_force import BruteForce, Enumeration, refuse_many
 
 
 class ConsolidationBruteForce(BruteForce[ConsolidationFormulation]):
-    """Depth-first enumeration over the jobs; plans are compared lexicographically."""
+    """Depth-first enumeration of the placements of all jobs; plans are compared lexicographically."""
 
     kinds = ("consolidation",)
     what = "every way to spread every job; tiny instances only"
 
     def enumerate(self, formulation: ConsolidationFormulation, search: Enumeration) -> None:
-        """Enumerate all placements of all jobs, one job after the other."""
+        """Enumerate all placements of all jobs on servers, one job after the other."""
         refuse_many(len(formulation.instance.jobs), "jobs")
         refuse_many(len(formulation.servers), "servers")
         _PlacementEnumeration(formulation, search).extend(0)
@@ -40,7 +40,7 @@ def has_few_placements(formulation: ConsolidationFormulation, most: int) -> bool
 
 
 class _PlacementEnumeration:
-    """Residual capacities during the enumeration of placements."""
+    """State of the enumeration of placements: residual capacities and the placements so far."""
 
     def __init__(self, formulation: ConsolidationFormulation, search: Enumeration) -> None:
         self.formulation, self.search = formulation, search
@@ -70,7 +70,7 @@ class _PlacementEnumeration:
             self.free.update(before)
 
     def _take(self, job: PlacementJob, tasks: Placement) -> bool:
-        """Subtract the demand of tasks from the residual capacities; return whether they fit."""
+        """Subtract the demand of a job's tasks from the residual capacities; return whether they fit."""
         fits = True
         for group in job.task_groups:
             for server, count in tasks.get(group.name, {}).items():
@@ -92,7 +92,7 @@ def _compositions(tasks: int, servers: int) -> Iterator[tuple[int, ...]]:
 
 
 def _job_placements(formulation: ConsolidationFormulation, job: PlacementJob) -> Iterator[Placement]:
-    """Yield every placement of one job, first that of leaving it out."""
+    """Yield every placement of one job on eligible servers, feasible or not; first that of leaving it out."""
     if not job.must_place:
         yield {}
     names = [server.name for server in formulation.eligible(job)]
@@ -102,7 +102,7 @@ def _job_placements(formulation: ConsolidationFormulation, job: PlacementJob) ->
 
 
 def _group_placements(groups: Sequence[Group], names: Sequence[str]) -> Iterator[Placement]:
-    """Yield every combination of the groups' placements on these servers, one at a time."""
+    """Yield every combination of placements of the task groups on these servers."""
     if not groups:
         yield {}
         return

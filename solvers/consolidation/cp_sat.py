@@ -26,7 +26,7 @@ from .progress import SETTINGS
 
 
 class ConsolidationCpSat(cp_sat.CpSat[ConsolidationFormulation]):
-    """Solves the placement model on CP-SAT."""
+    """Solves the compact placement model (integer tasks on named servers) on CP-SAT."""
 
     kinds = ("consolidation",)
     what = "tasks on servers, objective after objective, on OR-Tools CP-SAT"
@@ -38,7 +38,7 @@ class ConsolidationCpSat(cp_sat.CpSat[ConsolidationFormulation]):
 
 
 class _Model:
-    """Builder of the CP-SAT model, with one method for each objective."""
+    """Builder of the CP-SAT model of a consolidation instance, with one method for each objective."""
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
         from ortools.sat.python import cp_model
@@ -57,7 +57,7 @@ class _Model:
         self._limit_moves()
 
     def _devices(self) -> None:
-        """Add the constraints on the contents of each server's devices."""
+        """Add the constraints on the contents of each server's devices (single GPUs)."""
 
         def variable(letter: str, low: int, high: int) -> Any:
             check_time()
@@ -107,7 +107,7 @@ class _Model:
             self.m.add(sum(w * x for (x, _), w in zip(terms, weights, strict=True)) <= limit)
 
     def _integer_sum(self, pairs: Sequence[tuple[Any, float]], sense: str) -> tuple[Any, float]:
-        """Return Σ cᵢxᵢ over literals, with coefficients scaled to integers, and the scale."""
+        """Return Σ cᵢxᵢ over (literal, coefficient) pairs, scaled to integers, and the scale factor."""
         terms = cp_sat.integer_terms([c for _, c in pairs], sense, sum(abs(c) for _, c in pairs) or 1.0)
         return sum(w * x for (x, _), w in zip(pairs, terms.numbers, strict=True)), terms.scale
 
@@ -119,7 +119,7 @@ class _Model:
         return self._integer_sum([*pairs, *((-1, cost) for cost in lost.values())], "max")
 
     def _stays(self, job: PlacementJob) -> Any:
-        """Return the literal that is true if no task of a running job moves."""
+        """Return the literal that is true only if no task of a running job moves."""
         if job.name not in self.k:
             k = self.k[job.name] = self.m.new_bool_var(f"stays {job.name}")
             for place, count in current_tasks(job):
@@ -131,12 +131,12 @@ class _Model:
 
     @cached_property
     def on_devices(self) -> Mapping[tuple[str, str, str], Any]:
-        """Variables of the tasks that keep their devices, by job, group and server."""
+        """Variables of the tasks that stay on their devices, by job, task group and server."""
         moves = self.rows if self.f.instance.device_moves else None
         return moves.staying(self.f.jobs, self.x) if moves is not None else {}
 
     def _limit_moves(self) -> None:
-        """Limit the number of running jobs that move."""
+        """Add the constraint on the maximum number of running jobs that migrate."""
         most = self.f.instance.max_moves
         if most is not None and self.f.running:
             stays = [self._stays(job) for job in self.f.running]
@@ -223,7 +223,7 @@ class _Model:
         return largest, terms.scale
 
     def finished_model(self) -> cp_sat.CpModel:
-        """Return the CP-SAT model with the objectives of the instance."""
+        """Return the CP-SAT model with the instance's objectives and with decoder and hints of plans."""
         objectives = []
         for objective in self.f.objectives:
             expression, scale = getattr(self, objective.name)()
@@ -276,7 +276,7 @@ def solve(
 
 
 def is_too_large(formulation: ConsolidationFormulation) -> bool:
-    """Return whether the compact model, with a variable for each group and server, would be too large."""
+    """Return whether the compact model, with a variable per task group and server, would be too large."""
     return _group_count(formulation) * len(formulation.servers) > SETTINGS.most_named_cells
 
 

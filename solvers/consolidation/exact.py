@@ -62,7 +62,7 @@ def certify(formulation: ConsolidationFormulation, outcome: Outcome, clock: Cloc
 def _certificate_goals(
     formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock
 ) -> list[dict[str, Any]]:
-    """Return the dual prices of an outcome's goals; none if there is nothing to certify."""
+    """Return the dual prices of an outcome's objectives; empty if there is no plan or proof to certify."""
     options, master = SolveOptions(), RestrictedMaster(formulation.classes)
     if outcome.infeasible:
         return infeasibility_goals(master, options, clock)
@@ -82,7 +82,7 @@ def certified_goals(
     clock: Clock,
     known: Sequence[dict[str, Any]] = (),
 ) -> list[dict[str, Any]]:
-    """Return dual prices of every priced objective, with the plan's earlier objectives as limits.
+    """Return dual prices of every priced objective, with the plan's values as bounds on earlier ones.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def certified_goals(
 def infeasibility_goals(
     master: RestrictedMaster, options: SolveOptions, clock: Clock
 ) -> list[dict[str, Any]]:
-    """Return dual prices that prove that the required jobs cannot all be placed; empty if there are none."""
+    """Return dual prices proving that not all required jobs can be placed; empty if none were found."""
     relaxed = PatternProgram(master, options, clock).relax(MUST_PLACE)
     if relaxed.prices is None:
         return []
@@ -126,7 +126,7 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
     what = "classes of interchangeable servers and jobs, prices and whole numbers; certified"
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Settle one objective after the other, then compute dual prices for the certificate."""
+        """Optimise one objective after the other, then compute dual prices for the certificate."""
         progress = Progress(formulation)
         if options.warm_start is not None:
             progress.start_from(options.warm_start)
@@ -171,7 +171,7 @@ class ConsolidationExact(Solver[ConsolidationFormulation]):
 
 @dataclass
 class _Run:
-    """One solve by `exact`; its phases store their results in `progress`."""
+    """State of one solve by `exact`; its phases store their results in `progress`."""
 
     formulation: ConsolidationFormulation
     options: SolveOptions
@@ -185,7 +185,7 @@ class _Run:
     too_large: TooLargeError | None = None
 
     def bound_by_shape(self) -> None:
-        """Build the classes and compute the first bounds of the pattern search, before best fit."""
+        """Build the classes of servers and jobs, and compute the first bounds of the pattern search."""
         try:
             with self.clock.share(SETTINGS.share_for_first_bounds).enforced():
                 self._build()
@@ -196,7 +196,7 @@ class _Run:
             self.too_large = error
 
     def _build(self) -> RestrictedMaster:
-        """Return the restricted master problem over the classes, built on the first call."""
+        """Return the restricted master problem over classes of servers and jobs, built on the first call."""
         if self.master is None:
             if self.too_large is not None:
                 raise self.too_large
@@ -205,7 +205,7 @@ class _Run:
         return self.master
 
     def _uses_pattern_search(self) -> bool:
-        """Return whether the pattern search is used: pools have no table of sums, or amounts are rounded."""
+        """Return whether the pattern search is used: no table of demand sums, or rounded demands."""
         # With rounded amounts a server may not hold what its pattern says.
         return self.master is not None and (self.master.searches or not self.master.classes.exact)
 
@@ -217,7 +217,7 @@ class _Run:
         return PatternSearch(self.formulation, self.master, self.options, clock, self.progress)
 
     def settle_by_classes(self) -> None:
-        """Settle the leading objectives, which depend on classes alone.
+        """Optimise the leading objectives, which depend on classes of servers and jobs alone.
 
         Raises
         ------
@@ -246,7 +246,7 @@ class _Run:
         self._settle_in_order(master)
 
     def _settle_in_order(self, master: RestrictedMaster) -> None:
-        """Settle one goal after the other, and offer the plan of the last solution as incumbent."""
+        """Optimise one objective after the other over classes; the last solution's plan may be incumbent."""
         progress, formulation = self.progress, self.formulation
         program = PatternProgram(master, self.options, self.clock)
         # Jobs that must be placed, or an objective without prices, need a feasible solution first.
@@ -272,7 +272,7 @@ class _Run:
             progress.drop_dependent_bounds(program.master.classes, program.levels, values and progress.values)
 
     def _plan_of(self, program: PatternProgram, solution: Integers) -> list[JobPlacement]:
-        """Return the plan of a solution of the pattern formulation, by disaggregation."""
+        """Return the plan on named servers of an integer solution of the pattern formulation."""
         return Disaggregation(
             self.formulation, program.master.classes, program.master.columns, solution
         ).plan()
@@ -280,7 +280,10 @@ class _Run:
     def _limit_traffic(
         self, program: PatternProgram, solution: Integers
     ) -> tuple[PatternProgram, Integers | None]:
-        """Find the least traffic limit; return the pattern formulation under it, for later goals."""
+        """Minimise the maximum traffic of a server; return the pattern formulation under it, and a solution.
+
+        The later objectives continue in that formulation.
+        """
         progress, names = self.progress, self.formulation.instance.objectives
         values = self.progress.update_incumbent(self._plan_of(program, solution))
         known = len(progress.bounds)
@@ -304,13 +307,13 @@ class _Run:
         return search.best.program, search.best.solution
 
     def compute_best_fit(self) -> None:
-        """Compute the plan of best fit, with a minimum time even beyond the time limit."""
+        """Compute the plan of best fit; it has a minimum of time even beyond the time limit."""
         left = self.clock.remaining_s
         patience = Clock(None if left is None else max(SETTINGS.best_fit_patience_s, left))
         self.by_list = BestFit().solve(self.formulation, SolveOptions(), patience).plan
 
     def use_best_fit(self) -> None:
-        """Update the incumbent by the plan of best fit, once."""
+        """Offer the plan of best fit as the incumbent, once."""
         progress, plan = self.progress, self.by_list
         if plan is None or progress.infeasible or self.offered:
             return
@@ -319,7 +322,7 @@ class _Run:
             progress.needs_columns = True
 
     def _settle(self, program: PatternProgram, goal: str, start: Integers | None) -> Integers | None:
-        """Bound a goal and search for a solution that attains the bound; None if none was found."""
+        """Bound an objective and return an integer solution that attains the bound; None if none is found."""
         master, progress = program.master, self.progress
         program.clock = self._share()
         relaxed = program.relax(goal)
@@ -361,7 +364,7 @@ class _Run:
         relaxed: RelaxationResult,
         start: Integers | None,
     ) -> tuple[Integers | None, Limit]:
-        """Search for a solution that attains a bound: near the relaxation, then over all columns."""
+        """Search for an integer solution that attains a bound: near the relaxation, then over all columns."""
         program.clock = self._share()
         start = program.near_relaxation(goal, bound, relaxed, start)
         if start is not None:
@@ -377,7 +380,7 @@ class _Run:
     def _close_gap(
         self, program: PatternProgram, goal: str, relaxed: RelaxationResult, bound: float, solution: Integers
     ) -> tuple[Integers, float, Limit]:
-        """Close the gap between solution and bound by adding every column that may improve it."""
+        """Close the gap between solution and bound by adding all columns of low reduced cost."""
         master = program.master
         value = master.counted(goal, solution)
         while not attains_bound(value, bound) and not self.clock.expired:
@@ -396,7 +399,7 @@ class _Run:
         return solution, bound, "none"
 
     def _share(self) -> Clock:
-        """Return the clock of one step, which leaves time for the later ones."""
+        """Return a clock with a share of the remaining time for one step, which leaves time for others."""
         return self.clock.share(SETTINGS.share_of_time_left)
 
     def settle_named_servers(self) -> None:
@@ -421,7 +424,7 @@ class _Run:
             self._merge_outcome(ConsolidationBruteForce().solve(formulation, self.options, self.clock))
 
     def _merge_outcome(self, outcome: Outcome) -> None:
-        """Update incumbent, bounds and limit by the outcome of another method."""
+        """Update incumbent, bounds and stopping limit by the outcome of another method."""
         progress, formulation = self.progress, self.formulation
         progress.limit = outcome.limit
         progress.infeasible = outcome.infeasible and progress.plan is None
@@ -449,7 +452,7 @@ MAX_NAMED_JOBS = 8
 def diagnose(
     formulation: ConsolidationFormulation, known: Diagnosis | None, clock: Clock
 ) -> Diagnosis | None:
-    """Return the diagnosis: a combinatorial one, or which required jobs are left out of the best plan."""
+    """Return the known diagnosis of infeasibility, or which required jobs the best plan leaves out."""
     if known is not None:
         return known
     instance = formulation.instance

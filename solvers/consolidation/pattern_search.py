@@ -31,7 +31,7 @@ log = logging.getLogger("clusterplan")
 
 
 class PatternSearch:
-    """The search for plans and bounds of one solve; its results are stored in `progress`.
+    """Search for plans and bounds where demands are many and distinct; results are kept in `progress`.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class PatternSearch:
         self.presumed: dict[str, tuple[dict[str, Fraction], RelaxationResult]] = {}
 
     def bound_without_plan(self) -> None:
-        """Bound the objectives before a plan exists, assuming that the earlier ones attain their bounds.
+        """Bound the objectives before a plan exists, assuming that earlier ones attain their bounds.
 
         The assumption often holds if all jobs can be placed.
         """
@@ -68,7 +68,7 @@ class PatternSearch:
             program.levels[goal] = reached_level(self.master.classes, goal, value)
 
     def bound(self) -> None:
-        """Bound every objective by the linear programme by shape, without column generation."""
+        """Bound every objective by the assignment relaxation by task shape, without column generation."""
         self._bound(relax=False)
 
     def run(self) -> None:
@@ -111,14 +111,17 @@ class PatternSearch:
         return names[:count]
 
     def _open_goal(self) -> str | None:
-        """Return the first objective that is not proven; without a plan, that all jobs are placed."""
+        """Return the first objective that is not proven, None if all are.
+
+        Without a plan it is that all required jobs are placed.
+        """
         if self.progress.plan is None:
             return MUST_PLACE
         proven = len(self.progress.proven(self.options.gap))
         return next(iter(self._priced_objectives()[proven:]), None)
 
     def _program(self, goal: str, clock: Clock) -> PatternProgram:
-        """Return the pattern formulation of a goal, with the incumbent's earlier objectives as limits."""
+        """Return the pattern formulation of an objective, with bounds on earlier ones by the incumbent."""
         program = PatternProgram(self.master, self.options, clock)
         if goal != MUST_PLACE:
             program.levels[MUST_PLACE] = Fraction(0)
@@ -129,7 +132,7 @@ class PatternSearch:
         return program
 
     def _bound(self, relax: bool) -> None:
-        """Bound every priced objective, with the incumbent's earlier objectives as limits."""
+        """Bound every priced objective, with the incumbent's values as bounds on earlier objectives."""
         progress = self.progress
         first = self._program(MUST_PLACE, self.clock)
         if progress.plan is None and self._proves_infeasibility(first.by_shape(MUST_PLACE)):
@@ -152,7 +155,7 @@ class PatternSearch:
             progress.drop_dependent_bounds(self.master.classes, {}, progress.values)
 
     def _relaxed(self, goal: str, program: PatternProgram, relax: bool) -> RelaxationResult:
-        """Return the best known bound of a goal, improved by another relaxation if time is left."""
+        """Return the best known bound on an objective; with `relax`, improved by column generation."""
         levels, known = self.known.get(goal, ({}, RelaxationResult(-math.inf, None)))
         if levels != program.levels:
             presumed, candidate = self.presumed.get(goal, ({}, RelaxationResult(-math.inf, None)))
@@ -166,7 +169,7 @@ class PatternSearch:
         return known
 
     def _closed(self, goal: str, program: PatternProgram, relaxed: RelaxationResult) -> bool:
-        """Return whether the incumbent is within the gap of a bound."""
+        """Return whether the incumbent is within the requested gap of a bound on an objective."""
         if self.progress.plan is None:
             return False
         index = self.formulation.instance.objectives.index(goal)
@@ -175,7 +178,7 @@ class PatternSearch:
         return gap is not None and gap <= self.options.gap
 
     def _proves_infeasibility(self, relaxed: RelaxationResult) -> bool:
-        """Return whether dual prices prove infeasibility: a required job is missing in every plan."""
+        """Return whether dual prices prove that in every plan a required job is missing."""
         if relaxed.prices is None or self.master.rounded(MUST_PLACE, relaxed.bound) <= 0:
             return False
         self.progress.goals = [certificate_goal(self.master, MUST_PLACE, relaxed.prices)]
@@ -183,7 +186,7 @@ class PatternSearch:
         return True
 
     def _dive(self, goal: str | None) -> None:
-        """Generate columns for a goal, and construct a plan from its relaxation by diving."""
+        """Generate columns for an objective, and construct a plan from its relaxation by diving."""
         if goal is None:
             return
         program = self._program(goal, self.clock.share(SETTINGS.share_for_columns))
@@ -209,7 +212,7 @@ class PatternSearch:
             log.info("%s: the plan of the relaxation has %s", goal, values)
 
     def _find_exact_cover(self) -> bool:
-        """Search for an exact cover that attains a bound with all jobs; return whether one was found."""
+        """Search for an exact cover of all tasks that attains a bound; return whether it settled that."""
         goal = self._open_goal()
         if goal is None or (goal != MUST_PLACE and goal not in self.known):
             return False
@@ -228,7 +231,7 @@ class PatternSearch:
         return values is not None and self._open_goal() != goal
 
     def _improve(self) -> None:
-        """Improve the incumbent by local search."""
+        """Improve the incumbent by large-neighbourhood search."""
         progress = self.progress
         if progress.plan is None:
             return
@@ -240,7 +243,7 @@ class PatternSearch:
         log.info("local search: %s", progress.values)
 
     def _is_within_gap(self, values: tuple[float, ...]) -> bool:
-        """Return whether objective values are within the gap of the known bounds."""
+        """Return whether these objective values are within the requested gap of the known bounds."""
         objectives, bounds = self.formulation.objectives, self.progress.bounds
         gaps = [o.gap(v, b) for o, v, b in zip(objectives, values, bounds, strict=False)]
         return len(bounds) == len(objectives) and all(
@@ -248,7 +251,7 @@ class PatternSearch:
         )
 
     def _add_columns(self) -> None:
-        """Add the incumbent's patterns as columns, so that the relaxation is feasible at its levels."""
+        """Add the incumbent's patterns as columns, so that the relaxation is feasible at its values."""
         if self.progress.plan is not None:
             add_plan_columns(self.formulation, self.master, self.progress.plan)
             self.progress.needs_columns = False

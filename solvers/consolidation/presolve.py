@@ -24,7 +24,7 @@ from .heuristics.list_heuristics import BestFit
 
 
 def plan_without_moves(formulation: ConsolidationFormulation, patience: Clock) -> list[JobPlacement] | None:
-    """Return a plan in which all running jobs stay and best fit places the others; None if it has none."""
+    """Return a plan in which all running jobs stay and best fit places the others; None if none is found."""
     jobs = formulation.instance.jobs
     return completed_plan(
         formulation,
@@ -73,7 +73,7 @@ def _current_placement(job: PlacementJob) -> Placement:
 
 
 def _may_stay(formulation: ConsolidationFormulation, job: PlacementJob) -> bool:
-    """Return whether all tasks of a job run now, on eligible servers, as its spread rule allows."""
+    """Return whether all tasks of a job run now, on eligible servers, and as its spread rule allows."""
     if any(sum(group.current.values()) < group.tasks for group in job.task_groups):
         return False
     now = formulation.now(job)
@@ -99,7 +99,7 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
     """Presolve wrapper: the wrapped method plans only the jobs that are not fixed."""
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve the reduced instance and lift plan and bounds to the whole instance."""
+        """Solve the instance without fixed jobs and lift plan and bounds to the whole instance."""
         if not isinstance(formulation, WithFixedJobs):
             return self._with_few_moves(formulation, options, clock)
         if not formulation.rest.instance.jobs:
@@ -119,7 +119,7 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
     def _with_few_moves(
         self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock
     ) -> Outcome:
-        """Solve; replace a plan that moves too many jobs, or is worse, by one without moves."""
+        """Solve; a plan that moves too many jobs, or is worse, is replaced by one without moves."""
         outcome = self.method.solve(formulation, options, clock)
         instance = formulation.instance
         if outcome.plan is None or (instance.max_moves is None and not formulation.restarts):
@@ -140,7 +140,7 @@ class AroundFixedJobs(PresolvingSolver[ConsolidationFormulation]):
 
 
 def certify_with_fixed_jobs(certify: Certify) -> Certify:
-    """Return a certification function that works with and without fixed jobs."""
+    """Return a certification function for instances with and without fixed jobs."""
 
     def around(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
         if not isinstance(formulation, WithFixedJobs):
@@ -155,7 +155,7 @@ def certify_with_fixed_jobs(certify: Certify) -> Certify:
 
 
 def diagnose_with_fixed_jobs(diagnose: Diagnose) -> Diagnose:
-    """Return a diagnosis function that works with and without fixed jobs."""
+    """Return a diagnosis function for instances with and without fixed jobs."""
 
     def around(
         formulation: ConsolidationFormulation, known: Diagnosis | None, clock: Clock
@@ -168,7 +168,7 @@ def diagnose_with_fixed_jobs(diagnose: Diagnose) -> Diagnose:
 
 
 def search_with_fixed_jobs(search: SearchMethod) -> SearchMethod:
-    """Return a quick search that works with and without fixed jobs."""
+    """Return a quick search for a feasible plan, on instances with and without fixed jobs."""
 
     def around(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:
         if not isinstance(formulation, WithFixedJobs):
@@ -187,7 +187,7 @@ class NoMigrationFirst(PresolvingSolver[ConsolidationFormulation]):
     """Presolve wrapper: solve with all running jobs fixed, and accept the plan if it attains the bound."""
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the plan without migrations if it attains the bound; else solve the whole instance."""
+        """Return the plan without migrations if it attains the bounds; else solve the whole instance."""
         if not isinstance(formulation, WithRunningJobs):
             return self.method.solve(formulation, options, clock)
         given, options = options, options.model_copy(update={"warm_start": None})

@@ -29,7 +29,7 @@ ROUNDING_TOLERANCE = Fraction(1, 10**12)
 
 
 def _job_contributions(classes: Classes, objective: str) -> list[Fraction] | None:
-    """Return the contributions of single jobs to an objective; None if all are integers."""
+    """Return the possible contributions of single jobs to an objective; None if all are integers."""
     if objective == "value":
         return [amount for job in classes.jobs for amount in (job.value, job.restart)]
     if objective == "slowdown":
@@ -38,7 +38,7 @@ def _job_contributions(classes: Classes, objective: str) -> list[Fraction] | Non
 
 
 def objective_step(classes: Classes, objective: str) -> Fraction | None:
-    """Return a common divisor of all values of an objective; None if it is too small to help."""
+    """Return a common divisor (step) of all values of an objective; None if it is too small to help."""
     counts = _job_contributions(classes, objective)
     step = None if counts is None else common_divisor(counts)
     if counts is None or step is None:
@@ -47,19 +47,19 @@ def objective_step(classes: Classes, objective: str) -> Fraction | None:
 
 
 def scaling_step(classes: Classes, objective: str) -> Fraction:
-    """Return a unit that scales an objective without a common divisor to moderate values."""
+    """Return a unit that scales an objective without a common divisor to values of up to 10⁶."""
     largest = max((abs(count) for count in _job_contributions(classes, objective) or ()), default=Fraction(0))
     return (largest or Fraction(1)) / MAX_SCALED_VALUE
 
 
 def reached_level(classes: Classes, objective: str, value: float) -> Fraction:
-    """Return a plan's value of an objective as the level for later goals, to be minimised."""
+    """Return a plan's value of an objective as the bound for later ones, in its unit, to be minimised."""
     counted = exact_fraction(value) * (-1 if objective == "value" else 1)
     return kept_level(classes, objective, counted - classes.offset(objective))
 
 
 def kept_level(classes: Classes, objective: str, reached: Fraction) -> Fraction:
-    """Return a level with a tolerance, so that values equal up to rounding satisfy it."""
+    """Return an objective's value as a bound, with a tolerance that values equal up to rounding keep."""
     step = objective_step(classes, objective)
     return reached + abs(reached) * ROUNDING_TOLERANCE if step is None else round(reached / step) * step
 
@@ -69,13 +69,13 @@ EQUALITY_TOLERANCE = 1e-9
 
 
 def attains_bound(value: float, bound: float) -> bool:
-    """Return whether a value, to be minimised, attains its bound up to rounding."""
+    """Return whether an objective value, to be minimised, attains its lower bound up to rounding."""
     return value <= bound + EQUALITY_TOLERANCE * max(1.0, abs(value))
 
 
 @dataclass
 class Progress:
-    """State of a solve: the incumbent, its bounds, and the dual prices that prove them.
+    """State of a solve: the incumbent, bounds on its objectives, and dual prices that prove them.
 
     Attributes
     ----------
@@ -103,13 +103,13 @@ class Progress:
     notes: list[str] = field(default_factory=list)
 
     def start_from(self, warm_start: Any) -> None:
-        """Take a warm start as the incumbent."""
+        """Take a warm start (a feasible plan) as the incumbent."""
         self.plan = self.formulation.parse_plan(warm_start)
         self.values = self.formulation.evaluate(self.plan)
         self.needs_columns = True
 
     def update_incumbent(self, plan: Sequence[JobPlacement]) -> tuple[float, ...] | None:
-        """Replace the incumbent if a plan is better; return the plan's values if it is feasible."""
+        """Replace the incumbent by a better plan; return the plan's objective values, None if infeasible."""
         if self.formulation.violations(plan):
             return None
         values = self.formulation.evaluate(plan)
@@ -156,7 +156,7 @@ class Progress:
             self.bounds.append(known)
 
     def tighten(self, others: Sequence[float | None]) -> None:
-        """Replace each bound by the tighter one of itself and another."""
+        """Replace the bound on each objective by the tighter one of itself and another."""
         both = itertools.zip_longest(self.bounds, others)
         self.bounds = [
             objective.tighter(known, more)
@@ -166,7 +166,7 @@ class Progress:
     def drop_dependent_bounds(
         self, classes: Classes, levels: Mapping[str, Fraction], values: Sequence[float] | None
     ) -> None:
-        """Drop the bounds that suppose better earlier objectives than the plan attains.
+        """Drop the bounds that suppose better values of earlier objectives than the plan attains.
 
         After an objective that is not proven, the bound on the next one is still valid, but not the bound on
         the one after that.
@@ -199,7 +199,10 @@ class Progress:
                 return
 
     def certificate(self) -> dict[str, Any] | None:
-        """Return the certificate: dual prices of the goals, and of a refuted traffic limit."""
+        """Return the certificate: dual prices of the objectives, and of a refuted traffic bound.
+
+        None if there are no prices.
+        """
         document: dict[str, Any] = {"goals": self.goals}
         if self.traffic is not None:
             document["traffic"] = self.traffic

@@ -23,7 +23,7 @@ STEP_SHARE = 0.25
 
 @dataclass
 class TrafficLimitResult:
-    """Result of the pattern formulation under a limit on the traffic of each server.
+    """Result of the pattern formulation under an upper bound on the traffic of each server.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class TrafficLimitResult:
 
 @dataclass
 class TrafficSearch:
-    """Bisection over traffic limits that are multiples of the common step of all traffic.
+    """Bisection over upper bounds on each server's traffic, multiples of the common step of all traffic.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class TrafficSearch:
     notes: list[str] = field(default_factory=list)
 
     def run(self, reached: float) -> None:
-        """Search below the incumbent's traffic; store bound, best and refuted limits as attributes."""
+        """Search below the incumbent's traffic [Gbit/s]; store bound, best and refuted results in `self`."""
         step = traffic_step(self.formulation.instance)
         if step is None:
             return
@@ -90,7 +90,10 @@ class TrafficSearch:
             self.best = self.solve_under_limit(float(high * step))
 
     def solve_under_limit(self, most: float) -> TrafficLimitResult | None:
-        """Search for a solution under a traffic limit; None if classes are not applicable."""
+        """Search for a solution under an upper bound on the traffic of each server [Gbit/s].
+
+        None if servers and jobs are too diverse for classes, or the backend fails.
+        """
         derived = ConsolidationFormulation(limit_traffic(self.formulation.instance, most))
         try:
             master = RestrictedMaster(derived.classes)
@@ -120,7 +123,10 @@ class TrafficSearch:
         return result
 
     def _find_solution(self, result: TrafficLimitResult, relaxed: RelaxationResult, level: float) -> None:
-        """Search for a solution within a level, over the columns so far and then over all useful ones."""
+        """Search for a solution that keeps the bound on an objective, over more and more columns.
+
+        These are the columns so far, then all whose reduced cost is low enough.
+        """
         program, goal = result.program, result.goal
         program.clock = self.clock.share(STEP_SHARE)
         result.solution, limit = program.solve_integers(goal, level, None, most=level)

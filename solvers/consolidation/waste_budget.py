@@ -42,7 +42,7 @@ Pattern = tuple[int, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class _HalfPatterns:
-    """Sets of equally many tasks, as halves of patterns; shapes (N, size) and (N, R).
+    """Multisets of equally many tasks, as halves of server patterns; shapes (N, size) and (N, R).
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class _HalfPatterns:
 
 
 class WasteBudget:
-    """The patterns of an instance whose unused capacity is within the waste budget.
+    """The server patterns whose unused capacity is within the waste budget: capacity less total demand.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class WasteBudget:
         ]
 
     def patterns(self, size: int) -> list[Pattern] | None:
-        """Return every pattern with a given number of tasks whose waste is within the budget.
+        """Return every server pattern of `size` tasks whose unused capacity is within the waste budget.
 
         Returns
         -------
@@ -107,7 +107,7 @@ class WasteBudget:
         return patterns_found
 
     def _list_halves(self, size: int) -> bool:
-        """List the halves of up to `size` tasks; return False if there are too many."""
+        """List the multisets of up to `size` tasks, as halves of patterns; return False if too many."""
         shapes = len(self.counts)
         while len(self.halves) <= size:
             check_time()
@@ -125,7 +125,7 @@ class WasteBudget:
         return True
 
     def _is_available(self, tasks: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Return whether the instance has the tasks of each set; shapes ascend in each row."""
+        """Return whether the instance has the tasks of each multiset, a row of ascending shapes; (N,)."""
         run = np.ones(len(tasks), dtype=np.int64)
         enough = np.ones(len(tasks), dtype=bool)
         for place in range(1, tasks.shape[1]):
@@ -139,7 +139,10 @@ class WasteBudget:
         return _HalfPatterns(half.tasks[keep], half.sums[keep])
 
     def _matched_patterns(self, first: _HalfPatterns, second: _HalfPatterns, free: Ints) -> Ints | None:
-        """Return the shapes of a server's patterns within the budget; None if there may be too many."""
+        """Return the task shapes of a server's patterns within the budget, shape (patterns, size).
+
+        None if there may be too many patterns.
+        """
         keys, others, spare = self._keys(first, second, free)
         order = np.argsort(others)
         low = np.searchsorted(others[order], keys - spare, side="left")
@@ -159,7 +162,7 @@ class WasteBudget:
         return tasks[self._is_available(tasks)]
 
     def _keys(self, first: _HalfPatterns, second: _HalfPatterns, free: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the key that each second half needs, the key that it has, and the tolerance.
+        """Return the sort key that each second half needs, the key that it has, and the tolerance.
 
         Sums of resources without any budget must match exactly: a random linear combination of them is one
         number, in which unequal sums hardly ever agree. What agrees by chance is sorted out later.
@@ -182,7 +185,7 @@ class WasteBudget:
 def requires_all_jobs(
     master: RestrictedMaster, goal: str, bound: float, levels: Mapping[str, Fraction]
 ) -> bool:
-    """Return whether a bound, in steps of the goal, is attained only if every job of value is placed.
+    """Return whether a bound, in steps of the objective, is attained only if every job of value is placed.
 
     Jobs without value may be left out; a solution with all jobs is as good.
     """
@@ -199,7 +202,7 @@ def requires_all_jobs(
 
 
 def exact_cover_for_bound(program: PatternProgram, goal: str, bound: float) -> Integers | None:
-    """Return a solution with every job if a bound, in steps, requires that; None if none is found."""
+    """Return column values that place every job if a bound, in steps, requires that; None if not found."""
     if not requires_all_jobs(program.master, goal, bound, program.levels):
         return None
     most_servers = round(bound) if goal == "servers" else None
@@ -207,7 +210,7 @@ def exact_cover_for_bound(program: PatternProgram, goal: str, bound: float) -> I
 
 
 def _concatenated_ranges(start: Ints, length: Ints) -> tuple[Ints, Ints]:
-    """Return owner and element of several integer ranges, concatenated."""
+    """Return range index and element of several integer ranges (start, length), concatenated."""
     owner = np.repeat(np.arange(len(start)), length)
     before = np.cumsum(length) - length
     return owner, np.arange(len(owner)) - before[owner] + start[owner]
@@ -216,7 +219,7 @@ def _concatenated_ranges(start: Ints, length: Ints) -> tuple[Ints, Ints]:
 def exact_cover_solution(
     master: RestrictedMaster, most_servers: int | None, options: SolveOptions, clock: Clock
 ) -> Integers | None:
-    """Return a solution that places all jobs by patterns within the waste budget; None if none is found.
+    """Return column values that place all jobs by patterns within the waste budget; None if not found.
 
     Parameters
     ----------
@@ -255,7 +258,7 @@ def _exact_cover(
     options: SolveOptions,
     clock: Clock,
 ) -> list[tuple[int, int]] | None:
-    """Return patterns and their numbers of uses that cover every task once; None if none are found."""
+    """Return (pattern index, uses) of patterns that cover every task exactly once; None if none found."""
     from ortools.sat.python import cp_model  # takes as long to load as all the rest
 
     model = cp_model.CpModel()
@@ -288,7 +291,7 @@ def _exact_cover(
 
 
 def _solution(master: RestrictedMaster, chosen: list[tuple[Pattern, int]]) -> Integers:
-    """Return the solution of the pattern formulation; missing columns are added to the master problem."""
+    """Return the column values of the pattern formulation; missing columns are added to the master."""
     for c in range(len(master.classes.jobs)):
         master.add_job_pattern(c, ())
     servers = {(n, tuple(_slot_rows(master.classes, tasks))): uses for (n, tasks), uses in chosen}
@@ -301,6 +304,6 @@ def _solution(master: RestrictedMaster, chosen: list[tuple[Pattern, int]]) -> In
 
 
 def _slot_rows(classes: ClassTable, tasks: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """Yield each shape on a server, and the row of its number of tasks in the shape's slots."""
+    """Yield each task shape on a server, and the row of its number of tasks in the shape's table."""
     for k in dict.fromkeys(tasks):
         yield k, int(np.flatnonzero(classes.slots[k][:, 0] == tasks.count(k))[0])

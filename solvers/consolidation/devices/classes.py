@@ -26,7 +26,7 @@ LARGEST = 2**40
 
 @dataclass(frozen=True)
 class TaskKind:
-    """Tasks with equal demands.
+    """Equivalence class of tasks: equal demands for resources and devices, equal allowed GPU models.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class TaskKind:
 
 @dataclass(frozen=True)
 class ServerShape:
-    """Servers that are equal but for name and rack, and their free resources in units."""
+    """Equivalence class of servers that differ in name and rack only, with their free resources in units."""
 
     server: Server
     members: tuple[int, ...]
@@ -52,7 +52,7 @@ class ServerShape:
 
 @dataclass(frozen=True)
 class DeviceJobClass:
-    """Jobs with equal demands and equal value: kind and number of the tasks of each group."""
+    """Equivalence class of jobs of equal demand and value, with (kind, number) of each group's tasks."""
 
     job: PlacementJob
     members: tuple[int, ...]
@@ -60,7 +60,7 @@ class DeviceJobClass:
 
 
 class Cluster:
-    """Tables of task kinds, server shapes and job classes of an instance.
+    """Tables of an instance with single devices: task kinds, server shapes, and classes of equal jobs.
 
     Attributes
     ----------
@@ -156,5 +156,5 @@ class Cluster:
         return True
 
     def matrix(self, rows: Sequence[tuple[int, ...]]) -> Ints:
-        """Return units of resources as an array; shape (N, R)."""
+        """Return tuples of resource amounts, in units, as an array of shape (N, R)."""
         return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.resources))

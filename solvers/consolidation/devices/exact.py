@@ -53,7 +53,7 @@ MAX_COMPACT_SIZE, ROUNDS_BEFORE_COMPACT = 20_000, 400
 
 
 class DevicePlacementSearch:
-    """One solve on devices: the incumbent, its bounds, and the certificate."""
+    """State of one solve by `exact` on single devices: incumbent, bounds, and certificate."""
 
     def __init__(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> None:
         self.formulation, self.options, self.clock = formulation, options, clock
@@ -69,7 +69,7 @@ class DevicePlacementSearch:
             self.update_incumbent(formulation.parse_plan(options.warm_start))
 
     def update_incumbent(self, plan: Sequence[JobPlacement] | None) -> None:
-        """Replace the incumbent if a feasible plan is better."""
+        """Replace the incumbent by a plan that is feasible and lexicographically better."""
         if plan is None or self.formulation.violations(plan):
             return
         if self.formulation.instance.device_moves:
@@ -80,7 +80,7 @@ class DevicePlacementSearch:
             set_checkpoint(self.formulation, lambda: Outcome(plan))
 
     def run(self, pooled: Solver[Any]) -> Outcome:
-        """Return the best plan found, its bounds and its certificate."""
+        """Return the best plan found, bounds on its objectives, and the certificate."""
         clock, formulation = self.clock, self.formulation
         cluster = Cluster(formulation)
         left = clock.remaining_s
@@ -119,7 +119,7 @@ class DevicePlacementSearch:
         return self.plan is not None and len(self._settled()) == len(self.values)
 
     def _settled(self) -> list[float]:
-        """Return the incumbent's values of the leading objectives that are proven."""
+        """Return the incumbent's values of the leading objectives that are proven optimal."""
         proven_values = []
         known = zip(self.formulation.objectives, self.values, self.bounds, strict=False)
         for objective, value, bound in known:
@@ -130,7 +130,7 @@ class DevicePlacementSearch:
         return proven_values
 
     def _price_later(self, program: ShapeProgram) -> None:
-        """Add dual prices for the later objectives, and derive all bounds for the incumbent."""
+        """Add dual prices for all objectives but the first, and derive all bounds for the incumbent."""
         for index in range(1, len(self.formulation.objectives)):
             self._price(program, index, self.clock)
         # The bound on the first objective does not depend on the plan.
@@ -138,13 +138,13 @@ class DevicePlacementSearch:
             self.bounds = self.formulation.certified_bounds(self.certificate, self.values or None)
 
     def _with_claimed(self) -> tuple[float | None, ...]:
-        """Return the tighter of the certified bounds and those of the compact model."""
+        """Return, for each objective, the tighter of the certified bound and that of the compact model."""
         pairs = itertools.zip_longest(self.bounds, self.by_names)
         triples = zip(self.formulation.objectives, pairs, strict=True)
         return tuple(objective.tighter(*pair) for objective, pair in triples)
 
     def _is_small(self) -> bool:
-        """Return whether the compact model with named servers and devices is small."""
+        """Return whether the compact model with named servers and devices is within its size limit."""
         servers = self.formulation.servers.values()
         places = sum(1 + sum(map(len, server.device_states.values())) for server in servers)
         return (
@@ -170,7 +170,7 @@ class DevicePlacementSearch:
         self.by_names = list(outcome.bounds)[: same + 1]
 
     def _short_of_time(self) -> bool:
-        """Return whether the remaining time is needed for the check of the result."""
+        """Return whether all of the remaining time is needed for the check of the result."""
         left = self.clock.remaining_s
         return left is not None and left <= CHECK_MULTIPLE * self.check_s
 
@@ -179,7 +179,7 @@ class DevicePlacementSearch:
         return Outcome(self.plan, limit="time", message=message, certificate=self.certificate or None)
 
     def _pooled(self, solver: Solver[Any]) -> None:
-        """Solve the pooled relaxation; if it is infeasible, so is the instance."""
+        """Solve the pooled relaxation (devices as plain capacity); if infeasible, so is the instance."""
         options = self.options
         if self.plan is not None:
             start = tuple(entry.model_dump() for entry in without_devices(self.plan))
@@ -198,20 +198,20 @@ class DevicePlacementSearch:
             self.bounds = self.formulation.certified_bounds(self.certificate or None)
 
     def _price(self, program: ShapeProgram, index: int, clock: Clock) -> ShapeRelaxation | None:
-        """Add dual prices for one objective, with the incumbent's earlier objectives as limits."""
+        """Add dual prices for one objective, with the incumbent's values as bounds on earlier ones."""
         relaxed, self.certificate = price_objective(
             self.formulation, program, index, self.values if self.plan else None, self.certificate, clock
         )
         return relaxed
 
     def _patience(self) -> Clock:
-        """Return the deadline that leaves time for later prices and the check of the result."""
+        """Return a clock for the search that leaves time for later dual prices and the final check."""
         left = self.clock.remaining_s
         # What is to come takes as long again as the first check.
         return Clock(None if left is None else left - max(PROOF_SHARE * left, CHECK_MULTIPLE * self.check_s))
 
     def _improve(self, cluster: Cluster, relaxed: ShapeRelaxation | None) -> None:
-        """Improve the incumbent until shortly before the time limit, or until it attains its bounds."""
+        """Improve the incumbent by ruin and recreate, until shortly before the time limit or optimality."""
         formulation, clock = self.formulation, self.clock
         began_s = clock.elapsed_s
         bounds = self.bounds = formulation.certified_bounds(self.certificate, self.values or None)
@@ -254,7 +254,7 @@ def price_objective(
     certificate: dict[str, Any],
     clock: Clock,
 ) -> tuple[ShapeRelaxation | None, dict[str, Any]]:
-    """Return the relaxation of one objective, if any, and the certificate with its dual prices added."""
+    """Return the relaxation of one objective, if solved, and the certificate with its dual prices added."""
     names = [objective.name for objective in formulation.objectives]
     if names[index] not in PRICED_BY_SHAPE or clock.expired:
         return None, certificate
@@ -273,7 +273,7 @@ def price_objective(
 def certify_on_devices(
     formulation: DeviceFormulation, outcome: Outcome, clock: Clock, infeasibility: dict[str, Any] | None
 ) -> None:
-    """Add a certificate to the outcome of a method that makes none.
+    """Add a certificate to the outcome of a method that makes none, on an instance with devices.
 
     Parameters
     ----------
@@ -296,10 +296,10 @@ SearchMethod = Callable[[Any, Clock], Sequence[JobPlacement] | None]
 
 
 class OnDevices(PresolvingSolver[ConsolidationFormulation]):
-    """Wraps a method: it solves the pooled relaxation, whose plan is then repaired on devices."""
+    """Wraps a method to plan single devices: it solves the pooled relaxation, whose plan is repaired."""
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve an instance with or without single devices."""
+        """Solve an instance: with single devices by `on_devices`, without them by the wrapped method."""
         if isinstance(formulation, DeviceFormulation):
             outcome = self.on_devices(formulation, options, clock)
             if outcome.plan is not None:
@@ -308,7 +308,7 @@ class OnDevices(PresolvingSolver[ConsolidationFormulation]):
         return self.method.solve(formulation, options, clock)
 
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve the pooled relaxation and repair its plan on devices."""
+        """Solve the pooled relaxation (devices as plain capacity) and repair its plan on devices."""
         if options.warm_start is not None:
             start = formulation.parse_plan(options.warm_start)
             pooled_start = tuple(entry.model_dump() for entry in without_devices(start))
@@ -336,7 +336,7 @@ class OnDevices(PresolvingSolver[ConsolidationFormulation]):
 
 
 class ExactOnDevices(OnDevices):
-    """`exact` with single devices: relaxation by shape, and ruin and recreate."""
+    """`exact` with single devices: linear relaxation by server shape, and ruin and recreate."""
 
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
         """Bound the objectives, and improve a plan until it attains the bounds or the time limit."""
@@ -347,7 +347,7 @@ class BestFitOnDevices(OnDevices):
     """`best-fit` with single devices: the largest jobs first, each where its devices fit best."""
 
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Place one job after the other by the greedy method."""
+        """Place one job after the other by the greedy method, on the devices that fit best."""
         placing = best_greedy_placement(Cluster(formulation), options.seed, clock)
         must = [p for p, job in enumerate(placing.jobs) if job.must_place and p not in placing.placement.jobs]
         if must:
@@ -360,7 +360,7 @@ class BruteForceOnDevices(OnDevices):
     """`brute-force` with single devices: all placements, each with an assignment of devices."""
 
     def on_devices(self, formulation: DeviceFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best plan; its values are bounds if the enumeration was complete."""
+        """Return the optimal plan with its values as bounds, or the best one within the time limit."""
         del options
         search = _DeviceEnumeration(formulation, clock)
         self.method.enumerate(formulation, search)  # type: ignore[attr-defined]
@@ -371,7 +371,7 @@ class BruteForceOnDevices(OnDevices):
 
 
 class _DeviceEnumeration(Enumeration):
-    """An enumeration that assigns devices to each complete plan."""
+    """Enumeration of placements that assigns single devices to each complete plan."""
 
     def __init__(self, formulation: DeviceFormulation, clock: Clock) -> None:
         super().__init__(formulation, clock)
@@ -385,7 +385,7 @@ class _DeviceEnumeration(Enumeration):
 
 
 def certify_with_devices(certify: Certify) -> Certify:
-    """Return a certification function that works with and without single devices."""
+    """Return a certification function for instances with and without single devices."""
 
     def on_both(formulation: ConsolidationFormulation, outcome: Outcome, clock: Clock) -> None:
         if not isinstance(formulation, DeviceFormulation):
@@ -412,7 +412,7 @@ def diagnose_with_devices(diagnose: Diagnose) -> Diagnose:
 
 
 def search_with_devices(search: SearchMethod) -> SearchMethod:
-    """Return a quick search that works with and without single devices."""
+    """Return a quick search for a feasible plan, on instances with and without single devices."""
 
     def on_both(formulation: ConsolidationFormulation, clock: Clock) -> Sequence[JobPlacement] | None:
         if not isinstance(formulation, DeviceFormulation):

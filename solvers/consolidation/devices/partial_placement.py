@@ -48,12 +48,15 @@ class DevicePool:
         self._measure()
 
     def _measure(self) -> None:
-        """Update the largest residual capacity of a shared device."""
+        """Update the maximum residual capacity (thousandths) of a shared device."""
         pairs = zip(self.mode, self.used, strict=True)
         self.room = max((WHOLE - used for mode, used in pairs if mode == SHARED), default=0)
 
     def gap(self, ask: DeviceDemand) -> float | None:
-        """Return the residual capacity after a demand, 1 for a free device; None if it does not fit."""
+        """Return a score of the capacity that a demand leaves unused on its device; None if it does not fit.
+
+        A free device counts as 1 where a partition opens it; free devices left by whole ones count an eighth.
+        """
         if ask.whole:
             return (self.free - ask.whole) / 8 if ask.whole <= self.free else None
         if ask.share:
@@ -67,7 +70,7 @@ class DevicePool:
         return 1.0 if self.free and known else None
 
     def _shared(self, share: int) -> int:
-        """Return the fullest shared device on which a share fits; one must exist."""
+        """Return the fullest shared device, by index, on which a share fits; one must exist."""
         best, most, limit = -1, -1, WHOLE - share
         for place, used in enumerate(self.used):
             if most < used <= limit and self.mode[place] == SHARED:
@@ -75,7 +78,10 @@ class DevicePool:
         return best
 
     def _slot(self, wanted: str) -> tuple[int, int] | None:
-        """Return device and start slot where a partition fits, the fullest device first; None if nowhere."""
+        """Return device and start slot of a partition, the fullest device first; None if it fits nowhere.
+
+        Only devices that are partitioned already count.
+        """
         if self.geometry is None or wanted not in self.geometry.profiles:
             return None
         profile = self.geometry.profiles[wanted]
@@ -88,7 +94,7 @@ class DevicePool:
         return None
 
     def choose(self, ask: DeviceDemand) -> HeldDevices:
-        """Return the devices for a demand that fits."""
+        """Return the devices, by index, or the partition slot for a demand that fits."""
         if ask.whole:
             free = (place for place, mode in enumerate(self.mode) if mode == FREE)
             return tuple(place for _, place in zip(range(ask.whole), free, strict=False))
@@ -102,7 +108,7 @@ class DevicePool:
         return DeviceSlot(device=self.mode.index(FREE), slot=start)
 
     def allocate(self, ask: DeviceDemand, devices: HeldDevices) -> None:
-        """Allocate devices to a task."""
+        """Subtract a task's devices, shares or partition from the residual capacities."""
         for place in [devices.device] if isinstance(devices, DeviceSlot) else devices:
             if self.mode[place] == FREE:
                 self.free -= 1
@@ -114,7 +120,7 @@ class DevicePool:
             self._measure()
 
     def release(self, ask: DeviceDemand, devices: HeldDevices) -> None:
-        """Release the devices of a task."""
+        """Add a task's devices, shares or partition to the residual capacities again."""
         self.spare += ask.share
         for place in [devices.device] if isinstance(devices, DeviceSlot) else devices:
             self.used[place] -= self._size(ask, devices)
@@ -126,7 +132,7 @@ class DevicePool:
             self._measure()
 
     def _size(self, ask: DeviceDemand, devices: HeldDevices) -> int:
-        """Return the increase of a device's `used` by a task; slots do not overlap, so bits add up."""
+        """Return by how much a task increases a device's `used`: thousandths, or the bits of its slots."""
         if isinstance(devices, DeviceSlot):
             assert self.geometry is not None
             return self.geometry.profiles[ask.profile].mask(devices.slot)
@@ -134,7 +140,7 @@ class DevicePool:
 
 
 class Task(NamedTuple):
-    """One placed task of a job: group, server, and its devices of each name."""
+    """One placed task of a job: index of its group, index of its server, and its devices of each name."""
 
     group: int
     server: int
@@ -143,7 +149,7 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoreWeights:
-    """Weights of the score by which servers for a task are compared; less is better.
+    """Weights of the score by which servers for a task are compared; the minimum is best.
 
     Attributes
     ----------
@@ -212,7 +218,7 @@ class PartialPlacement:
         self.needs = [[(r, need) for r, need in enumerate(kind.need) if need] for kind in cluster.kinds]
 
     def gap(self, k: int, server: int) -> float | None:
-        """Return the total gap on devices after one more task of a kind; None if it does not fit."""
+        """Return the score of capacity that a task leaves unused on its devices; None if it does not fit."""
         if not self.hosts[k][self.shape_of[server]]:
             return None
         left = self.left[server]
@@ -234,7 +240,7 @@ class PartialPlacement:
         taste: ScoreWeights,
         prices: Sequence[Sequence[float]] | None = None,
     ) -> int | None:
-        """Return the server with the least score for one more task of a kind; None if it fits nowhere."""
+        """Return the server of minimum score for one more task of kind `k`; None if it fits nowhere."""
         best_server, least = None, math.inf
         for server in servers:
             score = self.score(k, server, taste, prices)
@@ -245,7 +251,9 @@ class PartialPlacement:
     def score(
         self, k: int, server: int, taste: ScoreWeights, prices: Sequence[Sequence[float]] | None = None
     ) -> float | None:
-        """Return the score of a server for one more task of a kind, less is better; None if it does not fit.
+        """Return the score of a server for one more task of kind `k`; None if it does not fit there.
+
+        The minimum is best.
 
         Parameters
         ----------
@@ -276,14 +284,14 @@ class PartialPlacement:
         return score
 
     def place_task(self, k: int, server: int) -> tuple[HeldDevices, ...]:
-        """Place a task on a server where it fits; return its devices."""
+        """Place a task of kind `k` on a server where it fits; return its devices of each name."""
         kind, banks = self.cluster.kinds[k], self.device_pools[server]
         devices = tuple(banks[d].choose(ask) for d, ask in kind.asks)
         self._allocate(kind, server, devices)
         return devices
 
     def _allocate(self, kind: TaskKind, server: int, devices: Sequence[HeldDevices]) -> None:
-        """Allocate resources and devices of a server to a task."""
+        """Subtract a task's demand and devices from the residual capacities of a server."""
         left = self.left[server]
         for r, need in enumerate(kind.need):
             left[r] -= need
@@ -294,7 +302,7 @@ class PartialPlacement:
             self.device_pools[server][d].allocate(ask, allocated)
 
     def _release(self, kind: TaskKind, server: int, devices: Sequence[HeldDevices]) -> None:
-        """Release resources and devices of a task on a server."""
+        """Add a task's demand and devices to the residual capacities of a server again."""
         left = self.left[server]
         for r, need in enumerate(kind.need):
             left[r] += need
@@ -341,7 +349,7 @@ class PartialPlacement:
     def place_at(
         self, position: int, wanted: Sequence[tuple[int, int, tuple[HeldDevices, ...] | None]]
     ) -> bool:
-        """Place a job on given servers and devices, if they are free; return whether they are.
+        """Place a job on given servers and devices if they are free; return whether they are.
 
         Parameters
         ----------
@@ -363,7 +371,7 @@ class PartialPlacement:
         return True
 
     def restore(self, position: int, tasks: list[Task]) -> None:
-        """Place a job again on its former servers and devices."""
+        """Place a removed job again on its former servers and devices."""
         for task in tasks:
             kind = self.cluster.kinds[self.cluster.groups_of[position][task.group][0]]
             self._allocate(kind, task.server, task.held)
@@ -375,7 +383,7 @@ class PartialPlacement:
             self.on[task.server].add(position)
 
     def remove(self, position: int) -> list[Task]:
-        """Remove a job from its servers; return its tasks."""
+        """Remove a job from its servers; return its tasks with servers and devices."""
         tasks = self.jobs.pop(position)
         for task in tasks:
             self.on[task.server].discard(position)
@@ -388,7 +396,7 @@ class PartialPlacement:
             self._release(kind, task.server, task.held)
 
     def plan(self) -> list[JobPlacement]:
-        """Return the plan of this placement."""
+        """Return the plan of this placement: an entry for each job, empty for unplaced ones."""
         jobs = self.cluster.formulation.instance.jobs
         return [
             self.entry(position) if position in self.jobs else entry_of(job, {})
@@ -396,7 +404,7 @@ class PartialPlacement:
         ]
 
     def entry(self, position: int) -> JobPlacement:
-        """Return the plan entry of a placed job."""
+        """Return the plan entry of a placed job: tasks and devices by group and server."""
         job = self.cluster.formulation.instance.jobs[position]
         counts: dict[str, dict[str, int]] = {}
         devices: dict[str, dict[str, list[dict[str, HeldDevices]]]] = {}
@@ -438,7 +446,7 @@ class ServerRanking:
         self.scores: dict[int, list[float]] = {}
 
     def best(self, k: int) -> int | None:
-        """Return the server with the least score for a task of a kind; None if it fits nowhere."""
+        """Return the server of minimum score for a task of kind `k`; None if it fits nowhere."""
         if k not in self.heaps:
             self._build(k)
         else:
@@ -454,7 +462,7 @@ class ServerRanking:
         return heap[0][1] if heap else None
 
     def _build(self, k: int) -> None:
-        """Build the heap of all servers for a kind; empty servers of one shape have equal scores."""
+        """Build the heap of all servers by score for task kind `k`; empty servers of a shape score alike."""
         if len(self.heaps) == MAX_HEAPS:
             oldest = min(self.seen, key=self.seen.__getitem__)
             del self.heaps[oldest], self.scores[oldest], self.seen[oldest]

@@ -47,7 +47,7 @@ COST_TOLERANCE = 1e-6
 
 
 def task_sizes(cluster: Cluster) -> Floats:
-    """Return the size of a task of each kind: its share of all devices plus its shares of all resources."""
+    """Return the size of a task of each kind, (K,): its share of all devices and, less, of all resources."""
     total = np.array(
         [
             max(1, sum(s.free[r] * len(s.members) for s in cluster.shapes))
@@ -69,7 +69,10 @@ def _resource_count(cluster: Cluster) -> int:
 
 
 def relative_prices(relaxed: ShapeRelaxation | None) -> Floats | None:
-    """Return the extra cost of a task on each shape over its cheapest one, scaled to about 1 per device."""
+    """Return each task kind's extra dual cost on a server shape over its cheapest one, shape (K, S).
+
+    Costs are scaled by their median; None without finite costs.
+    """
     if relaxed is None:
         return None
     finite = np.where(np.isfinite(relaxed.worth), relaxed.worth, np.nan)
@@ -83,7 +86,7 @@ def relative_prices(relaxed: ShapeRelaxation | None) -> Floats | None:
 
 
 class DevicePlacement:
-    """Construction of a plan on devices: the partial placement, job order, and dual prices as guides.
+    """Construction of a plan on devices: partial placement, job order, and dual prices as guides.
 
     Parameters
     ----------
@@ -109,13 +112,13 @@ class DevicePlacement:
         self.fresh = OPENING_SCORE if "servers" in self.formulation.instance.objectives else 0.0
 
     def _most(self, job: PlacementJob) -> int | None:
-        """Return on how many servers a job may run: 0 if it never fits, None if any number is allowed."""
+        """Return the maximum number of servers of a job: 0 if it never fits, None if it is unbounded."""
         if self.formulation.instance.spread_of(job) != "required":
             return None
         return self.formulation.fewest(job) or 0
 
     def _rank(self, alike: DeviceJobClass, relaxed: ShapeRelaxation | None) -> tuple[int, float]:
-        """Return the rank in the job order: required jobs, jobs worth more than their cost, then others."""
+        """Return a job class's rank in the order: required jobs, those worth more than their cost, others."""
         if alike.job.must_place:
             return 0, 0.0
         if relaxed is None or not alike.job.worth:
@@ -131,7 +134,7 @@ class DevicePlacement:
     def _one_by_one(
         self, order: Iterable[int], anywhere: Callable[[int], int | None], taste: ScoreWeights, clock: Clock
     ) -> None:
-        """Place unplaced jobs in order, on servers that a function selects for their tasks."""
+        """Place unplaced jobs in order, on servers that the function `anywhere` selects for their tasks."""
         failed: set[int] = set()
         for position in order:
             kind = self.number[position]
@@ -144,7 +147,7 @@ class DevicePlacement:
                 failed.add(kind)
 
     def greedy(self, clock: Clock, taste: ScoreWeights = FIRST_WEIGHTS) -> None:
-        """Place all unplaced jobs by rank and value, each on the servers with the best score."""
+        """Place all unplaced jobs, required ones first, then by value; each on servers of minimum score."""
         order = sorted(range(len(self.jobs)), key=self._first)
         taste = replace(taste, fresh=self.fresh)
         self._one_by_one(order, ServerRanking(self.placement, taste, self.prices).best, taste, clock)
@@ -155,7 +158,7 @@ class DevicePlacement:
         return not job.must_place, -job.worth, -self.size[position]
 
     def finish(self, clock: Clock) -> None:
-        """Place all jobs that still fit, such as jobs without value."""
+        """Place all jobs that still fit on any server, such as jobs without value."""
         self.fill(self.everywhere, sorted(range(len(self.jobs)), key=self._first), ScoreWeights(), clock)
 
     def load(self, plan: Sequence[JobPlacement]) -> None:
@@ -184,7 +187,7 @@ class DevicePlacement:
 
 @dataclass
 class LocalObjectives:
-    """Objective values of a subset of jobs and servers, for comparisons of local changes."""
+    """Objective values of a subset of jobs and servers, to compare local changes of a placement."""
 
     placing: DevicePlacement
 
@@ -216,7 +219,7 @@ class LocalObjectives:
         return tuple(round(total[name], 9) for name in names)
 
     def _stay(self, position: int) -> int:
-        """Return the number of a job's tasks that do not move."""
+        """Return the number of a job's running tasks that do not move."""
         groups = self.placing.jobs[position].task_groups
         if position not in self.placing.placement.jobs or not any(group.current for group in groups):
             return 0
@@ -225,7 +228,7 @@ class LocalObjectives:
 
 
 def best_greedy_placement(cluster: Cluster, seed: int | None, clock: Clock) -> DevicePlacement:
-    """Return the best of several greedy placements; at least one is always made."""
+    """Return the best of several greedy placements (by score weights); at least one is always made."""
     candidates: list[tuple[int, tuple[float, ...], int, DevicePlacement]] = []
     began_s = clock.elapsed_s
     for taste in (FIRST_WEIGHTS, *OTHER_WEIGHTS):
@@ -241,7 +244,7 @@ def best_greedy_placement(cluster: Cluster, seed: int | None, clock: Clock) -> D
 
 
 class RuinAndRecreate:
-    """Ruin and recreate: removes the jobs of a few servers and places them again.
+    """Ruin and recreate: removes the jobs of a few servers from a plan and places them again.
 
     Attributes
     ----------
@@ -259,14 +262,14 @@ class RuinAndRecreate:
         self.rounds = 0
 
     def run(self, clock: Clock, stop: Callable[[], bool], most: int | None = None) -> None:
-        """Improve the placement until the time limit, the stopping criterion, or a number of rounds."""
+        """Improve the placement until the time limit, the stopping criterion, or `most` rounds."""
         first = self.rounds
         while not clock.expired and not stop() and (most is None or self.rounds - first < most):
             self.once()
             self.rounds += 1
 
     def once(self) -> None:
-        """Remove and re-insert the jobs of some servers; undo the change if it is worse."""
+        """Remove and re-insert the jobs of some servers; undo the change if the objectives get worse."""
         placing, placement = self.placing, self.placement
         servers = self._chosen()
         server_set = set(servers)
@@ -297,7 +300,7 @@ class RuinAndRecreate:
                 listed[position] = None
 
     def _chosen(self) -> list[int]:
-        """Return a random sample of servers, biased to unused devices and to servers with few tasks."""
+        """Return a random sample of servers, by index, biased to unused devices and servers of few tasks."""
         placement, rng = self.placement, self.placing.random
         if self.rounds % WEIGHT_UPDATE_ROUNDS == 0:
             fewer = "servers" in self.placing.formulation.instance.objectives
@@ -315,7 +318,7 @@ class RuinAndRecreate:
         return sorted(set(rng.choices(self.placing.everywhere, cum_weights=self.weights, k=count)))
 
     def _waiting(self, servers: Sequence[int]) -> list[int]:
-        """Return some unplaced jobs of each class that fits on one of the servers' shapes."""
+        """Return some unplaced jobs, by index, of each class that fits on one of these servers' shapes."""
         hosts, shapes = self.placement.hosts, {self.placement.shape_of[n] for n in servers}
         selected: list[int] = []
         for c, alike in enumerate(self.placing.cluster.classes):
@@ -327,7 +330,7 @@ class RuinAndRecreate:
 
 
 def _random_order(placing: DevicePlacement, positions: Sequence[int]) -> list[int]:
-    """Return the jobs in a randomised order, roughly by decreasing size."""
+    """Return the jobs, by index, in a randomised order, roughly by rank and decreasing size."""
     rng, noise = placing.random, placing.random.choice((0.05, 0.2, 0.5))
     factor: dict[int, float] = {}
 
@@ -355,7 +358,10 @@ def _random_weights(placing: DevicePlacement) -> ScoreWeights:
 
 
 def repaired_plan(formulation: DeviceFormulation, plan: Sequence[JobPlacement]) -> list[JobPlacement]:
-    """Return the plan on devices; tasks that do not fit are placed elsewhere, required jobs first."""
+    """Convert a pooled plan to a plan on devices; tasks without devices are placed elsewhere.
+
+    Required jobs come first.
+    """
     try:
         named = assign_devices(formulation.jobs, formulation.servers, plan)
     except TooLargeError:

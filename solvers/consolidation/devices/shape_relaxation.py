@@ -42,7 +42,7 @@ Pattern = tuple[tuple[DeviceDemand, int], ...]
 
 @dataclass
 class ShapeRelaxation:
-    """Solution of the linear relaxation of one goal.
+    """Solution of the linear relaxation by server shape for one objective.
 
     Attributes
     ----------
@@ -87,19 +87,19 @@ class _MatrixBuilder:
         self.first_level = self.first_device + len(program.states)
 
     def add(self, row: int, column: int, value: float) -> None:
-        """Add an entry to the matrix."""
+        """Add a coefficient to the sparse matrix."""
         self.rows.append(row)
         self.columns.append(column)
         self.values.append(value)
 
     def matrix(self, rows: int) -> tuple[Ints, Ints, Floats]:
-        """Return starts, indices and values of the compressed sparse rows."""
+        """Return starts, column indices and values of the matrix in compressed sparse rows."""
         order = np.lexsort((self.columns, self.rows))
         starts = np.searchsorted(np.array(self.rows)[order], np.arange(rows + 1))
         return starts, np.array(self.columns)[order], np.array(self.values)[order]
 
     def tasks(self) -> int:
-        """Add the columns of tasks on shapes; return the next free column."""
+        """Add the columns of tasks on server shapes; return the next free column."""
         column, group = len(self.cluster.classes), 0
         for c, alike in enumerate(self.cluster.classes):
             for k, tasks in alike.groups:
@@ -113,7 +113,7 @@ class _MatrixBuilder:
         return column
 
     def _add_demand(self, k: int, s: int, column: int) -> None:
-        """Add the demand of one task of a kind on a shape to the rows."""
+        """Add the demand of one task of kind `k` on server shape `s` to the rows of resources and devices."""
         kind = self.cluster.kinds[k]
         for r, need in enumerate(kind.need):
             if need:
@@ -124,7 +124,7 @@ class _MatrixBuilder:
             self.add(row, column, float(ask.whole or 1))
 
     def servers(self, column: int) -> int:
-        """Add the columns of used servers with their capacities; return the next free column."""
+        """Add the columns of used servers of each shape, with capacities; return the next free column."""
         for s, shape in enumerate(self.cluster.shapes):
             for r, free in enumerate(shape.free):
                 row = self.first_resource + s * len(shape.free) + r
@@ -132,7 +132,7 @@ class _MatrixBuilder:
         return column + len(self.cluster.shapes)
 
     def devices(self, first_n: int, column: int) -> int:
-        """Add the columns of device patterns; return the number of columns."""
+        """Add the columns of device patterns; return the total number of columns."""
         for i, (s, _, _, count) in enumerate(self.program.states):
             self.add(self.first_device + i, first_n + s, -float(count))
             for pattern in self.program.patterns[i]:
@@ -142,7 +142,7 @@ class _MatrixBuilder:
         return column
 
     def pattern(self, state: int, pattern: Pattern) -> list[tuple[int, float]]:
-        """Return the matrix entries of a pattern's column."""
+        """Return the matrix entries (row, coefficient) of a device pattern's column."""
         s, d, _, _ = self.program.states[state]
         contents = [(self.first_ask + self.program.asks[s, d, ask], -float(n)) for ask, n in pattern]
         return [*contents, (self.first_device + state, 1.0)]
@@ -154,7 +154,7 @@ def priced_demand(ask: DeviceDemand) -> DeviceDemand:
 
 
 class ShapeProgram:
-    """The linear relaxation by server shape, solved for one goal after the other.
+    """The linear relaxation by server shape, solved for one objective after the other.
 
     Attributes
     ----------
@@ -181,12 +181,12 @@ class ShapeProgram:
         ]
 
     def geometry(self, s: int, d: int) -> Geometry | None:
-        """Return the partition geometry of the devices of one name on a shape; None if there is none."""
+        """Return the partition geometry of a device name on a server shape; None if not partitionable."""
         devices = (self.cluster.shapes[s].server.devices or {}).get(self.cluster.names[d])
         return devices.partitions if devices is not None else None
 
     def _first(self, s: int, d: int, state: Device) -> list[Pattern]:
-        """Return the initial patterns of a device: for each demand, as many as the device holds."""
+        """Return the initial patterns of a device: for each demand, as many tasks as the device holds."""
         patterns: list[Pattern] = []
         for shape, name, ask in self.asks:
             if (shape, name) != (s, d):
@@ -204,7 +204,7 @@ class ShapeProgram:
         return patterns
 
     def solve(self, goal: str, levels: Mapping[str, float], clock: Clock) -> ShapeRelaxation | None:
-        """Return the relaxation of a goal with limits on earlier ones; None if time was too short.
+        """Return the relaxation of an objective with bounds on earlier ones; None if none was solved.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ class ShapeProgram:
         return best
 
     def _model(self, layout: _MatrixBuilder, goal: str, levels: Mapping[str, float]) -> Any | None:
-        """Return the linear programme over the patterns so far; None if it is too large."""
+        """Return the linear programme over the device patterns so far; None if it has too many columns."""
         first_n = layout.tasks()
         first_y = layout.servers(first_n)
         columns = layout.devices(first_n, first_y)
@@ -269,7 +269,7 @@ class ShapeProgram:
     def _read(
         self, goal: str, levels: Mapping[str, float], highs: Any, layout: _MatrixBuilder
     ) -> tuple[ShapeRelaxation, list[tuple[float, dict[DeviceDemand, float]]]]:
-        """Return the solution, and the dual prices of devices and of their contents."""
+        """Return the solution, and for each device state its dual price and those of its contents."""
         cluster, shapes = self.cluster, len(self.cluster.shapes)
         solution = highs.getSolution()
         columns = np.array(solution.col_value)
@@ -314,7 +314,7 @@ class ShapeProgram:
     def _price(
         self, device_prices: Sequence[tuple[float, dict[DeviceDemand, float]]]
     ) -> list[tuple[int, Pattern]]:
-        """Add the best pattern of each device if its reduced cost is negative; return the new ones."""
+        """Add each device state's best pattern if its reduced cost is negative; return (state, pattern)."""
         added: list[tuple[int, Pattern]] = []
         known: dict[object, Pattern] = {}
         for i, ((s, d, state, _), (price, prices)) in enumerate(zip(self.states, device_prices, strict=True)):
@@ -340,7 +340,7 @@ def _device_prices(prices: Mapping[DeviceDemand, float]) -> dict[str, Any]:
 
 
 def best_pattern(state: Device, prices: Mapping[DeviceDemand, float], geometry: Geometry | None) -> Pattern:
-    """Return the contents of a device with the largest total price, whole devices apart."""
+    """Return the contents of a device of maximum total price: shares or partitions, not whole devices."""
     best: Pattern = ()
     if state.mode in ("free", "shared"):
         best = _best_shares(WHOLE - state.used, {a: p for a, p in prices.items() if a.share and p > 0})
@@ -355,7 +355,7 @@ def best_pattern(state: Device, prices: Mapping[DeviceDemand, float], geometry: 
 
 
 def _best_shares(capacity: int, prices: Mapping[DeviceDemand, float]) -> Pattern:
-    """Return the most valuable shares of a device, by an unbounded knapsack."""
+    """Return the shares of a device of maximum total price, by an unbounded knapsack."""
     if not prices:
         return ()
     unit = math.gcd(*(ask.share for ask in prices))
@@ -383,7 +383,7 @@ def _best_shares(capacity: int, prices: Mapping[DeviceDemand, float]) -> Pattern
 
 
 def _best_partitions(used_slots: int, prices: Mapping[DeviceDemand, float], geometry: Geometry) -> Pattern:
-    """Return the most valuable partitions of a device, by dynamic programming from the last slot."""
+    """Return the partitions of a device of maximum total price, by dynamic programming over its slots."""
     best: list[tuple[float, tuple[DeviceDemand, ...]]] = [(0.0, ())] * (geometry.slots + 1)
     for slot in range(geometry.slots - 1, -1, -1):
         best[slot] = best[slot + 1]

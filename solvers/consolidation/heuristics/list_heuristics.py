@@ -64,7 +64,7 @@ MAX_RANKING_ENTRIES = 3_000_000
 
 @dataclass
 class _Ranking:
-    """A heap of the buckets for given tasks, best first.
+    """A heap of the groups of servers with equal residual capacity, best first, for given tasks of a job.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class _Ranking:
 
 
 class Buckets(FreeCapacity):
-    """Servers grouped by residual capacity, with a ranking of the groups for each request (best fit).
+    """Servers in classes of equal residual capacity, with a ranking of these for each request (best fit).
 
     A ranking is a heap that is updated on use: buckets filled since the last use are added, and empty
     buckets at the top are removed.
@@ -104,7 +104,10 @@ class Buckets(FreeCapacity):
         self._untouched = self._keys.copy()
 
     def _opening_costs(self, formulation: ConsolidationFormulation) -> list[float]:
-        """Return the cost of opening each server, least for large ones if most jobs are required."""
+        """Return a sort penalty for opening each server, lowest for large ones if most jobs are required.
+
+        It is zero for all servers with one resource or without the objective of used servers.
+        """
         jobs = formulation.instance.jobs
         must = 2 * sum(job.must_place for job in jobs) >= len(jobs)
         if not (self._several and must and "servers" in formulation.instance.objectives):
@@ -117,7 +120,7 @@ class Buckets(FreeCapacity):
         return [2 - size for size in sizes]
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
-        """Place the tasks on the servers that hold most of them, ties by least residual capacity."""
+        """Place a job on the servers that hold most of its tasks, ties by residual; None if impossible."""
         waiting, allocated = request.tasks, list[tuple[int, int, Counts]]()
         while any(waiting):
             check_time()
@@ -145,7 +148,10 @@ class Buckets(FreeCapacity):
         heappush(self._members[bucket], server)
 
     def _best(self, request: Request, waiting: Counts) -> tuple[int, Counts] | None:
-        """Return the bucket that these tasks fill best, and how many fit on one of its servers."""
+        """Return the bucket whose servers hold most of these tasks, and the tasks by group that fit on one.
+
+        Ties are broken by opening cost and by residual capacity; None if no server holds any of the tasks.
+        """
         # No server holds more, so that what waits beyond makes no other ranking.
         waiting = tuple(map(min, waiting, map(self._most_on_one, request.demands)))
         ranking = self._rankings.setdefault((request, waiting), _Ranking())
@@ -165,7 +171,7 @@ class Buckets(FreeCapacity):
         return ranking.heap[0][3:] if ranking.heap else None
 
     def _residual(self, after: Vector, capacity: Vector) -> float:
-        """Return the residual capacity and its imbalance as one score, in shares of the capacity."""
+        """Return a score of residual capacity plus its imbalance over resources, in capacity shares."""
         if not self._several:
             return sum(a / most for a, most in zip(after, capacity, strict=True) if most)
         shares = [a / most if most else 0.0 for a, most in zip(after, capacity, strict=True)]
@@ -174,7 +180,7 @@ class Buckets(FreeCapacity):
         return self._fit * mean + math.sqrt(variance)
 
     def _most_on_one(self, demand: Demand) -> int:
-        """Return the largest number of tasks of one demand on any server, as an upper bound."""
+        """Return an upper bound on the number of tasks with this demand that fit on any one server."""
         if demand not in self._most:
             alone = Request((demand,), (UNLIMITED_TASKS,), None)
             self._most[demand] = max(alone.load(alone.tasks, left)[0] for left, *_ in self._untouched)
@@ -193,11 +199,14 @@ class BestFit(ListHeuristic):
     what = "jobs by size, each on the servers that it fills best (Tiresias)"
 
     def capacity(self, formulation: ConsolidationFormulation) -> Buckets:
-        """Return the residual capacities, with this heuristic's placement rule."""
+        """Return the residual capacities of all servers, with best fit as the rule of placement."""
         return Buckets(formulation)
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
-        """Return value and tasks of each job; with several resources, required jobs by rarity first."""
+        """Return the value and the number of tasks of each job as its sort key.
+
+        With several resources, the rarity of servers that hold a task of a required job comes first.
+        """
         jobs = formulation.instance.jobs
         sizes: list[tuple[float, ...]] = [
             (job.worth, sum(group.tasks for group in job.task_groups)) for job in jobs
@@ -220,14 +229,14 @@ def demand_capacity_ratios(formulation: ConsolidationFormulation) -> list[float]
 
 
 def _rarity(formulation: ConsolidationFormulation, job: PlacementJob) -> float:
-    """Return a measure of how few servers can hold a task of the job, in powers of two."""
+    """Return minus the bit length of the minimum number of servers that hold a task, over task groups."""
     shapes = formulation.shapes(job.gpu_model, free=True)
     server_counts = [int(np.dot(*shapes.hold(group.demand, 1))) for group in job.task_groups]
     return -float(max(1, min(server_counts)).bit_length())
 
 
 class ConsolidateOrWait(BestFit):
-    """Best fit that places every job on its fewest possible servers, or leaves it out.
+    """Best fit that places every job on its minimum number of servers, or leaves it out.
 
     This is the placement of production schedulers before Tiresias, which consolidates only jobs that gain.
     """
@@ -236,7 +245,7 @@ class ConsolidateOrWait(BestFit):
     what = "every job on the fewest servers it could ever use, or it waits"
 
     def most_servers(self, formulation: ConsolidationFormulation, job: PlacementJob) -> int | None:
-        """Return the fewest servers on which the job could ever run."""
+        """Return the minimum number of servers on which the job fits, as its upper bound; None if on none."""
         return formulation.fewest(job)
 
 
@@ -251,7 +260,10 @@ class FirstFitCapacity(FreeCapacity):
         self._first: dict[object, int] = defaultdict(int)
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
-        """Place the tasks on the first servers that fit; with few servers, on those with an even share."""
+        """Place a job on the first servers that fit; None if impossible.
+
+        With a bound on the number of servers, each one holds at least an even share of the remaining tasks.
+        """
         waiting, allocated = request.tasks, dict[int, Counts]()
         start = 0
         while any(waiting):
@@ -275,7 +287,7 @@ class FirstFitCapacity(FreeCapacity):
     def _next(
         self, request: Request, waiting: Counts, least: int, start: int, taken: dict[int, Counts]
     ) -> Piece | None:
-        """Return the first unused server from `start` on that holds at least `least` of these tasks."""
+        """Return the first unused server from `start` on with room for `least` tasks, and its task counts."""
         # How much of one demand fits is the same for any number of tasks beyond it.
         key = request.demands, request.gpu_model, least, waiting if len(waiting) > 1 else None
         known = self._first[key]
@@ -290,33 +302,33 @@ class FirstFitCapacity(FreeCapacity):
 
 
 class FirstFit(ListHeuristic):
-    """First fit decreasing: required jobs first, then by the largest share of the free capacity."""
+    """First fit decreasing: required jobs first, then by maximum share of the free capacity of a resource."""
 
     name = "first-fit-decreasing"
     what = "the largest jobs first, each on the first servers with room"
 
     def capacity(self, formulation: ConsolidationFormulation) -> FirstFitCapacity:
-        """Return the residual capacities, with this heuristic's placement rule."""
+        """Return the residual capacities of all servers, with first fit as the rule of placement."""
         return FirstFitCapacity(formulation)
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
-        """Return each job's largest share of the free capacity of a resource."""
+        """Return each job's maximum, over resources, of its demand as a share of the total free capacity."""
         return [(max(shares.values(), default=0.0),) for shares in free_capacity_shares(formulation)]
 
 
 class FirstFitBySum(FirstFit):
-    """First fit decreasing by the sum of the shares of the free capacity (FFDSum)."""
+    """First fit decreasing by the sum over resources of the shares of the free capacity (FFDSum)."""
 
     name = "ffd-sum"
     what = "the jobs with the largest sum over resources first, each on the first servers with room"
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
-        """Return each job's sum of shares of the free capacity of all resources."""
+        """Return each job's sum, over resources, of its demand as a share of the total free capacity."""
         return [(math.fsum(shares.values()),) for shares in free_capacity_shares(formulation)]
 
 
 class ScoredCapacity(FreeCapacity):
-    """Residual capacities of servers with a score for each request; the least score is taken.
+    """Residual capacities of servers with a score for each request; the server of minimum score is taken.
 
     Attributes
     ----------
@@ -336,7 +348,7 @@ class ScoredCapacity(FreeCapacity):
 
     @abstractmethod
     def score(self, demand: Floats, residual: Floats) -> Floats:
-        """Return the score of each server, shape (N,); less is better.
+        """Return the score of each server for a given demand, shape (N,); the minimum is best.
 
         Parameters
         ----------
@@ -345,13 +357,13 @@ class ScoredCapacity(FreeCapacity):
         """
 
     def eligible(self, gpu_model: GpuModels) -> Flags:
-        """Return the servers with an allowed GPU model, shape (N,)."""
+        """Return a mask of the servers whose GPU model is allowed, shape (N,)."""
         if gpu_model not in self._eligible:
             self._eligible[gpu_model] = np.array([allows(gpu_model, model) for model in self.models])
         return self._eligible[gpu_model]
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
-        """Place the tasks on the servers that hold most of them, ties by the least score."""
+        """Place a job on the servers that hold most of its tasks, ties by least score; None if impossible."""
         waiting, allocated = request.tasks, dict[int, Counts]()
         candidates = self.eligible(request.gpu_model).copy()
         while any(waiting):
@@ -377,7 +389,7 @@ class ScoredCapacity(FreeCapacity):
         return list(allocated.items())
 
     def _loads(self, request: Request, waiting: Counts) -> tuple[Ints, Floats]:
-        """Return the tasks of each group that fit on each server, and their demand; see `Request.load`."""
+        """Return the tasks of each group that fit on each server, (N, groups), and their demand, (N, R)."""
         left, counts = self.left.copy(), np.zeros((len(self.left), len(waiting)), dtype=np.int64)
         for g, (demand, most) in enumerate(zip(request.demands, waiting, strict=True)):
             fit = np.full(len(left), float(most))
@@ -391,35 +403,35 @@ class ScoredCapacity(FreeCapacity):
 
 
 class LeastNorm(ScoredCapacity):
-    """Score: L2 norm of the residual capacity."""
+    """Servers with a score for best fit: the L2 norm of the residual capacity."""
 
     def score(self, demand: Floats, residual: Floats) -> Floats:
-        """Return the squared L2 norm of the residual capacity after the placement."""
+        """Return the squared L2 norm of each server's residual capacity after the placement, shape (N,)."""
         return np.asarray(((residual - demand) ** 2).sum(axis=1))
 
 
 class LargestDotProduct(ScoredCapacity):
-    """Score: negative dot product of demand and residual capacity."""
+    """Servers with a score for best fit: the negative dot product of demand and residual capacity."""
 
     def score(self, demand: Floats, residual: Floats) -> Floats:
-        """Return the negative dot product of demand and residual capacity."""
+        """Return each server's negative dot product of demand and residual capacity, shape (N,)."""
         return np.asarray(-(demand * residual).sum(axis=1))
 
 
 class LargestCosine(ScoredCapacity):
-    """Score: negative cosine of the angle between demand and residual capacity."""
+    """Servers with a score for best fit: the negative cosine of demand and residual capacity."""
 
     def score(self, demand: Floats, residual: Floats) -> Floats:
-        """Return the negative cosine of the angle between demand and residual capacity."""
+        """Return each server's negative cosine of the angle between demand and residual capacity, (N,)."""
         norms = np.sqrt((demand**2).sum(axis=1) * (residual**2).sum(axis=1))
         return np.asarray(-(demand * residual).sum(axis=1) / np.maximum(norms, np.finfo(float).tiny))
 
 
 class _ScoredFit(ListHeuristic):
-    """Base of scored fits: required jobs first, then by the sum of shares, as in FFDSum."""
+    """Base of best fit by a score: required jobs first, then by the sum of capacity shares, as in FFDSum."""
 
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
-        """Return each job's sum of shares of the free capacity of all resources."""
+        """Return each job's sum, over resources, of its demand as a share of the total free capacity."""
         return [(math.fsum(shares.values()),) for shares in free_capacity_shares(formulation)]
 
 
@@ -430,7 +442,7 @@ class BestFitNorm(_ScoredFit):
     what = "the largest jobs first, each where the L2 norm of what is left is least"
 
     def capacity(self, formulation: ConsolidationFormulation) -> LeastNorm:
-        """Return the residual capacities, with this heuristic's placement rule."""
+        """Return the residual capacities of all servers, with the L2 norm as the score of placement."""
         return LeastNorm(formulation)
 
 
@@ -441,7 +453,7 @@ class BestFitDotProduct(_ScoredFit):
     what = "the largest jobs first, each where the dot product of demand and room is largest (Tetris)"
 
     def capacity(self, formulation: ConsolidationFormulation) -> LargestDotProduct:
-        """Return the residual capacities, with this heuristic's placement rule."""
+        """Return the residual capacities of all servers, with the dot product as placement score."""
         return LargestDotProduct(formulation)
 
 
@@ -452,7 +464,7 @@ class BestFitCosine(_ScoredFit):
     what = "the largest jobs first, each where the dot product over the norms is largest"
 
     def capacity(self, formulation: ConsolidationFormulation) -> LargestCosine:
-        """Return the residual capacities, with this heuristic's placement rule."""
+        """Return the residual capacities of all servers, with the cosine as the score of placement."""
         return LargestCosine(formulation)
 
 
@@ -461,7 +473,10 @@ _SpreadRequest = tuple[Request, int | None]
 
 
 class BinCentricCapacity(LargestDotProduct):
-    """Servers filled one by one in advance; jobs with equal requests are interchangeable."""
+    """Residual capacities of servers that are filled one by one in advance, for bin-centric packing.
+
+    Jobs with equal requests are interchangeable.
+    """
 
     def __init__(self, formulation: ConsolidationFormulation) -> None:
         super().__init__(formulation)
@@ -496,12 +511,12 @@ class BinCentricCapacity(LargestDotProduct):
             self._fill(whole[must], order)
 
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
-        """Return the placement reserved for an equal request; else place by the dot product."""
+        """Return the placement reserved for an equal request; else place the job by the dot product."""
         kept = self._kept[request, most_servers]
         return kept.pop(0) if kept else super().place(request, most_servers)
 
     def _fill(self, waiting: Counter[_SpreadRequest], order: list[int]) -> None:
-        """Fill one server after the other with jobs that fit on it completely."""
+        """Fill one server after the other with single-server jobs, by weighted dot product with capacity."""
         kinds = list(waiting)
         if not kinds:
             return
@@ -530,12 +545,12 @@ class BinCentric(BestFitDotProduct):
     what = "one server after the other, each with the jobs whose weighted demand aligns best with its room"
 
     def capacity(self, formulation: ConsolidationFormulation) -> BinCentricCapacity:
-        """Return the residual capacities, with this heuristic's placement rule."""
+        """Return the residual capacities of all servers, filled in advance one server after the other."""
         return BinCentricCapacity(formulation)
 
 
 def _total_demand(request: Request, resources: int) -> Floats:
-    """Return the total demand of a request for each resource, shape (R,)."""
+    """Return the demand of all tasks of a job for each resource, shape (R,)."""
     total = np.zeros(resources)
     for demand, tasks in zip(request.demands, request.tasks, strict=True):
         for resource, amount in demand:

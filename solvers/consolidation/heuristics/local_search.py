@@ -81,7 +81,7 @@ class Insertion:
         steps = int(place.max(initial=-1)) + 1
 
         def queue(figures: NDArray[Scalar], rest: float) -> NDArray[Scalar]:
-            """Return figures of the jobs by step and set."""
+            """Arrange an attribute of the jobs by insertion step and set of servers, padded by `rest`."""
             filled = np.full((steps, rows, *figures.shape[1:]), rest, dtype=figures.dtype)
             filled[place, near.row] = figures
             return filled
@@ -105,7 +105,7 @@ class Insertion:
         self._found: list[tuple[Ints, Ints, Ints]] = []
 
     def run(self) -> Pieces:
-        """Insert all jobs, each completely or not at all; return their pieces."""
+        """Insert all jobs, each completely or not at all; return how many of its units are on each server."""
         for step in range(len(self._job)):
             check_time()
             if self._single[step]:
@@ -119,7 +119,10 @@ class Insertion:
         return Pieces(job, server, units)
 
     def _rank(self, step: int, fits: Flags) -> Floats:
-        """Return the rank of each server, least first; infinite where a job does not fit."""
+        """Return the rank of each server for the job of its set, shape (G, H); infinite if it does not fit.
+
+        The minimum rank is best.
+        """
         if self._allowed is not None:
             fits &= self._allowed[self._arrays.kind[self._job[step]], self._rows]
         if self._some_only_used[step]:
@@ -131,7 +134,7 @@ class Insertion:
         return rank
 
     def _insert_units(self, step: int) -> None:
-        """Insert the k-th jobs, if all of them have one unit."""
+        """Insert the step-th job of every set of servers, if each of these jobs has one unit only."""
         amounts = self._unit[step]
         rank = self._rank(step, (self._least[step] <= self._left).all(axis=0))
         columns = rank.argmin(axis=1)
@@ -143,7 +146,7 @@ class Insertion:
         self._note(step, rows, columns, np.ones(len(rows), dtype=np.int64))
 
     def _insert_tasks(self, step: int) -> None:
-        """Insert the k-th jobs with any number of units, on the servers that hold most of them."""
+        """Insert the step-th job of every set, of any number of units, on the servers that hold most."""
         amounts, units = self._unit[step], self._units[step]
         room = np.full(self._left.shape, np.inf)
         np.divide(self._left * CAPACITY_TOLERANCE, amounts, out=room, where=amounts > 0)
@@ -172,7 +175,7 @@ class Insertion:
 
 
 def _by_resource(queue: Floats) -> Floats:
-    """Return amounts of shape (steps, G, R) as (steps, R, G, 1), to compare with residual capacities."""
+    """Transpose demands of shape (steps, G, R) to (steps, R, G, 1), to compare with residual capacities."""
     return np.ascontiguousarray(queue.transpose(0, 2, 1))[..., None]
 
 
@@ -262,7 +265,7 @@ def improve(
 
 
 class _Search:
-    """State of the search: the current placement and its losses."""
+    """State of the large-neighbourhood search: the current placement and its objective values."""
 
     def __init__(self, arrays: PlacementArrays, settings: SearchSettings, seed: int) -> None:
         self.arrays, self.settings = arrays, settings
@@ -286,16 +289,16 @@ class _Search:
         self._model = np.array([models.setdefault(s.gpu_model, len(models)) for s in servers])
 
     def plan(self) -> list[JobPlacement]:
-        """Return the current plan."""
+        """Return the current plan: the placement of each job."""
         return self.arrays.plan(self.pieces)
 
     def total(self) -> Floats:
-        """Return the objective values of the whole plan, to be minimised, up to constants."""
+        """Return the objective values of the current plan, all to be minimised, up to constants."""
         jobs, servers = np.zeros(len(self.arrays.units), int), np.zeros(len(self.arrays.names), int)
         return self.losses.of(self.pieces, jobs, servers, 1)[:, 0]
 
     def sweep(self) -> bool:
-        """Ruin and recreate many disjoint sets of servers; return whether any set improved."""
+        """Ruin and recreate many disjoint sets of servers; return whether the objectives of any improved."""
         arrays, pieces = self.arrays, self.pieces
         left = arrays.left(pieces)
         servers = self._sets(left)
@@ -311,7 +314,7 @@ class _Search:
         return self._accept(stays, pieces.where(removed), inserted, row_of_job, row_of_server, rows)
 
     def _sets(self, left: Floats) -> Ints:
-        """Return random disjoint sets of servers as indices, shape (G, H)."""
+        """Return G random disjoint sets of H servers each as server indices, shape (G, H)."""
         rng, settings, count = self._rng, self.settings, len(left)
         key = rng.random(count)
         used = self.arrays.taken.copy()
@@ -333,14 +336,14 @@ class _Search:
         return drawn.reshape(sets, size)
 
     def _bring_together(self, key: Floats) -> None:
-        """Give all servers of some jobs the same sort key, so that they come into one set."""
+        """Give all servers of some multi-server jobs the same sort key, so that they come into one set."""
         job, server = self.pieces.job, self.pieces.server
         several = np.flatnonzero(np.append(job[1:] == job[:-1], False))
         for at in self._rng.permutation(several)[: len(key) // 4]:
             key[server[at + 1]] = key[server[at]]
 
     def _removed_jobs(self, row_of_server: Ints, rows: int, emptied: Ints) -> Ints:
-        """Return the set into which each job is inserted again, shape (J,); `rows` for all others."""
+        """Return the set of servers into which each job is reinserted, (J,); `rows` if not removed."""
         rng, pieces, count = self._rng, self.pieces, len(self.arrays.units)
         row_of_job = np.full(count, rows)
         if len(pieces.job):
@@ -356,7 +359,7 @@ class _Search:
         return self._with_unplaced(row_of_job, rows)
 
     def _emptied(self, servers: Ints, left: Floats) -> Ints:
-        """Return the server of each set that is to be emptied, one with little load; shape (G, 1)."""
+        """Return the server of each set that is to be emptied, one with little load, (G, 1); -1 for none."""
         if not self._counts_servers:
             return np.full((len(servers), 1), -1)
         load = self._load(left)[servers]
@@ -365,30 +368,30 @@ class _Search:
         return np.take_along_axis(servers, column[:, None], axis=1)
 
     def _load(self, left: Floats) -> Floats:
-        """Return the weighted mean utilisation of each server, shape (N,)."""
+        """Return the mean utilisation of each server, weighted by total demand per resource, shape (N,)."""
         return np.asarray(((self.arrays.free - left) / self._scale) @ self._asked)
 
     @property
     def _unplaced(self) -> Flags:
-        """Unplaced jobs that could be placed, shape (J,)."""
+        """Mask of the unplaced jobs that could be placed, shape (J,)."""
         waits = self.arrays.movable & (self.arrays.most > 0)
         waits[self.pieces.job] = False
         return waits
 
     @property
     def _useful_jobs_are_unplaced(self) -> bool:
-        """Whether any unplaced job would improve an objective."""
+        """Whether any unplaced job is required or has positive value under the leading objective."""
         return bool((self._priority[self._unplaced] > 0).any())
 
     def _with_unplaced(self, row_of_job: Ints, rows: int) -> Ints:
-        """Assign some of the unplaced jobs to random sets."""
+        """Assign some of the unplaced jobs to random sets of servers, in `row_of_job`, shape (J,)."""
         waiting = self._rng.permutation(np.flatnonzero(self._unplaced))
         waiting = waiting[: max(10 * rows, int((row_of_job < rows).sum()))]
         row_of_job[waiting] = self._rng.integers(0, rows, len(waiting))
         return row_of_job
 
     def _neighbourhood(self, servers: Ints, row_of_job: Ints, stays: Pieces, emptied: Ints) -> Neighbourhood:
-        """Return the sets of servers without the removed jobs, and the queue of each set."""
+        """Return the destroyed solution: residual capacities without removed jobs, and jobs to reinsert."""
         arrays, (rows, size) = self.arrays, servers.shape
         weights = self._rng.exponential(size=(rows, len(self._scale))) ** self.settings.steepness
         weights /= weights.sum(axis=1, keepdims=True)
@@ -405,7 +408,10 @@ class _Search:
         return Neighbourhood(servers, left, weights, penalty, job, row, home, self._only_used[job])
 
     def _queue(self, row_of_job: Ints, weights: Floats) -> tuple[Ints, Ints]:
-        """Return the jobs to insert and their sets, in a randomised order by size or by value per size."""
+        """Return the jobs to reinsert and their sets of servers, in order of insertion.
+
+        The order within a set is by size or by value per size, randomised; required jobs come first.
+        """
         rng, settings, rows = self._rng, self.settings, len(weights)
         job: Ints = np.flatnonzero(row_of_job < rows)
         row = row_of_job[job]
@@ -420,7 +426,7 @@ class _Search:
     def _penalties(
         self, servers: Ints, left: Floats, weights: Floats, stays: Pieces, emptied: Ints
     ) -> Floats:
-        """Return the penalties of empty servers, by which the largest or the smallest open first."""
+        """Return the penalty of opening each empty server, shape (G, H): largest or smallest open first."""
         if not self._counts_servers:
             return np.zeros(servers.shape)
         used = self.arrays.taken.copy()
@@ -433,7 +439,7 @@ class _Search:
     def _accept(
         self, stays: Pieces, old: Pieces, new: Pieces, row_of_job: Ints, row_of_server: Ints, rows: int
     ) -> bool:
-        """Accept the new pieces of each set that is no worse; return whether any set improved."""
+        """Accept the reinserted jobs of each set that is no worse; return whether any set improved."""
         arrays, after = self.arrays, stays.and_more(new)
         before_losses = self.losses.of(self.pieces, row_of_job, row_of_server, rows)
         better, worse = lexicographic_comparison(
@@ -454,7 +460,10 @@ class _Search:
 
 
 def lexicographic_comparison(new: Floats, old: Floats) -> tuple[Flags, Flags]:
-    """Return which columns of losses are lexicographically better than others, and which are worse."""
+    """Return the columns of `new` that are lexicographically less than those of `old`, and the greater ones.
+
+    Rows are objectives, to be minimised; both results are masks over the columns.
+    """
     better = np.zeros(new.shape[1], dtype=bool)
     worse = np.zeros(new.shape[1], dtype=bool)
     for ours, theirs in zip(new, old, strict=True):

@@ -24,7 +24,7 @@ from ....instances.consolidation.job import PlacementJob
 
 @dataclass(frozen=True)
 class Pieces:
-    """Numbers of units of jobs on servers, sorted by job; one entry for each job and server.
+    """Numbers of units (tasks, or a whole job) on servers: arrays with an entry per job and server.
 
     Attributes
     ----------
@@ -37,11 +37,11 @@ class Pieces:
     units: Ints
 
     def where(self, kept: Flags) -> Pieces:
-        """Return the pieces selected by a mask."""
+        """Return the job–server entries selected by a mask, shape (P,)."""
         return Pieces(self.job[kept], self.server[kept], self.units[kept])
 
     def and_more(self, more: Pieces) -> Pieces:
-        """Return the union of these pieces and those of other jobs, sorted by job."""
+        """Return the union of these job–server entries and those of other jobs, sorted by job."""
         job = np.concatenate([self.job, more.job])
         order = np.argsort(job, kind="stable")
         server, units = np.append(self.server, more.server), np.append(self.units, more.units)
@@ -107,7 +107,7 @@ class PlacementArrays:
         self._find_pieces()
 
     def _find_eligible(self) -> None:
-        """Compute the distinct sets of eligible servers, and the set of each job."""
+        """Compute the distinct sets of eligible servers, and the index of each job's set."""
         kinds: dict[object, int] = {}
         rows: list[Flags] = []
         kind = []
@@ -121,7 +121,7 @@ class PlacementArrays:
         self.allowed, self.kind = np.array(rows), np.array(kind, dtype=np.int64)
 
     def _find_pieces(self) -> None:
-        """Read the pieces of the plan; fixed jobs reduce the free capacity."""
+        """Read the units of jobs on servers from the plan; fixed jobs reduce the free capacity."""
         self.movable = np.ones(len(self.units), dtype=bool)
         self.taken = np.array([bool(server.in_use) for server in self.formulation.servers.values()])
         pieces: list[tuple[int, int, int]] = []
@@ -148,7 +148,7 @@ class PlacementArrays:
                     self.free[n, columns[name]] -= count * amount
 
     def left(self, pieces: Pieces) -> Floats:
-        """Return the residual capacity of each server under these pieces, shape (N, R)."""
+        """Return the residual capacity of each server under these units of jobs on servers, shape (N, R)."""
         left = self.free.copy()
         for r in range(left.shape[1]):
             amounts = self.unit[pieces.job, r] * pieces.units
@@ -156,7 +156,7 @@ class PlacementArrays:
         return left
 
     def plan(self, pieces: Pieces) -> list[JobPlacement]:
-        """Return the plan of these pieces; fixed jobs keep their entries."""
+        """Return the plan with these units of jobs on servers; fixed jobs keep their entries."""
         on: list[dict[str, int]] = [{} for _ in self.units]
         for j, n, count in zip(
             pieces.job.tolist(), pieces.server.tolist(), pieces.units.tolist(), strict=True
@@ -181,7 +181,7 @@ def _is_one_unit(job: PlacementJob) -> bool:
 
 
 class ObjectiveLosses:
-    """Objective values, to be minimised, of parts of a placement.
+    """Objective values, to be minimised, of disjoint sets of servers and the jobs on them.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class ObjectiveLosses:
         }
 
     def of(self, pieces: Pieces, row_of_job: Ints, row_of_server: Ints, rows: int) -> Floats:
-        """Return the contribution of each part to each objective, shape (objectives, rows).
+        """Return each objective's value on each disjoint set of servers and its jobs, (objectives, rows).
 
         Parameters
         ----------
@@ -257,7 +257,7 @@ class ObjectiveLosses:
         return row_sums(row_of_job, extra, count)
 
     def _read_current(self) -> None:
-        """Read the current tasks of each job on each server, with a key for each pair."""
+        """Read the current (running) tasks of each job on each server, with a key for each pair."""
         index = {name: n for n, name in enumerate(self.arrays.names)}
         now: dict[int, int] = {}
         self.home = np.full(len(self.arrays.units), -1)
@@ -286,7 +286,7 @@ class ObjectiveLosses:
         return -row_sums(row_of_job[pieces.job], self._kept(pieces), count)
 
     def _kept(self, pieces: Pieces) -> Ints:
-        """Return how many tasks of each piece are on their current server."""
+        """Return the number of tasks of each job–server entry that stay on their current server, (P,)."""
         key = pieces.job * len(self._rack) + pieces.server
         index = np.minimum(np.searchsorted(self._now_key, key), len(self._now_key) - 1)
         current_tasks = np.where(self._now_key[index] == key, self._now_tasks[index], 0)
@@ -294,7 +294,7 @@ class ObjectiveLosses:
         return kept
 
     def _read_speeds(self) -> None:
-        """Tabulate relative slowdown by number of servers; jobs with equal speeds share a row."""
+        """Tabulate each job's relative loss of speed by number of servers; equal jobs share a table row."""
         jobs = self.arrays.formulation.instance.jobs
         most = int(self.arrays.units.max(initial=0))
         rows: dict[object, int] = {}
@@ -326,5 +326,5 @@ class ObjectiveLosses:
 
 
 def row_sums(rows: Ints, figures: Floats | Ints | Flags, count: int) -> Floats:
-    """Return the sum of the figures with the same row index, for each row."""
+    """Return the sum of the values with the same row index, for each row, shape (count,)."""
     return np.asarray(np.bincount(rows, figures, minlength=count), dtype=np.float64)

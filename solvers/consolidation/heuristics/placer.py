@@ -48,7 +48,10 @@ class Request:
     gpu_model: GpuModels
 
     def load(self, waiting: Counts, left: Sequence[float]) -> Counts:
-        """Return how many of the remaining tasks fit on a server, filled group after group."""
+        """Return the tasks of each group that fit on a server with residual capacity `left`, in order.
+
+        At most the remaining tasks are taken.
+        """
         counts = []
         for demand, most in zip(self.demands, waiting, strict=True):
             fit = most
@@ -61,7 +64,7 @@ class Request:
         return tuple(counts)
 
     def after(self, counts: Counts, left: Sequence[float]) -> tuple[float, ...]:
-        """Return the residual capacity of a server after these tasks."""
+        """Return the residual capacity of a server after these numbers of tasks, for each resource."""
         for demand, count in zip(self.demands, counts, strict=True):
             left = self._less(left, demand, count)
         return tuple(left)
@@ -97,11 +100,11 @@ class FreeCapacity(ABC):
 
     @abstractmethod
     def place(self, request: Request, most_servers: int | None) -> list[Piece] | None:
-        """Place all tasks of a job on at most `most_servers` servers; None, unchanged, if impossible."""
+        """Place all tasks of a job on at most `most_servers` servers, by index; None if impossible."""
 
 
 def free_capacity_shares(formulation: ConsolidationFormulation) -> list[dict[str, float]]:
-    """Return each job's total demand of each resource as a share of the total free capacity."""
+    """Return each job's total demand for each resource as a share of the total free capacity."""
     free = {
         name: math.fsum(server.available.get(name, 0.0) for server in formulation.servers.values())
         for name in formulation.instance.resource_names
@@ -125,19 +128,19 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
 
     @abstractmethod
     def capacity(self, formulation: ConsolidationFormulation) -> FreeCapacity:
-        """Return the residual capacities with the heuristic's placement rule."""
+        """Return the residual capacities of all servers, with the heuristic's rule of placement."""
 
     @abstractmethod
     def sizes(self, formulation: ConsolidationFormulation) -> list[tuple[float, ...]]:
         """Return the sort key of each job, descending; required jobs come first in any case."""
 
     def most_servers(self, formulation: ConsolidationFormulation, job: PlacementJob) -> int | None:
-        """Return the largest number of servers of a job by its spread rule; None: any number."""
+        """Return an upper bound on the number of servers of a job by its spread rule; None if unbounded."""
         required = formulation.instance.spread_of(job) == "required"
         return formulation.fewest(job) if required else None
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Place one job after the other without moving any of them again."""
+        """Place one job after the other in a fixed order, without moving any of them again."""
         del options
         jobs = formulation.instance.jobs
         capacity = self.capacity(formulation)
@@ -180,7 +183,7 @@ class ListHeuristic(Solver[ConsolidationFormulation]):
 
 
 def job_request(job: PlacementJob, columns: dict[str, int]) -> Request:
-    """Return the request of a job; `columns` maps resource names to indices."""
+    """Return a job's tasks and demands as a `Request`; `columns` maps resource names to indices."""
     groups = job.task_groups
     return Request(
         tuple(

@@ -29,7 +29,7 @@ Entries = list[tuple[int, float]]
 
 @dataclass
 class _Columns:
-    """Columns of the linear programme: cost, upper bound and entries of each."""
+    """Columns of a linear programme: cost, upper bound and sparse entries of each."""
 
     costs: list[float] = field(default_factory=list)
     most: list[float] = field(default_factory=list)
@@ -38,7 +38,7 @@ class _Columns:
     values: list[float] = field(default_factory=list)
 
     def add(self, cost: float, entries: Iterable[tuple[int, float]], most: float = np.inf) -> None:
-        """Add a column of a non-negative variable; entries of the same row add up."""
+        """Add a column of a non-negative variable, as (row, coefficient); equal rows are summed."""
         total: dict[int, float] = {}
         for row, value in entries:
             total[row] = total.get(row, 0.0) + value
@@ -50,7 +50,7 @@ class _Columns:
 
 
 class AssignmentRelaxation:
-    """The assignment relaxation of one goal.
+    """Assignment relaxation for one objective: a linear programme aggregated over equal servers and tasks.
 
     Rows: supply of tasks of each group of each shape; capacity of each group of servers; groups of servers;
     classes of jobs; earlier goals; limits of tasks, and of capacity, for each server that is used.
@@ -82,7 +82,7 @@ class AssignmentRelaxation:
         self._servers()
 
     def solve(self, time_limit_s: float | None = None) -> tuple[float, DualPrices] | None:
-        """Return the optimum, in steps of the goal, and dual prices; None if HiGHS finds no optimum."""
+        """Return the optimal value, in steps of the objective, and dual prices; None if none is found."""
         import highspy
 
         columns, classes = self.columns, self.classes
@@ -151,14 +151,14 @@ class AssignmentRelaxation:
         )
 
     def _counted(self, counts: Mapping[str, float]) -> tuple[float, Entries]:
-        """Return the cost of a column, and its entries in the rows of earlier goals."""
+        """Return a column's coefficient in the objective, and its entries in rows of earlier objectives."""
         entries = [
             (self.level_row + i, counts[name]) for i, name in enumerate(self.levels) if counts.get(name)
         ]
         return counts.get(self.goal, 0.0), entries
 
     def _jobs(self) -> None:
-        """Add the columns of placed jobs of each class, and of missing ones."""
+        """Add the columns of placed jobs of each class, and of required jobs that are missing."""
         for c, job in enumerate(self.classes.jobs):
             cost, entries = self._counted(self._least(job))
             entries.append((self.job_row + c, 1.0))
@@ -173,7 +173,7 @@ class AssignmentRelaxation:
                 self.columns.add(cost, [*entries, (self.job_row + c, 1.0)])
 
     def _least(self, job: JobClass) -> dict[str, float]:
-        """Return a job's least contribution to each goal, in steps, over all numbers of servers."""
+        """Return a job's minimum contribution to each objective, in steps, over all numbers of servers."""
         steps = self.master.steps
         counts = {"value": float(job.count("value", 1) / steps["value"])}
         for name in SERVER_COUNT_OBJECTIVES:
@@ -183,7 +183,7 @@ class AssignmentRelaxation:
         return counts
 
     def _servers(self) -> None:
-        """Add the columns of used servers of each group, and of tasks of each shape on them."""
+        """Add the columns of used servers in each group of classes, and of tasks of each shape on them."""
         classes = self.classes
         shapes = {pool: classes.shapes_of(pool) for pool in classes.pools}
         resources = self.free.shape[1]
@@ -215,7 +215,7 @@ class AssignmentRelaxation:
                 self._staying(n, resource_rows)
 
     def _held(self, k: int) -> Floats:
-        """Return the tasks of each group of a shape that fit alone, for each class; shape (classes, G)."""
+        """Return the tasks of each group of shape `k` that fit alone on a server, shape (classes, G)."""
         shape, most = self.classes.task_shapes[k], self.classes.slots[k].max(axis=0, initial=0)
         counts = np.empty((len(self.free), len(most)))
         for g, demand in enumerate(np.array(shape.demands, dtype=float).reshape(len(most), -1)):
@@ -223,7 +223,7 @@ class AssignmentRelaxation:
         return counts
 
     def _groups(self, most: int) -> list[list[int]]:
-        """Return the server classes in groups, aggregated if there are more than `most`."""
+        """Return the server classes, by index, in groups; similar ones are aggregated beyond `most`."""
         numbers = range(len(self.count))
         if len(numbers) <= most:
             return [[n] for n in numbers]
@@ -234,7 +234,7 @@ class AssignmentRelaxation:
         return server_groups(self.classes, np.hstack(self.held), np.concatenate(sizes), most)
 
     def _task(self, k: int, group: int, resource_rows: Sequence[Sequence[int]]) -> Entries:
-        """Return the entries of a task's column: its supply, and its demand of each resource."""
+        """Return the entries (row, coefficient) of a task's column: its supply, its demand per resource."""
         demand = self.classes.task_shapes[k].demands[group]
         pairs = (pair for rows in resource_rows for pair in zip(rows, demand, strict=True))
         return [
@@ -243,13 +243,16 @@ class AssignmentRelaxation:
         ]
 
     def _staying_counts(self, job: JobClass) -> dict[str, float]:
-        """Return the contribution of a task that stays to each goal, in steps; a job's saving is split."""
+        """Return a staying task's contribution to each objective, in steps.
+
+        What a job saves if none of its tasks moves is divided equally among these.
+        """
         running = sum(sum(current.kept) for current in job.current)
         restart = float(job.restart / self.master.steps["value"])
         return {"migrations": -1.0, "value": -restart / running, MOVE_LIMIT: -float(job.can_stay) / running}
 
     def _staying(self, number: int, resource_rows: Sequence[Sequence[int]]) -> None:
-        """Add the columns of the tasks of a server class that may stay."""
+        """Add the columns of the running tasks of a server class that may stay on it."""
         server = self.classes.servers[number]
         for job in self.classes.jobs:
             for current in job.current:

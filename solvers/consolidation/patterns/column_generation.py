@@ -50,7 +50,7 @@ def lagrangian_bound(
     goal: CertifiedGoal,
     levels: Mapping[str, Fraction],
 ) -> float:
-    """Return a lower bound on a goal, to be minimised, with limits on earlier objectives.
+    """Return the Lagrangian lower bound on an objective, to be minimised, given bounds on earlier ones.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def lagrangian_bound(
 def _least_cost(
     job: JobClass, classes: ClassTable, patterns: JobPricing, weights: Mapping[str, float]
 ) -> float | None:
-    """Return the least cost of placing one job of a class; None if it cannot be placed."""
+    """Return the minimum cost of placing one job of a class at dual prices; None if it cannot be placed."""
     value = weights.get("value", 0.0) * float(job.value)
     if job.loose:
         if any(not len(classes.pieces[part.shape]) for part in job.parts):
@@ -119,7 +119,7 @@ def _server_cost(job: JobClass, servers: int, weights: Mapping[str, float]) -> f
 
 
 def _slot_prices(pieces: Ints, slots: Ints, prices: Floats) -> Floats:
-    """Return the best price of a shape's slots over all splits into pieces; shape (S,)."""
+    """Return the maximum dual price of each task combination on a server over its splits, shape (S,)."""
     if len(pieces) < len(slots):
         singles: Floats = slots[:, 0] * prices[0]
         return singles
@@ -155,7 +155,7 @@ class Smoothing:
     misses: int = 0
 
     def next(self, prices: DualPrices, improved: bool) -> tuple[DualPrices, bool]:
-        """Return the next dual prices, and whether to solve the pricing problems to optimality.
+        """Return the dual prices for the next pricing round, and whether to price to optimality.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class Smoothing:
 
 
 def convex_combination(first: DualPrices, second: DualPrices, weight: float) -> DualPrices:
-    """Return a convex combination of two sets of dual prices, with a weight for the first."""
+    """Return a convex combination of two sets of dual prices; `weight` is that of the first."""
     rest = 1 - weight
     names = {*first.earlier, *second.earlier}
     return DualPrices(
@@ -195,7 +195,7 @@ EXCHANGES = ("split", "host", "apart", "ask")
 
 @dataclass(frozen=True)
 class RelaxationResult:
-    """Result of the linear relaxation of one goal.
+    """Result of the linear relaxation of the pattern formulation for one objective.
 
     Attributes
     ----------
@@ -213,7 +213,7 @@ class RelaxationResult:
 
 
 class PatternProgram:
-    """The pattern formulation, solved for one goal after the other.
+    """The pattern formulation, solved for one objective after the other (lexicographically).
 
     Attributes
     ----------
@@ -226,13 +226,13 @@ class PatternProgram:
         self.levels = master.classes.least_levels()
 
     def most(self, goal: str, reached: Fraction) -> float:
-        """Return the upper limit, in steps, that keeps a goal at the value reached."""
+        """Return the upper bound, in steps, that keeps an earlier objective at the value reached."""
         most = float(reached / self.master.steps[goal])
         # Coefficients are rounded, so that a solution may seem to miss by a hair what it reaches.
         return most if self.master.integral[goal] else most + SETTINGS.level_slack * max(1.0, abs(most))
 
     def bound(self, goal: str, relaxed: RelaxationResult) -> float:
-        """Return the bound, in steps, that the check will derive from a relaxation's dual prices."""
+        """Return the lower bound on an objective, in steps, that the check will derive from dual prices."""
         master = self.master
         if relaxed.prices is None:
             return -math.inf
@@ -250,7 +250,7 @@ class PatternProgram:
         return master.rounded(goal, least) if master.integral[goal] else least
 
     def relax(self, goal: str, known: RelaxationResult | None = None) -> RelaxationResult:
-        """Solve the linear relaxation by column generation.
+        """Solve the linear relaxation for an objective by column generation.
 
         Parameters
         ----------
@@ -307,7 +307,7 @@ class PatternProgram:
         return best
 
     def _without_columns(self) -> RelaxationResult:
-        """Return the bound without any columns, where no task fits on any server.
+        """Return bound and dual prices of the relaxation without columns: no task fits on any server.
 
         If an earlier goal requires more, there is no plan, and a price for that goal proves any bound.
         """
@@ -334,7 +334,10 @@ class PatternProgram:
             highs.setOptionValue("time_limit", highs.getRunTime() + self.clock.remaining_s)
 
     def by_shape(self, goal: str) -> RelaxationResult:
-        """Return bound and dual prices of the linear programme by shape, with at least one second for it."""
+        """Return bound and dual prices of the assignment relaxation by task shape.
+
+        It has at least one second of time.
+        """
         levels = {name: self.most(name, reached) for name, reached in self.levels.items()}
         remaining_s = self.clock.remaining_s
         solved = AssignmentRelaxation(self.master, goal, levels).solve(
@@ -343,7 +346,7 @@ class PatternProgram:
         return RelaxationResult(-math.inf, None) if solved is None else RelaxationResult(*solved)
 
     def _dual_value(self, prices: DualPrices) -> float:
-        """Return the value of the relaxation's dual, in steps of the goal."""
+        """Return the objective value of the relaxation's dual at given prices, in steps of the objective."""
         classes = self.master.classes
         terms = [-float(p) * len(s.members) for p, s in zip(prices.servers, classes.servers, strict=True)]
         terms += [float(p) * len(j.members) for p, j in zip(prices.jobs, classes.jobs, strict=True)]
@@ -362,7 +365,7 @@ class PatternProgram:
     def _entries(
         self, columns: list[Column], settled: list[str]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
-        """Return the columns as a sparse matrix, with the rows of settled goals below the others."""
+        """Return the columns as a sparse matrix (starts, rows, values), rows of earlier objectives last."""
         starts, rows, values = [0], list[int](), list[float]()
         for column in columns:
             rows += column.rows
@@ -375,7 +378,10 @@ class PatternProgram:
         return np.array(starts, dtype=np.int32), np.array(rows, dtype=np.int32), np.array(values, dtype=float)
 
     def _most(self, columns: list[Column]) -> Floats:
-        """Return upper bounds of columns; required jobs may be missing only until that goal is settled."""
+        """Return the upper bound of each column, shape (columns,).
+
+        Required jobs may be missing only until the objective of placing them is settled.
+        """
         settled = "must_place" in self.levels
         return np.array([0.0 if settled and c.type == "missing" else np.inf for c in columns])
 
@@ -392,7 +398,7 @@ class PatternProgram:
         )
 
     def dive(self, goal: str, relaxed: RelaxationResult) -> Integers:
-        """Return the number of servers with each pattern, by rounding the relaxation step by step (diving).
+        """Return the number of servers with each pattern, shape (columns,), by diving from the relaxation.
 
         Patterns are fixed at their rounded-down values; then those closest to the next integer are rounded
         up, and the relaxation of the residual problem is solved again.
@@ -436,7 +442,7 @@ class PatternProgram:
     def near_relaxation(
         self, goal: str, target: float, relaxed: RelaxationResult, start: Integers | None
     ) -> Integers | None:
-        """Return the best integer solution found near the relaxation, or the start solution.
+        """Return the best integer solution found near the relaxation, or the start solution, if any.
 
         First only the columns of the relaxation are allowed; then most of these are fixed, rounded down, and
         all others are free. Both restrictions are quick to solve.
@@ -524,7 +530,7 @@ def _zero_prices(master: RestrictedMaster) -> DualPrices:
 
 
 def certificate_goal(master: RestrictedMaster, goal: str, prices: DualPrices) -> dict[str, Any]:
-    """Return the dual prices of a goal in the units of its objective, in the certificate's format."""
+    """Return an objective's dual prices and multipliers, in its unit, in the certificate's format."""
     step = float(master.steps[goal])
     return {
         "objective": goal,

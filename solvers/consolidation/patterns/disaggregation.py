@@ -26,7 +26,7 @@ Tasks = dict[int, dict[int, int]]
 
 
 class Disaggregation:
-    """Assigns named servers and jobs to a solution of the pattern formulation, deterministically.
+    """Converts an integer solution of the pattern formulation into named servers and jobs.
 
     Servers and jobs of a class are taken in the order of the instance, and equal slots and pieces are matched
     in that order too.
@@ -49,7 +49,7 @@ class Disaggregation:
         self._left: dict[int, set[int]] = {}
 
     def plan(self) -> list[JobPlacement]:
-        """Return the plan of the solution."""
+        """Return the plan on named servers: the placement of each job, in the order of the instance."""
         self._servers()
         loose = self._jobs()
         self._exchange(self.slots_free, ("split", "host"))
@@ -69,7 +69,10 @@ class Disaggregation:
         return plan
 
     def _match(self, loose: Sequence[tuple[int, int]]) -> None:
-        """Assign the pieces of jobs to slots of their size; if racks count, the largest jobs first."""
+        """Assign the tasks of jobs to the server capacity that patterns reserve for tasks of their size.
+
+        If racks are an objective, the largest jobs choose first.
+        """
         needs: dict[int, list[tuple[Node, tuple[int, ...], int]]] = {}
         for node, jobs in [*self.asked.items(), *self.apart.items()]:
             for job in jobs:
@@ -100,7 +103,7 @@ class Disaggregation:
                     self._put(job, zip(groups, counts, strict=True), servers[node].pop(0))
 
     def _racks(self) -> list[int]:
-        """Return the rack number of each server."""
+        """Return the rack index of each server."""
         numbers: dict[str, int] = {}
         return [
             numbers.setdefault(self.formulation.rack_of(name), len(numbers))
@@ -115,7 +118,7 @@ class Disaggregation:
                 placed[server] = placed.get(server, 0) + count
 
     def _servers(self) -> None:
-        """Assign each used server pattern to the next servers of its class."""
+        """Assign each server pattern of the solution to the next servers of its class."""
         following: dict[int, int] = defaultdict(int)
         for column, times in self.used:
             if column.type != "server":
@@ -133,7 +136,9 @@ class Disaggregation:
                 slots_left[k, 0 if single else slot] += [n for n in members for _ in range(copies)]
 
     def _jobs(self) -> list[tuple[int, int]]:
-        """Assign each used job pattern to jobs of its class; return loose jobs with their class.
+        """Assign each job pattern of the solution to jobs of its class; return loose jobs with their class.
+
+        Loose jobs are those whose number of servers does not matter.
 
         Patterns with pieces that stay go to the jobs on these servers, the others to the next jobs.
         """
@@ -159,7 +164,7 @@ class Disaggregation:
     def _stay(
         self, number: int, stay: Sequence[tuple[int, int]], times: int, waiting: list[int]
     ) -> list[int]:
-        """Assign the pieces of a pattern that stay to jobs on their current servers; return the jobs."""
+        """Assign the staying tasks of a job pattern to jobs on their current servers; return these jobs."""
         job = self.classes.jobs[number]
         members: list[int] = []
         for h, i in stay:
@@ -186,13 +191,13 @@ class Disaggregation:
         return members
 
     def _idle(self, number: int) -> set[int]:
-        """Return the jobs of a class that have no pattern yet."""
+        """Return the jobs of a class, by index, that have no pattern yet."""
         if number not in self._left:
             self._left[number] = set(self.classes.jobs[number].members)
         return self._left[number]
 
     def _exchange(self, lists: dict[Node, list[int]], types: tuple[str, ...]) -> None:
-        """Apply the exchange columns to slots or demanded pieces, the largest first."""
+        """Apply exchange columns to the servers listed by task combination, largest combinations first."""
         steps = [(column, times) for column, times in self.used if column.type in types]
         for column, times in sorted(steps, key=lambda step: self._size(step[0]), reverse=True):
             node = (column.what[0], column.what[1])
@@ -206,14 +211,17 @@ class Disaggregation:
                     lists[column.what[0], i] += moved
 
     def _size(self, column: Column) -> tuple[int, int, bool]:
-        """Return a sort key that only decreases along exchanges: tasks, demand, and GPU restriction."""
+        """Return a sort key of an exchange column: tasks, demand, GPU restriction.
+
+        The key only decreases along exchanges.
+        """
         shape, i = self.classes.task_shapes[column.what[0]], column.what[1]
         counts = self.classes.pieces[column.what[0]][i]
         return int(counts.sum()), sum(map(sum, shape.demands)), shape.gpu_model is not None
 
 
 class SlotAssignment:
-    """Assigns slots to jobs in the order of servers.
+    """Assigns capacity that patterns reserve for tasks (slots) to jobs, in the order of servers.
 
     Parameters
     ----------
@@ -225,7 +233,7 @@ class SlotAssignment:
         self.free = {node: sorted(servers, reverse=True) for node, servers in free.items()}
 
     def take(self, needs: Mapping[Node, int], here: Collection[int]) -> dict[Node, list[int]]:
-        """Return a server for each slot that a job needs.
+        """Return the servers for the tasks of a job, by task shape and combination of tasks.
 
         Parameters
         ----------
@@ -237,7 +245,7 @@ class SlotAssignment:
 
 
 class RackAwareAssignment(SlotAssignment):
-    """Assigns slots to jobs on few racks, greedily.
+    """Assigns capacity that patterns reserve for tasks (slots) to jobs on few racks, greedily.
 
     It takes the rack with fewest slots of those with all that the job needs; if there is none, the racks
     with most of them, one after the other.
@@ -259,7 +267,10 @@ class RackAwareAssignment(SlotAssignment):
                 self.counts[self.nodes[node], racks[server]] += 1
 
     def take(self, needs: Mapping[Node, int], here: Collection[int]) -> dict[Node, list[int]]:
-        """Return a server for each slot that a job needs, on few racks with the job's own included."""
+        """Return the servers for the tasks of a job, by combination of tasks, on few racks.
+
+        The racks on which the job is already are included.
+        """
         rows = [self.nodes[node] for node in needs]
         wanted = np.array(list(needs.values()))
         taken: dict[Node, list[int]] = {node: [] for node in needs}
@@ -313,7 +324,7 @@ def add_plan_columns(
 
 
 class _PlanReader:
-    """Reads the patterns of jobs from a plan, and records the contents of each server.
+    """Reads the patterns of jobs from a plan, and records the tasks on each server.
 
     Attributes
     ----------
@@ -330,7 +341,10 @@ class _PlanReader:
         self.stayed: dict[int, list[tuple[int, int]]] = defaultdict(list)
 
     def pattern(self, job: JobClass, member: int, tasks: dict[int, list[int]]) -> tuple[JobPattern, Stay]:
-        """Return the pieces of a job, and those that stay, from its tasks by server and group."""
+        """Return a job's pattern and its staying tasks, from its tasks by server and group.
+
+        Both are indices of combinations of tasks.
+        """
         pattern: list[int] = []
         stay: list[tuple[int, int]] = []
         for server, counts in tasks.items():

@@ -33,7 +33,7 @@ def plan_of_relaxation(
     times: Integers,
     patience: Clock,
 ) -> list[JobPlacement] | None:
-    """Return a plan with given server patterns; None if not all required jobs are placed.
+    """Return a plan built on given server patterns; None if not all required jobs are placed.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def _placement(job: PlacementJob, slots: Sequence[tuple[int, int, int]], names: 
 
 
 class _Slots:
-    """Slots of server patterns that are not assigned to jobs yet."""
+    """Capacity reserved by server patterns for tasks of a shape (slots) and not assigned to jobs yet."""
 
     def __init__(self, classes: ClassTable) -> None:
         self.classes = classes
@@ -95,7 +95,7 @@ class _Slots:
         self.sizes = [float((np.array(shape.demands) / most).sum()) for shape in classes.task_shapes]
 
     def exchange(self) -> None:
-        """Convert slots of single tasks into slots of smaller shapes, to serve as many tasks as possible.
+        """Convert slots of single tasks into slots of smaller task shapes, to serve tasks of maximum value.
 
         This is a transportation problem between shapes with slots and shapes with tasks; its vertices are
         integral.
@@ -130,7 +130,7 @@ class _Slots:
                 self._move(k, o, count)
 
     def _move(self, k: int, other: int, tasks: int) -> None:
-        """Convert slots for a number of tasks of one shape into slots of another."""
+        """Convert slots for `tasks` tasks of shape `k` into slots of shape `other` on the same servers."""
         while tasks > 0 and self.left[k]:
             server, counts = self.left[k].pop()
             moved = min(tasks, int(counts[0]))
@@ -140,18 +140,18 @@ class _Slots:
                 self.left[k].append((server, counts - moved))
 
     def size(self, job: JobClass) -> float:
-        """Return the total size of a job's shapes, as a share of the largest server."""
+        """Return a job's size: one task of each group, in shares of the largest server, over resources."""
         return sum(self.sizes[part.shape] for part in job.parts)
 
     def open(self, server: int, pattern: Sequence[tuple[int, int]]) -> None:
-        """Add the slots of a pattern on one server."""
+        """Add the capacity that a server pattern reserves for tasks (slots) on one named server."""
         for k, slot in pattern:
             # Slots of tasks that stay are left to best fit.
             if self.classes.task_shapes[k].current is None:
                 self.left[k].append((server, self.classes.slots[k][slot].copy()))
 
     def take(self, job: JobClass, hosted: bool) -> list[tuple[int, int, int]] | None:
-        """Return group, server and count of a job's tasks in free slots; None, unchanged, if they do not fit.
+        """Return (group, server, tasks) of a job in free slots; None, with nothing taken, if it does not fit.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class _Slots:
         return [(g, n, c) for groups, n, matched in pieces for g, c in zip(groups, matched, strict=True) if c]
 
     def _order(self, part: Part, waiting: Ints, loose: bool, hosted: bool) -> Iterator[tuple[int, int]]:
-        """Yield shape and index of candidate slots, the best first."""
+        """Yield (task shape, index) of candidate slots for tasks of a job, the best first."""
         if loose:
             for shape in (part.shape, *(self._hosts(part.shape) if hosted else ())):
                 yield from ((shape, place) for place in range(len(self.left[shape]) - 1, -1, -1))
@@ -196,7 +196,7 @@ class _Slots:
         yield from ((part.shape, place) for place in sorted(range(len(left)), key=size.__getitem__))
 
     def _hosts(self, k: int) -> list[int]:
-        """Return the shapes of single tasks whose slots hold tasks of a shape, the smallest first."""
+        """Return the single-task shapes whose slots hold tasks of shape `k`, by ascending demand."""
         if k not in self.hosts:
             shapes = self.classes.task_shapes
             larger = [

@@ -32,7 +32,7 @@ from .pricing import ServerPattern, resident_selections
 
 @dataclass(frozen=True)
 class Item:
-    """The slots of one task shape, as a choice of the knapsack.
+    """A choice of the knapsack: the alternative numbers of tasks of one shape on a server (slots).
 
     Attributes
     ----------
@@ -54,19 +54,19 @@ class Item:
 
     @property
     def choices(self) -> int:
-        """Number of variables of the choice: one for single tasks, else one for each slot."""
+        """Number of variables in the knapsack model: one if slots are multiples of a task, else one each."""
         return 1 if self.single else len(self.gains)
 
     def worth(self, multipliers: Floats) -> Floats:
-        """Return the price of each slot less the multipliers' cost of its demand; shape (S,)."""
+        """Return each slot's dual price less its demand's cost at the resource multipliers, shape (S,)."""
         return self.gains - self.weights @ multipliers
 
     def kept(self, which: Any) -> Item:
-        """Return the item with a selection of its slots."""
+        """Return the item with the slots that a mask or index array selects."""
         return Item(self.shape, self.rows[which], self.weights[which], self.gains[which], self.single)
 
     def within(self, free: Ints) -> Item:
-        """Return the item with the slots that fit on a server."""
+        """Return the item with the slots whose demand is within the free capacity `free`, shape (R,)."""
         return self.kept((self.weights <= free).all(axis=1))
 
     def promising(self, multipliers: Floats, slack: float) -> Item:
@@ -78,7 +78,7 @@ class Item:
 
 @dataclass(frozen=True)
 class RelaxedKnapsack:
-    """Linear relaxation of the knapsack: its bound, and the multiplier of each resource."""
+    """Linear relaxation of a server's knapsack: upper bound on the price, and multiplier per resource."""
 
     bound: float
     multipliers: Floats
@@ -86,7 +86,7 @@ class RelaxedKnapsack:
 
 @dataclass(frozen=True)
 class SolvedKnapsack:
-    """Best pattern found, as shapes and rows, its value, and a bound on all patterns."""
+    """Best pattern found for a server, as (shape, row) pairs, its price, and a bound on any pattern's."""
 
     slots: tuple[tuple[int, int], ...]
     value: float
@@ -94,13 +94,13 @@ class SolvedKnapsack:
 
 
 def multiplier_bound(items: Sequence[Item], free: Floats, multipliers: Floats) -> float:
-    """Return the Lagrangian bound on the value of all patterns, for non-negative multipliers."""
+    """Return the Lagrangian upper bound on a pattern's price at non-negative resource multipliers."""
     best = (float(item.worth(multipliers).max(initial=0.0)) for item in items)
     return float(multipliers @ free) + math.fsum(best)
 
 
 def relaxed_knapsack(items: Sequence[Item], free: Floats) -> RelaxedKnapsack:
-    """Return the linear relaxation of the knapsack of a server with free capacity `free`; shape (R,)."""
+    """Solve the linear relaxation of the knapsack of a server with free capacity `free`, shape (R,)."""
     multipliers = np.zeros(len(free))
     if items:
         highs = highs_with_settings({"solver": "simplex"}, BackendError)
@@ -114,7 +114,7 @@ def relaxed_knapsack(items: Sequence[Item], free: Floats) -> RelaxedKnapsack:
 
 
 def solved_knapsack(items: Sequence[Item], free: Ints) -> SolvedKnapsack | None:
-    """Return the best pattern of a server by branch and bound; None if no pattern was found.
+    """Return the pattern of maximum price for a server by branch and bound; None if none was found.
 
     The bound is above the pattern's value where the limit on nodes cut the search short.
     """
@@ -138,7 +138,7 @@ def solved_knapsack(items: Sequence[Item], free: Ints) -> SolvedKnapsack | None:
 
 
 def _model(items: Sequence[Item], free: Floats, whole: bool) -> Any:
-    """Return the knapsack as a model for HiGHS, with a row for each resource and each choice."""
+    """Return the knapsack as a HiGHS model, with a row for each resource and each multiple choice."""
     resources, several = len(free), [item for item in items if not item.single]
     columns = sum(item.choices for item in items)
     matrix = np.zeros((resources + len(several), columns))
@@ -176,7 +176,7 @@ MAX_UNITS_COMPARED = 500
 
 @dataclass(frozen=True)
 class _Step:
-    """A slot that may be added in the dynamic programme, and the cells that it improves."""
+    """An update of the coarse dynamic programme by a slot of an item, with a mask of the improved cells."""
 
     item: int
     slot: int
@@ -185,7 +185,7 @@ class _Step:
 
 
 class CoarseTable:
-    """Table of the best value of items for all amounts of two resources in coarse units.
+    """Table of the maximum total price of items for all amounts of two resources in coarse units.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class CoarseTable:
                 self.steps.append(self._add(number, item, np.ceil(gains * self.scale).astype(np.int64)))
 
     def _coarse(self, item: Item) -> Ints:
-        """Return the demand of each slot along both axes in coarse units; shape (S, 2)."""
+        """Return the demand of each slot for the two axis resources in coarse units, shape (S, 2)."""
         weights = np.zeros((len(item.gains), 2), dtype=np.int64)
         weights[:, : len(self.axes)] = item.weights[:, self.axes] // self.units
         if item.single:
@@ -228,7 +228,7 @@ class CoarseTable:
         return weights
 
     def _most(self, multipliers: Floats, largest: Ints) -> float:
-        """Return an upper bound on all values of the table, by multipliers."""
+        """Return an upper bound on all prices of the table, by resource multipliers."""
         worth = multipliers[self.axes] * self.units
         most = float(multipliers[self.axes] @ largest[self.axes])
         for item, weights in zip(self.items, self.weights, strict=True):
@@ -241,7 +241,7 @@ class CoarseTable:
         return size
 
     def _add(self, number: int, item: Item, gains: Ints) -> list[_Step]:
-        """Add one item to the table: binary-coded numbers of single tasks, or one of its slots."""
+        """Add an item to the table as binary-coded multiples of a task, or as one slot; return updates."""
         fits = (self.weights[number] < self.values.shape).all(axis=1)
         if not item.single:
             before, slots = self.values.copy(), np.flatnonzero(fits & (gains > 0)).tolist()
@@ -254,7 +254,7 @@ class CoarseTable:
         return steps
 
     def _step(self, before: Cells, number: int, slot: int, gains: Ints) -> _Step:
-        """Update the values by adding a slot; return the step with the improved cells."""
+        """Update the table by a slot of an item; return the update with a mask of the improved cells."""
         a, b = self.weights[number][slot].tolist()
         rest = self.values[a:, b:]
         candidate = before[: before.shape[0] - a, : before.shape[1] - b] + np.int32(gains[slot])
@@ -268,12 +268,12 @@ class CoarseTable:
         return places[:, 0], places[:, 1]
 
     def bounds(self, free: Ints) -> Floats:
-        """Return an upper bound on the value of any pattern for each free capacity; shape (N,)."""
+        """Return an upper bound on the total dual price of any pattern for each free capacity, shape (N,)."""
         bounds: Floats = self.values[self._places(free)] / self.scale + free @ self.others
         return bounds
 
     def slots(self, free: Ints) -> dict[int, int]:
-        """Return the slot of each item in the table's pattern for a server; it may be infeasible."""
+        """Return the slot of each item in the table's pattern for a free capacity; it may be infeasible."""
         place = [int(index[0]) for index in self._places(free[None, :])]
         slot_of_item: dict[int, int] = {}
         for steps in reversed(self.steps):
@@ -289,7 +289,7 @@ class CoarseTable:
 
 
 def _best_unit(demands: Ints, largest: int, most: int) -> int:
-    """Return the unit of an axis with at most `most` steps that minimises the rounding loss of demands."""
+    """Return a resource's coarse unit, for at most `most` steps, of minimum rounding loss of demands."""
     least = max(1, -(-largest // most))
     if not len(demands):
         return least
@@ -305,7 +305,7 @@ Slots = dict[int, int]
 
 
 class PatternRepair:
-    """Makes patterns feasible by removing tasks, and maximal by adding tasks."""
+    """Makes server patterns feasible by removing tasks, and maximal by adding tasks."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = items
@@ -315,7 +315,7 @@ class PatternRepair:
     def repaired(
         self, slots: Mapping[int, int], free: Ints, random: np.random.Generator | None = None
     ) -> Slots:
-        """Return a feasible pattern to which no task with a positive price can be added.
+        """Return a feasible server pattern to which no task of positive dual price can be added.
 
         Parameters
         ----------
@@ -349,7 +349,7 @@ class PatternRepair:
         return float(self.items[i].gains[slot]) / share if share > 0 else np.inf
 
     def _fill(self, chosen: Slots, left: Ints, order: Ints) -> None:
-        """Add as many tasks as fit, of one item after the other."""
+        """Add as many tasks as fit in the residual capacity to a pattern, one item after the other."""
         order = order[(self.first[order] <= left).all(axis=1)]
         while len(order):
             i, order = int(order[0]), order[1:]
@@ -373,7 +373,7 @@ OPTIMALITY_TOLERANCE = 1e-7
 
 @dataclass
 class _Priced:
-    """Priced pattern of a server class: pattern, its value, and a bound on all patterns."""
+    """Pattern of a server class, its total dual price, and an upper bound on the price of all patterns."""
 
     bound: float
     value: float
@@ -381,12 +381,12 @@ class _Priced:
 
     @property
     def closed(self) -> bool:
-        """Whether the pattern attains the bound."""
+        """Whether the pattern's price attains the upper bound, within a tolerance."""
         return self.bound <= self.value + OPTIMALITY_TOLERANCE * max(1.0, self.value)
 
 
 class SearchPricing:
-    """Pricing of the server classes of one pool by search, with the interface of `ServerPricing`."""
+    """Pricing problem of the server classes of one pool by knapsack search instead of a table."""
 
     def __init__(self, classes: ClassTable, pool: str | None) -> None:
         self.classes = classes
@@ -399,7 +399,10 @@ class SearchPricing:
         self.weights = {k: classes.weights(k, classes.slots[k]) for k in self.task_shapes}
 
     def alone(self, k: int) -> list[tuple[int, ServerPattern]]:
-        """Return patterns of as many tasks of one shape as fit: for each class, or one if there are many."""
+        """Return (class, pattern) pairs: as many tasks of one shape as fit on a server of the class.
+
+        There is one for each server class, or one in all if there are many classes.
+        """
         sizes, patterns = self.classes.slots[k].sum(axis=1), list[tuple[int, ServerPattern]]()
         for number, free in zip(self.numbers, self.free, strict=True):
             fits = (self.weights[k] <= free).all(axis=1)
@@ -412,7 +415,7 @@ class SearchPricing:
     def best(
         self, paid: Sequence[Floats], most: int = 1, search: bool = True
     ) -> list[tuple[int, float, ServerPattern]]:
-        """Return patterns of each server class: number of the class, bound, pattern.
+        """Return server patterns of high total dual price as (number of the class, upper bound, pattern).
 
         Parameters
         ----------
@@ -451,7 +454,7 @@ class SearchPricing:
         return None
 
     def _item(self, k: int, gains: Floats) -> Item:
-        """Return the item of a shape with the slots of positive price."""
+        """Return the knapsack item of a task shape with the slots of positive dual price."""
         single = len(self.classes.pieces[k]) < len(self.classes.slots[k])
         weights = self.weights[k] if k in self.weights else self.classes.weights(k, self.classes.slots[k])
         return Item(k, np.arange(len(gains)), weights, gains, single).kept(gains > 0)
@@ -459,7 +462,7 @@ class SearchPricing:
     def _from_table(
         self, number: int, paid: Sequence[Floats], table: CoarseTable, most: int
     ) -> list[_Priced]:
-        """Return patterns of a class from the coarse table, best first, with a bound on all."""
+        """Return patterns of a server class from the coarse table, best first, with an upper bound on all."""
         stays = resident_selections(self.classes, number, paid)
         free = np.array(list(stays), dtype=np.int64).reshape(len(stays), len(self.classes.units))
         bounds = table.bounds(free) + np.array([gain for gain, _ in stays.values()])
@@ -478,7 +481,7 @@ class SearchPricing:
 
     @staticmethod
     def _priced(table: CoarseTable, bound: float, gain: float, stay: ServerPattern, slots: Slots) -> _Priced:
-        """Return the priced pattern of table items and of residents that stay."""
+        """Return a pattern of table items and staying residents, with its price and a known upper bound."""
         chosen = [(table.items[i], slot) for i, slot in sorted(slots.items())]
         value = gain + sum(float(item.gains[slot]) for item, slot in chosen)
         return _Priced(bound, value, (*stay, *((item.shape, int(item.rows[slot])) for item, slot in chosen)))
@@ -486,7 +489,7 @@ class SearchPricing:
     def _search(
         self, number: int, free: Ints, paid: Sequence[Floats], items: Sequence[Item], known: _Priced
     ) -> None:
-        """Improve bound and pattern of a class by the linear relaxation, then by branch and bound."""
+        """Improve bound and pattern of a server class by the linear relaxation, then by branch and bound."""
         residents = self.classes.servers[number].residents
         candidates = [item.within(free) for item in (*(self._item(k, paid[k]) for k in residents), *items)]
         candidates = [item for item in candidates if len(item.gains)]

@@ -56,7 +56,7 @@ COUNT_WEIGHT = 0.01
 
 
 def server_groups(classes: ClassTable, held: Floats, sizes: Floats, most: int) -> list[list[int]]:
-    """Return groups of similar server classes of the same pool, as lists of class numbers.
+    """Partition the server classes, by index, into groups of similar classes of the same pool.
 
     Parameters
     ----------
@@ -81,12 +81,12 @@ def server_groups(classes: ClassTable, held: Floats, sizes: Floats, most: int) -
 
 
 def _queue_entry(members: list[int], features: Floats, count: Ints) -> tuple[float, list[int]]:
-    """Return the queue entry of a group: the negative total difference of its servers, and its members."""
+    """Return a heap entry of a group of server classes: minus its total feature range, and the group."""
     return -float(np.ptp(features[members], axis=0).sum() * count[members].sum()), members
 
 
 def _split_group(members: list[int], features: Floats) -> tuple[list[int], list[int]]:
-    """Split a group at the middle of the feature in which its servers differ most."""
+    """Split a group of server classes at the midpoint of the feature with the widest range."""
     own = features[members]
     widest = own[:, int(np.ptp(own, axis=0).argmax())]
     above = (widest > (widest.min() + widest.max()) / 2).tolist()
@@ -97,7 +97,10 @@ def _split_group(members: list[int], features: Floats) -> tuple[list[int], list[
 
 
 def can_host(shape: TaskShape, other: TaskShape) -> bool:
-    """Return whether slots of one shape hold tasks of another, whose demand is no larger."""
+    """Return whether capacity for a task of one shape holds a task of another, with no larger demand.
+
+    All servers with a GPU model allowed by the first are allowed by the second.
+    """
     # Equal shapes would host each other in a circle.
     if len(shape.demands) != len(other.demands) or shape == other:
         return False
@@ -108,7 +111,7 @@ def can_host(shape: TaskShape, other: TaskShape) -> bool:
 
 
 def hosting_pairs(shapes: Sequence[TaskShape]) -> Iterator[tuple[int, int]]:
-    """Yield all pairs of shapes of which the first can hold tasks of the second."""
+    """Yield all pairs (i, j) of task shapes such that capacity for a task of i holds a task of j."""
     shared = np.array([k for k, shape in enumerate(shapes) if shape.current is None], dtype=np.int64)
     groups = np.array([len(shapes[k].demands) for k in shared.tolist()])
     alike = {g: shared[groups == g] for g in set(groups.tolist())}
@@ -125,7 +128,7 @@ def hosting_pairs(shapes: Sequence[TaskShape]) -> Iterator[tuple[int, int]]:
 
 
 def _models_are_covered(model: GpuModels, other: GpuModels) -> bool:
-    """Return whether all servers allowed by one request for GPU models are allowed by another."""
+    """Return whether every GPU model allowed by one request is allowed by another."""
     return all(allows(other, one) for one in models_of(model) or (None,))
 
 
@@ -136,7 +139,7 @@ ColumnType = Literal["server", "job", "missing", "split", "host", "apart", "ask"
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the master problem: type, rows and coefficients, and its contribution to each goal.
+    """A column of the master problem: type, rows and coefficients, and contribution to each objective.
 
     Attributes
     ----------
@@ -154,7 +157,7 @@ class Column:
 
 @dataclass(frozen=True)
 class DualPrices:
-    """Dual prices of the relaxation: of pieces by shape, server classes, job classes, and earlier goals."""
+    """Dual prices of the master's rows: tasks on a server, server and job classes, earlier objectives."""
 
     pieces: tuple[Floats, ...]
     servers: Floats
@@ -196,11 +199,11 @@ class RestrictedMaster:
 
     @staticmethod
     def preferred(job: JobClass) -> bool:
-        """Return whether spreading a job costs the same for each server, so pieces may be split."""
+        """Return whether a job costs the same for each further server, so that tasks may be split freely."""
         return not job.loose and job.fewest is not None and not job.lost
 
     def limits(self, levels: Sequence[float] = ()) -> tuple[Floats, Floats]:
-        """Return lower and upper limits of all rows, with one more row for each earlier goal."""
+        """Return the row bounds of the master problem, with one more row for each earlier objective."""
         low, high = np.zeros(self.rows), np.full(self.rows, np.inf)
         low[self.server_row : self.job_row] = -np.inf
         high[self.server_row : self.job_row] = [len(s.members) for s in self.classes.servers]
@@ -259,7 +262,7 @@ class RestrictedMaster:
         self.add(type_, (k, i, a, b), entries, {"spread": spread} if spread else {})
 
     def _host(self, k: int, other: int) -> None:
-        """Add columns that turn supply of one shape into supply of another with no larger demand."""
+        """Add exchange columns: supply of one task shape serves another that demands no more."""
         check_time()
         for piece, i in self._places[k].items():
             j = self._places[other].get(piece)
@@ -292,7 +295,7 @@ class RestrictedMaster:
                     self.add_server_pattern(number, pattern_on_server)
 
     def add_server_pattern(self, number: int, pattern: ServerPattern) -> bool:
-        """Add the column of a server pattern; return whether it is new."""
+        """Add the column of a server pattern (server class, tasks on one); return whether it is new."""
         if not pattern:
             return False
         entries = [(self.server_row + number, 1.0)]
@@ -306,7 +309,7 @@ class RestrictedMaster:
         )
 
     def add_job_pattern(self, number: int, pattern: JobPattern, stay: Stay = ()) -> bool:
-        """Add the column of a job pattern; return whether it is new."""
+        """Add the column of a job pattern (job class, tasks split over servers); return whether it is new."""
         job = self.classes.jobs[number]
         entries = [(self.job_row + number, 1.0)]
         left = [part.tasks[0] for part in job.parts]
@@ -335,12 +338,15 @@ class RestrictedMaster:
         )
 
     def _count(self, goal: str, job: JobClass, pattern: JobPattern, stay: Stay) -> Fraction:
-        """Return a pattern's contribution to a goal, less the savings of pieces that stay."""
+        """Return a job pattern's contribution to an objective, less the restart cost that it saves.
+
+        The cost is saved if no task of a running job moves.
+        """
         saved = job.restart if goal == "value" and self._stays_whole(job, stay) else Fraction(0)
         return job.count(goal, len(pattern) + len(stay)) - saved
 
     def _stays_whole(self, job: JobClass, stay: Stay) -> bool:
-        """Return whether no task of a running job moves."""
+        """Return whether a selection of staying tasks keeps every running task of a job on its server."""
         if not job.can_stay or len(stay) < len(job.current):
             return False
         counts = (self.classes.pieces[job.current[h].shape][i] for h, i in stay)
@@ -349,13 +355,13 @@ class RestrictedMaster:
         )
 
     def counted(self, goal: str, values: NDArray[np.int64]) -> float:
-        """Return a solution's value of a goal, in steps."""
+        """Return an objective's value, in multiples of its step, for given integer values of the columns."""
         return math.fsum(
             c.counts.get(goal, 0.0) * n for c, n in zip(self.columns, values.tolist(), strict=False)
         )
 
     def exactly(self, goal: str, values: NDArray[np.int64]) -> Fraction:
-        """Return a solution's value of a goal as an exact fraction in the goal's unit."""
+        """Return an objective's value for given integer column values, as an exact fraction in its unit."""
         if self.integral[goal]:
             return round(self.counted(goal, values)) * self.steps[goal]
         # Only patterns of jobs count in goals whose values are no multiples of a step.
@@ -367,18 +373,21 @@ class RestrictedMaster:
         return sum((n * self._count(goal, job, *pieces) for job, *pieces, n in patterns), Fraction(0))
 
     def in_plan(self, goal: str, value: float) -> float:
-        """Convert a value in steps, to be minimised, into the unit and sense of the plan's objective."""
+        """Convert an objective value in steps, to be minimised, to unit and sense of the plan's objective."""
         known = float(value * self.steps[goal]) + float(self.classes.offset(goal))
         return -known if goal == "value" else known
 
     def rounded(self, goal: str, value: float) -> float:
-        """Round a lower bound, in steps, up to the next value that the goal can have."""
+        """Round a lower bound, in steps of the objective, up to the next value that it can take.
+
+        Where values have no common step, a tolerance is subtracted instead.
+        """
         if self.integral[goal] and math.isfinite(value):
             return math.ceil(value - SETTINGS.relaxation_tolerance)
         return value - SETTINGS.relaxation_tolerance * max(1.0, abs(value)) * 1e-3
 
     def generate_columns(self, goal: str, prices: DualPrices, search: bool = True) -> tuple[int, float]:
-        """Add patterns of servers and jobs of negative reduced cost.
+        """Add server and job patterns of negative reduced cost, found by the pricing problems.
 
         Parameters
         ----------
@@ -419,7 +428,7 @@ class RestrictedMaster:
         return added, beyond
 
     def enumerate_columns(self, goal: str, prices: DualPrices, slack: float) -> bool:
-        """Add all columns of solutions that exceed the relaxation's value by at most `slack`.
+        """Add all server patterns of reduced cost at most `slack`; return False if there are too many.
 
         Returns
         -------
@@ -445,7 +454,10 @@ class RestrictedMaster:
         return True
 
     def _slot_prices(self, prices: DualPrices) -> list[Floats]:
-        """Return the dual price of each slot of each shape."""
+        """Return the dual price of each combination of tasks of a shape on one server, per task shape.
+
+        The combinations are the rows of the shape's table of slots.
+        """
         paid = []
         for k, slots in enumerate(self.classes.slots):
             single = len(self.classes.pieces[k]) < len(slots)
@@ -482,7 +494,7 @@ class RestrictedMaster:
 
 
 def pool_pricing(classes: ClassTable, pool: str | None) -> Pricing:
-    """Return the pricing problem of a pool: by a table of all demand sums, else by a search."""
+    """Return a server pool's pricing problem: by a table of all sums of demands, else by knapsack search."""
     try:
         return ServerPricing(classes, pool)
     except OutOfTimeError:
@@ -492,7 +504,7 @@ def pool_pricing(classes: ClassTable, pool: str | None) -> Pricing:
 
 
 def _piece_splits(place: dict[tuple[int, ...], int]) -> list[tuple[int, int, int]]:
-    """Return all ways to split a piece into two."""
+    """Return all triples (i, a, b) such that task combination i is the union of combinations a and b."""
     splits = []
     for counts, i in place.items():
         check_time()

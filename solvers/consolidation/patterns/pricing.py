@@ -33,7 +33,7 @@ Stay = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class PricedPattern:
-    """A job pattern, its pieces that stay, and the cost of both and of the number of servers."""
+    """A job pattern, its tasks that stay, and its total cost, that of the number of servers included."""
 
     pattern: JobPattern
     stay: Stay
@@ -41,7 +41,7 @@ class PricedPattern:
 
 
 class JobPricing:
-    """Pricing problem of job classes: finds the patterns of least cost.
+    """Pricing problem of job classes: finds the job patterns of minimum cost at given dual prices.
 
     Parameters
     ----------
@@ -65,12 +65,14 @@ class JobPricing:
         self.worth = weights.get("migrations", 0.0)
 
     def _bonus(self, job: JobClass) -> float:
-        """Return the saving if no task of a running job moves."""
+        """Return the cost that is saved if no task of a running job moves, at the objectives' weights."""
         restart = self.weights.get("value", 0.0) * float(job.restart) / self.value_step
         return restart + (self.weights.get(MOVE_LIMIT, 0.0) if job.can_stay else 0.0)
 
     def best_loose(self, job: JobClass, below: float) -> list[PricedPattern]:
-        """Return the best patterns of a loose job: its best staying tasks, and all of them if that pays.
+        """Return patterns cheaper than `below` of a job whose number of servers does not matter (loose).
+
+        They keep the tasks that are cheapest where they run, and all running tasks if that saves a restart.
 
         Tasks that do not stay are single pieces.
         """
@@ -105,7 +107,7 @@ class JobPricing:
         return stays
 
     def best(self, job: JobClass, by_servers: Floats, below: float) -> list[PricedPattern]:
-        """Return the cheapest patterns of a non-loose job below a cost limit.
+        """Return the patterns of minimum cost, less than `below`, of a job that is not loose.
 
         Parameters
         ----------
@@ -134,7 +136,10 @@ class JobPricing:
         ]
 
     def _layers(self, job: JobClass, most: int) -> tuple[list[Floats], list[NDArray[np.int32]]]:
-        """Return the least price of each number of tasks in 0, 1, 2, … pieces, and its last piece."""
+        """Return the minimum price of each task count on 0, 1, 2, … servers, and the last server's tasks.
+
+        The tasks are indices of combinations.
+        """
         part = job.parts[0]
         shape = tuple(count + 1 for count in part.tasks)
         none = np.full(shape, np.inf)
@@ -160,7 +165,7 @@ class JobPricing:
     def _staying(
         self, job: JobClass, whole: bool = False
     ) -> dict[tuple[int, tuple[int, ...]], tuple[float, Stay]]:
-        """Return the cheapest staying pieces and their cost, by number of pieces and of tasks in them.
+        """Return the cheapest selection of staying tasks and its cost, by numbers of servers and of tasks.
 
         Parameters
         ----------
@@ -207,7 +212,7 @@ def _backtracked_pattern(
 def initial_patterns(
     job: JobClass, classes: ClassTable, mergeable: bool
 ) -> tuple[list[tuple[JobPattern, Stay]], bool]:
-    """Return initial patterns of a job, and whether these are all that may ever be needed.
+    """Return initial patterns of a job, and whether they include all that any solution may need.
 
     Parameters
     ----------
@@ -245,7 +250,7 @@ def initial_patterns(
 
 
 def _stay_selections(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay, tuple[int, ...]]]:
-    """Yield selections of staying pieces and the remaining tasks: all pieces, none, then single ones."""
+    """Yield selections of staying tasks and the remaining tasks: all stay, none, those of one server."""
     tasks = job.parts[0].tasks
     rows = [classes.pieces[current.shape].tolist() for current in job.current]
     everything = []
@@ -264,7 +269,7 @@ def _stay_selections(job: JobClass, classes: ClassTable) -> Iterator[tuple[Stay,
 
 
 class _PatternLister:
-    """Lists the partitions of a job's tasks into pieces in non-increasing order."""
+    """Lists the partitions of a job's tasks over servers, in non-increasing order of combinations."""
 
     def __init__(self, pieces: Ints, mergeable: bool) -> None:
         self.rows = [tuple(row) for row in pieces.tolist()]
@@ -273,7 +278,7 @@ class _PatternLister:
         self.steps = 0
 
     def partitions(self, tasks: tuple[int, ...], servers: int) -> Iterator[JobPattern]:
-        """Yield the patterns with a number of pieces, until the limit on steps is reached.
+        """Yield the partitions of tasks over `servers` servers, until the limit on steps is reached.
 
         The recursion is an explicit stack, since jobs of thousands of tasks exceed Python's recursion limit.
         """
@@ -301,7 +306,7 @@ class _PatternLister:
             open_.append(self._next(rest, servers - len(chosen), i, chosen))
 
     def _next(self, tasks: tuple[int, ...], servers: int, top: int, chosen: Sequence[int]) -> Iterator[int]:
-        """Yield the rows from `top` down that may be the next piece beside the chosen ones."""
+        """Yield task combinations, as indices from `top` down, for the next server beside the chosen ones."""
         # Not even the largest pieces are enough.
         if sum(tasks) > servers * self.largest:
             return
@@ -316,7 +321,7 @@ class _PatternLister:
                 yield i
 
     def _can_merge(self, i: int, j: int) -> bool:
-        """Return whether two pieces could be merged into one."""
+        """Return whether two servers' tasks of a job fit on one together; False if merging is not allowed."""
         return (
             bool(self.mergeable)
             and tuple(map(sum, zip(self.rows[i], self.rows[j], strict=True))) in self.mergeable
@@ -328,7 +333,7 @@ ServerPattern = tuple[tuple[int, int], ...]
 
 
 class ServerPricing:
-    """Pricing problem of all server classes of a pool, by a table of all demand sums."""
+    """Pricing problem of all server classes of a pool, by a table of all sums of demands on one server."""
 
     def __init__(self, classes: ClassTable, pool: str | None) -> None:
         self.classes = classes
@@ -359,7 +364,7 @@ class ServerPricing:
         self.holds = np.array([(self.usages <= limit).all(axis=1) for limit in free])
 
     def _without(self, weight: Ints) -> NDArray[np.int32]:
-        """Return the index of each sum less a weight; -1 where the difference is not in the table."""
+        """Return the index of each demand sum less `weight`, -1 if not in the table, shape (sums,)."""
         check_time()
         enough = (self.usages >= weight).all(axis=1)
         wanted = self.keys - weight @ self.radix
@@ -372,7 +377,7 @@ class ServerPricing:
     def best(
         self, paid: Sequence[Floats], most: int = 1, search: bool = True
     ) -> list[tuple[int, float, ServerPattern]]:
-        """Return the best patterns of each server class: number of the class, value, pattern.
+        """Return the patterns of maximum total dual price as (number of the server class, price, pattern).
 
         Parameters
         ----------
@@ -401,7 +406,7 @@ class ServerPricing:
         return patterns
 
     def alone(self, k: int) -> list[tuple[int, ServerPattern]]:
-        """Return for each server class the pattern of as many tasks of one shape as fit."""
+        """Return for each server class, by number, the pattern of as many tasks of one shape as fit."""
         paid = [np.zeros(len(slots)) for slots in self.classes.slots]
         paid[k] = self.classes.slots[k].sum(axis=1).astype(float)
         return [(number, pattern) for number, _, pattern in self.best(paid)]
@@ -413,7 +418,10 @@ class ServerPricing:
     def _values(
         self, paid: Sequence[Floats], useless: bool = False
     ) -> tuple[list[Floats], list[NDArray[np.int32]]]:
-        """Return the best value of each sum with the first 0, 1, … shapes, and the last slot chosen."""
+        """Return the maximum price of each demand sum by the first 0, 1, … task shapes, and choices for it.
+
+        A choice is the last shape's combination of tasks (slot), -1 for none.
+        """
         values = [np.where((self.usages == 0).all(axis=1), 0.0, -np.inf)]
         choices = []
         for k, places in zip(self.task_shapes, self.before, strict=True):
@@ -434,7 +442,7 @@ class ServerPricing:
     def within(
         self, paid: Sequence[Floats], least: Floats, most: int
     ) -> list[tuple[int, ServerPattern]] | None:
-        """Return every maximal pattern whose total price is at least `least`; None if too many.
+        """Return every maximal pattern, with server class, of price at least `least`; None if too many.
 
         Parameters
         ----------
@@ -465,7 +473,7 @@ class ServerPricing:
     def _paths(
         self, place: int, stage: int, least: float, paid: Sequence[Floats], values: Sequence[Floats]
     ) -> Iterator[ServerPattern]:
-        """Yield the patterns of the first shapes with a given sum and a total price of at least `least`."""
+        """Yield the patterns of the first `stage` task shapes with a given demand sum and enough price."""
         if stage == 0:
             yield ()
             return
@@ -479,7 +487,7 @@ class ServerPricing:
                     yield (*pattern, (k, slot))
 
     def _extendable(self, pattern: ServerPattern, free: Ints) -> bool:
-        """Return whether a task could be added to a pattern."""
+        """Return whether a task of any shape could be added to a pattern within residual capacity `free`."""
         counts = dict(pattern)
         for k in self.task_shapes:
             slots, demands = self.classes.slots[k], self.classes.task_shapes[k].demands
@@ -504,7 +512,7 @@ class ServerPricing:
 def resident_selections(
     classes: ClassTable, number: int, paid: Sequence[Floats]
 ) -> dict[tuple[int, ...], tuple[float, ServerPattern]]:
-    """Return the best value and selection of residents that stay on a server class, by residual capacity.
+    """Return the residents of a server class that best stay, with total price, by residual capacity.
 
     Raises
     ------
