@@ -156,7 +156,7 @@ def _without_single_choices(choices: Choices, counts: Ints, cutoff: float) -> tu
 
 
 def bound_multipliers(prices: Floats) -> tuple[Floats, Floats]:
-    """Return the cost weights, shape (M,), and price vectors, shape (M, R), of the Lagrangian bounds to try."""
+    """Return the cost weights (M,) and resource price vectors (M, R) of the Lagrangian bounds to try."""
     limits = len(prices)
     candidates = [(1.0, prices)]
     for factor in SETTINGS.factors:

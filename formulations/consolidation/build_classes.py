@@ -405,7 +405,7 @@ class ClassifiedCluster(ClusterData):
 
     @property
     def classes(self) -> ClassTable:
-        """The equivalence classes of jobs and servers; raises TooLargeError where they are too many to list."""
+        """The equivalence classes of jobs and servers; raises TooLargeError if they cannot be listed."""
         if self._classes is None:
             try:
                 self._classes = classes_of(self)

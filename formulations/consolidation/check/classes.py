@@ -290,7 +290,7 @@ def _placement_key(
 ) -> object:
     """Return a key that is equal for jobs with equivalent current placements.
 
-    Jobs on several servers have unique keys.!
+    Jobs on several servers have unique keys.
     """
     now = _current_tasks(job, model_of)
     if len(now) > 1 or (now and len(job.task_groups) > 1):

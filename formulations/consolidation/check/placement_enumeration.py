@@ -76,7 +76,7 @@ class PriceBound:
         ]
 
     def value(self) -> Fraction | None:
-        """Return the Lagrangian bound on the weighted objective; None if a job that must be placed cannot be."""
+        """Return the Lagrangian bound on the weighted objective; None if a required job cannot be placed."""
         total = Fraction(0)
         for job in self.classes.jobs:
             cost = self.job(job)
@@ -97,7 +97,7 @@ class PriceBound:
         return total
 
     def job(self, job: JobClass) -> Fraction | None:
-        """Return the minimum cost of placing one job of a class, at dual prices; None if it cannot be placed."""
+        """Return the minimum cost of placing a job of a class, at dual prices; None if it never fits."""
         worth = self.weights.get("value", Fraction(0)) * job.value
         best = self._loose_job_cost(job) if job.loose else self._pattern_cost(job)
         return None if best is None else best - worth

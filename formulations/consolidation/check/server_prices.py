@@ -250,7 +250,7 @@ class _Relaxation:
         return sum(numerator * amount // denominator for amount, (numerator, denominator) in pairs)
 
     def _completions(self, cells: int) -> Ints:
-        """Return the maximum reduced price of groups g, g + 1, … by capacity in cells; (groups + 1, cells + 1).
+        """Return the maximum reduced price of groups g, g + 1, … by capacity; shape (groups + 1, cells + 1).
 
         A cell is a block of units of the unrelaxed resource.
         """
@@ -270,7 +270,7 @@ class _Relaxation:
         return self._amount_cost(free) + int(self.table[0, free[self.resource] // self.cell])
 
     def tuned(self, free: Sequence[int]) -> _Relaxation:
-        """Return the relaxation at the neighbouring multipliers of best bound, or this one if none is better."""
+        """Return the relaxation at the neighbouring multipliers of best bound, or this one if it is best."""
         best = self
         for step in TUNING_STEPS:
             for r, (numerator, _) in enumerate(self.ratios):
