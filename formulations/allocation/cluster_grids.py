@@ -210,7 +210,7 @@ class ClusterGrid(ABC):
         return math.fsum(price * capacities.get(name, 0.0) for name, price in self.prices.items())
 
     def unpriced(self) -> dict[str, float]:
-        """Return the capacities of the resources without a price."""
+        """Return the capacity of each resource without a price, by name."""
         return {name: c for name, c in self.instance.resources.items() if name not in self.prices}
 
     def used(self, formulation: AllocationFormulation, plan: Sequence[JobAllocation]) -> dict[str, float]:
@@ -377,7 +377,7 @@ class FreeCluster(ClusterGrid):
 
     @cached_property
     def grain(self) -> Fraction:
-        """Difference of two consecutive steps, in USD per hour."""
+        """Difference of two consecutive hourly costs of the grid, in USD per hour."""
         names = [self.table.resources.index(name) for name in self.prices]
         prices = [Fraction(str(price)) for price in self.prices.values()]
         tasks = np.concatenate([self.table.ps_demand, self.table.worker_demand])[:, names]
@@ -462,7 +462,7 @@ class FreeCluster(ClusterGrid):
         return min(step, self._step_for_cost(self.cost_of(capacities))), capacities
 
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
-        """Return the step of an hourly cost; None if an unpriced capacity differs from the instance's."""
+        """Return the grid's hourly cost for a rate; None if an unpriced capacity is not the instance's."""
         fixed = [name for name in self.instance.resources if name not in self.prices]
         if any(capacities.get(name) != self.instance.resources[name] for name in fixed) or not rate >= 0:
             return None

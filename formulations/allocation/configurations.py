@@ -35,7 +35,7 @@ BUDGET = "budget_usd_per_hour"
 
 @dataclass(frozen=True, eq=False)
 class Configurations:
-    """Table of configurations; those of job j have indices `start[j]` to `start[j + 1]`.
+    """Table of job configurations; those of job j have indices `start[j]` to `start[j + 1]`.
 
     Attributes
     ----------

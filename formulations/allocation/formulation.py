@@ -120,7 +120,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """The single objective, in seconds."""
+        """The single objective: total weighted completion time [job-s] or makespan [s]."""
         unit = "s" if self.instance.objective == "makespan" else "job-s"
         return (Objective(self.instance.objective, "min", unit),)
 
@@ -131,7 +131,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     @cached_property
     def configurations(self) -> Configurations:
-        """The configuration table: every configuration of every job."""
+        """The table of all configurations (variant, ps, workers) of every job."""
         return build_configurations(self.instance, self.table)
 
     @property

@@ -136,14 +136,14 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         """Return a diagnosis if a counting argument proves that there is no feasible plan; otherwise None."""
 
     def choices(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:
-        """Return the plan with its decisions only, without figures derived from them such as times.
+        """Return the plan with its decisions only, without values derived from them such as times.
 
         It can then be evaluated on an instance with other data.
         """
         return tuple(plan)
 
     def finish(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:
-        """Return the plan for output: in the order of the instance, with derived figures and reasons."""
+        """Return the plan for output: in the order of the instance, with derived values and reasons."""
         return tuple(plan)
 
     @classmethod

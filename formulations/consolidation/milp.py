@@ -350,7 +350,7 @@ class _Builder:
         return self.pulp.LpAffineExpression([*terms, *stays]) - sum(lost.values()), whole
 
     def stays(self, job: PlacementJob) -> Any:
-        """Return the binary variable that is 1 only if no task of a running job moves."""
+        """Return the binary variable that can be 1 only if no task of a running job moves."""
         if job.name not in self.k:
             k = self.k[job.name] = self.problem.add_variable(f"k_{len(self.k)}", cat=self.pulp.LpBinary)
             for place, count in current_tasks(job):

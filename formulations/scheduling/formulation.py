@@ -133,7 +133,7 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         return marginal_values(self.instance, grid)
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return a sentence with the largest savings from one more unit of the scarcest resources."""
+        """Return a sentence with bounds on the savings from one more unit of the scarcest resources."""
         return marginal_value_text(self.instance, prices, value)
 
     def elementary_infeasibility(self) -> Diagnosis | None:

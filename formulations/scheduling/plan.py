@@ -105,8 +105,6 @@ class SegmentTable:
         """Job, length [s] and end [s] of each run: maximal sequences of segments without pause or move.
 
         All segments of a run have one configuration and the same servers, those of `first_of_run`.
-
-        All segments of a run have one configuration and the same servers, those of `first_of_run`.
         """
         first = self.first_of_run
         length = np.add.reduceat(self.length_s, first) if len(first) else np.zeros(0)

@@ -311,7 +311,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return (self.objectives[0].tighter(elementary, proven),)
 
     def _certified_speed(self, certificate: Any) -> float | None:
-        """Return the certified bound on throughput or time; infinite if no plan is proven to exist.
+        """Return the certified bound on throughput or time; infinite if it is proven that there is no plan.
 
         None if nothing is proven.
         """

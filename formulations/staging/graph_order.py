@@ -112,7 +112,7 @@ def classes_of(instance: StagingInstance) -> Classes:
 def _arcs(
     instance: StagingInstance, pairs: Sequence[tuple[int, int]], colour: Sequence[Hashable]
 ) -> Iterator[tuple[Hashable, Hashable]]:
-    """Yield the order arcs between colours (layers that share a stage), earlier one first, with self-loops."""
+    """Yield the order arcs between colours (layers that share a stage), earlier one first, self-loops too."""
     backward = [bool(layer.backward) for layer in instance.layers]
     forward = {key for key, back in zip(colour, backward, strict=True) if not back}
     for source, target in pairs:
@@ -274,7 +274,7 @@ class _ClassMerger:
                 self.touching[index].add(touched)
 
     def run(self) -> None:
-        """Merge classes of layers without time into neighbours until no merge keeps all plans as good."""
+        """Merge classes of layers without time into neighbours, as long as that makes no plan worse."""
         changed = True
         while changed:
             changed = False

@@ -99,7 +99,7 @@ def _servers_by_residual(data: ClusterData, gpu_model: str | None, resource: str
 
 
 def _largest_servers(free: Counter[Fraction], volume: Fraction) -> Counter[Fraction]:
-    """Return the fewest largest servers whose residual capacities cover a demand, by capacity.
+    """Return the largest servers whose residual capacities cover a demand: number by capacity.
 
     All servers, if they do not suffice.
     """

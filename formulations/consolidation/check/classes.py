@@ -160,7 +160,7 @@ ServerKey = tuple[str | None, Vector, Vector, bool]
 
 
 class ClassMismatch(Exception):
-    """Raised when the methods' table of classes differs from the derived one."""
+    """Raised when the solvers' table of equivalence classes differs from the derived one."""
 
 
 @dataclass

@@ -147,7 +147,7 @@ class CertificateCheck:
         return derive_segments(self.instance, last_s)
 
     def _limits(self) -> Limits:
-        """Return the capacity constraints: one row for each limited hardware type, one for the hourly budget."""
+        """Return the capacity constraints: a row for each limited hardware type, one for the budget."""
         hardware = self.instance.types
         rows = [np.eye(len(hardware))[t] for t, one in enumerate(hardware) if one.limit is not None]
         capacity = [float(one.limit) for one in hardware if one.limit is not None]

@@ -321,7 +321,9 @@ PROOF_CHECK_INTERVAL = 16
 
 
 def proves_no_faster_plan(instance: StagingInstance, slowest_s: float) -> bool:
-    """Return whether no plan with stages of at most `slowest_s` is proven to exist; False if too large.
+    """Return whether it is proven that no plan has a stage time of at most `slowest_s`.
+
+    False if the graph is too large for the proof.
 
     Raises
     ------

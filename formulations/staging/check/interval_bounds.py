@@ -286,7 +286,7 @@ class IntervalBounds:
         return np.flatnonzero(value <= min(most, sys.float_info.max))
 
     def _proves_by_enumeration(self, given: _UnprovenInterval) -> bool:
-        """Enumerate the paths of the remaining segments; return whether none is proven below the cutoff."""
+        """Return whether enumeration of the remaining segments' paths proves none to be below the cutoff."""
         if given.segments is None or self.work_left <= 0 or time_is_up():
             return False
         interval, own = given.interval, self.segments.only(given.segments)

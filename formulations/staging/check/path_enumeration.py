@@ -87,7 +87,7 @@ class Network:
         return self.only(np.argsort(self.arcs.after, kind="stable"))
 
     def compact(self) -> Network:
-        """Return the network without layers at which no arc begins or ends."""
+        """Return the network without layers at which no arc begins or ends, layers renumbered."""
         arcs = self.arcs
         layer = np.unique(np.concatenate([[0, self.layers], arcs.first, arcs.after]))
         first, after = np.searchsorted(layer, arcs.first), np.searchsorted(layer, arcs.after)
@@ -197,8 +197,6 @@ def counted_limit_groups(
 
 def remaining_by_state(network: Network, counting: CountedLimits) -> Floats:
     """Return the minimum weight from each layer on, after an arc of each type, by capacity left.
-
-    Shape (L + 1, T, states); the arcs are sorted by the layer that they lead to.!
 
     Shape (L + 1, T, states); the arcs are sorted by the layer that they lead to.
     """
