@@ -22,13 +22,13 @@ KINDS: dict[str, FormulationKind] = {
 
 
 def formulate(instance: Instance) -> Formulation[Any, Any]:
-    """Return the formulation (objectives, constraints, checks) of an instance."""
+    """Return the formulation of an instance: its objectives, constraints and checks."""
     kind = KINDS[instance.kind]
     return (kind.formulate or kind.formulation)(instance)
 
 
 def milp_model(formulation: Formulation[Any, Any]) -> MilpModel[Any]:
-    """Return the compact MILP formulation (textbook model) of an instance in PuLP.
+    """Return the compact MILP model (textbook formulation) of an instance in PuLP.
 
     Raises
     ------

@@ -48,7 +48,7 @@ class PriceCertificate(Model):
 
 
 def certificate_of(resources: Sequence[str], prices: Floats, bound: float | None) -> dict[str, Any]:
-    """Return the certificate of a bound as plain data.
+    """Return the certificate of a lower bound (dual prices and cutoff) as plain data for JSON.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def certificate_of(resources: Sequence[str], prices: Floats, bound: float | None
 
 
 def certificate_fault(resources: Sequence[str], data: Any) -> str | None:
-    """Return the first fault in the form of a certificate; None if it can be read."""
+    """Return the first format error of a certificate of dual prices; None if it can be read."""
     try:
         given = PriceCertificate.model_validate(data)
     except ValidationError as error:
@@ -75,7 +75,7 @@ def certificate_fault(resources: Sequence[str], data: Any) -> str | None:
 
 
 def read_prices(data: Any) -> dict[str, float]:
-    """Return the dual prices of a well-formed certificate."""
+    """Return the dual price of each resource in a well-formed certificate, in seconds per unit."""
     return PriceCertificate.model_validate(data).prices
 
 
@@ -87,7 +87,7 @@ UNIT_TEXTS = {BUDGET: "USD/h of budget"}
 
 
 def marginal_value_text(instance: AllocationInstance, prices: Mapping[str, float], beyond: float) -> str:
-    """Return a sentence with the marginal values of the resources, and the resource to buy next.
+    """Return a sentence with the marginal value of each scarce resource, and which to buy next.
 
     A resource is only recommended if its dual price exceeds the distance of the plan from the bound. Figures
     are rounded up because they bound the savings from above.

@@ -57,7 +57,10 @@ ZERO = Fraction(0)
 
 
 class ClusterGrid(ABC):
-    """Clusters of rising cost, as steps from `ZERO` to `last`; higher steps are too dear or improve nothing.
+    """Family of clusters of rising hourly cost, each identified by a number (its step).
+
+    A step is a scale of the cluster or an hourly cost. Steps go from `ZERO` to `last`; higher ones exceed
+    `most_usd` or have no better plan.
 
     Parameters
     ----------
@@ -88,31 +91,34 @@ class ClusterGrid(ABC):
     @property
     @abstractmethod
     def last(self) -> Fraction:
-        """The last step of the grid: higher ones exceed `most_usd` or have no better plan."""
+        """The last step (cluster) of the grid: higher ones exceed `most_usd` or have no better plan."""
 
     @abstractmethod
     def next(self, step: Fraction) -> Fraction:
-        """Return the next higher step."""
+        """Return the next higher step of the grid: the scale, or the hourly cost, of the next cluster."""
 
     @abstractmethod
     def at_most(self, amount: Fraction) -> Fraction:
-        """Return the highest step not above an amount."""
+        """Return the highest step of the grid that is not above a number."""
 
     @abstractmethod
     def lowest_with(self, need: Floats) -> Fraction | None:
-        """Return the lowest step with at least these amounts of the resources of `wide`; None if none has."""
+        """Return the lowest step whose cluster has the needed amounts of all resources; None if none has.
+
+        `need` has the order of the resources of `wide`.
+        """
 
     @abstractmethod
     def cluster(self, step: Fraction) -> AllocationInstance:
-        """Return the instance with the cluster of a step."""
+        """Return the instance with the capacities, or the hourly budget, of a step of the grid."""
 
     @abstractmethod
     def rate(self, step: Fraction) -> float:
-        """Return the cost of a step in USD per hour."""
+        """Return the hourly cost of the cluster of a step of the grid, in USD per hour."""
 
     @abstractmethod
     def place(self, step: Fraction, used: Mapping[str, float]) -> tuple[Fraction, dict[str, float]]:
-        """Return the lowest step that allows a plan of a given step, and the cluster of the plan.
+        """Return the lowest step whose cluster admits a plan found at `step`, and the plan's cluster.
 
         Parameters
         ----------
@@ -122,16 +128,16 @@ class ClusterGrid(ABC):
 
     @abstractmethod
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
-        """Return the step of a cluster; None if the cluster is not in the grid."""
+        """Return the step of the cluster with these capacities; None if the cluster is not in the grid."""
 
     @property
     @abstractmethod
     def widest_cluster(self) -> AllocationInstance:
-        """An instance with the configurations of all steps of the grid."""
+        """An instance in which the configurations of the clusters of all steps fit."""
 
     @cached_property
     def wide(self) -> Configurations:
-        """The configurations of all steps of the grid."""
+        """The table of the configurations that fit in the cluster of some step of the grid."""
         try:
             return build_configurations(self.widest_cluster, self.table)
         except OutOfTimeError:
@@ -141,11 +147,11 @@ class ClusterGrid(ABC):
 
     @cached_property
     def _wide_checked(self) -> CheckedConfigurations:
-        """The configurations of all steps of the grid, as the check derives them."""
+        """The configurations that fit in the cluster of some step, as the check derives them."""
         return checked_configurations(self.widest_cluster, self.table, self.wide)
 
     def assumptions(self) -> tuple[str, ...]:
-        """Return the assumptions of the grid, one sentence each."""
+        """Return the modelling assumptions of the grid of clusters, one sentence each."""
         free = [name for name in self.instance.resources if name not in self.prices]
         lines = [self._clusters_text()]
         if free:
@@ -163,11 +169,11 @@ class ClusterGrid(ABC):
         return math.fsum(self.table.weight)
 
     def previous(self, step: Fraction) -> Fraction:
-        """Return the next lower step of a step above `ZERO`."""
+        """Return the next lower step of the grid, below a step above `ZERO`."""
         return self.highest(lambda _: True, ZERO, step)
 
     def highest(self, holds: Callable[[Fraction], bool], low: Fraction, high: Fraction) -> Fraction:
-        """Return the highest step that satisfies a condition monotone in the step, by bisection.
+        """Return, by bisection, the highest step that satisfies a condition monotone in the step.
 
         Parameters
         ----------
@@ -182,7 +188,7 @@ class ClusterGrid(ABC):
         return low
 
     def formulation(self, step: Fraction) -> AllocationFormulation:
-        """Return the formulation of a step, with the configurations of `wide` that fit in its cluster."""
+        """Return the formulation of the cluster of a step, with the fitting configurations of `wide`."""
         cluster = self.cluster(step)
         resources, capacity = resource_limits(cluster)
         assert resources == self.wide.resources
@@ -192,23 +198,23 @@ class ClusterGrid(ABC):
         return formulation
 
     def own(self) -> AllocationFormulation:
-        """Return the formulation of the instance's own cluster, without its budget."""
+        """Return the formulation of the instance's original cluster, without an hourly budget."""
         return AllocationFormulation(self.instance)
 
     def own_rate(self) -> float:
-        """Return the cost of the instance's own cluster in USD per hour."""
+        """Return the hourly cost of the instance's original cluster, in USD per hour."""
         return self.cost_of(self.instance.resources)
 
     def cost_of(self, capacities: Mapping[str, float]) -> float:
-        """Return the cost of a cluster in USD per hour."""
+        """Return the hourly cost of a cluster with the given capacities, in USD per hour."""
         return math.fsum(price * capacities.get(name, 0.0) for name, price in self.prices.items())
 
     def unpriced(self) -> dict[str, float]:
-        """Return the capacities of the resources without a price."""
+        """Return the capacity of each resource without a price, by name."""
         return {name: c for name, c in self.instance.resources.items() if name not in self.prices}
 
     def used(self, formulation: AllocationFormulation, plan: Sequence[JobAllocation]) -> dict[str, float]:
-        """Return the use of each resource by a feasible plan."""
+        """Return the total demand of a feasible plan for each resource, by name."""
         configs = formulation.configurations
         taken = configs.demand[formulation.indices_of(plan)].sum(axis=0)
         return {
@@ -223,7 +229,7 @@ MAX_STEPS = 10**8
 
 
 def fastest_configurations(configs: Configurations, price: Floats) -> Ints:
-    """Return the configuration of least ω·t of each job, the cheapest among equals.
+    """Return, for each job, the index of its configuration of minimum ω·t, the cheapest among equals.
 
     Parameters
     ----------
@@ -236,7 +242,7 @@ def fastest_configurations(configs: Configurations, price: Floats) -> Ints:
 
 
 def largest_job_demand(table: JobTable) -> Floats:
-    """Return the largest demand of a single job for each resource, shape (R,)."""
+    """Return, for each resource, the maximum demand of a single job, shape (R,)."""
     ps, workers = table.max_ps.copy(), table.max_workers.copy()
     if len(table.row_ps):
         of_row = np.repeat(np.arange(len(table.model)), np.diff(table.first_row))
@@ -247,7 +253,7 @@ def largest_job_demand(table: JobTable) -> Floats:
 
 
 class ScaledCluster(ClusterGrid):
-    """Grid of the mix `fixed`: the instance's cluster scaled; a step is a scale."""
+    """Grid of the mix `fixed`: the instance's cluster scaled; a step is the scale factor."""
 
     mix: Mix = "fixed"
 
@@ -271,30 +277,33 @@ class ScaledCluster(ClusterGrid):
             )
 
     def next(self, step: Fraction) -> Fraction:
-        """Return the scale of the next larger cluster."""
+        """Return the scale factor of the next larger cluster."""
         return min(Fraction(math.floor(step * n) + 1, n) for n in self._rising)
 
     def at_most(self, amount: Fraction) -> Fraction:
-        """Return the scale of the largest cluster not above a scale."""
+        """Return the largest scale factor of the grid that is not above a number."""
         return max(Fraction(math.floor(amount * n), n) for n in self._rising)
 
     def capacities(self, step: Fraction) -> dict[str, float]:
-        """Return the capacities of the cluster of a scale."""
+        """Return the capacity of each resource in the cluster of a scale factor."""
         return {
             name: float(math.floor(step * n) * self._unit[name]) if n else 0.0
             for name, n in self._counts.items()
         }
 
     def cluster(self, step: Fraction) -> AllocationInstance:
-        """Return the instance with the cluster of a scale."""
+        """Return the instance with the capacities of a scale factor."""
         return self.instance.model_copy(update={"resources": self.capacities(step)})
 
     def rate(self, step: Fraction) -> float:
-        """Return the cost of the cluster of a scale, used or not, in USD per hour."""
+        """Return the hourly cost of the cluster of a scale factor, used or not, in USD per hour."""
         return self.cost_of(self.capacities(step))
 
     def lowest_with(self, need: Floats) -> Fraction | None:
-        """Return the scale of the smallest cluster with at least these amounts; None if there is none."""
+        """Return the scale factor of the smallest cluster with these amounts; None if none has them.
+
+        `need` has the order of the resources of the instance.
+        """
         least = ZERO
         for (name, n), amount in zip(self._counts.items(), need.tolist(), strict=True):
             if not n and not within(amount, 0.0):
@@ -307,12 +316,12 @@ class ScaledCluster(ClusterGrid):
         return below if below == least else self.next(below)
 
     def place(self, step: Fraction, used: Mapping[str, float]) -> tuple[Fraction, dict[str, float]]:
-        """Return the step and its cluster unchanged, as a cluster costs the same whether used or not."""
+        """Return the step, and its cluster, unchanged: a cluster costs the same whether used or not."""
         del used
         return step, self.capacities(step)
 
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
-        """Return the scale of a cluster; None if it is not a scaled cluster of the instance."""
+        """Return the scale factor of a cluster; None if it is no scaled cluster of the instance."""
         scales = [
             Fraction(round(Fraction(capacities.get(name, 0.0)) / self._unit[name]), n)
             for name, n in self._counts.items()
@@ -325,7 +334,7 @@ class ScaledCluster(ClusterGrid):
 
     @property
     def widest_cluster(self) -> AllocationInstance:
-        """The dearest allowed cluster; without a limit, one in which every configuration fits alone."""
+        """The dearest allowed cluster; without a maximum cost, one in which any configuration fits alone."""
         if self.most_usd is not None:
             return self.cluster(self._dearest)
         most = zip(self.instance.resources.items(), largest_job_demand(self.table).tolist(), strict=True)
@@ -334,7 +343,7 @@ class ScaledCluster(ClusterGrid):
 
     @cached_property
     def _dearest(self) -> Fraction:
-        """The scale of the largest cluster that costs at most `most_usd`."""
+        """The scale factor of the largest cluster that costs at most `most_usd` per hour."""
         assert self.most_usd is not None
         high = self.next(ZERO)
         while within(self.rate(high), self.most_usd):
@@ -343,9 +352,9 @@ class ScaledCluster(ClusterGrid):
 
     @cached_property
     def last(self) -> Fraction:
-        """The scale at which all jobs have their fastest configurations, or of the dearest allowed cluster.
+        """The scale factor from which all jobs run fastest, or the largest within `most_usd`.
 
-        There every job has its best configuration of `wide`, so no larger cluster has a better plan.
+        From there on every job has its best configuration of `wide`, so no larger cluster has a better plan.
         """
         configs = self.wide
         if (np.diff(configs.start) == 0).any():  # there is no plan anywhere, which this cluster shows
@@ -368,7 +377,7 @@ class FreeCluster(ClusterGrid):
 
     @cached_property
     def grain(self) -> Fraction:
-        """Difference of two consecutive steps, in USD per hour."""
+        """Difference of two consecutive hourly costs of the grid, in USD per hour."""
         names = [self.table.resources.index(name) for name in self.prices]
         prices = [Fraction(str(price)) for price in self.prices.values()]
         tasks = np.concatenate([self.table.ps_demand, self.table.worker_demand])[:, names]
@@ -385,7 +394,7 @@ class FreeCluster(ClusterGrid):
 
     @cached_property
     def _max_cost_usd(self) -> Fraction:
-        """Hourly cost of the plan with the dearest configuration of every job, at most `most_usd`."""
+        """Total hourly cost [USD/h] if each job has its dearest configuration, at most `most_usd`."""
         configs = self.wide
         if (np.diff(configs.start) == 0).any():  # there is no plan, whatever the cost
             return Fraction(self.most_usd or 1.0)
@@ -396,26 +405,26 @@ class FreeCluster(ClusterGrid):
 
     @cached_property
     def last(self) -> Fraction:
-        """The hourly cost from which a budget is not binding, or the highest one allowed."""
+        """The hourly cost from which a budget is not binding, or the maximum allowed one, in USD per hour."""
         steps = math.floor(self._max_cost_usd / self.grain)
         if self.most_usd is None:
             return (steps + 1) * self.grain
         return (steps + within(float((steps + 1) * self.grain), self.most_usd)) * self.grain
 
     def next(self, step: Fraction) -> Fraction:
-        """Return the next higher hourly cost."""
+        """Return the next higher hourly cost of the grid, in USD per hour."""
         return step + self.grain
 
     def at_most(self, amount: Fraction) -> Fraction:
-        """Return the highest step that costs at most an amount."""
+        """Return the highest hourly cost of the grid that is not above an amount in USD per hour."""
         return math.floor(amount / self.grain) * self.grain
 
     def previous(self, step: Fraction) -> Fraction:
-        """Return the next lower hourly cost."""
+        """Return the next lower hourly cost of the grid, in USD per hour."""
         return step - self.grain
 
     def cluster(self, step: Fraction) -> AllocationInstance:
-        """Return the instance with a budget, and with ample capacities of the resources with a price."""
+        """Return the instance with an hourly budget, and with ample capacities of the priced resources."""
         return self._with_budget(float(step))
 
     def _with_budget(self, budget: float) -> AllocationInstance:
@@ -425,11 +434,14 @@ class FreeCluster(ClusterGrid):
         return self.instance.model_copy(update={"resources": resources, "budget_usd_per_hour": budget})
 
     def rate(self, step: Fraction) -> float:
-        """Return the cost of a step in USD per hour, which is the step itself."""
+        """Return the hourly cost of a step in USD per hour, which is the step itself."""
         return float(step)
 
     def lowest_with(self, need: Floats) -> Fraction | None:
-        """Return the lowest step whose budget covers the need; None if an unpriced resource is too small."""
+        """Return the minimum budget that covers the need; None if an unpriced resource is too small.
+
+        `need` has the order of the resources of `wide`: amounts, and last the hourly cost.
+        """
         *others, cost = need.tolist()
         limits = self.wide.capacity[:-1].tolist()
         if not all(within(amount, limit) for amount, limit in zip(others, limits, strict=True)):
@@ -437,17 +449,20 @@ class FreeCluster(ClusterGrid):
         return self._step_for_cost(cost)
 
     def _step_for_cost(self, cost: float) -> Fraction:
-        """Return the lowest step that allows plans of a cost, with half of the tolerance to spare."""
+        """Return the lowest budget of the grid that admits plans of an hourly cost.
+
+        Half of the tolerance is left to spare.
+        """
         step = self.at_most(Fraction(cost))
         return step if cost <= (float(step) + loosened(float(step))) / 2 else self.next(step)
 
     def place(self, step: Fraction, used: Mapping[str, float]) -> tuple[Fraction, dict[str, float]]:
-        """Return the cost of a plan as a step, and the cluster with the priced resources it uses."""
+        """Return the hourly cost of a plan, as a step, and the cluster with the priced resources it uses."""
         capacities = self.instance.resources | {name: used[name] for name in self.prices}
         return min(step, self._step_for_cost(self.cost_of(capacities))), capacities
 
     def step_of(self, rate: float, capacities: Mapping[str, float]) -> Fraction | None:
-        """Return the step of an hourly cost; None if an unpriced capacity differs from the instance's."""
+        """Return the grid's hourly cost for a rate; None if an unpriced capacity is not the instance's."""
         fixed = [name for name in self.instance.resources if name not in self.prices]
         if any(capacities.get(name) != self.instance.resources[name] for name in fixed) or not rate >= 0:
             return None
@@ -455,7 +470,7 @@ class FreeCluster(ClusterGrid):
 
     @property
     def widest_cluster(self) -> AllocationInstance:
-        """The cluster of the highest budget; without a limit, one in which each configuration fits alone."""
+        """The cluster of the maximum budget; without a maximum, one in which any configuration fits alone."""
         most = self.most_usd
         if most is None:
             most = self.cost_of(
@@ -479,7 +494,7 @@ def _common_divisor(a: Fraction, b: Fraction) -> Fraction:
 def cluster_grid_of(
     instance: AllocationInstance, mix: Mix, prices: Mapping[str, float], most_usd: float | None
 ) -> ClusterGrid:
-    """Return the grid of a mix, `fixed` or `any`.
+    """Return the grid of clusters of a mix: `fixed` scales the cluster, `any` sets an hourly budget.
 
     Raises
     ------
@@ -497,7 +512,7 @@ CONTRADICTION_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval of steps from `low` to `high` with the same best known bound, that of `high`.
+    """Interval of steps of the grid, `low` to `high`, with one best known bound, that of `high`.
 
     Attributes
     ----------
@@ -515,7 +530,7 @@ class Interval:
 
     @property
     def error(self) -> float:
-        """The relative gap between value and bound; infinite if it is unknown."""
+        """The relative gap between the best plan's value and the bound; infinite if it is unknown."""
         if math.isinf(self.value):
             return 0.0 if math.isinf(self.bound) else math.inf
         if self.bound >= self.value * (1 - EQUALITY_TOLERANCE):
@@ -531,7 +546,7 @@ class Interval:
 def intervals(
     grid: ClusterGrid, values: Mapping[Fraction, float], bounds: Mapping[Fraction, float]
 ) -> list[Interval]:
-    """Return the intervals of the whole grid in order of cost.
+    """Return the intervals of constant best known bound that cover the whole grid, by rising cost.
 
     Parameters
     ----------
@@ -564,6 +579,6 @@ def intervals(
 def proven_error(
     grid: ClusterGrid, values: Mapping[Fraction, float], bounds: Mapping[Fraction, float]
 ) -> float | None:
-    """Return the proven error ε of points on the grid; None if a step may have a plan but no point."""
+    """Return the proven error ε of a set of Pareto points; None if a step may have a plan but no point."""
     worst = max(interval.error for interval in intervals(grid, values, bounds))
     return None if math.isinf(worst) else worst

@@ -35,7 +35,7 @@ BUDGET = "budget_usd_per_hour"
 
 @dataclass(frozen=True, eq=False)
 class Configurations:
-    """Table of configurations; those of job j have indices `start[j]` to `start[j + 1]`.
+    """Table of job configurations; those of job j have indices `start[j]` to `start[j + 1]`.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Configurations:
     capacity: Floats
 
     def of(self, job: int) -> range:
-        """Return the indices of the configurations of one job."""
+        """Return the range of indices of the configurations of one job."""
         return range(int(self.start[job]), int(self.start[job + 1]))
 
     @property
@@ -78,19 +78,19 @@ class Configurations:
         return np.repeat(np.arange(self.jobs), np.diff(self.start))
 
     def parts(self) -> Iterator[tuple[int, Configurations]]:
-        """Yield consecutive blocks of jobs: the index of the first job, and the table of the block."""
+        """Yield consecutive blocks of jobs: the index of the first job, and the block's table."""
         for first, last in _job_blocks(np.diff(self.start)):
             own = slice(int(self.start[first]), int(self.start[last]))
             start = self.start[first : last + 1] - self.start[first]
             yield first, self.only(own, start=start, weight=self.weight[first:last])
 
     def only(self, keep: slice | Flags, **changes: Any) -> Configurations:
-        """Return the selected configurations; `changes` must include the new `start`."""
+        """Return the table of the selected configurations; `changes` must include the new `start`."""
         names = ("variant", "ps", "workers", "time_s", "demand")
         return replace(self, **{name: getattr(self, name)[keep] for name in names}, **changes)
 
     def within(self, capacity: Floats) -> Configurations:
-        """Return the configurations that fit alone in a cluster with the same or smaller capacities."""
+        """Return the table without configurations that, alone, exceed the given smaller capacities."""
         smaller = replace(self, capacity=capacity)
         keep: Flags = np.all(self.demand <= smaller.limit, axis=1)
         if keep.all():
@@ -118,7 +118,7 @@ def resource_limits(instance: AllocationInstance) -> tuple[tuple[str, ...], Floa
 
 
 def task_demands(instance: AllocationInstance, table: JobTable) -> tuple[Floats, Floats]:
-    """Return the demands of a parameter server and of a worker of each variant, both of shape (V, R)."""
+    """Return the demands of one parameter server and of one worker of each variant, both (V, R)."""
     if instance.budget_usd_per_hour is None:
         return table.ps_demand, table.worker_demand
     # The budget is one more resource, of which a task takes its hourly cost.
@@ -131,7 +131,7 @@ def task_demands(instance: AllocationInstance, table: JobTable) -> tuple[Floats,
 
 
 def completion_time_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints, step_s: Floats) -> Floats:
-    """Return the completion time t = Q / f(p, w), plus the restart time of a changed configuration.
+    """Return the completion time t = Q / f(p, w) [s], plus the restart time if the configuration changes.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def completion_time_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints, s
 
 
 def formula_step_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Floats:
-    """Return the step time 1/f(p, w) of variants with a speed formula; NaN where the speed is measured."""
+    """Return the step time 1/f(p, w) [s] by the variant's speed formula; NaN where speed is measured."""
     step = np.full(len(variant), np.nan)
     model = table.model[variant]
     for code, name in enumerate(MODELS):
@@ -163,7 +163,7 @@ def formula_step_s(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> F
 
 
 def measured_row(table: JobTable, variant: Ints, ps: Ints, workers: Ints) -> Ints:
-    """Return the index of the measured row of each configuration; -1 where there is none."""
+    """Return the index of each configuration's measurement in the job table; -1 if it has none."""
     if not len(table.row_ps):
         return np.full(len(variant), -1)
     of_row = np.repeat(np.arange(len(table.model)), np.diff(table.first_row))
@@ -189,7 +189,7 @@ def _max_tasks(demand: Floats, limit: Floats, highest: Ints) -> Ints:
 def _grid_sizes(
     table: JobTable, ps_demand: Floats, worker_demand: Floats, limit: Floats
 ) -> tuple[Ints, Ints]:
-    """Return the width in p, and the number of pairs (p, w), of the grid of each variant that may fit alone.
+    """Return, for each variant, the number of values of p, and of pairs (p, w), that may fit alone.
 
     For measured speeds the second is the number of measured rows.
     """
@@ -201,7 +201,7 @@ def _grid_sizes(
 
 
 def _job_blocks(count: Ints) -> Iterator[tuple[int, int]]:
-    """Yield first and last job (exclusive) of blocks with a limited number of configurations."""
+    """Yield consecutive blocks of jobs of limited total size, as first and last job (exclusive)."""
     total = np.cumsum(count)
     first = 0
     while first < len(total):
@@ -254,7 +254,10 @@ def _block_columns(
     first: int,
     last: int,
 ) -> tuple[Ints, Shorts, Shorts, Shorts, Floats, Floats]:
-    """Return the number of configurations of each job of a block, and the columns of the table."""
+    """Return each job's number of configurations, and the columns of the table, for a block of jobs.
+
+    The columns: variant, ps, workers, completion time in seconds, demand of each resource.
+    """
     low, high = int(table.first_variant[first]), int(table.first_variant[last])
     wide_ps, count = grids[0], grids[1][low:high]
     variant = np.repeat(np.arange(low, high), count)
@@ -285,7 +288,7 @@ def _block_columns(
 
 
 def _with_unplaced(columns: list[Any], jobs: Ints, time_s: Floats) -> list[Any]:
-    """Append the configuration `unplaced` to those of each optional job."""
+    """Append the configuration `unplaced` to the table columns of each optional job."""
     where = np.searchsorted(columns[0], jobs, side="right")
     zero = np.zeros(len(jobs), dtype=np.int64)
     nothing = np.zeros((len(jobs), columns[5].shape[1]))

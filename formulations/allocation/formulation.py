@@ -101,7 +101,7 @@ def _infeasibility_text(instance: AllocationInstance, table: JobTable, j: int, v
 
 
 def _task_counts(table: JobTable, v: int) -> tuple[Ints, Ints]:
-    """Return the numbers of parameter servers and workers of each configuration of a variant."""
+    """Return p and w (parameter servers and workers) of each configuration of a variant."""
     if table.model[v] == TABLE:
         rows = slice(table.first_row[v], table.first_row[v + 1])
         return table.row_ps[rows], table.row_workers[rows]
@@ -120,7 +120,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """The single objective, in seconds."""
+        """The single objective: total weighted completion time [job-s] or makespan [s]."""
         unit = "s" if self.instance.objective == "makespan" else "job-s"
         return (Objective(self.instance.objective, "min", unit),)
 
@@ -131,12 +131,12 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     @cached_property
     def configurations(self) -> Configurations:
-        """The configuration table: every configuration of every job."""
+        """The table of all configurations (variant, ps, workers) of every job."""
         return build_configurations(self.instance, self.table)
 
     @property
     def menu(self) -> Configurations:
-        """Alias of `configurations`, for solvers of other packages."""
+        """Alias of `configurations`, the table of configurations, for solvers of other packages."""
         return self.configurations
 
     @cached_property
@@ -144,7 +144,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return {name: j for j, name in enumerate(self.table.names)}
 
     def plan_of(self, chosen: Sequence[int] | Ints) -> tuple[JobAllocation, ...]:
-        """Return the plan that selects the given configurations.
+        """Return the plan in which each job has the configuration of the given index.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         )
 
     def indices_of(self, plan: Sequence[JobAllocation]) -> Ints:
-        """Return the index of the configuration of each job in a feasible plan, in the order of the jobs."""
+        """Return the index of each job's configuration in a feasible plan, in the order of the jobs."""
         configs, entries = self.configurations, self._entries(plan)
         order = np.argsort(entries.job)
         variant, ps, workers = (c[order] for c in (entries.variant, entries.ps, entries.workers))
@@ -198,11 +198,11 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return (math.fsum(self.table.weight[entries.job] * times),)
 
     def choices(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
-        """Return the plan without completion times."""
+        """Return the plan without completion times: the decisions only."""
         return tuple(entry.model_copy(update={"completion_s": None}) for entry in plan)
 
     def finish(self, plan: Sequence[JobAllocation]) -> tuple[JobAllocation, ...]:
-        """Return the plan in the order of the jobs, with the completion time of each."""
+        """Return the plan sorted in the order of the jobs, with each job's completion time in seconds."""
         if any(entry.completion_s is None for entry in plan):
             times = completion_times_s(self.table, self._entries(plan)).tolist()
             plan = [e.model_copy(update={"completion_s": t}) for e, t in zip(plan, times, strict=True)]
@@ -214,17 +214,20 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return checked_configurations(self.instance, self.table, self.configurations)
 
     def shared_tables(self) -> str | None:
-        """Return a note on the configurations that the check shares with the solvers; None without any."""
+        """Return a note on configurations that the check shares with the solvers; None if it shares none."""
         return self.checked.shared
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Return the objective value that results if every job is alone in the cluster."""
+        """Return the lower bound on the objective, in seconds, with each job alone in the cluster."""
         return (self.checked.elementary_bound(self.instance.objective == "makespan"),)
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
-        """Return the bound that the certificate's dual prices and cutoff prove, or the elementary one."""
+        """Return the lower bound that the dual prices and the cutoff prove, or the elementary one.
+
+        The elementary bound gives each job the cluster to itself.
+        """
         del values
         elementary = self.elementary_bounds()[0]
         if certificate is None or elementary is None or self.checked.refuted:
@@ -233,22 +236,25 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
         return (elementary if proven is None else max(elementary, proven),)
 
     def certificate_fault(self, certificate: Any) -> str | None:
-        """Return the first fault in the form of a certificate; None if it can be read."""
+        """Return the first format error of a certificate of dual prices; None if it can be read."""
         return certificate_fault(self.checked.resources, certificate)
 
     def prices(self, certificate: Any, plan: Sequence[JobAllocation]) -> dict[str, float] | None:
-        """Return the dual prices of the certificate."""
+        """Return the certificate's dual price of each resource, by name; None if it is malformed."""
         del plan
         return None if self.certificate_fault(certificate) else read_prices(certificate)
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return a sentence with the marginal values of the resources, and the resource to buy next."""
+        """Return a sentence with the marginal value of each scarce resource, and which to buy next."""
         configs = self.checked
         bound = price_bound(configs, np.array([prices.get(name, 0.0) for name in configs.resources]))
         return marginal_value_text(self.instance, prices, value - bound)
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Return a diagnosis of jobs that cannot run alone, or of resources too small for all jobs."""
+        """Diagnose jobs that cannot run alone, or resources too small for the minimum demand of all jobs.
+
+        None if neither is the case.
+        """
         configs = self.checked
         never = np.flatnonzero(np.diff(configs.start) == 0)
         alone = [
@@ -270,7 +276,7 @@ class AllocationFormulation(Formulation[AllocationInstance, JobAllocation]):
 
     @property
     def model_terms(self) -> int:
-        """Number of coefficients of an explicit model, which has a column for each configuration."""
+        """Number of coefficients of the explicit MILP model, with one column for each configuration."""
         rows = 1 + len(self.configurations.resources) + (self.instance.objective == "makespan")
         return len(self.configurations.time_s) * rows
 
@@ -280,7 +286,7 @@ MAX_SCALED_TIME = 1e9
 
 
 def milp_model(formulation: AllocationFormulation) -> MilpModel[JobAllocation]:
-    """Return the compact MILP model, a multiple-choice knapsack."""
+    """Return the compact MILP model of allocation, a multiple-choice knapsack problem."""
     import pulp
 
     configs = formulation.configurations

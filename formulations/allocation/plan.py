@@ -50,7 +50,7 @@ class JobAllocation(Model):
 
 @dataclass(frozen=True)
 class Entries:
-    """A plan as arrays, for those entries that name jobs and variants of the instance.
+    """A plan as arrays with one element for each entry that names a job and variant of the instance.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Entries:
 
 
 def read_entries(table: JobTable, index: Mapping[str, int], plan: Sequence[JobAllocation]) -> Entries:
-    """Return a plan as arrays.
+    """Convert a plan to arrays of jobs, variants and task counts, with the faults of invalid entries.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def read_entries(table: JobTable, index: Mapping[str, int], plan: Sequence[JobAl
 
 
 def completion_times_s(table: JobTable, entries: Entries) -> Floats:
-    """Return the completion time of each entry; NaN for a configuration without a measured speed."""
+    """Return the completion time [s] of each entry of a plan; NaN for an unmeasured configuration."""
     time = table.unplaced_s[entries.job]
     placed = np.flatnonzero(entries.variant >= 0)
     variant, ps, workers = (c[placed] for c in (entries.variant, entries.ps, entries.workers))

@@ -42,12 +42,12 @@ class Clock:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the start."""
+        """Seconds since the clock was started."""
         return time.perf_counter() - self._start
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds that are left, never negative; None without a limit."""
+        """Seconds until the time limit, never negative; None without a limit."""
         return None if self.limit_s is None else max(0.0, self.limit_s - self.elapsed_s)
 
     @property
@@ -56,11 +56,11 @@ class Clock:
         return self.limit_s is not None and self.elapsed_s >= self.limit_s
 
     def share(self, part: float) -> Clock:
-        """Return a clock whose limit is a fraction of the remaining time."""
+        """Return a clock whose time limit is the given fraction of the remaining time."""
         return Clock(None if self.remaining_s is None else part * self.remaining_s)
 
     def at_most(self, limit_s: float) -> Clock:
-        """Return a clock with the smaller of a limit and the remaining time."""
+        """Return a clock whose time limit is the smaller of a limit and the remaining time, in seconds."""
         return Clock(limit_s if self.remaining_s is None else min(limit_s, self.remaining_s))
 
     @contextmanager
@@ -77,19 +77,19 @@ _enforced: ContextVar[Clock | None] = ContextVar("enforced", default=None)
 
 
 def time_is_up() -> bool:
-    """Return whether the enforced clock has expired, for loops that can end early."""
+    """Return whether the clock of the enclosing `enforced()` block has expired, to end loops early."""
     clock = _enforced.get()
     return clock is not None and clock.expired
 
 
 def time_left_s() -> float | None:
-    """Return the remaining seconds of the enforced clock; None without a limit."""
+    """Return the seconds left on the clock of the enclosing `enforced()` block; None without a limit."""
     clock = _enforced.get()
     return None if clock is None else clock.remaining_s
 
 
 def check_time() -> None:
-    """Raise an error if the enforced clock has expired.
+    """Raise an error if the clock of the enclosing `enforced()` block has expired.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def check_time() -> None:
 
 
 def until_time_limit(items: Iterable[ItemT]) -> Iterator[ItemT]:
-    """Yield the items, and raise an error once the enforced clock has expired.
+    """Yield the items; raise an error once the clock of the enclosing `enforced()` block has expired.
 
     Raises
     ------

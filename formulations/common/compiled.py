@@ -30,7 +30,7 @@ from .clock import time_left_s
 
 
 class _ChecksummedCode:
-    """Stores a digest beside the compiled code, so that damaged code is detected before it is used.
+    """Numba serialiser that adds a digest to compiled code, so that damaged code is detected before use.
 
     Parameters
     ----------
@@ -43,14 +43,14 @@ class _ChecksummedCode:
         self.locator, self.check_cachable = plain.locator, plain.check_cachable
 
     def reduce(self, result: Any) -> tuple[bytes, bytes]:
-        """Return the digest and the serialised code."""
+        """Return the SHA-256 digest and the serialised machine code of a compiled function."""
         from numba.core.serialize import dumps
 
         code = dumps(self._plain.reduce(result))
         return hashlib.sha256(code).digest(), code
 
     def rebuild(self, target: Any, kept: tuple[bytes, bytes]) -> Any:
-        """Return the code restored from its digest and serialised form."""
+        """Return the compiled code from its digest and serialised form; raise an error if damaged."""
         digest, code = kept
         if hashlib.sha256(code).digest() != digest:
             raise ValueError("the code kept on disk is damaged")
@@ -73,7 +73,7 @@ class CodeCache:
         self._files._impl = _ChecksummedCode(self._files._impl)
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Return the cached code for some types of arguments; None if there is none or it is damaged."""
+        """Return the cached code for a signature; None if it is missing or damaged."""
         try:
             return self._files.load_overload(signature, target)
         except Exception:  # noqa: BLE001 - a damaged file raises whatever its bytes happen to mean
@@ -83,7 +83,7 @@ class CodeCache:
             return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Save compiled code on disk where that is possible."""
+        """Save the compiled code for a signature on disk where that is possible."""
         with suppress(Exception):  # a full disk, a folder in place of a file: the code is there all the same
             self._files.save_overload(signature, result)
 
@@ -138,7 +138,7 @@ def _notified_compilation() -> Iterator[None]:
 
 
 class _LazyFunction:
-    """A function that is compiled lazily, for the types of its first arguments, and cached on disk."""
+    """A function that numba compiles when that pays off, for one signature, and caches on disk."""
 
     def __init__(self, function: Callable[..., Any], makes_arrays: bool) -> None:
         self.function = function
@@ -157,7 +157,7 @@ class _LazyFunction:
         return self.dispatcher(*arguments)
 
     def _should_compile(self, arguments: tuple[Any, ...]) -> bool:
-        """Return whether to use compiled code from now on, given the time to compile or load it."""
+        """Return whether to compile now, given the time spent interpreting and the size of the arrays."""
         if self.spent_s >= MAX_INTERPRETED_S or _entry_count(arguments) > MAX_INTERPRETED_ENTRIES:
             return True
         if self.spent_s < CACHE_LOOKUP_AFTER_S or self.looked:
@@ -176,12 +176,12 @@ class _LazyFunction:
 
     @functools.cached_property
     def plain(self) -> Callable[..., Any]:
-        """The interpreted version, which calls the interpreted versions of its callees."""
+        """The interpreted version of the function, which calls interpreted versions of its callees."""
         return self._with_callees("plain")
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """The compiled version to be called from Python, cached on disk with all its callees."""
+        """The compiled version of the function for calls from Python, cached on disk with its callees."""
         dispatcher = self._jit(self._with_callees("inner"))
         with suppress(RuntimeError):  # there is no folder in which it could be kept
             dispatcher._cache = CodeCache(dispatcher.py_func)
@@ -189,7 +189,7 @@ class _LazyFunction:
 
     @functools.cached_property
     def inner(self) -> Any:
-        """The version for calls from compiled functions; it compiles faster without wrappers for Python."""
+        """The version for calls from other compiled functions, without the wrappers for Python."""
         return self._jit(self._with_callees("inner"), no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
     def _jit(self, function: Callable[..., Any], **more: Any) -> Any:
@@ -200,7 +200,10 @@ class _LazyFunction:
         return njit(nogil=True, error_model="numpy", _nrt=self.makes_arrays, **more)(function)
 
     def _with_callees(self, as_what: str) -> Callable[..., Any]:
-        """Return the function with compiled callees of its module replaced by the given version of each."""
+        """Return the function with its module's compiled callees replaced by a given version of each.
+
+        `as_what` is the attribute with that version: `plain` or `inner`.
+        """
         function, names = self.function, self.function.__globals__
         others = {
             name: getattr(names[name], as_what)
@@ -239,7 +242,7 @@ class _LazyFunction:
 
 
 def _entry_count(arguments: tuple[Any, ...]) -> int:
-    """Return the number of entries of all arrays among the arguments, those in tuples included."""
+    """Return the total number of elements of the arrays among the arguments, also inside tuples."""
     return sum(
         _entry_count(argument) if isinstance(argument, tuple) else int(getattr(argument, "size", 0))
         for argument in arguments
@@ -247,14 +250,14 @@ def _entry_count(arguments: tuple[Any, ...]) -> int:
 
 
 def _python_numbers(value: Any) -> Any:
-    """Return the result of an interpreted loop with Python's own numbers, as numba returns it."""
+    """Convert the NumPy scalars in a result to Python numbers, as numba returns them."""
     if isinstance(value, tuple):
         return tuple(map(_python_numbers, value))
     return value.item() if isinstance(value, np.generic) else value
 
 
 def compiled(function: FunctionT) -> FunctionT:
-    """Return a function that numba compiles when needed; it may call only compiled functions of its module.
+    """Return a lazily compiled (numba) function; its callees must be compiled functions of its module.
 
     The code on disk is renewed when the module changes, not when another one does. A call raises an
     `OutOfTimeError` if the enforced clock expires before the function is compiled; the compilation goes on

@@ -21,7 +21,7 @@ from .clock import check_time
 
 @dataclass(frozen=True)
 class EnumerationSettings:
-    """Parameters of the enumeration; all but the margin affect only its speed and when it gives up.
+    """Parameters of the implicit enumeration; all but the margin affect only its speed and when it stops.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Choices:
 
 
 def no_choice_below(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
-    """Return whether no feasible choice costs less than the cutoff.
+    """Return whether it is proven that no feasible combination of configurations costs less than the cutoff.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def no_choice_below(choices: Choices, prices: Floats, cutoff: float) -> bool | N
 
 
 def _affordable(choices: Choices, cutoff: float) -> Choices:
-    """Return the problem without configurations that exceed the cutoff with the cheapest of all other jobs.
+    """Return the knapsack without configurations too expensive even with the cheapest of all other jobs.
 
     Their large costs would widen the rounding margin of the search, which is relative to the largest sum.
     """
@@ -104,7 +104,10 @@ def _affordable(choices: Choices, cutoff: float) -> Choices:
 
 
 def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
-    """Enumerate the states job by job; return whether none ends below the cutoff, None if undecided."""
+    """Enumerate states job by job; return whether it is proven that none ends below the cutoff.
+
+    None if the limit on states or bounds was reached.
+    """
     counts = np.diff(choices.start)
     # The margin covers the largest sum that any state or bound can add up.
     size = float(np.maximum.reduceat(np.abs(choices.cost), choices.start[:-1]).sum()) + abs(cutoff)
@@ -143,7 +146,7 @@ def _search(choices: Choices, prices: Floats, cutoff: float) -> bool | None:
 
 
 def _without_single_choices(choices: Choices, counts: Ints, cutoff: float) -> tuple[Choices, float]:
-    """Return the problem of the jobs with several configurations, with reduced limits and cutoff."""
+    """Fix jobs with a single configuration: return the knapsack of the others and the reduced cutoff."""
     fixed = choices.start[:-1][counts == 1]
     free = np.repeat(counts > 1, counts)
     start = np.concatenate([[0], np.cumsum(counts[counts > 1])])
@@ -153,7 +156,7 @@ def _without_single_choices(choices: Choices, counts: Ints, cutoff: float) -> tu
 
 
 def bound_multipliers(prices: Floats) -> tuple[Floats, Floats]:
-    """Return the cost weights, shape (M,), and price vectors, shape (M, R), of the bounds to try."""
+    """Return the cost weights (M,) and resource price vectors (M, R) of the Lagrangian bounds to try."""
     limits = len(prices)
     candidates = [(1.0, prices)]
     for factor in SETTINGS.factors:
@@ -168,7 +171,7 @@ def bound_multipliers(prices: Floats) -> tuple[Floats, Floats]:
 
 
 def _job_order(choices: Choices, prices: Floats) -> Ints:
-    """Return the jobs by rising difference of reduced cost between their two best configurations."""
+    """Return the jobs by rising difference in reduced cost between their two best configurations."""
     value = choices.cost + choices.demand @ prices
     second = np.empty(len(choices.start) - 1)
     for job in range(len(second)):
@@ -178,7 +181,7 @@ def _job_order(choices: Choices, prices: Floats) -> Ints:
 
 
 def _least_remaining(choices: Choices, weights: Floats, vectors: Floats, order: Ints) -> Floats:
-    """Return the least contribution of the jobs from each position on to each bound, shape (J + 1, M)."""
+    """Return the minimum contribution of the jobs from each position on to each bound, shape (J + 1, M)."""
     total = np.zeros((len(order) + 1, len(weights)))
     if not len(order):
         return total
@@ -189,7 +192,10 @@ def _least_remaining(choices: Choices, weights: Floats, vectors: Floats, order: 
 
 
 def cheapest_states(taken: Floats, spent: Floats) -> tuple[Floats, Floats]:
-    """Return the non-dominated states: the cheapest of equal use or, with one resource, of no larger use."""
+    """Return resource use and cost of the non-dominated states of the dynamic programme.
+
+    These are the cheapest of equal use or, with one resource, of no larger use.
+    """
     if len(spent) < 2:
         return taken, spent
     order = np.lexsort((spent, *taken.T))

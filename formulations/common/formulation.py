@@ -36,7 +36,7 @@ EntryT = TypeVar("EntryT", bound=Model)
 
 
 class Formulation(ABC, Generic[InstanceT, EntryT]):
-    """Objectives, constraints and certified bounds of one instance.
+    """Interface of a problem instance's mathematics: objectives, constraints and certified bounds.
 
     A plan is a tuple of entries, one for each job or stage; `entry` is their type.
 
@@ -55,7 +55,7 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
     @cached_property
     @abstractmethod
     def objectives(self) -> tuple[Objective, ...]:
-        """The objectives in lexicographic order; most kinds have one."""
+        """The objectives in lexicographic order; most problem kinds have one."""
 
     @abstractmethod
     def violations(self, plan: Sequence[EntryT]) -> list[Violation]:
@@ -66,7 +66,7 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         """Return the value of each objective, computed from the plan alone; the plan must be feasible."""
 
     def precedes(self, a: Sequence[float], b: Sequence[float]) -> bool:
-        """Return whether values `a` come before `b` in the lexicographic order of the objectives.
+        """Return whether objective values `a` are lexicographically better than `b`, beyond rounding.
 
         Both were computed from plans by `evaluate`, so that only the last digits may be rounding.
         """
@@ -77,7 +77,7 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
 
     @abstractmethod
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Return a combinatorial bound on each objective, which needs no solver; None where there is none.
+        """Return a combinatorial bound on each objective, derived without a solver; None where none is known.
 
         The check re-derives it, so it holds for any plan even without a certificate.
         """
@@ -104,24 +104,24 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
         return self.elementary_bounds()
 
     def shared_tables(self) -> str | None:
-        """Return a note on the table that the check shares with the solvers, and how far it was compared.
+        """Return a note on tables that the check takes from the solvers, and how far it compared them.
 
         None where the check derived all data independently.
         """
         return None
 
     def certificate_fault(self, certificate: Any) -> str | None:
-        """Return the first fault in the form of a certificate; None if it can be read."""
+        """Return the first format error of a certificate; None if it can be read."""
         del certificate
         return f"there are no certificates for {self.kind} yet"
 
     def prices(self, certificate: Any, plan: Sequence[EntryT]) -> dict[str, float] | None:
-        """Return the dual price of each resource in a certificate; None if it has no prices."""
+        """Return the dual price of each resource in a certificate, by name; None if it has no prices."""
         del certificate, plan
         return None
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return a sentence that recommends a purchase by dual prices; None where there is none.
+        """Return a sentence that recommends a purchase by dual prices; None if it recommends nothing.
 
         Parameters
         ----------
@@ -133,17 +133,17 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
 
     @abstractmethod
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Return a diagnosis if a counting argument proves that no plan exists; otherwise None."""
+        """Return a diagnosis if a counting argument proves that there is no feasible plan; otherwise None."""
 
     def choices(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:
-        """Return the plan with its decisions only, without figures derived from them such as times.
+        """Return the plan with its decisions only, without values derived from them such as times.
 
         It can then be evaluated on an instance with other data.
         """
         return tuple(plan)
 
     def finish(self, plan: Sequence[EntryT]) -> tuple[EntryT, ...]:
-        """Return the plan for output, in the order of the instance, with derived figures and reasons."""
+        """Return the plan for output: in the order of the instance, with derived values and reasons."""
         return tuple(plan)
 
     @classmethod
@@ -155,7 +155,7 @@ class Formulation(ABC, Generic[InstanceT, EntryT]):
 
 @cache
 def _plan_adapter(entry: type[Model]) -> TypeAdapter[Any]:
-    """Return the pydantic validator of plans, cached because building it takes longer than using it."""
+    """Return the pydantic validator of plans with entries of a type, cached because it is slow to build."""
     # A type made while the program runs is beyond the type checker.
     return TypeAdapter(tuple[entry, ...])  # type: ignore[valid-type]
 
@@ -168,7 +168,7 @@ MAX_EXACT_INTEGER = 10**12
 
 @dataclass
 class ModelObjective:
-    """An objective of the plan as a linear expression of the model.
+    """An objective of the plan as a linear expression in the variables of the MILP model.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class ModelObjective:
 
 @dataclass
 class MilpModel(Generic[ModelEntryT]):
-    """A mixed-integer model of an instance.
+    """A mixed-integer linear programming model (PuLP) of an instance.
 
     Attributes
     ----------
@@ -214,14 +214,14 @@ class MilpModel(Generic[ModelEntryT]):
     _nothing: Any = None
 
     def minimise(self, index: int, scale: float) -> None:
-        """Set the objective to minimise `scale` times one of the objectives, without its constant."""
+        """Set the model to minimise `scale` times one of its objectives, without the constant term."""
         import pulp
 
         self.problem.sense = pulp.LpMinimize
         self._optimise([(x, scale * c) for x, c in self.objectives[index].expression.items()])
 
     def _optimise(self, terms: list[tuple[Any, float]], constant: float = 0.0) -> None:
-        """Set the objective to the non-zero terms or, without any, to a variable fixed at 0.
+        """Set the model's objective to the non-zero terms or, without any, to a variable fixed at 0.
 
         CBC cannot read the files that PuLP writes for an empty objective, or for variables without any
         coefficient.
@@ -254,7 +254,7 @@ class MilpModel(Generic[ModelEntryT]):
 
 
 def exact_integer_row(coefficients: Sequence[float], limit: float) -> tuple[list[int], int] | None:
-    """Return the row Σ aᵢxᵢ ≤ b over integer x, scaled to integer coefficients with the same solutions.
+    """Scale the row Σ aᵢxᵢ ≤ b over integer x to integer coefficients with the same solutions.
 
     The decimals that the user wrote count as exact: 0.1 is 1/10. Integer coefficients make a row immune to
     a solver's feasibility tolerance.
@@ -285,7 +285,7 @@ def exact_integer_row(coefficients: Sequence[float], limit: float) -> tuple[list
 def upper_bound_row(
     variables: Sequence[Any], coefficients: Sequence[float], limit: float
 ) -> pulp.LpConstraint:
-    """Return the constraint Σ aᵢxᵢ ≤ b over integer variables, with integer coefficients where possible."""
+    """Return the PuLP row Σ aᵢxᵢ ≤ b over integer variables, with integer coefficients if possible."""
     import pulp
 
     weights: Sequence[float]

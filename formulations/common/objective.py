@@ -22,27 +22,27 @@ TIE_TOLERANCE = 1e-12
 
 
 def within(amount: float, limit: float) -> bool:
-    """Return whether an amount is within a limit, up to the rounding of floating-point sums."""
+    """Return whether an amount is at most a limit, up to the rounding of floating-point sums."""
     return amount <= loosened(limit)
 
 
 def loosened(limit: float) -> float:
-    """Return a limit plus its tolerance, the largest amount that the check accepts."""
+    """Return an upper limit plus its tolerance: the maximum amount that the check accepts."""
     return limit + TOLERANCE * max(abs(limit), 1e-9)  # a limit of 0 has no size to be relative to
 
 
 def all_loosened(limits: Floats) -> Floats:
-    """Return the limits plus their tolerances, as `loosened` does for one limit."""
+    """Return the upper limits plus their tolerances, as `loosened` does for one limit."""
     return limits + TOLERANCE * np.maximum(np.abs(limits), 1e-9)
 
 
 def agree(a: float, b: float) -> bool:
-    """Return whether two figures are equal up to the rounding of floating-point sums."""
+    """Return whether two numbers are equal within a relative tolerance of 1e-9."""
     return math.isclose(a, b, rel_tol=1e-9)
 
 
 def rounded_up(value: float, digits: int = 3) -> float:
-    """Return an upper bound rounded up to a number of significant digits."""
+    """Return a positive number rounded up to the given number of significant digits."""
     if not 0 < value < math.inf:
         return value
     places = digits - 1 - math.floor(math.log10(value))
@@ -62,7 +62,7 @@ class Objective:
     unit: str
 
     def gap(self, value: float | None, bound: float | None) -> float | None:
-        """Return the gap ``|value − bound| / |value|``; 0 if equal, None if unknown or infinite."""
+        """Return the relative optimality gap ``|value − bound| / |value|``; None if unknown or infinite."""
         if value is None or bound is None:
             return None
         if value == bound:
@@ -71,13 +71,13 @@ class Objective:
         return gap if math.isfinite(gap) else None
 
     def better(self, a: float, b: float) -> bool:
-        """Return whether value `a` is strictly better than `b`, beyond rounding."""
+        """Return whether objective value `a` is strictly better than `b`, beyond rounding."""
         if agree(a, b):
             return False
         return a < b if self.sense == "min" else a > b
 
     def tighter(self, a: float | None, b: float | None) -> float | None:
-        """Return the tighter of two bounds, either of which may be unknown."""
+        """Return the tighter of two bounds on the objective; None stands for an unknown bound."""
         if a is None or b is None:
             return b if a is None else a
         return max(a, b) if self.sense == "min" else min(a, b)

@@ -41,7 +41,7 @@ MAX_UNITS_PER_TASK, MAX_TOTAL_UNITS = 2**40, 2**58
 
 
 def _resource_unit(tasks: Mapping[float, int]) -> tuple[Fraction, bool]:
-    """Return the unit of a resource, and whether all amounts are exact multiples of it.
+    """Return the unit in which a resource is counted, and whether all demands are its exact multiples.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ ServerKey = tuple[tuple[int, ...], tuple[int, ...], bool]
 
 
 class _Builder:
-    """Collects the task shapes, job classes and servers of an instance."""
+    """Collects the task shapes (distinct demands), job classes and servers of an instance."""
 
     def __init__(self, data: ClusterData) -> None:
         self.data = data
@@ -128,7 +128,10 @@ class _Builder:
     def _current_placements(
         self, parts: tuple[Part, ...], members: Sequence[int]
     ) -> tuple[CurrentPlacement, ...]:
-        """Return the current placements of the jobs of a class; of several jobs, each is on one server."""
+        """Return the current placements (tasks now on one server) of the jobs of a class.
+
+        If the class has several jobs, each is on one server.
+        """
         placed: dict[tuple[int, int], CurrentPlacement] = {}
         task_shapes = list(self.task_shapes)
         for member in members:
@@ -155,7 +158,7 @@ class _Builder:
     def raw_servers(
         self, tasks: Mapping[tuple[int, ...], int]
     ) -> dict[str | None, dict[ServerKey, list[int]]]:
-        """Group the servers of each pool by residual capacity in units and resident tasks.
+        """Group the servers of each pool (GPU model) by residual capacity and resident tasks.
 
         Residual capacities are cut to the total demand of all tasks.
         """
@@ -183,7 +186,7 @@ class _Builder:
 
 
 def _maximal_vectors(vectors: Ints, most: int = 40) -> Ints:
-    """Return the maximal vectors; if they are more than `most`, their componentwise maximum."""
+    """Return the Pareto-maximal vectors; if they are more than `most`, their componentwise maximum."""
     # A vector is never below one with a smaller sum.
     order = vectors[np.argsort(-vectors.sum(axis=1), kind="stable")]
     kept = order[:0]
@@ -200,7 +203,7 @@ def _maximal_vectors(vectors: Ints, most: int = 40) -> Ints:
 def _demand_sums(
     demands: Iterable[tuple[int, ...]], tasks: dict[tuple[int, ...], int], free: Ints
 ) -> Ints | None:
-    """Return all sums of demands within one of the residual capacities; None if there are too many."""
+    """Return all subset sums of task demands that fit a residual capacity; None if too many; (N, R)."""
     largest, most = _maximal_vectors(free), min(MAX_USAGES, MAX_CELLS // len(free))
     limit = largest.max(axis=0).tolist()
     # A sum is one number of 63 bits. Each amount has room for twice its limit, and a guard bit above.
@@ -234,7 +237,7 @@ def _demand_sums(
 
 
 def _packed(amounts: Sequence[int], shifts: Sequence[int]) -> int:
-    """Return the amounts of all resources packed into one integer."""
+    """Pack the amounts of all resources into one integer, each shifted by its number of bits."""
     return sum(amount << shift for amount, shift in zip(amounts, shifts, strict=True))
 
 
@@ -247,7 +250,7 @@ def _batch_sizes(tasks: int) -> Iterator[int]:
 
 
 def _feasible_counts(shape: TaskShape, tasks: Sequence[int], largest: Ints) -> Ints:
-    """Return the non-zero task counts by group that fit on some server; shape (S, G)."""
+    """Return the non-zero vectors of task counts by task group that fit on a server; shape (S, G)."""
     ranges = []
     for demand, count in zip(shape.demands, tasks, strict=True):
         check_time()
@@ -271,7 +274,7 @@ def _feasible_counts(shape: TaskShape, tasks: Sequence[int], largest: Ints) -> I
 
 
 def classes_of(data: ClusterData) -> ClassTable:
-    """Return the equivalence classes of an instance.
+    """Return the equivalence classes of the jobs and of the servers of an instance.
 
     Raises
     ------
@@ -317,7 +320,7 @@ def classes_of(data: ClusterData) -> ClassTable:
 def _task_counts(
     task_shapes: Sequence[TaskShape], jobs: Sequence[JobClass]
 ) -> tuple[list[list[int]], dict[tuple[int, ...], int]]:
-    """Return the number of tasks of each group of each shape, and of each demand."""
+    """Return the total number of tasks of each task group of each shape, and of each demand vector."""
     tasks = [[0] * len(shape.demands) for shape in task_shapes]
     by_demand: dict[tuple[int, ...], int] = defaultdict(int)
     for job in jobs:
@@ -336,7 +339,7 @@ def _slots(
     raw: Mapping[str | None, Mapping[ServerKey, list[int]]],
     resources: int,
 ) -> tuple[Ints, ...]:
-    """Return for each shape the task counts by group that fit on a server."""
+    """Return, for each task shape, the vectors of task counts by task group that fit on a server."""
     slots = []
     largest: dict[GpuModels, Ints] = {}
     for shape, counts in zip(task_shapes, tasks, strict=True):
@@ -349,7 +352,10 @@ def _slots(
 
 
 def _base_rows(jobs: Sequence[JobClass], slots: Sequence[Ints]) -> dict[int, tuple[int, Ints]]:
-    """Return for each current placement the shape of the job's other pieces, and its row for each slot."""
+    """Map the tasks of each current placement to the job's normal task shape: its index and row indices.
+
+    There is one row index for each vector of task counts of the current placement's shape.
+    """
     bases = {}
     for job in jobs:
         for current in job.current:
@@ -366,7 +372,7 @@ def _server_classes(
     usages: Ints | None,
     demands: Sequence[tuple[int, ...]],
 ) -> list[ServerClass]:
-    """Return the classes of servers of a pool that can hold the same tasks.
+    """Return the equivalence classes of a pool's servers: those that can hold the same tasks.
 
     Servers that hold no task are omitted, unless there are tasks without demand. Where sums of demands are
     not tabulated, servers with different residual capacities are in different classes.
@@ -387,19 +393,19 @@ def _server_classes(
 
 
 def _usable_amounts(free: tuple[int, ...], usages: Ints) -> tuple[int, ...]:
-    """Return the largest usable amount of each resource, so that more servers are equal."""
+    """Return the maximum amount of each resource that tasks can use within a residual capacity."""
     feasible = usages[(usages <= np.array(free)).all(axis=1)]
     return tuple(feasible.max(axis=0).tolist())
 
 
 class ClassifiedCluster(ClusterData):
-    """Data of an instance together with its equivalence classes, computed on first use."""
+    """Data of an instance together with its equivalence classes of jobs and servers, computed lazily."""
 
     _classes: ClassTable | TooLargeError | None = None
 
     @property
     def classes(self) -> ClassTable:
-        """The equivalence classes; raises TooLargeError where there are too many different pieces."""
+        """The equivalence classes of jobs and servers; raises TooLargeError if they cannot be listed."""
         if self._classes is None:
             try:
                 self._classes = classes_of(self)

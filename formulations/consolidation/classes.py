@@ -36,7 +36,7 @@ SERVER_COUNT_OBJECTIVES = ("spread", "slowdown")
 
 @dataclass(frozen=True)
 class TaskShape:
-    """Demand and GPU model of the tasks of a job.
+    """Demand and GPU model of the tasks of a job; jobs that agree in both share a task shape.
 
     Attributes
     ----------
@@ -55,7 +55,10 @@ class TaskShape:
 
 @dataclass(frozen=True)
 class Part:
-    """Tasks of a job that are split into pieces of one shape: the whole job, or one group of a loose one."""
+    """Tasks of a job of one task shape: the whole job or, for a loose job, one of its task groups.
+
+    A job is loose if its number of servers matters to no objective and no constraint.
+    """
 
     shape: int
     groups: tuple[int, ...]
@@ -64,7 +67,7 @@ class Part:
 
 @dataclass(frozen=True)
 class CurrentPlacement:
-    """Tasks of one of a job's parts that are on one server now, by group."""
+    """Tasks of a job's part (whole job or task group) that are on one server now, by task group."""
 
     shape: int
     part: int
@@ -77,7 +80,7 @@ class CurrentPlacement:
 
 @dataclass(frozen=True)
 class JobClass:
-    """Jobs with the same demands and the same value.
+    """Equivalence class of jobs with the same demands and the same value.
 
     Attributes
     ----------
@@ -112,7 +115,7 @@ class JobClass:
     restart: Fraction = Fraction(0)
 
     def count(self, objective: str, servers: int) -> Fraction:
-        """Return the contribution of one job on `servers` servers to an objective, to be minimised."""
+        """Return the contribution of one job on `servers` servers to an objective, in minimisation form."""
         if objective == "value":
             return -self.value
         if objective == "spread" and self.fewest is not None:
@@ -124,7 +127,7 @@ class JobClass:
 
 @dataclass(frozen=True)
 class ServerClass:
-    """Servers that can hold the same sets of tasks.
+    """Equivalence class of servers that can hold the same sets of tasks.
 
     Attributes
     ----------
@@ -148,13 +151,13 @@ class ServerClass:
 
     @property
     def opening(self) -> int:
-        """The contribution of using one of these servers to the objective `servers`."""
+        """The contribution of using one of these servers to the objective `servers`: 0 if already in use."""
         return int(not self.in_use)
 
 
 @dataclass(frozen=True)
 class Classes:
-    """The server and job classes of an instance, to which certificates refer.
+    """The equivalence classes of the jobs and servers of an instance, to which certificates refer.
 
     Attributes
     ----------
@@ -193,7 +196,7 @@ class Classes:
 
     @property
     def pools(self) -> list[str | None]:
-        """The pools of the servers: GPU models that jobs require, and None for all others."""
+        """The pools of servers: each GPU model that some job requires, and None for all others."""
         return list(dict.fromkeys(server.pool for server in self.servers))
 
     def shapes_of(self, pool: str | None) -> list[int]:
@@ -205,24 +208,27 @@ class Classes:
         ]
 
     def offset(self, objective: str) -> Fraction:
-        """Return the value of an objective, to be minimised, of the plan that places no job."""
+        """Return the value of an objective, in minimisation form, of the plan that places no job."""
         if objective == "value":
             return self.restarts
         return Fraction({"migrations": self.running, "servers": self.in_use}.get(objective, 0))
 
     def least_levels(self) -> dict[str, Fraction]:
-        """Return the level of the limit on moves, in which a job that stays counts −1; empty without it."""
+        """Return the bound on moving jobs, by name, with −1 counted for each job that stays.
+
+        Empty without a limit on moves.
+        """
         return {} if self.moves is None else {MOVE_LIMIT: Fraction(self.moves)}
 
     def weights(self, shape: int, counts: Ints) -> Ints:
-        """Return the demand for each resource of rows of task counts by group."""
+        """Return the demand for each resource of vectors of task counts by task group, shape (N, R)."""
         weights: Ints = counts @ np.array(self.task_shapes[shape].demands, dtype=np.int64)
         return weights
 
 
 @dataclass(frozen=True)
 class ClassTable(Classes):
-    """Classes with the tables that the pricing problems need.
+    """Equivalence classes with the tables that the pricing problems of servers need.
 
     Attributes
     ----------
@@ -242,12 +248,12 @@ class ClassTable(Classes):
 
 
 def exact_fraction(value: float) -> Fraction:
-    """Return the fraction of the decimal representation of a number: 0.1 is 1/10."""
+    """Return the fraction of the decimal representation of a float: 0.1 gives 1/10."""
     return Fraction(repr(float(value)))
 
 
 def common_divisor(amounts: Iterable[Fraction]) -> Fraction | None:
-    """Return the greatest common divisor of the amounts; None if all are 0."""
+    """Return the greatest common divisor of the amounts; None if all amounts are 0."""
     listed = {amount for amount in amounts if amount}
     if not listed:
         return None
@@ -256,7 +262,7 @@ def common_divisor(amounts: Iterable[Fraction]) -> Fraction | None:
 
 
 def job_value(job: PlacementJob) -> Fraction:
-    """Return the value of a job as a fraction; the number of its GPUs if the instance gives no value."""
+    """Return the value of a job as a fraction; its number of GPUs if the instance gives no value."""
     if job.value is not None:
         return exact_fraction(job.value)
     gpus = (
@@ -267,5 +273,5 @@ def job_value(job: PlacementJob) -> Fraction:
 
 
 def restart_loss(instance: ConsolidationInstance, job: PlacementJob) -> Fraction:
-    """Return the loss of `value` if a running job is moved or stopped; 0 if it does not run."""
+    """Return the loss in the objective `value` if a running job is moved or stopped; 0 if it does not run."""
     return job_value(job) * instance.restart_h(job)

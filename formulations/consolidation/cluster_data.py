@@ -28,7 +28,7 @@ OBJECTIVE_SENSES: dict[str, tuple[Sense, str]] = {
 
 
 class ClusterData:
-    """Servers and jobs of an instance, with eligibility, fewest servers and restart costs derived from them.
+    """Servers and jobs of an instance, with data derived from them: eligibility, m_j, restart losses.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class ClusterData:
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """The instance's objectives, in its order."""
+        """The objectives of the instance in their lexicographic order."""
         return tuple(Objective(name, *OBJECTIVE_SENSES[name]) for name in self.instance.objectives)
 
     @cached_property
@@ -63,14 +63,14 @@ class ClusterData:
         return self._eligible[job.gpu_model]
 
     def fewest(self, job: PlacementJob) -> int | None:
-        """Return m_j, the fewest servers that the job could ever use; None if it can never run."""
+        """Return m_j, the minimum number of servers that hold the job; None if it can never run."""
         key = (job.gpu_model, tuple((g.tasks, tuple(sorted(g.demand.items()))) for g in job.task_groups))
         if key not in self._fewest:
             self._fewest[key] = fewest_servers(job.task_groups, self.shapes(job.gpu_model))
         return self._fewest[key]
 
     def shapes(self, gpu_model: GpuModels, free: bool = False) -> Shapes:
-        """Count the servers that a GPU model allows, by capacity or, with `free`, by residual capacity."""
+        """Count the servers of the given GPU models by capacity or, with `free`, by residual capacity."""
         key = gpu_model, free
         if key not in self._shapes:
             self._shapes[key] = Shapes(
@@ -103,7 +103,7 @@ class ClusterData:
         return list(groups.values())
 
     def now(self, job: PlacementJob) -> dict[str, list[int]]:
-        """Return the current tasks of a job by server and group, on the servers that it may use."""
+        """Return the running tasks of a job by server and task group, on the servers that it may use."""
         by_server: dict[str, list[int]] = {}
         for g, group in enumerate(job.task_groups):
             for server, count in group.current.items():
@@ -124,7 +124,7 @@ class ClusterData:
 
     @cached_property
     def running(self) -> list[PlacementJob]:
-        """The jobs of which some tasks run now."""
+        """The jobs that have running tasks."""
         return [job for job in self.instance.jobs if any(group.current for group in job.task_groups)]
 
     @cached_property
@@ -144,7 +144,7 @@ TRAFFIC_RESOURCE = ""
 
 
 def traffic_step(instance: ConsolidationInstance) -> Fraction | None:
-    """Return the largest common divisor of all traffic amounts; None if there is none or it is too small."""
+    """Return the greatest common divisor of all traffic [Gbit/s]; None if all is 0 or it is too small."""
     # Sums of multiples of a step are multiples of it, so that only these are limits worth asking for.
     amounts = {exact_fraction(server.traffic_gbit_per_s) for server in instance.servers}
     amounts |= {exact_fraction(g.traffic_gbit_per_s) for job in instance.jobs for g in job.task_groups}
@@ -153,7 +153,7 @@ def traffic_step(instance: ConsolidationInstance) -> Fraction | None:
 
 
 def limit_traffic(instance: ConsolidationInstance, most: float) -> ConsolidationInstance:
-    """Return the instance with the traffic of each server limited to `most` Gbit/s, as one more resource.
+    """Return the instance with traffic per server limited to `most` Gbit/s, as one more resource.
 
     Capacities exceed the total traffic, so that the fewest servers of a job stay the same.
     """

@@ -26,7 +26,7 @@ TOO_COMPLEX_TEXT = "waits: how its groups of tasks fit beside each other was too
 
 
 def unplaceable_text(data: ClusterData, job: PlacementJob) -> str | None:
-    """Return why a job cannot run alone on all servers, or on their residual capacity; None if it can."""
+    """Return why a job does not fit alone on all servers, empty or as now occupied; None if it does."""
     capacity = data.shapes(job.gpu_model)
     if not capacity:
         models = sorted({s.gpu_model for s in data.servers.values() if s.gpu_model is not None})
@@ -72,13 +72,13 @@ def _models_text(models: GpuModels) -> str:
 
 
 def tasks_on_shapes(shapes: Shapes, group: Group) -> int:
-    """Return the number of tasks of a group that servers of given shapes hold without other groups."""
+    """Return the number of tasks of a task group that the servers hold without other task groups."""
     holds, count = shapes.hold(group.demand, group.tasks)
     return int(holds @ count)
 
 
 def shortage_text(group: Group, left: Shapes, beside: bool = False) -> str:
-    """Return the sentence on the resource that is short for a task on every server, or on their combination.
+    """Return a sentence on the resource, or the combination, that is short for a task on every server.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def shortage_text(group: Group, left: Shapes, beside: bool = False) -> str:
 
 
 def _shortage_by_shape_text(group: Group, shapes: Shapes, of_model: str) -> str:
-    """Return the sentence on the resources that are short for a task on each shape of server."""
+    """Return a sentence on the resources that are short for a task, by capacity of the servers."""
     what, demand = f"a task of {group.name!r} needs", shape_of(group.demand)
     for resource, need in demand:
         largest, of = max((dict(shape).get(resource, 0.0), shape) for shape in shapes)
@@ -133,7 +133,7 @@ def _amounts_text(shape: tuple[tuple[str, float], ...]) -> str:
 
 
 class Reasons:
-    """Reasons why a plan leaves out jobs; equal jobs have the same reason."""
+    """Explanations why a plan leaves out jobs; equal jobs share an explanation."""
 
     def __init__(self, data: ClusterData, plan: Sequence[JobPlacement]) -> None:
         self.data, self.plan = data, plan
@@ -143,7 +143,7 @@ class Reasons:
         self._alike = {p: number for number, (_, ps) in enumerate(data.distinct_jobs) for p in ps}
 
     def why(self, position: int) -> str:
-        """Return the reason of the job at a position of the instance."""
+        """Return why the plan leaves out the job at a position of the instance, as a sentence."""
         job = self.data.instance.jobs[position]
         now = [server for group in job.task_groups for server in sorted(group.current)]
         if now:
@@ -164,7 +164,7 @@ class Reasons:
         return self._known[number]
 
     def _beside(self, job: PlacementJob) -> str:
-        """Return why a job that can run alone does not run beside the placed jobs."""
+        """Return why a job that can run alone does not run beside the placed jobs, as a sentence."""
         left = self.left(job.gpu_model)
         for group in job.task_groups:
             now = tasks_on_shapes(left, group)
@@ -182,7 +182,7 @@ class Reasons:
         return f"left out although there is room: {first} comes first, or the method did not get to it"
 
     def left(self, gpu_model: GpuModels) -> Shapes:
-        """Return the residual capacities of the plan on the servers that a GPU model allows."""
+        """Count the servers of the given GPU models by residual capacity under the plan."""
         if gpu_model not in self._left_by_model:
             residual = self._left_by_model[gpu_model] = Shapes()
             for model, shapes in self._left.items():
@@ -213,7 +213,10 @@ class Reasons:
 
 
 def action_of(job: PlacementJob, entry: JobPlacement, device_moves: bool | None = None) -> Action:
-    """Return the action of a plan on a job; a move between devices of one server may count as a move."""
+    """Return the action of a plan on a job: start, keep, move, stop or wait.
+
+    A move between devices of one server may count as a move.
+    """
     now = {group.name: group.current for group in job.task_groups if group.current}
     if not entry.placed:
         return "stop" if now else "wait"
@@ -233,7 +236,9 @@ DEVICES_SHORT_TEXT = "waits: beside the placed jobs no single devices hold its t
 
 
 class DeviceReasons(Reasons):
-    """Reasons why a plan leaves out jobs that request devices: by pooled amounts, then by single devices.
+    """Explanations why a plan leaves out jobs that request devices.
+
+    They look at pooled amounts first, then at single devices.
 
     Parameters
     ----------
@@ -255,7 +260,7 @@ class DeviceReasons(Reasons):
         return DEVICES_SHORT_TEXT
 
     def _can_hold(self, job: PlacementJob, group: Group) -> bool:
-        """Return whether the residual devices of the plan hold all tasks of one group without the others."""
+        """Return whether the devices left by the plan hold all tasks of one task group without others."""
         left = group.tasks
         for server in self.on_devices.eligible(job):
             amounts, states = self._residual[server.name]
@@ -270,7 +275,7 @@ class DeviceReasons(Reasons):
 
     @cached_property
     def _residual(self) -> dict[str, tuple[dict[str, float], dict[str, list[Device]]]]:
-        """Residual resources of each server in the plan, and the states of its devices."""
+        """Residual capacity of each server under the plan, and the states of its devices."""
         residual = {
             name: (defaultdict(float, server.available), {k: [*v] for k, v in server.device_states.items()})
             for name, server in self.on_devices.servers.items()

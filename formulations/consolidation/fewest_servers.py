@@ -32,7 +32,7 @@ STATES_PER_UNIT, LOADS_PER_UNIT = 2_000, 10
 
 
 def tasks_that_fit(amounts: Mapping[str, float], demand: Mapping[str, float], most: int) -> int:
-    """Return the number of tasks of one demand that fit into the amounts, at most `most`."""
+    """Return the number of tasks of one demand vector that fit into the amounts, at most `most`."""
     fit = float(most)
     for name, need in demand.items():
         if need > 0:
@@ -45,18 +45,21 @@ Shape = tuple[tuple[str, float], ...]
 
 
 class Shapes(Counter[Shape]):
-    """Number of servers of each shape; immutable after the first call of `hold`."""
+    """Number of servers of each shape (amounts by resource); immutable after the first call of `hold`."""
 
     @cached_property
     def _columns(self) -> tuple[dict[str, Floats], Ints]:
-        """The amounts of each resource by shape, and the number of servers of each shape."""
+        """The amounts of each resource as arrays over the shapes, and the number of servers of each shape."""
         names = {name for shape in self for name, _ in shape}
         amounts = [dict(shape) for shape in self]
         columns = {name: np.array([of.get(name, 0.0) for of in amounts]) for name in names}
         return columns, np.array([*self.values()], dtype=np.int64)
 
     def hold(self, demand: Mapping[str, float], most: int) -> tuple[Ints, Ints]:
-        """Return the tasks of one demand that fit on a server, up to `most`, and the servers, by shape."""
+        """Return, by shape, the tasks of a demand vector that fit on a server, and the number of servers.
+
+        Tasks are counted up to `most`.
+        """
         columns, count = self._columns
         fit = np.full(len(count), float(most))
         for name, need in demand.items():
@@ -68,12 +71,12 @@ class Shapes(Counter[Shape]):
 
 
 def shape_of(amounts: Mapping[str, float]) -> Shape:
-    """Return the amounts as a hashable shape."""
+    """Return the amounts by resource as a hashable tuple sorted by name."""
     return tuple(sorted(amounts.items()))
 
 
 def fewest_servers(groups: Sequence[Group], shapes: Shapes) -> int | None:
-    """Return the fewest servers that hold all tasks of a job; None if all servers together do not.
+    """Return the minimum number of servers that hold all tasks of a job; None if all together do not.
 
     Servers of one capacity are interchangeable. One group: take the servers that hold most. Several
     groups: dynamic programming over the unplaced tasks of each group.
@@ -95,7 +98,7 @@ def fewest_servers(groups: Sequence[Group], shapes: Shapes) -> int | None:
 
 
 def estimated_work(groups: Sequence[Group], shapes: Shapes) -> int:
-    """Return the estimated work of `fewest_servers`, in units of one server."""
+    """Return the estimated work of `fewest_servers`, in multiples of the work for one server."""
     if len(groups) == 1:
         return 0
     tasks, states = sum(group.tasks for group in groups), math.prod(group.tasks + 1 for group in groups)
@@ -105,7 +108,7 @@ def estimated_work(groups: Sequence[Group], shapes: Shapes) -> int:
 
 
 def _maximal_loads(capacity: Mapping[str, float], groups: Sequence[Group]) -> list[tuple[int, ...]]:
-    """Return the maximal patterns of one server, as task counts by group."""
+    """Return the maximal vectors of task counts, by task group, that one job can have on a server."""
     *others, last = groups
     shape = [tasks_that_fit(capacity, group.demand, group.tasks) + 1 for group in others]
     # Every choice of tasks of the other groups; then as many of the last group as fit.
@@ -167,7 +170,7 @@ FRACTION_DENOMINATOR = 10**6
 
 
 def pooled_relaxation(instance: ConsolidationInstance) -> ConsolidationInstance:
-    """Return the pooled relaxation, in which the devices of a server are an amount."""
+    """Return the relaxed instance in which the devices of a server are one divisible amount."""
     sizes = _least_fractions(instance)
     known: dict[int, tuple[Group, ...]] = {}
     jobs = []
@@ -191,7 +194,7 @@ def partition_resource(name: str, profile: str) -> str:
 
 
 def _least_fractions(instance: ConsolidationInstance) -> dict[tuple[str, str], float]:
-    """Return for each requested profile the least fraction of a device that it takes on any server."""
+    """Return, for each requested profile, the minimum fraction of a device that it takes on any server."""
     requested = {
         (name, ask.profile)
         for job in instance.jobs
@@ -246,7 +249,7 @@ def _pooled_server(server: Server, counted: Iterable[tuple[str, str]]) -> Server
 
 
 def _free_fraction(state: Device, devices: Devices) -> float:
-    """Return the free fraction of a device."""
+    """Return the free fraction of a device, from 0 to 1."""
     if state.mode == "parted" and devices.partitions is not None:
         slots = devices.partitions.slots
         return (
@@ -262,7 +265,7 @@ MAX_PATTERNS = 20_000
 
 
 def tasks_on(server: Server, group: Group, free: bool = False) -> int:
-    """Return the number of tasks of one group that fit on a server without other groups.
+    """Return the number of tasks of one task group that fit on a server without other task groups.
 
     Parameters
     ----------
@@ -281,7 +284,7 @@ def tasks_on(server: Server, group: Group, free: bool = False) -> int:
 
 
 def tasks_on_devices(ask: DeviceDemand, devices: Devices, states: Sequence[Device]) -> int:
-    """Return the number of tasks with one request that devices in the given states can hold."""
+    """Return the number of tasks with one request that the devices of a server, in given states, hold."""
     unused = sum(state.mode == "free" for state in states)
     if ask.whole:
         return unused // ask.whole
@@ -296,7 +299,7 @@ def tasks_on_devices(ask: DeviceDemand, devices: Devices, states: Sequence[Devic
 
 
 def group_servers(servers: Iterable[Server]) -> list[tuple[Server, int]]:
-    """Group servers of equal capacity and devices: one server of each group, and its size."""
+    """Group servers of equal capacity and devices: one server of each group, and the group's size."""
     counts: Counter[tuple[object, ...]] = Counter()
     first: dict[tuple[object, ...], Server] = {}
     for server in servers:
@@ -311,7 +314,7 @@ def group_servers(servers: Iterable[Server]) -> list[tuple[Server, int]]:
 
 
 def fewest_on_devices(groups: Sequence[Group], servers: Sequence[tuple[Server, int]]) -> int | None:
-    """Return the fewest servers whose devices hold all tasks; None if all servers together do not.
+    """Return the minimum number of servers whose devices hold all tasks; None if all do not suffice.
 
     Parameters
     ----------
@@ -336,7 +339,10 @@ def fewest_on_devices(groups: Sequence[Group], servers: Sequence[tuple[Server, i
 
 
 def _fewest_for_device_groups(groups: Sequence[Group], servers: Sequence[tuple[Server, int]]) -> int | None:
-    """Return the fewest servers by dynamic programming over the unplaced tasks of each group."""
+    """Return the minimum number of servers, by dynamic programming over the unplaced tasks by group.
+
+    None if all servers do not suffice.
+    """
     all_tasks = tuple(group.tasks for group in groups)
     if math.prod(count + 1 for count in all_tasks) > MAX_PATTERNS:
         raise TooLargeError("a job with so many tasks in groups that hold devices is too large")
@@ -358,7 +364,7 @@ def _fewest_for_device_groups(groups: Sequence[Group], servers: Sequence[tuple[S
 
 
 def _maximal_patterns(server: Server, groups: Sequence[Group]) -> list[tuple[int, ...]]:
-    """Return the maximal patterns of a server, as task counts by group."""
+    """Return the maximal vectors of task counts, by task group, that one job can have on a server."""
     ranges = [range(tasks_on(server, group) + 1) for group in groups]
     if math.prod(map(len, ranges)) > MAX_PATTERNS:
         raise TooLargeError("a job with so many tasks in groups that hold devices is too large")

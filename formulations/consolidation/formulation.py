@@ -219,7 +219,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
             yield Violation("required spread", what)
 
     def _overuse(self, plan: Sequence[JobPlacement]) -> list[Violation]:
-        """Return the violations of residual capacities.
+        """Return the violations of the servers' residual capacities.
 
         Jobs that stay and all other jobs are compared apart, each with a tolerance of its own size.
         """
@@ -246,11 +246,11 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return violations
 
     def evaluate(self, plan: Sequence[JobPlacement]) -> tuple[float, ...]:
-        """Return the value of each objective, in the instance's order."""
+        """Return the value of each objective of a plan, in lexicographic order."""
         return tuple(EVALUATORS[objective.name](self, plan) for objective in self.objectives)
 
     def finish(self, plan: Sequence[JobPlacement]) -> tuple[JobPlacement, ...]:
-        """Return the plan in the order of the jobs, with a reason for each job that is left out."""
+        """Return the plan in the order of the jobs, with an explanation for each job left out."""
         entries = {entry.job: entry for entry in plan}
         reasons = self._reasons(plan)
         running = any(group.current for job in self.instance.jobs for group in job.task_groups)
@@ -266,7 +266,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return tuple(finished)
 
     def _reasons(self, plan: Sequence[JobPlacement]) -> Reasons:
-        """Return the explanations of the jobs that the plan leaves out."""
+        """Return the generator of explanations for the jobs that the plan leaves out."""
         return Reasons(self, plan)
 
     @cached_property
@@ -274,7 +274,10 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return CheckedCluster(self)
 
     def shared_tables(self) -> str | None:
-        """Return a note on classes that differ from those of the methods, or on m_j that are not verified."""
+        """Return a note on tables that differ from the solvers', or on m_j that are not verified.
+
+        None without either.
+        """
         checked = self._checked
         if checked.fault is not None:
             return f"classes: {checked.fault}; so prices prove nothing"
@@ -284,13 +287,13 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return f"fewest servers of jobs: shared with the methods for {share} requests; the others are equal"
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Return the combinatorial bounds of the objectives."""
+        """Return a combinatorial bound on each objective; None where none is known."""
         return elementary_bounds(self._checked)
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
-        """Return the bounds that the prices of a certificate prove, or the combinatorial bounds."""
+        """Return the bound on each objective that dual prices prove, or the combinatorial one."""
         elementary = elementary_bounds(self._checked, values)
         if certificate is None:
             return elementary
@@ -311,7 +314,7 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return parsed if isinstance(parsed, str) else None
 
     def prices(self, certificate: Any, plan: Sequence[JobPlacement]) -> dict[str, float] | None:
-        """Return an upper bound on the value that one more empty server of each shape adds."""
+        """Return an upper bound on the marginal value of one more empty server, by server type."""
         if certificate is None:
             return None
         # The plan may be of another instance; that is found out elsewhere.
@@ -319,14 +322,17 @@ class ConsolidationFormulation(ClassifiedCluster, Formulation[ConsolidationInsta
         return server_value_bounds(self._checked, certificate, value) or None
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return the sentence that names the server shape with the largest possible gain in value."""
+        """Return a sentence that names the server type with the largest bound on its marginal value."""
         name = max(prices, key=lambda name: prices[name])
         if prices[name] <= 0:
             return "no further server of a shape that is there would add to the value"
         return f"one more {name} would add at most {prices[name]:g} to the value of {value:g}"
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Return required jobs that never fit, or a resource whose capacity they exceed together."""
+        """Diagnose required jobs that never fit, or a resource whose capacity they exceed together.
+
+        None if neither is the case.
+        """
         return elementary_infeasibility(self)
 
 
@@ -357,7 +363,7 @@ def _task_count_violations(job: PlacementJob, entry: JobPlacement) -> Iterator[V
 
 
 def formulation_of(instance: ConsolidationInstance) -> ConsolidationFormulation:
-    """Return the formulation of an instance, with or without single devices."""
+    """Return the formulation of an instance: with single devices if it has any, else with amounts."""
     return DeviceFormulation(instance) if instance.has_devices else ConsolidationFormulation(instance)
 
 
@@ -366,7 +372,7 @@ class DeviceFormulation(ConsolidationFormulation):
 
     @cached_property
     def pooled(self) -> ConsolidationFormulation:
-        """The pooled relaxation, in which devices are amounts."""
+        """The formulation of the relaxation in which the devices of a server are one divisible amount."""
         relaxed = pooled_relaxation(self.instance)
         others = ConsolidationFormulation(relaxed)
         jobs = []
@@ -380,11 +386,11 @@ class DeviceFormulation(ConsolidationFormulation):
 
     @property
     def classes(self) -> ClassTable:
-        """Raise OptionError, because classes count amounts and ignore single devices."""
+        """Raise OptionError, because equivalence classes count amounts and ignore single devices."""
         raise OptionError("this method does not place single devices; take exact, best-fit or milp")
 
     def fewest(self, job: PlacementJob) -> int | None:
-        """Return m_j, the fewest servers whose devices can hold the job; None if it can never run."""
+        """Return m_j, the minimum number of servers whose devices hold the job; None if it can never run."""
         if not any(group.asks for group in job.task_groups):
             return super().fewest(job)
         requests = (
@@ -410,21 +416,24 @@ class DeviceFormulation(ConsolidationFormulation):
         return DeviceReasons(self, self.pooled, plan)
 
     def shared_tables(self) -> str | None:
-        """Return the note on tables that the check of the pooled relaxation shares with the methods."""
+        """Return the note on tables that the check of the pooled relaxation shares with the solvers."""
         return self.pooled.shared_tables()
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Return the combinatorial bounds of the objectives, with devices as amounts."""
+        """Return a combinatorial bound on each objective, with devices pooled to amounts."""
         return self.pooled.elementary_bounds()
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Return required jobs that never fit, or a resource whose capacity they exceed together."""
+        """Diagnose required jobs that never fit, or a resource whose capacity they exceed together.
+
+        None if neither is the case, with devices pooled to amounts.
+        """
         return self.pooled.elementary_infeasibility()
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
-        """Return the tighter of the bounds by prices of the pooled relaxation and by prices by shape."""
+        """Return, by objective, the tighter bound of the pooled relaxation and of prices by server shape."""
         if certificate is None:
             return self.elementary_bounds()
         parsed = read_device_certificate(self.instance, certificate)
@@ -447,6 +456,6 @@ class DeviceFormulation(ConsolidationFormulation):
         return None if parsed.pooled is None else self.pooled.certificate_fault(parsed.pooled)
 
     def prices(self, certificate: Any, plan: Sequence[JobPlacement]) -> dict[str, float] | None:
-        """Return None, since prices of the pooled relaxation would include devices that hold no task."""
+        """Return None: prices of the pooled relaxation would include devices that hold no task."""
         del certificate, plan
         return None

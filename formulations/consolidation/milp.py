@@ -47,7 +47,7 @@ ContentKey = tuple[str, str, int, DeviceDemand, int]
 
 
 def device_coefficients(jobs: Iterable[PlacementJob], servers: Iterable[Server]) -> int:
-    """Return the approximate number of coefficients in the constraints on devices."""
+    """Return the approximate number of coefficients in the MILP constraints on devices."""
     requests: dict[str, set[DeviceDemand]] = defaultdict(set)
     for job in jobs:
         for group in job.task_groups:
@@ -65,7 +65,7 @@ def device_coefficients(jobs: Iterable[PlacementJob], servers: Iterable[Server])
 
 
 class DeviceRows:
-    """The variables and constraints on the devices of all servers.
+    """The MILP variables and constraints on the devices of all servers.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class DeviceRows:
         servers: Mapping[str, Server],
         tasks: Mapping[tuple[str, str, str], Any],
     ) -> None:
-        """Add the constraints on the devices of every server.
+        """Add the constraints on the devices of every server to the MILP model.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class DeviceRows:
         states: Sequence[Device],
         by_ask: Mapping[DeviceDemand, Sequence[Any]],
     ) -> None:
-        """Add the constraints on the devices of one name on a server."""
+        """Add the constraints on the devices of one name on one server to the MILP model."""
         unused = []
         covers: dict[DeviceDemand, list[Any]] = defaultdict(list)
         for i, state in enumerate(states):
@@ -183,7 +183,7 @@ class DeviceRows:
     def staying(
         self, jobs: Mapping[str, PlacementJob], tasks: Mapping[tuple[str, str, str], Any]
     ) -> Mapping[tuple[str, str, str], Sequence[Any]]:
-        """Add the variables and constraints of tasks that keep their current devices.
+        """Add the variables and constraints that count the tasks which keep their current devices.
 
         Returns
         -------
@@ -210,7 +210,7 @@ class DeviceRows:
         return {place: [k for k, _ in variables.values()] for place, variables in self.stays.items()}
 
     def _content_limit(self, key: ContentKey) -> Any:
-        """Return the expression that limits how many tasks hold a content of a device."""
+        """Return the expression that bounds how many tasks may keep a given content of a device."""
         server, name, i, ask, _ = key
         if not ask.whole:
             return self.contents.get(key, 0)
@@ -220,7 +220,7 @@ class DeviceRows:
     def encode(
         self, jobs: Mapping[str, PlacementJob], plan: Sequence[JobPlacement]
     ) -> list[tuple[Any, float]]:
-        """Return the device variables and their values in a plan that names devices."""
+        """Return the device variables and their values in a plan that assigns devices."""
         count: Counter[ContentKey] = Counter()
         requests: dict[tuple[str, str, int], DeviceDemand] = {}
         in_plan: dict[tuple[str, str, str], Counter[DeviceAssignment]] = {}
@@ -256,7 +256,7 @@ def _assigned_contents(server: str, group: Group, assignment: DeviceAssignment) 
 
 
 class _Builder:
-    """Builds the model: one method for each set of variables, constraints or each objective."""
+    """Builds the compact MILP model: one method for each set of variables, constraints or objective."""
 
     def __init__(self, data: ClusterData) -> None:
         import pulp
@@ -273,7 +273,7 @@ class _Builder:
         self.rows: DeviceRows | None = None
 
     def add(self, constraint: Any) -> None:
-        """Add a constraint under the next free name."""
+        """Add a constraint to the MILP model under the next free name."""
         check_time()
         self.problem += constraint, f"c{next(self._names)}"
 
@@ -328,7 +328,7 @@ class _Builder:
             self.add(upper_bound_row([x for x, _ in terms], [a for _, a in terms], free))
 
     def devices(self) -> None:
-        """Add the constraints on single devices."""
+        """Add the constraints on single devices to the MILP model."""
         names = itertools.count()
 
         def variable(letter: str, low: int, high: int) -> Any:
@@ -338,7 +338,7 @@ class _Builder:
         self.rows.write(self.data.jobs, self.data.servers, self.x)
 
     def used(self, job: PlacementJob) -> pulp.LpAffineExpression:
-        """Return Σ_n y_jn, the servers that the job uses."""
+        """Return the expression Σ_n y_jn, the number of servers that the job uses."""
         return self.total(self.y_of[job.name])
 
     def value(self) -> tuple[Any, bool]:
@@ -350,7 +350,7 @@ class _Builder:
         return self.pulp.LpAffineExpression([*terms, *stays]) - sum(lost.values()), whole
 
     def stays(self, job: PlacementJob) -> Any:
-        """Return the binary variable that is 1 only if no task of a running job moves."""
+        """Return the binary variable that can be 1 only if no task of a running job moves."""
         if job.name not in self.k:
             k = self.k[job.name] = self.problem.add_variable(f"k_{len(self.k)}", cat=self.pulp.LpBinary)
             for place, count in current_tasks(job):
@@ -362,12 +362,15 @@ class _Builder:
 
     @cached_property
     def on_devices(self) -> Mapping[tuple[str, str, str], Any]:
-        """Variables of tasks that keep their devices, where moves between devices count."""
+        """Variables whose sum is the number of tasks that keep their devices, by job, group and server.
+
+        Empty unless moves between devices count.
+        """
         moves = self.rows if self.data.instance.device_moves else None
         return moves.staying(self.data.jobs, self.x) if moves is not None else {}
 
     def limit_moves(self) -> None:
-        """Add the limit on the number of running jobs that move."""
+        """Add the constraint on the maximum number of running jobs that move."""
         most = self.data.instance.max_moves
         if most is not None and self.data.running:
             stays = [self.stays(job) for job in self.data.running]
@@ -453,14 +456,14 @@ class _Builder:
 
 
 def current_tasks(job: PlacementJob) -> Iterator[tuple[tuple[str, str, str], int]]:
-    """Yield job, group and server of the running tasks, and their number."""
+    """Yield job, group and server of the running tasks of a job, with their number."""
     for group in job.task_groups:
         for server, count in group.current.items():
             yield (job.name, group.name, server), count
 
 
 def model_coefficients(data: ClusterData) -> int:
-    """Return the approximate number of coefficients of the compact model."""
+    """Return the approximate number of coefficients of the compact MILP model."""
     names = data.instance.resource_names
     more = 2 * len(data.objectives)
     total = 0
@@ -482,7 +485,7 @@ def model_coefficients(data: ClusterData) -> int:
 
 
 def milp_model(data: ClusterData) -> MilpModel[JobPlacement]:
-    """Return the compact MILP formulation with the objectives of the instance, in their order.
+    """Return the compact MILP model with the objectives of the instance, in lexicographic order.
 
     Raises
     ------

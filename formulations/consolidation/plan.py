@@ -73,7 +73,7 @@ class JobPlacement(Model):
 
     @property
     def tasks(self) -> Placement:
-        """Number of tasks by group and server."""
+        """Number of tasks of the job, by task group and server."""
         if self.groups is not None:
             return self.groups
         return {ONLY_GROUP: self.servers} if self.servers else {}
@@ -85,7 +85,7 @@ class JobPlacement(Model):
 
 
 def entry_of(job: PlacementJob, tasks: Placement) -> JobPlacement:
-    """Return the plan entry of a job from its tasks by group and server; not placed if there are none."""
+    """Return the plan entry of a job from its tasks by task group and server; not placed without tasks."""
     filled = {g: {n: count for n, count in placed.items() if count} for g, placed in tasks.items()}
     if not any(filled.values()):
         return JobPlacement(job=job.name, placed=False)
@@ -99,14 +99,14 @@ DeviceAssignment = frozenset[tuple[str, HeldDevices]]
 
 
 def canonical_assignment(task: TaskDevices) -> DeviceAssignment:
-    """Return the device assignment of a task in canonical form."""
+    """Return the devices that a task holds in canonical (hashable, sorted) form."""
     return frozenset(
         (name, at if isinstance(at, DeviceSlot) else tuple(sorted(at))) for name, at in task.items()
     )
 
 
 def staying_tasks(group: Group, entry: JobPlacement, device_moves: bool | None) -> int:
-    """Return the number of tasks of a group that keep their current placement.
+    """Return the number of tasks of a task group that keep their server and, if it counts, their devices.
 
     Parameters
     ----------
@@ -136,14 +136,14 @@ KeptDevices = tuple[int, TaskDevices]
 
 @dataclass(frozen=True)
 class _GroupOnServer:
-    """The tasks of one group on one server; `position` is that of the job in the plan."""
+    """The tasks of one task group of a job on one server; `position` is that of the job in the plan."""
 
     position: int
     group: Group
     count: int
 
     def now(self, server: str) -> tuple[TaskDevices, ...]:
-        """Return the current devices of the tasks of the group on a server; empty if unknown."""
+        """Return the current devices of the running tasks of the task group on a server; empty if unknown."""
         return (self.group.current_devices or {}).get(server, ())
 
 
@@ -179,7 +179,7 @@ def assign_devices(
 
 
 class _DeviceAssignmentSearch:
-    """Search for a device assignment of one server in which most tasks keep their current devices."""
+    """Search for a device assignment on one server in which most tasks keep their current devices."""
 
     def __init__(self, server: Server, groups: Sequence[_GroupOnServer]) -> None:
         self.server, self.groups = server, groups
@@ -187,7 +187,7 @@ class _DeviceAssignmentSearch:
         self.best: tuple[int, list[list[TaskDevices]]] = 0, []
 
     def most_kept(self) -> list[list[TaskDevices]] | None:
-        """Return the devices of each task of each group, with as many as possible on their current ones.
+        """Return the devices of each task, by task group, with as many as possible kept; None if infeasible.
 
         Tasks that keep their devices come first. The search tries to keep the devices of all tasks, then adds
         one task at a time, then enumerates larger sets depth first.
@@ -213,7 +213,7 @@ class _DeviceAssignmentSearch:
         return self.best[1]
 
     def _search(self, stays: Sequence[KeptDevices], kept: tuple[KeptDevices, ...]) -> None:
-        """Search depth first for more tasks that keep their devices, with or without the first of `stays`."""
+        """Search depth first for a larger set of tasks that keep their devices; the result is `best`."""
         if not stays or len(kept) + len(stays) <= self.best[0] or self.tries > MAX_TRIES:
             return
         self.tries += 1
@@ -225,7 +225,7 @@ class _DeviceAssignmentSearch:
         self._search(stays[1:], kept)
 
     def _assignment(self, kept: Sequence[KeptDevices]) -> list[list[TaskDevices]] | None:
-        """Return the devices of each task if some tasks keep their current ones; None if infeasible."""
+        """Return the devices of each task if the tasks `kept` keep theirs; None if that is infeasible."""
         keeping = Counter(g for g, _ in kept)
         if any(count > self.groups[g].count for g, count in keeping.items()):
             return None
@@ -260,7 +260,7 @@ class _DeviceAssignmentSearch:
 def keep_current_devices(
     jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Sequence[JobPlacement]
 ) -> Sequence[JobPlacement]:
-    """Return a feasible plan in which as many tasks as possible keep their current devices, if known."""
+    """Reassign the devices of a feasible plan so that as many tasks as possible keep their current ones."""
     if not any(group.current_devices for job in jobs.values() for group in job.task_groups):
         return plan
     try:
@@ -287,7 +287,7 @@ TasksByDevice = dict[tuple[str, str, int], list[tuple[str, DeviceDemand, HeldDev
 def device_violations(
     jobs: Mapping[str, PlacementJob], servers: Mapping[str, Server], plan: Sequence[JobPlacement]
 ) -> list[Violation]:
-    """Return every violation of the constraints on devices, for a plan with feasible tasks on servers."""
+    """Return every violation of the constraints on devices by a plan that is otherwise feasible."""
     violations: list[Violation] = []
     holdings: TasksByDevice = defaultdict(list)
     for entry in plan:
@@ -312,7 +312,7 @@ def _task_violations(
     servers: Mapping[str, Server],
     holdings: TasksByDevice,
 ) -> Iterator[Violation]:
-    """Yield the violations of single tasks, and add the valid assignments to `holdings`."""
+    """Yield the violations by single tasks of a task group; add valid assignments to `holdings`."""
     for server in named.keys() - tasks_by_server.keys():
         yield Violation("devices", f"job {job!r} holds devices of {server!r}, where it has no task")
     for server, count in tasks_by_server.items():

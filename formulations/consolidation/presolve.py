@@ -44,12 +44,12 @@ FixedDemand = dict[str, dict[str, Counter[float]]]
 
 
 def formulation_with_fixed_jobs(instance: ConsolidationInstance) -> ConsolidationFormulation:
-    """Return the formulation of an instance, with its running jobs fixed if they stay."""
+    """Return the formulation of an instance, with the running jobs that stay fixed in place."""
     return WithFixedJobs(instance) if instance.staying else formulation_of_rest(instance)
 
 
 def model_of(formulation: ConsolidationFormulation) -> MilpModel[JobPlacement]:
-    """Return the compact MILP formulation, with fixed jobs if some stay.
+    """Return the compact MILP model of a formulation, with the jobs that stay fixed in place.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def model_of(formulation: ConsolidationFormulation) -> MilpModel[JobPlacement]:
 
 
 class WithFixedJobs(ConsolidationFormulation):
-    """The formulation of an instance in which some running jobs stay, reduced by these jobs.
+    """The formulation of an instance in which some running jobs stay: reduced by these fixed jobs.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class WithFixedJobs(ConsolidationFormulation):
         )
 
     def fewest(self, job: PlacementJob) -> int | None:
-        """Return m_j, the fewest servers that the job could ever use; None if it can never run."""
+        """Return m_j, the minimum number of servers that hold the job; None if it can never run."""
         return self.original.fewest(job)
 
     def others(self, plan: Sequence[JobPlacement]) -> list[JobPlacement]:
@@ -105,18 +105,18 @@ class WithFixedJobs(ConsolidationFormulation):
         return [entry for entry in plan if entry.job not in self.fixed]
 
     def whole(self, plan: Sequence[JobPlacement]) -> tuple[JobPlacement, ...]:
-        """Return the complete plan from one of the reduced instance, in the order of the jobs."""
+        """Add the fixed jobs to a plan of the reduced instance, in the order of the jobs."""
         entries = self.fixed | {entry.job: entry for entry in plan}
         return tuple(entries[job.name] for job in self.instance.jobs)
 
     def lifted(self, bounds: Sequence[float | None]) -> tuple[float | None, ...]:
-        """Return values or bounds of the reduced instance lifted to the original instance."""
+        """Add the contribution of the fixed jobs to objective values or bounds of the reduced instance."""
         pairs = zip(bounds, self.offsets, strict=False)
         return tuple(None if bound is None else _plus_offset(bound, offset) for bound, offset in pairs)
 
     @property
     def classes(self) -> ClassTable:
-        """The classes of the reduced instance."""
+        """The equivalence classes of the jobs and servers of the reduced instance."""
         return self.rest.classes
 
     def violations(self, plan: Sequence[JobPlacement]) -> list[Violation]:
@@ -131,11 +131,11 @@ class WithFixedJobs(ConsolidationFormulation):
         ]
 
     def evaluate(self, plan: Sequence[JobPlacement]) -> tuple[float, ...]:
-        """Return the value of each objective, in the instance's order."""
+        """Return the value of each objective of a plan, in lexicographic order."""
         return self.original.evaluate(plan)
 
     def finish(self, plan: Sequence[JobPlacement]) -> tuple[JobPlacement, ...]:
-        """Return the plan in the order of the jobs, with reasons for jobs left out and with actions."""
+        """Return the plan in the order of the jobs, with actions and with explanations of jobs left out."""
         return tuple(
             entry.model_copy(update={"action": action_of(job, entry, self.instance.device_moves)})
             for job, entry in zip(
@@ -144,17 +144,17 @@ class WithFixedJobs(ConsolidationFormulation):
         )
 
     def shared_tables(self) -> str | None:
-        """Return the note on tables that the check of the reduced instance shares with the methods."""
+        """Return the note on tables that the check of the reduced instance shares with the solvers."""
         return self.rest.shared_tables()
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Return the combinatorial bounds of the objectives."""
+        """Return a combinatorial bound on each objective; None where none is known."""
         return self.lifted(self.rest.elementary_bounds())
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
-        """Return the bounds that the prices of a certificate of the reduced instance prove."""
+        """Return the bound on each objective that dual prices for the reduced instance prove."""
         left = None
         if values is not None:
             pairs = zip(self.objectives, values, self.offsets, strict=True)
@@ -166,11 +166,14 @@ class WithFixedJobs(ConsolidationFormulation):
         return self.rest.certificate_fault(certificate)
 
     def prices(self, certificate: Any, plan: Sequence[JobPlacement]) -> dict[str, float] | None:
-        """Return an upper bound on the value that one more empty server of each shape adds."""
+        """Return an upper bound on the marginal value of one more empty server, by server type."""
         return self.rest.prices(certificate, self.others(plan))
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Return servers too small for their fixed jobs, or else why the reduced instance is infeasible."""
+        """Diagnose servers too small for their fixed jobs, or else infeasibility of the reduced instance.
+
+        None if neither is the case.
+        """
         reasons = ["no devices are left for the jobs that stay"] if self.without_devices else []
         for name, demand in _fixed_demand(self.instance, self.fixed).items():
             free = self.servers[name].available
@@ -193,7 +196,7 @@ def _current_entries(jobs: Mapping[str, PlacementJob]) -> list[JobPlacement]:
 def _fixed_entries(
     instance: ConsolidationInstance, servers: Mapping[str, Server]
 ) -> list[JobPlacement] | None:
-    """Return the plan entries of jobs that stay, with devices; None if the servers have too few devices.
+    """Return the plan entries of jobs that stay, with devices; None if servers have too few devices.
 
     Unknown current devices are chosen among those that no other running job holds, if possible.
     """
@@ -218,7 +221,7 @@ def _fixed_entries(
 
 
 def _model_with_fixed(formulation: WithFixedJobs, model: MilpModel[JobPlacement]) -> MilpModel[JobPlacement]:
-    """Return the compact model of the reduced instance as one of the original instance."""
+    """Return the compact MILP model of the reduced instance as one of the original instance."""
     pairs = zip(model.objectives, formulation.offsets, strict=True)
     objectives = tuple(_lifted_objective(objective, offset) for objective, offset in pairs)
     return MilpModel(
@@ -230,7 +233,7 @@ def _model_with_fixed(formulation: WithFixedJobs, model: MilpModel[JobPlacement]
 
 
 def _lifted_objective(objective: ModelObjective, offset: float) -> ModelObjective:
-    """Return an objective of the model with the contribution of the fixed jobs added."""
+    """Return an objective of the MILP model with the contribution of the fixed jobs added."""
     return replace(
         objective,
         expression=objective.expression + offset,
@@ -245,7 +248,7 @@ def _plus_offset(bound: float, offset: float) -> float:
 
 
 def _minus_offset(value: float, offset: float, sense: Sense) -> float:
-    """Return a value less the contribution of the fixed jobs, rounded to the worse side."""
+    """Return an objective value less the contribution of the fixed jobs, rounded to the worse side."""
     if not offset:
         return value
     left = exact_fraction(value) - exact_fraction(offset)
@@ -256,7 +259,7 @@ def _minus_offset(value: float, offset: float, sense: Sense) -> float:
 
 
 def _fixed_demand(instance: ConsolidationInstance, fixed: dict[str, JobPlacement]) -> FixedDemand:
-    """Return the resources of each server that fixed jobs use, as numbers of tasks by demand."""
+    """Return the demand of fixed jobs by server and resource, as numbers of tasks by demand."""
     demand: FixedDemand = defaultdict(lambda: defaultdict(Counter))
     for job in instance.jobs:
         for group in job.task_groups if job.name in fixed else ():
@@ -274,7 +277,7 @@ def _total_demand(tasks: Counter[float]) -> Fraction:
 def _reduced_instance(
     instance: ConsolidationInstance, fixed: dict[str, JobPlacement]
 ) -> ConsolidationInstance:
-    """Return the reduced instance, without the fixed jobs and the resources that they use."""
+    """Return the instance without the fixed jobs and without the capacity that they use."""
     in_use = _fixed_demand(instance, fixed)
     traffic: dict[str, Counter[float]] = defaultdict(Counter)
     taken: dict[str, dict[str, list[Taken]]] = defaultdict(lambda: defaultdict(list))
@@ -312,7 +315,7 @@ def _reduced_instance(
 def _reduced_server(
     server: Server, in_use: dict[str, Counter[float]], traffic: Counter[float], taken: dict[str, list[Taken]]
 ) -> Server:
-    """Return a server of the reduced instance, less the resources of the fixed jobs, and in use."""
+    """Return a server with the resources of its fixed jobs subtracted, marked as in use."""
     free = {
         name: max(0.0, float(exact_fraction(amount) - _total_demand(in_use[name])))
         if name in in_use
@@ -364,21 +367,24 @@ def formulation_of(instance: ConsolidationInstance) -> ConsolidationFormulation:
 
 
 class WithRunningJobs(ConsolidationFormulation):
-    """The formulation of an instance with running jobs and the objective `migrations`."""
+    """The formulation of an instance with running jobs and the objective `migrations`.
+
+    Bounds come from two smaller problems: the objectives before `migrations`, and no job moves.
+    """
 
     @cached_property
     def staying(self) -> WithFixedJobs:
-        """The formulation in which all running jobs stay."""
+        """The formulation of the same instance in which all running jobs stay."""
         return WithFixedJobs(self.instance.model_copy(update={"running": "stay"}))
 
     @cached_property
     def before(self) -> int:
-        """Number of objectives before `migrations`."""
+        """Number of objectives that precede `migrations` in the lexicographic order."""
         return self.instance.objectives.index("migrations")
 
     @cached_property
     def leading(self) -> ConsolidationFormulation:
-        """The formulation of the objectives before `migrations`, as if moves cost nothing."""
+        """The formulation with only the objectives before `migrations`, as if moves cost nothing."""
         jobs = tuple(
             job if job.restart_s is None else job.model_copy(update={"restart_s": None})
             for job in self.instance.jobs
@@ -390,7 +396,7 @@ class WithRunningJobs(ConsolidationFormulation):
         )
 
     def nothing_moves(self, values: Sequence[float], leading: Sequence[float | None]) -> bool:
-        """Return whether it is proven that no equally good plan moves a job.
+        """Return whether it is proven that every plan as good as a given one moves no job.
 
         Parameters
         ----------
@@ -429,7 +435,10 @@ class WithRunningJobs(ConsolidationFormulation):
         return next((fault for fault in faults if fault is not None), None)
 
     def prices(self, certificate: Any, plan: Sequence[JobPlacement]) -> dict[str, float] | None:
-        """Return an upper bound on the value that one more empty server of each shape adds."""
+        """Return an upper bound on the marginal value of one more empty server, by server type.
+
+        None for a plan that moves jobs.
+        """
         if not _has_two_parts(certificate):
             return super().prices(certificate, plan)
         if any(True for _ in moving_jobs(self, plan)):
@@ -437,7 +446,7 @@ class WithRunningJobs(ConsolidationFormulation):
         return self.leading.prices(certificate[LEADING_KEY], plan)
 
     def shared_tables(self) -> str | None:
-        """Return the first note on tables that the check shares with the methods, over the three problems."""
+        """Return the first note, over the three problems, on tables shared with the solvers; None if none."""
         parts = (super().shared_tables(), self.leading.shared_tables(), self.staying.shared_tables())
         return next((note for note in parts if note is not None), None)
 

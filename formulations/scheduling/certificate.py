@@ -35,7 +35,7 @@ MAX_PRICE = 1e100
 
 @dataclass(frozen=True, eq=False)
 class PriceGrid:
-    """Piecewise constant prices of time, λ_r(t) ≥ 0.
+    """Piecewise constant dual prices of resources over time, λ_r(t) ≥ 0.
 
     Attributes
     ----------
@@ -71,16 +71,16 @@ class PriceGrid:
 
     @classmethod
     def free(cls, resources: int) -> PriceGrid:
-        """Return a grid with all prices 0."""
+        """Return a grid of dual prices that are all 0, for a number of resources."""
         return cls(np.zeros(1), np.zeros((1, resources)))
 
     def at(self, times_s: Floats) -> Floats:
-        """Return the prices at these times, shape (len(times_s), R)."""
+        """Return the dual prices of the resources at the given times, shape (len(times_s), R)."""
         cell: Ints = np.searchsorted(self.edges_s, times_s, side="right") - 1
         return np.where((cell < 0)[:, None], 0.0, self.price[cell])
 
     def refined(self, times_s: Floats) -> PriceGrid:
-        """Return the same prices on a grid with additional edges, without the maximum number of edges."""
+        """Return the same dual prices on a grid with additional edges, even beyond the maximum number."""
         edges = np.union1d(self.edges_s, times_s)
         grid = object.__new__(PriceGrid)
         object.__setattr__(grid, "edges_s", edges)
@@ -126,7 +126,7 @@ class PriceCertificate(Model):
 
 
 def certificate_of(grid: PriceGrid, resources: Sequence[str]) -> dict[str, Any]:
-    """Return a grid of prices as a certificate, for resource names in the order of its columns."""
+    """Return a grid of dual prices as a certificate; `resources` names its columns."""
     priced = {
         name: tuple(grid.price[:, r].tolist()) for r, name in enumerate(resources) if grid.price[:, r].any()
     }
@@ -134,7 +134,7 @@ def certificate_of(grid: PriceGrid, resources: Sequence[str]) -> dict[str, Any]:
 
 
 def read_grid(data: Any, resources: Sequence[str]) -> PriceGrid | str:
-    """Return the price grid of an untrusted certificate, or the first fault in its form."""
+    """Return the grid of dual prices of an untrusted certificate, or its first format error."""
     try:
         given = PriceCertificate.model_validate(data)
     except ValidationError as error:
@@ -162,7 +162,7 @@ MAX_NAMED_RESOURCES = 3
 
 
 def marginal_values(instance: SchedulingInstance, grid: PriceGrid) -> dict[str, float]:
-    """Return the marginal value ∫ λ_r(t) dt / Σ ω_j of each resource, in seconds of mean completion time."""
+    """Return each resource's marginal value ∫ λ_r(t) dt / Σ ω_j, in seconds of mean completion time."""
     weight = instance.table().weight
     total = math.fsum((weight / weight.max()).tolist())
     whole: Floats = np.diff(grid.edges_s) @ grid.price[:-1]

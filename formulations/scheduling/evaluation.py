@@ -27,7 +27,7 @@ EPSILON = float(np.finfo(float).eps)
 
 
 def cumulative_sums(changes: Floats, least: float) -> Floats:
-    """Return the cumulative sums of changes, with errors well below TOLERANCE × `least`.
+    """Return the cumulative sums of an array, with rounding errors well below TOLERANCE × `least`.
 
     Doubles are added where that is exact enough, otherwise integer multiples of a unit: a change of 1 would
     be lost beside an amount of 10^12.
@@ -43,7 +43,7 @@ def cumulative_sums(changes: Floats, least: float) -> Floats:
 
 @dataclass(frozen=True)
 class Usage:
-    """Use of the cluster over time, as step functions that are constant between K times.
+    """Resource use of the cluster over time, as step functions that are constant between K times.
 
     Attributes
     ----------
@@ -63,12 +63,12 @@ class Usage:
 
     @property
     def length_s(self) -> Floats:
-        """Length of the interval from each time to the next, shape (K − 1,)."""
+        """Length of the interval from each time to the next, in seconds, shape (K − 1,)."""
         return np.diff(self.at_s)
 
 
 def usage_over_time(instance: SchedulingInstance, segments: SegmentTable) -> Usage:
-    """Return the use of the cluster over time by the segments of all jobs."""
+    """Return resource use, capacity, and running and waiting jobs over time, as step functions."""
     jobs = instance.table()
     demand = instance.menus().usage[segments.row]
     times, amounts = instance.capacity_over_time
@@ -133,12 +133,12 @@ class Metrics:
 
 
 def quantile(sorted_values: Floats, share: float) -> float:
-    """Return the quantile of sorted values, the one with index ⌊share × n⌋ of n."""
+    """Return the quantile of sorted values: the one with index ⌊share × n⌋ of n."""
     return float(sorted_values[min(int(share * len(sorted_values)), len(sorted_values) - 1)])
 
 
 def metrics_of(instance: SchedulingInstance, segments: SegmentTable) -> Metrics:
-    """Return the metrics of a feasible schedule."""
+    """Return the metrics of a feasible schedule, such as mean completion time and utilisation."""
     jobs = instance.table()
     times = segments.completion_s - jobs.arrival_s
     in_order = np.sort(times)
@@ -183,14 +183,14 @@ def _jain_index(values: Floats, group: Ints) -> float | None:
 
 
 def checkpoint_interval_s(instance: SchedulingInstance) -> float:
-    """Return the work between two checkpoints: 0 if no work is ever lost, infinite if all of it is."""
+    """Return the seconds of work between checkpoints: 0 if no work is ever lost, infinite if all is."""
     if instance.checkpoint_s is not None:
         return instance.checkpoint_s
     return math.inf if instance.preemption == "none" else 0.0
 
 
 def runs_without_break(instance: SchedulingInstance) -> bool:
-    """Return whether each job does all its work in one run.
+    """Return whether each job must do all its work in one uninterrupted run.
 
     That holds without preemption, even if a job has to restart, unless an evicted job resumes from a
     checkpoint.
@@ -201,7 +201,7 @@ def runs_without_break(instance: SchedulingInstance) -> bool:
 
 
 def checkpointed_progress_s(progress_s: float, interval: float, slack_s: float = 0.0) -> float:
-    """Return the progress of an evicted job at its last checkpoint.
+    """Return the progress of an evicted job at its last checkpoint, in the unit of `progress_s`.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def checkpointed_progress_s(progress_s: float, interval: float, slack_s: float =
 
 
 class CapacityDrops:
-    """The times at which the capacity drops, of the whole cluster and of each server."""
+    """The times at which the capacity of the whole cluster, or of a server, drops."""
 
     def __init__(self, instance: SchedulingInstance) -> None:
         times, amounts = instance.capacity_over_time
@@ -234,7 +234,10 @@ class CapacityDrops:
                 now[n] = available
 
     def evicts(self, end_s: float, servers: Mapping[str, int]) -> bool:
-        """Return whether a run that ends at a time is evicted; without servers it runs in the pool."""
+        """Return whether a run that ends at a time is evicted by a drop of capacity.
+
+        Without named servers the run is in the pooled cluster.
+        """
         if servers:
             return any((end_s, name) in self._of_servers for name in servers)
         return bool((self.of_all == end_s).any())
@@ -243,7 +246,7 @@ class CapacityDrops:
 def evicted_runs(
     instance: SchedulingInstance, of: Ints, end_s: Floats, servers: Sequence[Mapping[str, int]]
 ) -> Flags:
-    """Return a mask of evicted runs, which end at a capacity drop and before their job does.
+    """Return a mask of the evicted runs, which end at a capacity drop and before their job does.
 
     Parameters
     ----------
@@ -263,7 +266,7 @@ def evicted_runs(
 
 
 def final_progress(gain: Floats, of: Ints, hit: Flags, interval: Floats, slack: Floats) -> Floats:
-    """Return the final progress of each job, shape (J,).
+    """Return the work that each job has done at its end, less what evictions lost, shape (J,).
 
     Parameters
     ----------
@@ -318,7 +321,7 @@ def segment_violations(instance: SchedulingInstance, segments: SegmentTable) -> 
 
 
 def _work_violations(instance: SchedulingInstance, segments: SegmentTable) -> Iterator[Violation]:
-    """Yield violations of work, preemption and lease: unfinished jobs and forbidden or early preemptions."""
+    """Yield violations of work, preemption and lease: unfinished jobs, forbidden or early preemptions."""
     jobs = instance.table()
     of, length, end = segments.runs
     first = np.ones(len(of), dtype=bool)
@@ -361,7 +364,7 @@ def _work_violations(instance: SchedulingInstance, segments: SegmentTable) -> It
 
 
 def _speeds(instance: SchedulingInstance, of: Ints, servers: Sequence[Mapping[str, int]]) -> Floats:
-    """Return the relative speed of each run by the number of servers over which it is spread."""
+    """Return each run's relative speed, which depends on the number of servers, shape (runs,)."""
     spreading = instance.table().spreading
     if spreading is None or not servers:
         return np.ones(len(of))
@@ -369,7 +372,7 @@ def _speeds(instance: SchedulingInstance, of: Ints, servers: Sequence[Mapping[st
 
 
 def work_tolerance(instance: SchedulingInstance, ends: Floats) -> Floats:
-    """Return the tolerance for missing work of jobs that end at given times, shape (J,).
+    """Return the amount of work that may be missing of jobs that end at given times, shape (J,).
 
     It allows for relative errors of the work and of the time since the first arrival, and for the rounding of
     times to doubles; errors of times count at the job's best speed, which is 1 for rigid jobs.
@@ -380,7 +383,7 @@ def work_tolerance(instance: SchedulingInstance, ends: Floats) -> Floats:
 
 
 def restarts_s(instance: SchedulingInstance) -> Floats:
-    """Return the restart time of each job, without progress after every start but the first, shape (J,)."""
+    """Return each job's restart time [s], without progress after every start but the first, (J,)."""
     own = instance.table().restart_s
     if instance.preemption != "costs":
         return np.zeros(len(own))
@@ -414,13 +417,13 @@ MAX_NAMED_SERVERS = 20
 
 
 def server_names(instance: SchedulingInstance) -> dict[str, dict[str, float]]:
-    """Return the capacity of each server by its name; names of identical servers are NAME-0, NAME-1, …."""
+    """Return the capacity of each server by its name; identical servers are named NAME-0, NAME-1, …."""
     return {name: server.capacity for server in instance.servers for name in server.names}
 
 
 @dataclass(frozen=True)
 class ServerTasks:
-    """The tasks of segments on servers, one row for each segment and server.
+    """Task counts of the segments of a plan on servers, as arrays over pairs of segment and server.
 
     Attributes
     ----------
@@ -434,7 +437,7 @@ class ServerTasks:
 
 
 def placement_violations(instance: SchedulingInstance, plan: Sequence[Segment]) -> Iterator[Violation]:
-    """Yield the violations by segments that name servers.
+    """Yield the violations of a plan's assignment of tasks to named servers.
 
     A plan without names treats the servers as one pool, where spreading slows no job.
     """
@@ -478,7 +481,7 @@ def task_count(table: JobTable, j: int, configuration: str) -> int:
 def _server_capacity_violations(
     instance: SchedulingInstance, plan: Sequence[Segment], index: dict[str, int]
 ) -> Iterator[Violation]:
-    """Yield violations of the capacities of servers over time."""
+    """Yield the violations of the capacities of single servers over time."""
     states, table = instance.server_states, instance.table()
     jobs = {name: j for j, name in enumerate(table.names)}
     rows = [(s, index[name], n) for s, entry in enumerate(plan) for name, n in entry.servers.items()]
@@ -522,7 +525,7 @@ def _server_capacity_violations(
 
 
 def _group_cumulative_sums(values: Floats, first: Flags, least: float) -> Floats:
-    """Return cumulative sums that restart at each first row of a group."""
+    """Return cumulative sums that restart at the first row of each group of rows."""
     starts = np.flatnonzero(first).tolist()
     groups = np.split(values, starts[1:])
     return np.concatenate([cumulative_sums(group, least) for group in groups])

@@ -62,7 +62,7 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         return {name: j for j, name in enumerate(self.instance.table().names)}
 
     def segments(self, plan: Sequence[Segment]) -> SegmentTable:
-        """Return the segments of a plan as a table."""
+        """Convert a plan to a table of segments: job, start, end and configuration as arrays."""
         return SegmentTable.of(plan, self.index, self.instance.menus())
 
     def violations(self, plan: Sequence[Segment]) -> list[Violation]:
@@ -85,7 +85,7 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         return Violation("configuration", what + allowed)
 
     def evaluate(self, plan: Sequence[Segment]) -> tuple[float, ...]:
-        """Return the objective value of a feasible plan."""
+        """Return the mean completion time, or the makespan, of a feasible plan, in seconds."""
         jobs = self.instance.table()
         ends = self.segments(plan).completion_s
         if self.instance.objective == "makespan":
@@ -98,7 +98,7 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         return metrics_of(self.instance, self.segments(plan))
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Return the elementary bound on the objective, which needs no solver."""
+        """Return the elementary lower bound on the objective, in seconds, which needs no solver."""
         if self.instance.objective == "makespan":
             return (least_makespan_s(self.instance),)
         return (least_mean_completion_s(self.instance),)
@@ -106,7 +106,7 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
-        """Return the bound that the prices of a certificate prove, or the elementary one."""
+        """Return the lower bound [s] that the certificate's dual prices prove, or the elementary one."""
         del values
         elementary = self.elementary_bounds()
         grid = None if certificate is None else self.price_grid(certificate)
@@ -116,16 +116,16 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         return tuple(bound if bound is None else max(bound, proven) for bound in elementary)
 
     def certificate_fault(self, certificate: Any) -> str | None:
-        """Return the first fault in the form of a certificate; None if it can be read."""
+        """Return the first format error of a certificate of dual prices; None if it can be read."""
         grid = self.price_grid(certificate)
         return grid if isinstance(grid, str) else None
 
     def price_grid(self, certificate: Any) -> PriceGrid | str:
-        """Return the prices of time of a certificate, or the first fault in their form."""
+        """Return the dual prices over time of a certificate, or its first format error."""
         return read_grid(certificate, tuple(self.instance.pool))
 
     def prices(self, certificate: Any, plan: Sequence[Segment]) -> dict[str, float] | None:
-        """Return the marginal value of each resource, an upper bound in seconds of mean completion time."""
+        """Return each resource's marginal value, an upper bound in seconds of mean completion time."""
         del plan
         grid = None if certificate is None else self.price_grid(certificate)
         if not isinstance(grid, PriceGrid) or self.instance.objective == "makespan":
@@ -133,13 +133,13 @@ class SchedulingFormulation(Formulation[SchedulingInstance, Segment]):
         return marginal_values(self.instance, grid)
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return a sentence with the largest savings from one more unit of the scarcest resources."""
+        """Return a sentence with bounds on the savings from one more unit of the scarcest resources."""
         return marginal_value_text(self.instance, prices, value)
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Return None, as the validation of the instance excludes jobs that never fit."""
+        """Return None: the validation of the instance excludes jobs that never fit."""
         return None
 
     def finish(self, plan: Sequence[Segment]) -> tuple[Segment, ...]:
-        """Return the segments in the order of their starts."""
+        """Return the segments of a plan in the order of their starts."""
         return tuple(sorted(plan, key=lambda entry: (entry.start_s, self.index[entry.job])))

@@ -36,7 +36,7 @@ class Segment(Model):
 
 @dataclass(frozen=True)
 class SegmentTable:
-    """Table of the segments of a plan, sorted by job, then start.
+    """Table of the segments of a plan (a job runs from start to end), sorted by job, then start.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class SegmentTable:
     def of(
         cls, plan: Sequence[Segment], index: Mapping[str, int], menus: Menus | None = None
     ) -> SegmentTable:
-        """Return the table of the segments of known jobs; without menus all jobs are rigid."""
+        """Convert a plan to a table of the segments of known jobs; without menus all jobs are rigid."""
         known = [entry for entry in plan if entry.job in index]
         job = np.array([index[entry.job] for entry in known], dtype=np.int64)
         start = np.array([entry.start_s for entry in known], dtype=float)
@@ -85,24 +85,24 @@ class SegmentTable:
 
     @property
     def length_s(self) -> Floats:
-        """Length of each segment, shape (S,)."""
+        """Length of each segment in seconds, shape (S,)."""
         return self.end_s - self.start_s
 
     @property
     def begins(self) -> Flags:
-        """Mask of segments that start a run, as they do not continue the one before, shape (S,)."""
+        """Mask of segments that start a run: they do not continue the segment before; shape (S,)."""
         starts = np.ones(len(self.job), dtype=bool)
         starts[1:] = (self.job[1:] != self.job[:-1]) | (self.start_s[1:] != self.end_s[:-1]) | self.moved[1:]
         return starts
 
     @property
     def first_of_run(self) -> Ints:
-        """Index of the first segment of each run."""
+        """Index of the first segment of each run, a sequence of segments without a pause or a move."""
         return np.flatnonzero(self.begins)
 
     @property
     def runs(self) -> tuple[Ints, Floats, Floats]:
-        """Job, length and end of each run, a maximal sequence of segments without a pause or a move.
+        """Job, length [s] and end [s] of each run: maximal sequences of segments without pause or move.
 
         All segments of a run have one configuration and the same servers, those of `first_of_run`.
         """
@@ -112,20 +112,20 @@ class SegmentTable:
 
     @property
     def completion_s(self) -> Floats:
-        """Completion time C_j of each job, the end of its last segment, shape (J,); −∞ without segments."""
+        """Completion time C_j [s] of each job, the end of its last segment, shape (J,); −∞ without one."""
         last_end = np.full(self.jobs, -np.inf)
         np.maximum.at(last_end, self.job, self.end_s)
         return last_end
 
     @property
     def first_start_s(self) -> Floats:
-        """Start of the first segment of each job, shape (J,); ∞ without segments."""
+        """Start [s] of the first segment of each job, shape (J,); ∞ without segments."""
         first_start = np.full(self.jobs, np.inf)
         np.minimum.at(first_start, self.job, self.start_s)
         return first_start
 
     @property
     def running_s(self) -> Floats:
-        """Total running time of each job, shape (J,)."""
+        """Total running time of each job in seconds, shape (J,)."""
         # Without any segment NumPy returns integers.
         return np.bincount(self.job, self.length_s, self.jobs).astype(float)

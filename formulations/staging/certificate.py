@@ -64,12 +64,12 @@ class StagingCertificate(Model):
 
 
 def limited_types(instance: StagingInstance) -> list[str]:
-    """Return the names of the types with a limit, in the order of the instance."""
+    """Return the names of the hardware types of limited number, in the order of the instance."""
     return [hardware.name for hardware in instance.types if hardware.limit is not None]
 
 
 def read_certificate(instance: StagingInstance, data: Any) -> StagingCertificate | str:
-    """Return the certificate, or the first fault in its form."""
+    """Return the parsed certificate of intervals of stage times, or its first format error."""
     try:
         given = StagingCertificate.model_validate(data)
     except ValidationError as error:
@@ -87,7 +87,7 @@ def read_certificate(instance: StagingInstance, data: Any) -> StagingCertificate
 
 
 def named_prices(instance: StagingInstance, prices: Floats) -> tuple[dict[str, float], float]:
-    """Return the positive dual prices of the limited types by name, and that of the hourly budget.
+    """Return the positive dual prices of limited hardware types by name, and that of the hourly budget.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def named_prices(instance: StagingInstance, prices: Floats) -> tuple[dict[str, f
 
 
 def prices_at(instance: StagingInstance, data: Any, time_s: float) -> dict[str, float] | None:
-    """Return the dual prices of the limited types and of the budget in the interval of a stage time.
+    """Return the dual prices of hardware types and budget in the interval of a stage time, in USD.
 
     None if no interval contains the stage time, or if its claim is only that units do not suffice.
     """

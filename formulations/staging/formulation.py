@@ -46,7 +46,7 @@ MAX_NAMED_LAYERS = 5
 
 
 def layer_names_text(layers: Sequence[Layer]) -> str:
-    """Return the names of the first few layers, and how many more there are."""
+    """Return a text with the names of the first few layers, and how many more there are."""
     more = f" and {len(layers) - MAX_NAMED_LAYERS} more" if len(layers) > MAX_NAMED_LAYERS else ""
     return ", ".join(repr(layer.name) for layer in layers[:MAX_NAMED_LAYERS]) + more
 
@@ -54,7 +54,9 @@ def layer_names_text(layers: Sequence[Layer]) -> str:
 def infeasible_layers(
     instance: StagingInstance, fastest: Sequence[tuple[float, str]], slowest_allowed_s: float
 ) -> Diagnosis | None:
-    """Return a diagnosis of layers that no type can hold or run at the floor; None if there are none.
+    """Diagnose layers that no hardware type can hold, or run at the throughput floor.
+
+    None if there are no such layers.
 
     Parameters
     ----------
@@ -84,7 +86,7 @@ def infeasible_layers(
 
 
 def _memory_text(instance: StagingInstance, layers: Sequence[Layer]) -> str:
-    """Return a sentence on the layers that fit in no unit, with the figures of the worst one."""
+    """Return a sentence on the layers that fit on no device, with the numbers of the worst one."""
     shares = [
         min(
             (layer.memory_on(one.name) / one.memory_gib, layer.memory_on(one.name), one.memory_gib, one.name)
@@ -125,7 +127,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     @cached_property
     def table(self) -> StageTable:
-        """The table of serial and parallel parts of every segment of layers on every type."""
+        """The table of the parts of stage time of every segment of layers on every hardware type."""
         return stage_table(self.instance, self._parts)
 
     @property
@@ -136,21 +138,21 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     @property
     def slowest_allowed_s(self) -> float:
-        """Largest allowed stage time τ_max = B0/TL, infinite without a throughput floor."""
+        """Maximum allowed stage time τ_max = B0/TL [s], infinite without a throughput floor."""
         floor = self.instance.throughput_floor_samples_per_s
         return math.inf if floor is None else self.instance.probe_batch / floor
 
     @property
     def latest_s(self) -> float:
-        """Largest allowed stage time plus its tolerance."""
+        """Maximum allowed stage time plus its tolerance, in seconds."""
         return loosened(self.slowest_allowed_s)
 
     def cost_usd(self, time_s: float, rate_usd_per_hour: float) -> float:
-        """Return the cost of the training at a stage time τ and an hourly rate."""
+        """Return the cost of the training [USD] at a stage time τ and an hourly rate."""
         return self.cost_factor * time_s * rate_usd_per_hour
 
     def stage(self, first: int, last: int, unit_type: int, units: int) -> Stage:
-        """Return the stage of layers `first` to `last` on units of the type with this index."""
+        """Return the stage of layers `first` to `last` on devices of the hardware type of this index."""
         name = self.instance.types[unit_type].name
         return Stage(first_layer=first, last_layer=last, type=name, units=units)
 
@@ -171,29 +173,29 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return max(self.times_of_stages_s(plan))
 
     def rate_usd_per_hour(self, plan: Sequence[Stage]) -> float:
-        """Return the price per hour of all units of the plan."""
+        """Return the total hourly price of all devices of a plan, in USD per hour."""
         prices = {hardware.name: hardware.price_usd_per_hour for hardware in self.instance.types}
         return math.fsum(prices[stage.type] * stage.units for stage in plan)
 
     def plan_cost_usd(self, plan: Sequence[Stage]) -> float:
-        """Return the cost of the training with a plan in USD."""
+        """Return the cost of the whole training with a plan, in USD."""
         return self.cost_usd(self.stage_time_s(plan), self.rate_usd_per_hour(plan))
 
     def evaluate(self, plan: Sequence[Stage]) -> tuple[float, ...]:
-        """Return the cost in USD, the throughput in samples per second, or the time in seconds."""
+        """Return the value of the single objective: cost [USD], throughput [samples/s] or time [s]."""
         if self.instance.objective == "cost":
             return (self.plan_cost_usd(plan),)
         return (self.of_stage_time(self.stage_time_s(plan)),)
 
     def of_stage_time(self, time_s: float) -> float:
-        """Return the objective, throughput or time of the whole training, at stage time τ."""
+        """Convert a stage time τ [s] to the objective: throughput or time of the whole training."""
         instance = self.instance
         if instance.objective == "throughput":
             return instance.probe_batch / time_s if time_s > 0 else math.inf
         return instance.training.epochs * instance.training.samples / instance.probe_batch * time_s
 
     def to_stage_time(self, value: float) -> float:
-        """Return the stage time τ at which throughput or time has this value."""
+        """Convert a throughput or a time of the whole training to the stage time τ [s]."""
         instance = self.instance
         if instance.objective == "throughput":
             return instance.probe_batch / value
@@ -258,7 +260,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
                 )
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Return the bound on cost by the cheapest work of each layer, or on throughput by the slowest layer.
+        """Return a bound on cost by each layer's cheapest type, or on speed by slowest layer and budget.
 
         A unit that is paid for τ works at most τ, so κ·Σ π k τ ≥ κ·Σ_l min_t π_t (S + A)_lt: a stage on
         k units takes k·ET(k) ≥ k·S + A ≥ S + A unit-seconds. The floor on τ is the same for each layer.
@@ -282,7 +284,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     @cached_property
     def _least_work(self) -> float:
-        """Least priced work of all layers, Σ_l min_t π_t (S + A)_lt, in USD/h times seconds."""
+        """Minimum priced work of all layers, Σ_l min_t π_t (S + A)_lt, in USD/h times seconds."""
         # Compute alone: the larger of two sums is at least either, but a sum of larger ones need not be.
         work = self._parts[:, :, 0] + self._parts[:, :, 1]
         able, price = np.isfinite(work), [one.price_usd_per_hour for one in self.instance.types]
@@ -291,13 +293,13 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     @cached_property
     def _parts(self) -> Floats:
-        """Parts S, A, S', A' of every layer on every type, shape (L, T, 4)."""
+        """Parts S, A, S', A' of the time of every layer on every hardware type, shape (L, T, 4)."""
         return parts_of_layers(self.instance)
 
     def certified_bounds(
         self, certificate: Any, values: Sequence[float] | None = None
     ) -> tuple[float | None, ...]:
-        """Return the bound that the certificate's intervals prove, or the elementary one."""
+        """Return the bound on the objective that the certificate proves, or the elementary one."""
         del values
         elementary = self.elementary_bounds()[0]
         if certificate is None:
@@ -309,7 +311,10 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return (self.objectives[0].tighter(elementary, proven),)
 
     def _certified_speed(self, certificate: Any) -> float | None:
-        """Return the certified bound on throughput or time; infinite if there is proven to be no plan."""
+        """Return the certified bound on throughput or time; infinite if it is proven that there is no plan.
+
+        None if nothing is proven.
+        """
         given = read_certificate(self.instance, certificate)
         if isinstance(given, str):
             return None
@@ -332,26 +337,29 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         intervals: Any,
         most_work: int | None = None,
     ) -> float | None:
-        """Return the relative error of a frontier that its certificate proves; None if it proves none."""
+        """Return the relative error of a Pareto front that its certificate proves; None if it proves none."""
         return certified_error(self.instance, corners, error, most_usd, intervals, most_work)
 
     def proves_none(self, most_usd: float | None, intervals: Any) -> bool:
-        """Return whether a frontier's certificate proves that no plan costs at most `most_usd`."""
+        """Return whether the intervals of a certificate prove that no plan costs at most `most_usd`."""
         return proves_infeasibility(self.instance, most_usd, intervals)
 
     def certificate_fault(self, certificate: Any) -> str | None:
-        """Return the first fault in the form of a certificate; None if it can be read."""
+        """Return the first format error of a certificate; None if it can be read."""
         given = read_certificate(self.instance, certificate)
         return given if isinstance(given, str) else None
 
     def prices(self, certificate: Any, plan: Sequence[Stage]) -> dict[str, float] | None:
-        """Return the dual prices of the interval of the plan's stage time, in USD per unit."""
+        """Return dual prices at the plan's stage time: USD per device by type, and of the budget.
+
+        None if they cannot be read.
+        """
         if self.violations(plan) or self.certificate_fault(certificate) is not None:
             return None
         return prices_at(self.instance, certificate, self.stage_time_s(plan))
 
     def advice(self, prices: Mapping[str, float], value: float) -> str | None:
-        """Return a sentence that names the scarcest type; None if no type has a dual price."""
+        """Return a sentence that names the scarcest hardware type; None if no type has a dual price."""
         del value
         worth = {name: price for name, price in prices.items() if price > 0 and name != BUDGET}
         if not worth:
@@ -361,7 +369,7 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
 
     @cached_property
     def fastest_s(self) -> float:
-        """Lower bound on τ: the largest of the layers' times on all units of their fastest types."""
+        """Lower bound on τ [s]: the maximum over layers of the time on all devices of the fastest type."""
         return max(time for time, _ in self._fastest_by_layer)
 
     @cached_property
@@ -381,5 +389,8 @@ class StagingFormulation(Formulation[StagingInstance, Stage]):
         return list(zip(single.min(axis=1).tolist(), [names[t] for t in best], strict=True))
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Return a diagnosis of layers that no type can hold or run at the floor; None if there are none."""
+        """Diagnose layers that no hardware type can hold, or run at the throughput floor.
+
+        None if there are no such layers.
+        """
         return infeasible_layers(self.instance, self._fastest_by_layer, self.slowest_allowed_s)

@@ -39,7 +39,7 @@ from .stages import Stage, layer_parts, stage_of
 
 
 def formulation_of(instance: StagingInstance) -> StagingFormulation:
-    """Return the formulation of an instance, a chain or a graph."""
+    """Return the formulation of a staging instance, for a chain or a graph of layers."""
     return GraphFormulation(instance) if instance.is_graph else StagingFormulation(instance)
 
 
@@ -51,21 +51,21 @@ class GraphFormulation(StagingFormulation):
 
     @cached_property
     def classes(self) -> Classes:
-        """The classes of layers that share a stage, their order, and the tensors between them."""
+        """The classes of layers that must share a stage, their order, and the tensors between them."""
         return classes_of(self.instance)
 
     @cached_property
     def blocks(self) -> Blocks:
-        """The classes after merging those without time into a neighbour where no plan becomes worse."""
+        """The blocks of layers: classes, after those without time are merged into neighbours."""
         return blocks_of(self.instance, self.classes)
 
     @cached_property
     def ideals(self) -> Ideals:
-        """The ideals of the blocks, or those of one topological order where there are too many."""
+        """The ideals (down-sets) of the blocks, or those of one topological order if there are too many."""
         return ideals_of(len(self.blocks), self.blocks.arcs)
 
     def restricted_to_one_order(self) -> GraphFormulation:
-        """Return the formulation restricted to contiguous stages in one topological order of the blocks."""
+        """Restrict the formulation to contiguous stages in one topological order of the blocks of layers."""
         other = GraphFormulation(self.instance)
         other.classes, other.blocks = self.classes, self.blocks
         other.ideals = prefix_ideals(len(self.blocks))
@@ -73,18 +73,18 @@ class GraphFormulation(StagingFormulation):
 
     @cached_property
     def slowest_sum_s(self) -> float:
-        """Upper bound on the time of any stage: the sum of all times and transfers."""
+        """Upper bound on the time of any stage: the sum of all times and transfers, in seconds."""
         parts, transfers = self.blocks.parts, self.blocks.transfer_s
         finite = np.where(np.isfinite(parts), parts, 0.0)
         return float(finite.max(axis=1).sum() + transfers.sum()) * (1 + 1e-9)
 
     @cached_property
     def table(self) -> GraphTable:  # type: ignore[override]
-        """The table of serial and parallel parts of every stage between two ideals."""
+        """The table of the parts of stage time of every stage between two ideals (down-sets)."""
         return graph_table(self.instance, self.blocks, self.ideals, self.latest_s)
 
     def stage(self, first: int, last: int, unit_type: int, units: int) -> Stage:
-        """Return the stage between two ideals; `last` is the index of the larger one minus one."""
+        """Return the stage between two ideals of given indices; `last` is the larger index minus one."""
         inside = self.ideals.sets[last + 1] & ~self.ideals.sets[first]
         layers = [layer for b, own in enumerate(self.blocks.layers) if inside >> b & 1 for layer in own]
         return stage_of(sorted(layers), self.instance.types[unit_type].name, units)
@@ -110,7 +110,7 @@ class GraphFormulation(StagingFormulation):
         return indices
 
     def times_of_stages_s(self, plan: Sequence[Stage]) -> list[float]:
-        """Return the time ET of each stage [s per probe batch], with relayed transfers if stages relay."""
+        """Return the time ET of each stage of a plan [s per probe batch], with its transfers."""
         return times_of_stages_s(self.instance, self.classes, plan)
 
     def _layer_violations(self, plan: Sequence[Stage]) -> Iterator[Violation]:
@@ -143,7 +143,7 @@ class GraphFormulation(StagingFormulation):
         yield from self._order_violations(place)
 
     def _order_violations(self, place: dict[int, int]) -> Iterator[Violation]:
-        """Yield violations of classes that are split between stages, and of the order of classes."""
+        """Yield violations by classes of layers that are split between stages, or out of order."""
         names = [layer.name for layer in self.instance.layers]
         members = self.classes.members
         for own in members:
@@ -174,7 +174,10 @@ class GraphFormulation(StagingFormulation):
                     yield Violation(f"memory of {hardware.name}", what)
 
     def elementary_infeasibility(self) -> Diagnosis | None:
-        """Return a diagnosis of layers and classes that no type can run within memory and floor."""
+        """Diagnose layers, and classes of layers, that no hardware type can run within memory and floor.
+
+        None if there are none.
+        """
         diagnosis = super().elementary_infeasibility()
         layers = self.instance.layers
         classes = [
@@ -194,7 +197,7 @@ class GraphFormulation(StagingFormulation):
         return Diagnosis(reasons=(reason, *others.reasons), remedies=(remedy, *others.remedies))
 
     def elementary_bounds(self) -> tuple[float | None, ...]:
-        """Return the bound on cost by the cheapest work of each layer, or on throughput also by all units."""
+        """Return a bound on cost by each layer's cheapest type, or on speed, also by all devices together."""
         if self.instance.objective == "cost":
             return super().elementary_bounds()
         time = max(self.fastest_s, self.budgeted_s, self.shared_work_s)
@@ -241,7 +244,7 @@ class GraphFormulation(StagingFormulation):
 
 
 def _incompatible_layers_text(layers: Sequence[tuple[str, set[str]]]) -> str:
-    """Return the names of two layers without a common type, or of the first and the last layer."""
+    """Return a text that names two layers without a common type, or else the first and last layer."""
     for (one, able), (other, others) in itertools.combinations(layers, 2):
         if not able & others:
             return f"{one!r} and {other!r}"
@@ -249,5 +252,5 @@ def _incompatible_layers_text(layers: Sequence[tuple[str, set[str]]]) -> str:
 
 
 def _least_ratio(pairs: Sequence[tuple[float, float]]) -> float:
-    """Return the least ratio a/b of pairs of finite figures with positive b; infinite if there is none."""
+    """Return the minimum ratio a/b of pairs of finite numbers with b > 0; infinite without such pairs."""
     return min((a / b for a, b in pairs if math.isfinite(a) and math.isfinite(b) and b > 0), default=math.inf)

@@ -43,7 +43,7 @@ from .stages import Parts, Stage, layer_parts, parts_time_s
 
 @dataclass(frozen=True)
 class Tensor:
-    """The output of a layer that is sent between classes.
+    """The output of a layer that is sent to another class of layers.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes of an instance, in a topological order of their arcs.
+    """The classes of layers that must share a stage, in a topological order of their arcs.
 
     Attributes
     ----------
@@ -74,12 +74,12 @@ class Classes:
     tensors: tuple[Tensor, ...]
 
     def of_layer(self) -> dict[int, int]:
-        """Return the class of each layer."""
+        """Map each layer to its class (layers that must share a stage), both as indices."""
         return {layer: index for index, layers in enumerate(self.members) for layer in layers}
 
 
 def classes_of(instance: StagingInstance) -> Classes:
-    """Return the classes of the layers of a graph."""
+    """Return the classes of layers that must share a stage, with the order and tensors between them."""
     import networkx as nx
 
     edges = instance.edges or ()
@@ -112,7 +112,7 @@ def classes_of(instance: StagingInstance) -> Classes:
 def _arcs(
     instance: StagingInstance, pairs: Sequence[tuple[int, int]], colour: Sequence[Hashable]
 ) -> Iterator[tuple[Hashable, Hashable]]:
-    """Yield the arcs between colours, the earlier one first, self-loops included."""
+    """Yield the order arcs between colours (layers that share a stage), earlier one first, self-loops too."""
     backward = [bool(layer.backward) for layer in instance.layers]
     forward = {key for key, back in zip(colour, backward, strict=True) if not back}
     for source, target in pairs:
@@ -133,7 +133,7 @@ def _tensors(pairs: Sequence[tuple[int, int]], of_layer: Sequence[int]) -> Itera
 
 
 def stage_indices(stages: Sequence[Sequence[int]]) -> Mapping[int, int]:
-    """Return the stage index of each layer."""
+    """Map each layer to the index of its stage."""
     return {layer: index for index, layers in enumerate(stages) for layer in layers}
 
 
@@ -143,7 +143,7 @@ def uses_relays(instance: StagingInstance) -> bool:
 
 
 def tensor_seconds(instance: StagingInstance, index: int) -> list[float]:
-    """Return the time [s] for one unit of each type to send or receive the output of a layer."""
+    """Return the time [s] for one device of each type to send or receive a layer's output."""
     layer = instance.layers[index]
     link = instance.link_gbit_per_s
     usual = 0.0 if link is None else layer.output_bytes / (link * 1e9 / 8)
@@ -152,7 +152,7 @@ def tensor_seconds(instance: StagingInstance, index: int) -> list[float]:
 
 
 def apply_stage_cost(instance: StagingInstance, parts: Parts) -> Parts:
-    """Return the parts by the rule for stage costs; where times add up, all of them count as computing."""
+    """Return the parts of a stage's time; if computing and communicating add up, all as computing."""
     serial, parallel, comm_serial, comm_parallel = parts
     if instance.stage_cost == "sum":
         return serial + comm_serial, parallel + comm_parallel, 0.0, 0.0
@@ -162,7 +162,7 @@ def apply_stage_cost(instance: StagingInstance, parts: Parts) -> Parts:
 def cut_seconds(
     instance: StagingInstance, classes: Classes, inside: Collection[int], name: str
 ) -> list[float]:
-    """Return the transfer time [s], on one unit of a type, of each tensor that a set of classes cuts."""
+    """Return the transfer time [s], on one device of a type, of each tensor that a set of classes cuts."""
     position, own = [one.name for one in instance.types].index(name), set(inside)
     return [
         tensor_seconds(instance, tensor.layer)[position]
@@ -174,7 +174,7 @@ def cut_seconds(
 def stage_parts(
     instance: StagingInstance, classes: Classes, layers: Iterable[int], name: str, before: Iterable[int] = ()
 ) -> Parts:
-    """Return S, A, S' and A' + D of a stage on a type, ready for `parts_time_s`.
+    """Return S, A, S' and A' + D [s] of a stage on a hardware type, ready for `parts_time_s`.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def times_of_stages_s(instance: StagingInstance, classes: Classes, plan: Sequenc
 
 @dataclass(frozen=True)
 class Blocks:
-    """The blocks of a graph, in a topological order of their arcs.
+    """Blocks of layers (classes, merged where they take no time), in a topological order of their arcs.
 
     Attributes
     ----------
@@ -237,14 +237,14 @@ class Blocks:
 
 
 def blocks_of(instance: StagingInstance, classes: Classes) -> Blocks:
-    """Return the blocks of the classes of an instance."""
+    """Merge the classes of layers without time into neighbours, and return the resulting blocks."""
     merging = _ClassMerger(instance, classes)
     merging.run()
     return merging.blocks()
 
 
 class _ClassMerger:
-    """Merges classes without time into neighbours; a merged class is removed from `members`."""
+    """Merges classes of layers without time into neighbours; merged ones are removed from `members`."""
 
     def __init__(self, instance: StagingInstance, classes: Classes) -> None:
         self.members = {index: list(layers) for index, layers in enumerate(classes.members)}
@@ -274,7 +274,7 @@ class _ClassMerger:
                 self.touching[index].add(touched)
 
     def run(self) -> None:
-        """Merge classes until no more can be merged."""
+        """Merge classes of layers without time into neighbours, as long as that makes no plan worse."""
         changed = True
         while changed:
             changed = False
@@ -292,7 +292,7 @@ class _ClassMerger:
         )
 
     def _merge_target(self, index: int) -> int | None:
-        """Return a class into which a class without time can be merged; None if there is none."""
+        """Return a class of layers into which one without time can be merged; None if none allows it."""
         own = self.touching[index]
         neighbours: Iterable[int] = [*self.before[index]] if len(self.before[index]) == 1 else []
         if len(self.after[index]) == 1:
@@ -327,7 +327,7 @@ class _ClassMerger:
         del self.touching[index]
 
     def blocks(self) -> Blocks:
-        """Return the remaining classes as blocks, in a topological order."""
+        """Return the remaining classes of layers as blocks, in a topological order."""
         import networkx as nx
 
         order: nx.DiGraph[int] = nx.DiGraph()
@@ -354,7 +354,7 @@ CHECK_INTERVAL = 1000
 
 @dataclass(frozen=True)
 class Ideals:
-    """Ideals by rising size, from the empty one to all blocks.
+    """Ideals (down-sets) of the order of blocks, by rising size, from the empty set to all blocks.
 
     Attributes
     ----------
@@ -378,7 +378,7 @@ class Ideals:
 
 
 def ideals_of(count: int, arcs: Collection[tuple[int, int]], most: int = MAX_IDEALS) -> Ideals:
-    """Return the ideals of an order or, with more than `most`, the prefixes of the numbering.
+    """Return the ideals (down-sets) of an order; with more than `most`, those of one topological order.
 
     Parameters
     ----------
@@ -421,7 +421,7 @@ def ideals_of(count: int, arcs: Collection[tuple[int, int]], most: int = MAX_IDE
 
 
 def prefix_ideals(count: int) -> Ideals:
-    """Return the ideals that are prefixes of the numbering of the blocks."""
+    """Return the ideals (down-sets) that are prefixes of the numbering of the blocks."""
     sets = tuple((1 << size) - 1 for size in range(count + 1))
     places = np.arange(count)
     return Ideals(sets, np.append(places, [count, count]), places, places + 1, complete=False)

@@ -37,7 +37,7 @@ CHECK_INTERVAL = 64
 
 
 class GraphArrays(NamedTuple):
-    """Blocks and ideals as arrays for compiled loops.
+    """Blocks of layers and ideals (down-sets) as arrays for compiled loops.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class GraphArrays(NamedTuple):
 
 
 class StageBuffers(NamedTuple):
-    """Buffers for the stages from one ideal: the larger ideal, type, and S, A, S', A' of each."""
+    """Buffers for the stages from one ideal: the larger ideal, hardware type, and S, A, S', A' of each."""
 
     last: Ints
     type: Ints
@@ -87,14 +87,14 @@ class StageBuffers(NamedTuple):
 
 
 def stage_buffers(problem: GraphArrays) -> StageBuffers:
-    """Return buffers for the largest possible number of stages from one ideal."""
+    """Return buffers for the maximum possible number of stages that start from one ideal."""
     most = len(problem.bits) * len(problem.room)
     return StageBuffers(np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty((most, 4)))
 
 
 @compiled
 def _stage_time(parts: tuple[float, float, float, float], units: float) -> float:
-    """Return the stage time ET = max(S + A/k, S' + A'/k) on k units."""
+    """Return the stage time ET = max(S + A/k, S' + A'/k) [s] on k devices."""
     return max(parts[0] + parts[1] / units, parts[2] + parts[3] / units)
 
 
@@ -102,7 +102,7 @@ def _stage_time(parts: tuple[float, float, float, float], units: float) -> float
 def add_crossing_seconds(
     bits: NDArray[np.uint64], touched_start: Ints, touched: Ints, transfer: Floats, crossing: Floats
 ) -> None:
-    """Add the seconds of the tensors that each ideal cuts to an array of zeros, shape (I, T).
+    """Add up the transfer times [s] of the tensors that each ideal cuts, into zeros of shape (I, T).
 
     Each ideal has a separate sum without differences, so that no rounding error remains.
     """
@@ -120,7 +120,7 @@ def add_crossing_seconds(
 
 @compiled
 def _touching_tensors(problem: GraphArrays, source: int) -> NDArray[np.bool_]:
-    """Return a mask of the tensors that touch an ideal."""
+    """Return a mask of the tensors that touch a block of layers in an ideal, shape (H,)."""
     begun = np.zeros(len(problem.transfer), dtype=np.bool_)
     for block in range(len(problem.memory)):
         if problem.bits[source, block >> 6] >> np.uint64(block & 63) & np.uint64(1):
@@ -141,7 +141,7 @@ def _add_block(
     cut: Floats,
     kept: Floats,
 ) -> None:
-    """Extend the stage of the level below by a block, on the types that are still possible.
+    """Add a block of layers to the stage being enumerated, on the types that are still possible.
 
     Updates its times, the tensors that the stage cuts, and those that all its extensions cut too.
     """
@@ -177,7 +177,7 @@ def _remove_block(problem: GraphArrays, block: int, count: Ints) -> None:
 def _with_transfers(
     problem: GraphArrays, sums: Floats, depth: int, t: int, transfers: float
 ) -> tuple[float, float, float, float]:
-    """Return S, A, S' and A' of a stage; where times add up, S' and A' are 0."""
+    """Return the parts S, A, S' and A' of a stage's time; S' and A' are 0 where times add up."""
     received = max(transfers, 0.0) + sums[depth, t, 3]
     if problem.adds_up:
         return sums[depth, t, 0] + sums[depth, t, 2], sums[depth, t, 1] + received, 0.0, 0.0
@@ -186,7 +186,7 @@ def _with_transfers(
 
 @compiled
 def stages_from(problem: GraphArrays, source: int, slowest: float, rows: StageBuffers) -> int:
-    """Write the stages from one ideal that are fast enough on all available units; return their number.
+    """Write the stages from one ideal that take at most `slowest` on all devices; return their number.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def stages_from(problem: GraphArrays, source: int, slowest: float, rows: StageBu
 
 @dataclass(frozen=True)
 class StagePairs:
-    """Stages as arrays: smaller and larger ideal and type, shape (n,), and S, A, S', A', shape (n, 4)."""
+    """Stages as arrays: smaller ideal, larger ideal and type, shape (n,), and S, A, S', A', shape (n, 4)."""
 
     first: Ints
     last: Ints
@@ -257,7 +257,7 @@ class StagePairs:
 
 
 class StageEnumeration:
-    """Enumerates the stages of a graph, up to a maximum number."""
+    """Enumerates the stages of a graph of layers (pairs of ideals on a hardware type)."""
 
     def __init__(self, problem: GraphArrays) -> None:
         self.problem = problem
@@ -287,7 +287,7 @@ MAX_STAGES = 3_000_000
 
 @dataclass(frozen=True)
 class GraphTable:
-    """Table of the parts of stages, ordered by larger ideal, type and smaller ideal.
+    """Table of the parts of stage time of a graph, ordered by larger ideal, type and smaller ideal.
 
     Attributes
     ----------
@@ -313,23 +313,23 @@ class GraphTable:
     limit: Floats
 
     def places(self, position: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the smaller ideals, the larger ideals less one, and the types of stages."""
+        """Return smaller ideal, larger ideal less one, and type of the stages at the given indices."""
         return self.first[position], self.last[position], self.type[position]
 
     def index(self, first: int, last: int, unit_type: int) -> int:
-        """Return the index of a stage in the arrays, -1 if it is missing."""
+        """Return the index of a stage in the arrays of the table; -1 if it is missing."""
         matches = np.flatnonzero((self.first == first) & (self.last == last) & (self.type == unit_type))
         return int(matches[0]) if len(matches) else -1
 
     def time_s(self, units: Floats | Ints | int) -> Floats:
-        """Return the time ET of every stage, for one number of units or one for each, shape (n,)."""
+        """Return the time ET [s] of every stage, for one number of devices or one for each; shape (n,)."""
         compute = self.serial + self.parallel / units
         result: Floats = np.maximum(compute, self.comm_serial + self.comm_parallel / units)
         return result
 
 
 def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowest_s: float) -> GraphTable:
-    """Return the table of stages that fit in memory and are fast enough on all available units.
+    """Return the table of a graph's stages that fit in memory and are fast enough on all devices.
 
     Raises
     ------
@@ -360,7 +360,7 @@ def graph_table(instance: StagingInstance, blocks: Blocks, ideals: Ideals, slowe
 
 
 def graph_arrays(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> GraphArrays:
-    """Return the blocks and ideals as arrays for compiled loops."""
+    """Return the blocks of layers and the ideals (down-sets) as arrays for compiled loops."""
     units = [instance.most_units_per_stage or MAX_UNITS, MAX_UNITS]
     relayed = uses_relays(instance)
     counted, seconds = ((), blocks.transfer_s[:0]) if relayed else (blocks.tensors, blocks.transfer_s)
@@ -400,6 +400,6 @@ def graph_arrays(instance: StagingInstance, blocks: Blocks, ideals: Ideals) -> G
 
 
 def _concatenated(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """Return the start of each list in their concatenation, with its length last, and the concatenation."""
+    """Concatenate lists; return the start of each list, with the total length last, and the elements."""
     members = np.array([member for own in lists for member in own], dtype=np.int64)
     return np.cumsum([0, *map(len, lists)]), members

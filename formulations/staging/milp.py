@@ -37,7 +37,7 @@ MAX_UNITS_OF_A_TYPE = 1e6
 
 
 class Columns:
-    """The columns of an instance, in the order of type, units, last layer and first layer.
+    """The columns (possible stages) of the MILP model, by type, devices, last layer and first layer.
 
     Raises
     ------
@@ -51,25 +51,25 @@ class Columns:
 
     @property
     def model_terms(self) -> int:
-        """Estimated number of coefficients of an explicit model, mostly in the rows of `maximal_runs`."""
+        """Estimated number of coefficients of the MILP model, mostly in the rows of `maximal_runs`."""
         instance = self.formulation.instance
         apart = len(instance.types) + 1 if instance.stage_rule == "maximal_runs" else 0
         return len(self.all) * (10 + 2 * apart)
 
     def uses(self, plan: Sequence[Stage]) -> list[bool]:
-        """Return for each column whether the plan uses its stage."""
+        """Return, for each column (possible stage), whether the plan uses it."""
         names = [hardware.name for hardware in self.formulation.instance.types]
         used = {(s.first_layer, s.last_layer, names.index(s.type), s.units) for s in plan}
         return [(c.first, c.last, c.type, c.units) in used for c in self.all]
 
     def stages(self, columns: Sequence[Column]) -> tuple[Stage, ...]:
-        """Return the plan that consists of the given columns, in the order of the layers."""
+        """Return the plan that consists of the given columns (stages), in the order of the layers."""
         ordered = sorted(columns, key=lambda c: c.first)
         return tuple(self.formulation.stage(c.first, c.last, c.type, c.units) for c in ordered)
 
 
 def _useful_columns(formulation: StagingFormulation) -> list[Column]:
-    """Return the columns within limits, memory, floor and cost, for units that still reduce the time."""
+    """Return the columns (stages) that keep all limits and that some optimal plan may use."""
     table = formulation.table
     result: list[Column] = []
     for t, highest in enumerate(_max_units(formulation)):
@@ -100,7 +100,7 @@ def _useful_columns(formulation: StagingFormulation) -> list[Column]:
 def _affordable(
     formulation: StagingFormulation, unit_type: int, units: int, time: Floats
 ) -> NDArray[np.bool_]:
-    """Return a mask of stages that keep the throughput floor and, alone, the cost limit."""
+    """Return a mask of the stages that keep the throughput floor and, alone, the cost limit."""
     slowest, limit = formulation.latest_s, formulation.instance.cost_limit_usd
     useful: NDArray[np.bool_] = time <= slowest if math.isfinite(slowest) else np.isfinite(time)
     if limit is not None:
@@ -111,7 +111,7 @@ def _affordable(
 
 
 def _max_units(formulation: StagingFormulation) -> list[int]:
-    """Return an upper bound on the units of each type in an optimal plan.
+    """Return an upper bound on the number of devices of each hardware type in an optimal plan.
 
     Raises
     ------
@@ -134,7 +134,10 @@ def _max_units(formulation: StagingFormulation) -> list[int]:
 
 
 def _rate_limit(formulation: StagingFormulation) -> float | None:
-    """Return an upper bound on the USD/h of an optimal plan, from a cost limit or a single-type plan."""
+    """Return an upper bound on the USD/h of an optimal plan; None if none is known.
+
+    It comes from the cost limit, or from plans on a single type.
+    """
     if formulation.fastest_s <= 0:
         return None
     limit = formulation.instance.cost_limit_usd
@@ -145,7 +148,7 @@ def _rate_limit(formulation: StagingFormulation) -> float | None:
 
 
 def _single_type_costs(formulation: StagingFormulation) -> list[float]:
-    """Return the costs of the cheapest plans with one stage on a single type.
+    """Return the cost [USD] of the cheapest one-stage plan on each hardware type that has a feasible one.
 
     k·ET(k) does not fall with k, so the cheapest has the fewest units that keep the floor.
     """
@@ -164,7 +167,7 @@ def _single_type_costs(formulation: StagingFormulation) -> list[float]:
 
 
 def milp_model(formulation: StagingFormulation) -> MilpModel[Stage]:
-    """Return the compact MILP model of staging on a chain.
+    """Return the compact MILP model of staging on a chain of layers.
 
     Raises
     ------
@@ -252,14 +255,14 @@ def _add_path_rows(
 
 
 class Option(NamedTuple):
-    """An option of a slot: the index of a type and a number of units."""
+    """An option for a slot (position in the pipeline): hardware type index and number of devices."""
 
     type: int
     units: int
 
 
 def milp_of(formulation: StagingFormulation) -> MilpModel[Stage]:
-    """Return the compact MILP model of an instance on a chain or a graph.
+    """Return the compact MILP model of staging, on a chain or a graph of layers.
 
     Raises
     ------
@@ -270,7 +273,7 @@ def milp_of(formulation: StagingFormulation) -> MilpModel[Stage]:
 
 
 def graph_model(formulation: GraphFormulation) -> MilpModel[Stage]:
-    """Return the compact MILP model of staging on a graph.
+    """Return the compact MILP model of staging on a graph of layers.
 
     Raises
     ------
@@ -281,7 +284,7 @@ def graph_model(formulation: GraphFormulation) -> MilpModel[Stage]:
 
 
 def options_of(formulation: GraphFormulation) -> list[Option]:
-    """Return the options of a slot.
+    """Return all pairs of hardware type and number of devices that one stage may have.
 
     Raises
     ------
@@ -351,7 +354,7 @@ class _GraphModelBuilder:
         return MilpModel(self.problem, (objective,), self._decode, self._encode)
 
     def _add_assignment_rows(self) -> None:
-        """Add the rows that assign each class to one used slot, in the order of the classes."""
+        """Add the rows that assign each class of layers to one pipeline slot, in the order of the classes."""
         import pulp
 
         used = [pulp.lpSum(options) for options in self.z]
@@ -368,7 +371,7 @@ class _GraphModelBuilder:
                 self.problem += done, f"order_{a}_{b}_{d}"
 
     def _add_cut_rows(self) -> None:
-        """Add the rows by which a slot, or all slots up to it, cut a tensor between its classes."""
+        """Add the rows that set, by pipeline slot, whether a tensor is cut between its classes of layers."""
         import pulp
 
         for u, tensor in enumerate(self.classes.tensors):
@@ -381,7 +384,7 @@ class _GraphModelBuilder:
                     self.problem += self.h[u][d] >= apart, f"cut_{u}_{a}_{d}"
 
     def _add_time_rows(self, d: int) -> None:
-        """Add the rows that bound τ by the time of a slot on each option, and exclude infeasible classes."""
+        """Add the rows that bound τ by a slot's time on each option, and exclude types that cannot run it."""
         import pulp
 
         layers, tensors = self.instance.layers, self.classes.tensors
@@ -446,7 +449,7 @@ class _GraphModelBuilder:
             self.problem += pulp.LpAffineExpression(terms) <= room + rest * (1 - on), f"memory_{d}_{t}"
 
     def _add_limit_rows(self) -> Any:
-        """Add the limits, the budget and the cost limit; return the cost of the plan."""
+        """Add the rows of device limits, budget and cost limit; return the cost expression [USD]."""
         import pulp
 
         instance, options = self.instance, self.options

@@ -71,13 +71,13 @@ class Stage(Checked):
 
 
 def stage_of(layers: Sequence[int], name: str, units: int) -> Stage:
-    """Return the stage of ascending layers of a graph on units of a type."""
+    """Return the stage of the given ascending layers of a graph on devices of one hardware type."""
     return Stage(first_layer=layers[0], last_layer=layers[-1], layers=tuple(layers), type=name, units=units)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A possible stage, a column of the compact model; `type` is the index of the type."""
+    """A possible stage, a column of the compact MILP model; `type` is the index of the hardware type."""
 
     first: int
     last: int
@@ -88,7 +88,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Corner:
-    """A point of the frontier: stage time [s per probe batch] and cost [USD]."""
+    """A point of the Pareto front: stage time [s per probe batch] and cost [USD]."""
 
     time_s: float
     cost_usd: float
@@ -103,7 +103,7 @@ MAX_SEGMENTS = 30_000_000
 
 
 def check_segment_count(instance: StagingInstance) -> None:
-    """Raise an error if the segments of an instance would not fit into memory.
+    """Raise an error if the segments (possible stages) of an instance would not fit into memory.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def _parallel_share(shares: float | dict[str, float], name: str) -> float:
 
 
 def layer_parts(layer: Layer, name: str) -> Parts:
-    """Return S, A, S', A' of one layer on one type [s per probe batch]; infinite where it cannot run."""
+    """Return S, A, S', A' of a layer's time on a type [s per probe batch]; S is ∞ if it cannot run."""
     compute = layer.compute_s.get(name, math.inf)
     communication = layer.communication_s.get(name, 0.0)
     alpha, beta = (
@@ -137,7 +137,7 @@ def layer_parts(layer: Layer, name: str) -> Parts:
 
 
 def parts_of_layers(instance: StagingInstance) -> Floats:
-    """Return the parts S, A, S', A' of every layer on every type, shape (L, T, 4)."""
+    """Return parts S, A, S', A' of the time [s] of every layer on every type, shape (L, T, 4)."""
     names, layers = [hardware.name for hardware in instance.types], instance.layers
     compute = np.array([[layer.compute_s.get(name, math.inf) for name in names] for layer in layers])
     able = np.isfinite(compute)
@@ -151,7 +151,7 @@ def parts_of_layers(instance: StagingInstance) -> Floats:
 
 
 def _parallel_shares(shares: Sequence[float | dict[str, float]], names: Sequence[str]) -> Floats:
-    """Return the parallel share of each layer on each type."""
+    """Return the fraction of each layer's time that is parallel, on each type, shape (L, T)."""
     return np.array(
         [
             [own.get(name, 0.0) for name in names] if isinstance(own, dict) else [own] * len(names)
@@ -161,21 +161,23 @@ def _parallel_shares(shares: Sequence[float | dict[str, float]], names: Sequence
 
 
 def transfer_s(instance: StagingInstance, first: int) -> float:
-    """Return the time [s] for one unit to receive the input of a stage that starts at layer `first`."""
+    """Return the time [s] for one device to receive the input of a stage that starts at `first`."""
     if first == 0 or instance.link_gbit_per_s is None:
         return 0.0
     return instance.layers[first - 1].output_bytes / (instance.link_gbit_per_s * 1e9 / 8)
 
 
 def parts_time_s(parts: Parts, units: float) -> float:
-    """Return the stage time ET = max(S + A/k, S' + A'/k) on k units."""
+    """Return the stage time ET = max(S + A/k, S' + A'/k) [s] on k devices."""
     compute = parts[0] + parts[1] / units
     communication = parts[2] + parts[3] / units
     return compute if compute >= communication else communication
 
 
 def min_units(parts: Parts, time_s: float, most: int) -> int:
-    """Return the smallest k from 1 to `most` with ET(k) ≤ time_s, or 0; rounding is left to the caller.
+    """Return the minimum number of devices k ≤ `most` with ET(k) ≤ time_s; 0 if `most` do not suffice.
+
+    Rounding is left to the caller.
 
     The ceiling of A/(τ − S) can be one off at an exact breakpoint, so ET itself corrects it.
     """
@@ -202,7 +204,7 @@ def min_units(parts: Parts, time_s: float, most: int) -> int:
 
 
 def stage_time_s(instance: StagingInstance, first: int, last: int, name: str, units: int) -> float:
-    """Return the time ET of the stage of layers `first` to `last` on `units` units [s per probe batch].
+    """Return the time ET [s per probe batch] of the stage of layers `first` to `last` on `units` devices.
 
     ET = max(S + A/k, S' + (A' + transfer)/k), HeterPS eq. 1-4 with the receiving stage's transfer.
     """
@@ -217,7 +219,7 @@ def stage_time_s(instance: StagingInstance, first: int, last: int, name: str, un
 
 @dataclass(frozen=True)
 class StageTable:
-    """Table of the parts of every segment on every type, ordered by last layer, type and first layer.
+    """Table of the parts of stage time of every segment of layers, by last layer, type and first layer.
 
     Attributes
     ----------
@@ -239,7 +241,7 @@ class StageTable:
     limit: Floats
 
     def places(self, position: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the first layers, last layers and types of segments.
+        """Return the first layers, last layers and type indices of the segments at the given indices.
 
         Parameters
         ----------
@@ -260,38 +262,38 @@ class StageTable:
 
     @property
     def first(self) -> Ints:
-        """First layer of each segment, shape (n,)."""
+        """First layer of each segment (possible stage), shape (n,)."""
         return self._places[0]
 
     @property
     def last(self) -> Ints:
-        """Last layer of each segment, shape (n,)."""
+        """Last layer of each segment (possible stage), shape (n,)."""
         return self._places[1]
 
     @property
     def type(self) -> Ints:
-        """Type of each segment, shape (n,)."""
+        """Index of the hardware type of each segment (possible stage), shape (n,)."""
         return self._places[2]
 
     def index(self, first: int, last: int, unit_type: int) -> int:
-        """Return the index of a segment in the arrays."""
+        """Return the index of a segment (possible stage) in the arrays of the table."""
         return last * (last + 1) // 2 * len(self.price) + unit_type * (last + 1) + first
 
     def parts(self, first: int, last: int, unit_type: int) -> tuple[float, float, float, float]:
-        """Return the parts S, A, S' and A' of one segment."""
+        """Return the parts S, A, S' and A' [s] of the time of one segment (possible stage)."""
         at = self.index(first, last, unit_type)
         compute = float(self.serial[at]), float(self.parallel[at])
         return *compute, float(self.comm_serial[at]), float(self.comm_parallel[at])
 
     def time_s(self, units: Floats | Ints | int) -> Floats:
-        """Return the time ET of every segment, for one number of units or one for each, shape (n,)."""
+        """Return the time ET [s] of every segment, for one number of devices or one for each, shape (n,)."""
         compute = self.serial + self.parallel / units
         result: Floats = np.maximum(compute, self.comm_serial + self.comm_parallel / units)
         return result
 
 
 def stage_table(instance: StagingInstance, single: Floats | None = None) -> StageTable:
-    """Return the table of all segments; those too large for a unit's memory have infinite time.
+    """Return the table of all segments (possible stages); those that exceed the memory take ∞ time.
 
     Parameters
     ----------

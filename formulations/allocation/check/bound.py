@@ -37,7 +37,7 @@ MAX_FREE_CONFIGURATIONS = 4000
 
 
 def certified_bound(configs: CheckedConfigurations, makespan: bool, data: Any) -> float | None:
-    """Return the bound that a certificate proves.
+    """Return the lower bound on the objective that a certificate of dual prices and a cutoff proves.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def _makespan_bound(configs: CheckedConfigurations, prices: Floats, cutoff: floa
 def _survivors(
     configs: CheckedConfigurations, cost: Floats, prices: Floats, threshold: float
 ) -> Choices | None:
-    """Return the configurations with a reduced cost of at most the threshold; None if they are too many."""
+    """Return the configurations of reduced cost at most the threshold; None if those are too many."""
     indices, counts, total = [], [], 0
     for start, value, low in priced_cost_blocks(configs, prices, cost):
         size = np.diff(start)

@@ -78,7 +78,7 @@ class CheckedConfigurations:
         return np.array([loosened(amount) for amount in self.capacity.tolist()])
 
     def within(self, capacity: Floats) -> CheckedConfigurations:
-        """Return the configurations that fit alone in a cluster with the same or smaller capacities."""
+        """Return the table without configurations that, alone, exceed the given smaller capacities."""
         smaller = replace(self, capacity=capacity)
         keep = (self.demand <= smaller.limit).all(axis=1)
         start = np.concatenate([[0], np.cumsum(keep)])[self.start]
@@ -90,7 +90,7 @@ class CheckedConfigurations:
         return bool((np.diff(self.start) == 0).any())
 
     def elementary_bound(self, makespan: bool) -> float | None:
-        """Return the objective, in seconds, if every job is alone in the cluster; None if one cannot run."""
+        """Return the objective [s] as if each job had the cluster to itself; None if some job cannot run."""
         if self.some_job_has_none:
             return None
         if makespan:
@@ -112,7 +112,7 @@ class ConfigurationDerivation:
         self._limit = np.array([loosened(amount) for amount in capacity.values()])
 
     def of_job(self, job: int) -> tuple[Floats, Floats]:
-        """Return times t_jk, shape (k,), and demands a_jk, shape (k, R), of the configurations of a job."""
+        """Return times t_jk [s], shape (k,), and demands a_jk, shape (k, R), of a job's configurations."""
         table = self.table
         times, demands = [], []
         for variant in range(int(table.first_variant[job]), int(table.first_variant[job + 1])):
@@ -134,7 +134,10 @@ class ConfigurationDerivation:
         return np.concatenate(times), np.concatenate(demands)
 
     def _candidates(self, variant: int, per_ps: Floats, per_worker: Floats) -> tuple[Ints, Ints, Floats]:
-        """Return p, w and 1/f(p, w) of a superset of the configurations that fit in the empty cluster."""
+        """Return p, w and the step time 1/f(p, w) of all configurations that may fit in the empty cluster.
+
+        The arrays may include some that do not fit.
+        """
         table = self.table
         if table.model[variant] == TABLE:
             own = slice(int(table.first_row[variant]), int(table.first_row[variant + 1]))
@@ -148,12 +151,12 @@ class ConfigurationDerivation:
         return ps, workers, _step_time_s(model, theta, float(table.batch[variant]), ps, workers)
 
     def _fitting(self, per_task: Floats) -> int:
-        """Return one more than the number of tasks that fit, so that rounding excludes none."""
+        """Return the number of tasks that fit in the empty cluster, plus one as a margin for rounding."""
         taking = per_task > 0
         return 1 + int(min(MAX_TASKS, (self._limit[taking] / per_task[taking]).min(initial=math.inf)))
 
     def _per_task(self, *demands: Floats) -> list[Floats]:
-        """Return the demands of single tasks, extended by their hourly cost where there is a budget."""
+        """Return the demands of single tasks; with a budget, their hourly cost is appended."""
         if BUDGET not in self.resources:
             return list(demands)
         return [np.append(demand, (demand * self._prices).sum()) for demand in demands]
@@ -175,7 +178,7 @@ def _step_time_s(model: str, theta: list[float], batch: float, p: Ints, w: Ints)
 def checked_configurations(
     instance: AllocationInstance, table: JobTable, shared: Configurations
 ) -> CheckedConfigurations:
-    """Return the configurations for the check, derived or shared with the solvers.
+    """Return the configurations for the check: derived anew, or shared with the solvers.
 
     Parameters
     ----------
@@ -198,7 +201,7 @@ def checked_configurations(
 
 
 def _comparison_note(derivation: ConfigurationDerivation, shared: Configurations) -> tuple[str, bool]:
-    """Compare the shared configurations of some jobs with the derived ones.
+    """Compare the solvers' configurations of randomly drawn jobs with the derived ones.
 
     Returns
     -------

@@ -31,7 +31,7 @@ JOBS_PER_BLOCK = 4096
 
 
 def price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
-    """Return the Lagrangian bound L(λ), rounded down.
+    """Return the Lagrangian bound L(λ) on the total weighted completion time, rounded down, in seconds.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
 
 
 def makespan_price_bound(configs: CheckedConfigurations, prices: Floats) -> float:
-    """Return the largest lower bound on the makespan that the prices prove.
+    """Return the largest lower bound on the makespan that the dual prices prove, in seconds.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def makespan_price_bound(configs: CheckedConfigurations, prices: Floats) -> floa
 
 
 def proves_makespan_bound(configs: CheckedConfigurations, prices: Floats, time_s: float) -> bool:
-    """Return whether the prices prove that no plan has a makespan below `time_s`."""
+    """Return whether the dual prices prove that every plan has a makespan of at least `time_s`."""
     late = np.where(configs.time_s < time_s, 0.0, math.inf)
     least = least_priced_cost(configs, prices, late)
     return (
@@ -86,21 +86,21 @@ def proves_makespan_bound(configs: CheckedConfigurations, prices: Floats, time_s
 
 
 def priced_capacity(configs: CheckedConfigurations, prices: Floats) -> float:
-    """Return the priced capacity λ·C, with the tolerance on C."""
+    """Return the value of the capacities at dual prices, λ·C, with the tolerance on C."""
     return math.fsum(p * c for p, c in zip(prices.tolist(), configs.limit.tolist(), strict=True))
 
 
 def least_priced_cost(configs: CheckedConfigurations, prices: Floats, cost: Floats) -> float:
-    """Return the sum of the least priced costs of the jobs, Σ_j min_k (cost_k + λ·a_k)."""
+    """Return the sum over the jobs of the minimum priced cost, Σ_j min_k (cost_k + λ·a_k)."""
     return math.fsum(math.fsum(least) for _, _, least in priced_cost_blocks(configs, prices, cost))
 
 
 def priced_cost_blocks(
     configs: CheckedConfigurations, prices: Floats, cost: Floats
 ) -> Iterator[tuple[Ints, Floats, Floats]]:
-    """Yield for blocks of jobs the offsets, the priced costs cost_k + λ·a_k, and the least of each job.
+    """Yield, for blocks of jobs, offsets, priced costs cost_k + λ·a_k, and each job's minimum.
 
-    Offsets have one entry more than the block has jobs.
+    Offsets are indices of the first configuration of each job, and of the end of the block.
     """
     for first in range(0, configs.jobs, JOBS_PER_BLOCK):
         start = configs.start[first : first + JOBS_PER_BLOCK + 1]

@@ -35,7 +35,7 @@ JobCounts = Sequence[tuple[PlacementJob, int]]
 
 
 def fewest_servers_by_demand(data: ClusterData, jobs: JobCounts, value: float | None) -> int:
-    """Return a lower bound on the used servers from the total demand of the jobs that must be placed.
+    """Return a lower bound on the number of used servers from the total demand of the placed jobs.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def fewest_servers_by_demand(data: ClusterData, jobs: JobCounts, value: float | 
 
 
 def _least_demand(jobs: JobCounts, resource: str, spare: Fraction | None) -> Fraction:
-    """Return the least total demand of the placed jobs for a resource.
+    """Return a lower bound on the total demand of the placed jobs for a resource.
 
     Parameters
     ----------
@@ -99,7 +99,10 @@ def _servers_by_residual(data: ClusterData, gpu_model: str | None, resource: str
 
 
 def _largest_servers(free: Counter[Fraction], volume: Fraction) -> Counter[Fraction]:
-    """Return the largest servers whose residual capacities cover a demand; all if they do not suffice."""
+    """Return the largest servers whose residual capacities cover a demand: number by capacity.
+
+    All servers, if they do not suffice.
+    """
     servers = Counter[Fraction]()
     for amount in sorted((amount for amount in free if amount), reverse=True):
         if volume <= 0:
@@ -116,7 +119,7 @@ def _total_capacity(servers: Counter[Fraction]) -> Fraction:
 def elementary_bounds(
     checked: CheckedCluster, values: Sequence[float] | None = None
 ) -> tuple[float | None, ...]:
-    """Return the combinatorial bounds of the objectives.
+    """Return a combinatorial bound on each objective, derived without a certificate.
 
     Parameters
     ----------
@@ -147,7 +150,10 @@ def _slowdown_bound(data: ClusterData) -> float:
 
 
 def _value_bound(checked: CheckedCluster) -> float:
-    """Return the least optimum, over resources, of the fractional knapsack of the jobs that can run now."""
+    """Return an upper bound on the total value of placed jobs: the tightest fractional knapsack bound.
+
+    There is one fractional knapsack for each resource, over the jobs that can run now.
+    """
     data = checked.cluster
     jobs = _runnable(checked)
     best = math.fsum(job.worth * count for job, count in jobs)
@@ -170,7 +176,7 @@ def _value_bound(checked: CheckedCluster) -> float:
 
 
 def _runnable(checked: CheckedCluster) -> list[tuple[PlacementJob, int]]:
-    """Return the jobs each group of which fits alone into the residual capacity, and their numbers."""
+    """Return the jobs each task group of which fits alone into the residual capacity, with their counts."""
     runnable = []
     for job, members in checked.jobs:
         shapes = checked.cluster.shapes(job.gpu_model, free=True)
@@ -180,7 +186,10 @@ def _runnable(checked: CheckedCluster) -> list[tuple[PlacementJob, int]]:
 
 
 def elementary_infeasibility(data: ClusterData) -> Diagnosis | None:
-    """Return required jobs that never fit, or a resource whose capacity they exceed together."""
+    """Diagnose required jobs that never fit, or a resource whose free capacity they exceed together.
+
+    None if neither is the case.
+    """
     never = []
     for job, positions in data.distinct_jobs:
         reason = unplaceable_text(data, job) if job.must_place else None
@@ -207,7 +216,7 @@ MAX_STEP_RATIO = 10**9
 
 
 def read_certificate(classes: Classes, data: Any) -> ConsolidationCertificate | str:
-    """Return the parsed certificate, or the error in its format."""
+    """Return the parsed certificate of dual prices, or the error in its format."""
     try:
         certificate = ConsolidationCertificate.model_validate(data)
     except ValidationError as error:
@@ -220,12 +229,12 @@ def read_certificate(classes: Classes, data: Any) -> ConsolidationCertificate | 
 
 
 def _has_all_prices(classes: Classes, goal: CertifiedGoal) -> bool:
-    """Return whether there is a price for each piece of each shape."""
+    """Return whether the certificate has one price for each vector of tasks of each task shape."""
     return [len(prices) for prices in goal.prices] == [len(pieces) for pieces in classes.pieces]
 
 
 def value_step(classes: Classes, objective: str) -> Fraction | None:
-    """Return the step of which all values of an objective are multiples; None if it is too small."""
+    """Return the number of which all values of an objective are multiples; None if it is too small."""
     if objective == "value":
         amounts = {amount for job in classes.jobs for amount in (job.value, job.restart)}
     elif objective == "slowdown":
@@ -239,7 +248,10 @@ def value_step(classes: Classes, objective: str) -> Fraction | None:
 
 
 def objective_level(classes: Classes, objective: str, value: float) -> Fraction:
-    """Return the level of an objective, to be minimised, for a value that is exact up to rounding."""
+    """Return the exact bound that a plan's value sets on an objective, in minimisation form.
+
+    The value is a float, exact up to rounding; the contribution of the plan without jobs is subtracted.
+    """
     reached = exact_fraction(value) * (-1 if objective == "value" else 1)
     exactly, step = reached - classes.offset(objective), value_step(classes, objective)
     # Plans whose values doubles cannot tell apart are equally good; later bounds hold for all of them.
@@ -250,7 +262,10 @@ def objective_level(classes: Classes, objective: str, value: float) -> Fraction:
 def _weighted_bound(
     classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]
 ) -> tuple[PriceBound, dict[str, Fraction], Fraction]:
-    """Return the price bound of a goal, its weights, and the constant of the earlier levels."""
+    """Return an objective's Lagrangian bound, its weights, and the constant of earlier objectives.
+
+    The constant is the sum of multiplier times bound over the earlier objectives.
+    """
     weights = {str(name): Fraction(price) for name, price in goal.multipliers.items() if name in levels}
     less = sum((weight * levels[name] for name, weight in weights.items()), Fraction(0))
     if goal.objective != MUST_PLACE:
@@ -259,7 +274,7 @@ def _weighted_bound(
 
 
 def goal_bound(classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]) -> Fraction | None:
-    """Return a lower bound on a goal, to be minimised, where earlier objectives keep their levels.
+    """Return a lower bound on an objective, to be minimised, given bounds on the earlier objectives.
 
     Returns
     -------
@@ -282,7 +297,10 @@ def goal_bound(classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fract
 def _optimality_is_proven(
     classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction], value: Fraction | None
 ) -> bool:
-    """Return whether enumeration proves that no placement beats a value, or that there is no placement."""
+    """Return whether enumeration proves that no placement is better than a value of the objective.
+
+    With `value` None: that there is no feasible placement at all.
+    """
     step = value_step(classes, goal.objective)
     if step is None:
         return False
@@ -299,7 +317,7 @@ def price_bounds(
     values: Sequence[float] | None,
     elementary: Sequence[float | None],
 ) -> dict[str, float]:
-    """Return the bounds that a certificate proves, by objective.
+    """Return the bounds that a certificate of dual prices proves, by name of the objective.
 
     A bound that depends on the values of earlier objectives is a bound on the optimum only if the plan is
     optimal in all of these but the last; so it counts only if their optimality is certified.
@@ -346,7 +364,11 @@ def price_bounds(
 def _traffic_bound(
     checked: CheckedCluster, claim: CertifiedTraffic, levels: Mapping[str, Fraction]
 ) -> float | None:
-    """Return the least traffic above a limit that is proven infeasible at the levels of earlier goals."""
+    """Return a lower bound on the maximum traffic of a server: the next value above an infeasible limit.
+
+    A limit on traffic is infeasible if under it an earlier objective cannot keep its bound. None if that is
+    not proven. Traffic is in Gbit/s.
+    """
     instance = checked.cluster.instance
     step, goal = traffic_step(instance), claim.goal
     under = checked.of(limit_traffic(instance, claim.below))
@@ -373,7 +395,7 @@ def _add_bound(
     levels: Mapping[str, Fraction],
     value: Fraction | None,
 ) -> None:
-    """Add the bound of one goal to `bounds`, in the sense of its objective, if it can be derived.
+    """Add to `bounds` the bound on one objective that its dual prices prove, if it can be derived.
 
     Where prices leave a gap to the value of a plan, implicit enumeration tries to close it.
     """
@@ -407,7 +429,7 @@ MAX_PRICED_SHAPES = 20
 
 
 def server_value_bounds(checked: CheckedCluster, data: Any, value: float) -> dict[str, float]:
-    """Return for each shape of empty server an upper bound on the value that one more of it adds.
+    """Return an upper bound on the marginal value of one more empty server, by server type.
 
     The bound is the most that pieces pay for the server, plus the gap between bound and value of the plan.
 

@@ -49,7 +49,7 @@ Capacity = tuple[tuple[str, float], ...]
 
 
 def derive_fewest_servers(groups: Sequence[Group], servers: Mapping[Capacity, int]) -> int | None:
-    """Return the fewest servers that hold all tasks of a job; None if all together do not.
+    """Return the minimum number of servers that hold all tasks of a job; None if all together do not.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def _fewest_for_one_group(group: Group, servers: Mapping[Capacity, int]) -> int 
 
 
 def _tasks_that_fit(group: Group, amounts: Mapping[str, float]) -> int:
-    """Return the number of tasks of a group that fit into the amounts, up to rounding."""
+    """Return the number of tasks of a task group that fit into the amounts, up to rounding."""
     fits = [
         math.floor(min(group.tasks, loosened(amounts.get(name, 0.0)) / need))
         for name, need in group.demand.items()
@@ -118,7 +118,7 @@ def _fewest_for_several_groups(groups: Sequence[Group], servers: Mapping[Capacit
 
 
 def _maximal_patterns(groups: Sequence[Group], amounts: Mapping[str, float]) -> tuple[tuple[int, ...], ...]:
-    """Return the maximal patterns of a server with tasks of one job, as task counts by group."""
+    """Return the maximal vectors of task counts, by task group, that one job can have on a server."""
     ranges = [range(_tasks_that_fit(group, amounts) + 1) for group in groups]
     if math.prod(map(len, ranges)) > MAX_WORK:
         raise OverflowError
@@ -160,12 +160,12 @@ ServerKey = tuple[str | None, Vector, Vector, bool]
 
 
 class ClassMismatch(Exception):
-    """Raised when the methods' table of classes differs from the derived one."""
+    """Raised when the solvers' table of equivalence classes differs from the derived one."""
 
 
 @dataclass
 class CheckedCluster:
-    """A cluster with the classes and m_j that the check derives independently.
+    """A cluster with the job and server classes, and the m_j, that the check derives independently.
 
     Attributes
     ----------
@@ -183,12 +183,12 @@ class CheckedCluster:
 
     @staticmethod
     def of(instance: ConsolidationInstance) -> CheckedCluster:
-        """Return the checked cluster of an instance."""
+        """Wrap an instance for the check, which derives classes and m_j on demand."""
         return CheckedCluster(ClassifiedCluster(instance))
 
     @cached_property
     def model_of(self) -> dict[str, str | None]:
-        """The GPU model of each server."""
+        """The GPU model of each server, by server name; None without GPUs of a model."""
         return {name: server.gpu_model for name, server in self.cluster.servers.items()}
 
     @cached_property
@@ -198,7 +198,7 @@ class CheckedCluster:
 
     @cached_property
     def classes(self) -> Classes:
-        """The equivalence classes that the check derives.
+        """The equivalence classes of jobs and servers, derived and compared with the solvers' table.
 
         Raises
         ------
@@ -221,7 +221,7 @@ class CheckedCluster:
         return derived
 
     def fewest(self, job: PlacementJob) -> int | None:
-        """Return m_j, after comparison of the derived value with that of the methods."""
+        """Return m_j, the minimum number of servers of a job, derived and compared with the solvers'."""
         key = job.gpu_model, tuple((g.tasks, tuple(sorted(g.demand.items()))) for g in job.task_groups)
         if key not in self._known:
             self._known[key] = self._fewest(job)
@@ -240,7 +240,7 @@ class CheckedCluster:
         return derived
 
     def capacities(self, gpu_model: GpuModels) -> Counter[Capacity]:
-        """Count the servers that a GPU model allows by capacity."""
+        """Count, by capacity, the servers on which a job of the given GPU models may run."""
         if gpu_model not in self._by_model:
             self._by_model[gpu_model] = Counter(
                 tuple(sorted(server.capacity.items()))
@@ -276,7 +276,7 @@ def _group_jobs(
 
 
 def _current_tasks(job: PlacementJob, model_of: dict[str, str | None]) -> dict[str, list[int]]:
-    """Return the current tasks of a job by server and group, on the servers that it may use."""
+    """Return the running tasks of a job by server and task group, on servers that it may use."""
     by_server: dict[str, list[int]] = {}
     for g, group in enumerate(job.task_groups):
         for server, count in group.current.items():
@@ -288,7 +288,10 @@ def _current_tasks(job: PlacementJob, model_of: dict[str, str | None]) -> dict[s
 def _placement_key(
     instance: ConsolidationInstance, job: PlacementJob, model_of: dict[str, str | None], position: int
 ) -> object:
-    """Return the grouping key of a current placement; jobs on several servers have unique keys."""
+    """Return a key that is equal for jobs with equivalent current placements.
+
+    Jobs on several servers have unique keys.
+    """
     now = _current_tasks(job, model_of)
     if len(now) > 1 or (now and len(job.task_groups) > 1):
         return position
@@ -302,7 +305,7 @@ def _can_stay(job: PlacementJob, now: dict[str, list[int]]) -> bool:
 
 
 class _Derivation:
-    """Derivation of the classes, in the order of the jobs of the instance, as in certificates."""
+    """Derivation of the equivalence classes by the check, in the order of jobs used in certificates."""
 
     def __init__(self, checked: CheckedCluster, units: Sequence[Fraction]) -> None:
         self.checked, self.instance = checked, checked.cluster.instance
@@ -335,14 +338,14 @@ class _Derivation:
         )
 
     def _move_totals(self) -> tuple[Fraction, int | None]:
-        """Return the loss of value if every running job moves, and the limit on moves less running jobs."""
+        """Return the value lost if every running job moves, and the move limit less the running jobs."""
         running = [job for job in self.instance.jobs if any(group.current for group in job.task_groups)]
         lost = sum((job_value(job) * self.instance.restart_h(job) for job in running), Fraction(0))
         most = self.instance.max_moves
         return lost, None if most is None else most - len(running)
 
     def _job_class(self, job: PlacementJob, members: list[int]) -> Iterator[JobClass]:
-        """Yield the class of a group of equal jobs; nothing if they never fit."""
+        """Yield the equivalence class of a group of equal jobs; nothing if they never fit."""
         check_time()
         counted, rule = self.instance.objectives, self.instance.spread_of(job)
         fewest, groups = self.checked.fewest(job), job.task_groups
@@ -417,7 +420,7 @@ class _Derivation:
         return tuple(placements.values())
 
     def _servers_by_key(self, jobs: Sequence[JobClass]) -> dict[ServerKey, list[int]]:
-        """Group servers by pool, residual capacity in units and resident tasks.
+        """Group servers by pool (GPU model), residual capacity in units and resident tasks.
 
         Residual capacities are cut to the total demand of all tasks.
         """
@@ -446,7 +449,7 @@ class _Derivation:
         return groups
 
     def _slots(self, shape: TaskShape, tasks: Vector, free: Iterable[ServerKey]) -> Ints:
-        """Return the non-zero task counts by group that fit on some server; shape (S, G)."""
+        """Return the non-zero vectors of task counts by task group that fit on a server; shape (S, G)."""
         able = {amounts for pool, amounts, *_ in free if allows(shape.gpu_model, pool)}
         rows = np.array(sorted(able), dtype=np.int64).reshape(len(able), len(self.names))
         demands = np.array(shape.demands, dtype=np.int64).reshape(len(tasks), len(self.names))
@@ -468,7 +471,7 @@ class _Derivation:
         return counts[feasible]
 
     def _server_classes(self, free: dict[ServerKey, list[int]]) -> tuple[ServerClass, ...]:
-        """Return the classes of servers, without those that can hold no task."""
+        """Return the equivalence classes of servers, without servers that can hold no task."""
         few = sum(map(len, free.values())) <= MAX_CUT_SERVERS
         merged: dict[ServerKey, list[int]] = defaultdict(list)
         for pool in dict.fromkeys(pool for pool, *_ in free):
@@ -490,7 +493,7 @@ class _Derivation:
         )
 
     def _demand_sums(self, demands: Sequence[Vector], free: Sequence[Vector]) -> list[Vector] | None:
-        """Return every sum of task demands that fits on some server; None if there are too many."""
+        """Return every subset sum of task demands that fits on a server; None if there are too many."""
         most = Counter[Vector]()
         for shape, tasks in zip(self.shapes, self.tasks, strict=True):
             for demand, count in zip(shape.demands, tasks, strict=True):
@@ -512,7 +515,7 @@ class _Derivation:
 
 
 def _difference(derived: Classes, proposed: Classes, free_of: Mapping[int, Vector]) -> str | None:
-    """Return the first difference between the classes of methods and check; None if they agree.
+    """Describe the first difference between the solvers' and the check's classes; None if they agree.
 
     The methods may merge servers whose residual capacities differ only in amounts that no task can use, or
     keep these in separate classes.

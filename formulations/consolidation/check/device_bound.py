@@ -29,13 +29,13 @@ PRICE_SCALE = 2**50
 
 
 def integer_price(value: float) -> int:
-    """Return a price rounded to an integer multiple of the unit."""
+    """Return a dual price as a rounded integer multiple of 1/PRICE_SCALE."""
     return round(Fraction(value) * PRICE_SCALE)
 
 
 @dataclass(frozen=True)
 class ServerShape:
-    """Servers of equal GPU model, residual capacities and device states.
+    """Servers of equal GPU model, residual capacities and device states, with their number.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class ServerShape:
 
 
 def server_shapes(instance: ConsolidationInstance) -> list[ServerShape]:
-    """Return the shapes of servers in the order of the instance."""
+    """Group the servers of equal GPU model, residual capacities and devices, in instance order."""
     counts: Counter[object] = Counter()
     first: dict[object, Server] = {}
     for server in instance.servers:
@@ -71,7 +71,7 @@ def server_shapes(instance: ConsolidationInstance) -> list[ServerShape]:
 
 
 class _ShapePriceBound:
-    """Prices of one shape of server, as integers."""
+    """The dual prices on servers of one shape, as integers, and what they imply for tasks and servers."""
 
     def __init__(self, shape: ServerShape, prices: ShapePrices) -> None:
         self.shape = shape
@@ -80,7 +80,7 @@ class _ShapePriceBound:
         self.devices = prices.devices
 
     def of_task(self, group: Group) -> Fraction | None:
-        """Return the price of a task on a server of this shape; None if it does not fit there."""
+        """Return the price of a task on a server of this shape, in 1/PRICE_SCALE; None if it does not fit."""
         paid = Fraction(0)
         for name, amount in group.demand.items():
             need = exact_fraction(amount)
@@ -96,7 +96,7 @@ class _ShapePriceBound:
         return paid
 
     def of_server(self) -> Fraction:
-        """Return the most that tasks can pay for one server of this shape."""
+        """Return an upper bound on the total price of tasks on a server of this shape, in 1/PRICE_SCALE."""
         paid = Fraction(0)
         for name, each in self.resources.items():
             paid += each * self.free.get(name, 0)
@@ -112,7 +112,7 @@ class _ShapePriceBound:
 
 
 def _can_hold(ask: DeviceDemand, states: Sequence[Device], geometry: Geometry | None) -> bool:
-    """Return whether devices in the given states can hold the request of one task."""
+    """Return whether the devices of a server, in the given states, can hold one task's request."""
     free = sum(state.mode == "free" for state in states)
     if ask.whole:
         return ask.whole <= free
@@ -134,7 +134,10 @@ def _request_price(ask: DeviceDemand, prices: DevicePrices) -> int:
 
 
 def max_device_price(state: Device, prices: DevicePrices, geometry: Geometry | None) -> int:
-    """Return the most that tasks can pay for one device: whole, in shares, or in partitions."""
+    """Return the maximum total price of tasks on one device (whole, shared or partitioned).
+
+    The unit is 1/PRICE_SCALE.
+    """
     if state.mode == "whole":
         return 0
     best = 0
@@ -148,7 +151,7 @@ def max_device_price(state: Device, prices: DevicePrices, geometry: Geometry | N
 
 
 def _max_share_price(room: int, prices: Mapping[int, float]) -> int:
-    """Return the optimum of the unbounded knapsack of shares at their prices."""
+    """Return the maximum total price of shares in the room of a device: an unbounded knapsack."""
     unit = math.gcd(*(share for share, p in prices.items() if p > 0)) or WHOLE
     paid = [(share // unit, integer_price(p)) for share, p in prices.items() if p > 0]
     best = [0] * (room // unit + 1)
@@ -159,7 +162,7 @@ def _max_share_price(room: int, prices: Mapping[int, float]) -> int:
 
 
 def _max_partition_price(occupied: int, prices: Mapping[str, float], geometry: Geometry) -> int:
-    """Return the largest total price of partitions of one device, by dynamic programming over slots."""
+    """Return the maximum total price of partitions in the free slots of a device, by dynamic programming."""
     paid = [
         (geometry.profiles[name], integer_price(p)) for name, p in prices.items() if name in geometry.profiles
     ]
@@ -175,7 +178,7 @@ def _max_partition_price(occupied: int, prices: Mapping[str, float], geometry: G
 
 
 class ShapeBound:
-    """The Lagrangian bound of one objective at prices by shape of server.
+    """The Lagrangian bound on one objective at dual prices by shape of server.
 
     Parameters
     ----------
@@ -190,7 +193,7 @@ class ShapeBound:
         self.shapes = [_ShapePriceBound(*pair) for pair in zip(shapes, goal.shapes, strict=True)]
 
     def value(self, levels: Mapping[str, Fraction]) -> Fraction | None:
-        """Return a lower bound on the objective, to be minimised; None if there is no plan.
+        """Return a lower bound on the objective, in minimisation form; None if there is no plan.
 
         Parameters
         ----------
@@ -219,7 +222,7 @@ class ShapeBound:
         return total - earlier
 
     def _job_price(self, job: PlacementJob) -> Fraction | None:
-        """Return the least total price of the tasks of a job; None if a task fits on no server."""
+        """Return the minimum total price of the tasks of a job; None if one of them fits on no server."""
         paid = Fraction(0)
         for group in job.task_groups:
             prices = [
@@ -250,7 +253,7 @@ def group_jobs(instance: ConsolidationInstance) -> list[tuple[PlacementJob, int]
 
 
 def round_up_bound(instance: ConsolidationInstance, objective: str, least: Fraction) -> Fraction:
-    """Round a lower bound up to the next possible value of an objective to be minimised."""
+    """Round a lower bound up to the next value that an objective, to be minimised, can take."""
     step = common_divisor({job_value(job) for job in instance.jobs}) if objective == "value" else Fraction(1)
     return least if step is None else math.ceil(least / step) * step
 
@@ -260,7 +263,7 @@ LEVEL_TOLERANCE = Fraction(1, 10**12)
 
 
 def read_device_certificate(instance: ConsolidationInstance, data: Any) -> DeviceCertificate | str:
-    """Return the parsed certificate, or the error in its format."""
+    """Return the parsed certificate on single devices, or the error in its format."""
     try:
         certificate = DeviceCertificate.model_validate(data)
     except ValidationError as error:
@@ -280,7 +283,7 @@ def shape_bounds(
     values: Sequence[float] | None,
     known: Sequence[float | None],
 ) -> list[float | None]:
-    """Return the bounds that prices by shape prove, None for objectives without one.
+    """Return the bound on each objective that dual prices by server shape prove; None without one.
 
     A bound that depends on the values of earlier objectives counts only if all of these but the last are
     proven optimal.

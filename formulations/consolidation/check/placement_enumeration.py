@@ -39,7 +39,7 @@ UNREACHABLE = np.iinfo(np.int64).max // 4
 
 
 class PriceBound:
-    """The Lagrangian bound of one goal at given prices.
+    """The Lagrangian bound on one objective at given dual prices.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class PriceBound:
         ]
 
     def value(self) -> Fraction | None:
-        """Return the Lagrangian bound; None if a job that must be placed cannot be."""
+        """Return the Lagrangian bound on the weighted objective; None if a required job cannot be placed."""
         total = Fraction(0)
         for job in self.classes.jobs:
             cost = self.job(job)
@@ -97,22 +97,26 @@ class PriceBound:
         return total
 
     def job(self, job: JobClass) -> Fraction | None:
-        """Return the least cost of placing one job of a class; None if it cannot be placed."""
+        """Return the minimum cost of placing a job of a class, at dual prices; None if it never fits."""
         worth = self.weights.get("value", Fraction(0)) * job.value
         best = self._loose_job_cost(job) if job.loose else self._pattern_cost(job)
         return None if best is None else best - worth
 
     def _stay_value(self, tasks: int) -> Fraction:
-        """Return the value of a number of tasks that are not moved."""
+        """Return the weighted gain in the objective `migrations` from tasks that do not move."""
         return self.weights.get("migrations", Fraction(0)) * tasks
 
     def _keep_in_place_value(self, job: JobClass) -> Fraction:
-        """Return the value of keeping all tasks of a running job in place."""
+        """Return the weighted gain in all objectives from moving no task of a running job."""
         restart = self.weights.get("value", Fraction(0)) * job.restart
         return restart + (self.weights.get(MOVE_LIMIT, Fraction(0)) if job.can_stay else 0)
 
     def _loose_job_cost(self, job: JobClass) -> Fraction | None:
-        """Return the least cost of a loose job: of single tasks, or of pieces that stay where cheaper."""
+        """Return the minimum price of a loose job, whose number of servers does not matter.
+
+        It is the sum over single tasks, or over the tasks that stay on their current servers where those are
+        cheaper. None if a task fits on no server.
+        """
         if any(not len(self.prices[part.shape]) for part in job.parts):
             return None
         total = Fraction(0)
@@ -139,7 +143,10 @@ class PriceBound:
         return total if kept is None or not job.can_stay else min(total, kept)
 
     def _pattern_cost(self, job: JobClass) -> Fraction | None:
-        """Return the least cost over patterns of 1, 2, … pieces; `left[t]` is the least price of tasks t."""
+        """Return the minimum cost of a job over its distributions on 1, 2, … servers; None if none fits.
+
+        Dynamic programming: `left[t]` is the minimum price of tasks t.
+        """
         part = job.parts[0]
         shape = tuple(count + 1 for count in part.tasks)
         left = np.full(shape, UNREACHABLE, dtype=np.int64)
@@ -175,7 +182,7 @@ class PriceBound:
         return best
 
     def _stay_prices(self, job: JobClass, whole: bool = False) -> dict[tuple[int, tuple[int, ...]], int]:
-        """Return the least price in 1/scale, by number of pieces that stay and by their tasks.
+        """Return the minimum price, in 1/scale, by number of servers where tasks stay and by these tasks.
 
         Parameters
         ----------
@@ -216,7 +223,7 @@ class PriceBound:
         )
 
     def paid(self) -> list[int]:
-        """Return for each class of servers the most that one of them receives, in 1/scale.
+        """Return, for each server class, an upper bound on the total price of tasks on a server, in 1/scale.
 
         Amounts below the cost of opening a server do not matter and may be rounded up to it.
         """
@@ -230,7 +237,7 @@ class PriceBound:
         ]
 
     def pricing(self, pool: str | None, effort: NodeBudget) -> ServerPrices:
-        """Return the pricing problem of the servers of a pool."""
+        """Return the pricing problem of the servers of a pool: tasks of maximum total price on one server."""
         return ServerPrices(self.classes, pool, self.prices, effort)
 
 
@@ -250,7 +257,7 @@ PlacedPieces = tuple[tuple[ServerState, tuple[int, ...]], ...]
 
 
 class _StepLimitReached(Exception):
-    """Raised when the search exceeds its limit of steps."""
+    """Raised when the depth-first search exceeds its limit of steps."""
 
 
 def no_better_placement(
@@ -260,7 +267,7 @@ def no_better_placement(
     limits: Mapping[str, Fraction],
     cutoff: Fraction,
 ) -> bool | None:
-    """Return whether it is proven that no placement keeps all limits and the cutoff.
+    """Return whether it is proven that no placement keeps the bounds on all objectives and the cutoff.
 
     Parameters
     ----------
@@ -335,7 +342,7 @@ class _Search:
                 self.least[number] = self._placed_job_bound(job), self._placed_job_bound(moved)
 
     def _largest_task(self, job: JobClass) -> Fraction:
-        """Return the fraction of the largest server that the largest task of a job takes."""
+        """Return the maximum fraction of the largest server that a task of a job takes of a resource."""
         most = [max(amounts) for amounts in zip(*(s.free for s in self.classes.servers), strict=True)]
         return max(
             (Fraction(d, m) for demand in self._demands(job) for d, m in zip(demand, most, strict=True) if m),
@@ -343,12 +350,12 @@ class _Search:
         )
 
     def _placed_job_bound(self, job: JobClass) -> int | None:
-        """Return the least contribution of a placed job to the weighted sum; None if it cannot be placed."""
+        """Return a lower bound on a placed job's contribution to the weighted sum; None if it never fits."""
         cost = self.bound.job(job)
         return None if cost is None else math.floor(cost * WEIGHT_SCALE)
 
     def _job_bound(self, job: JobClass) -> int:
-        """Return the least contribution of an undecided job to the weighted sum."""
+        """Return a lower bound on the contribution of an undecided job to the weighted objective."""
         least = self._placed_job_bound(job)
         if least is None:
             self.hopeless = self.hopeless or job.must_place
@@ -356,7 +363,7 @@ class _Search:
         return least if job.must_place else min(0, least)
 
     def _server_bound(self, state: ServerState) -> int:
-        """Return the least contribution of a server through the pieces that it can still hold."""
+        """Return a lower bound on a server's contribution to the Lagrangian, from tasks that still fit."""
         if state not in self._worth:
             pool, free, used, residents = state
             opening = Fraction(0) if used else self.weights.get("servers", Fraction(0))
@@ -365,7 +372,7 @@ class _Search:
         return self._worth[state]
 
     def run(self) -> bool:
-        """Return whether there is a placement within the limits and the cutoff."""
+        """Return whether there is a placement within the bounds on all objectives and the cutoff."""
         states: Counter[ServerState] = Counter()
         for server in self.classes.servers:
             residents = tuple(sorted(server.residents))
@@ -373,7 +380,7 @@ class _Search:
         return not self.hopeless and self._feasible_from(0, states, tuple(Fraction(0) for _ in self.names))
 
     def _feasible_from(self, place: int, states: Counter[ServerState], counts: tuple[Fraction, ...]) -> bool:
-        """Return whether the jobs from a place in the order on can be placed within all limits."""
+        """Return whether the jobs from a position in the order on can be placed within all bounds."""
         terms = (self.weights[n] * c for n, c in zip(self.names, counts, strict=True) if n in self.weights)
         # Rounded down, so that no branch is cut that may hold a better placement.
         weighted = math.floor(sum(terms, Fraction(0)) * WEIGHT_SCALE)
@@ -416,7 +423,7 @@ class _Search:
 
     @staticmethod
     def _contribution(job: JobClass, name: str, servers: int, opened: int, stay: int) -> Fraction:
-        """Return the contribution of a placed job to an objective, to be minimised.
+        """Return the contribution of a placed job to an objective, in minimisation form.
 
         Parameters
         ----------
@@ -437,7 +444,7 @@ class _Search:
     def _next_states(
         self, job: JobClass, states: Counter[ServerState], picks: PlacedPieces, undecided: frozenset[int]
     ) -> tuple[Counter[ServerState], int]:
-        """Return the server states after placing the pieces of a job, and the number of servers opened."""
+        """Return the server states after placing a job's tasks, and the number of servers newly used."""
         after, opened = states.copy(), 0
         for state, counts in picks:
             pool, free, used, residents = state
@@ -462,7 +469,7 @@ class _Search:
     def _placements(
         self, job: JobClass, states: Counter[ServerState], may_move: bool
     ) -> Iterator[PlacedPieces]:
-        """Yield all different placements of a job, each with its servers in the order of their states.
+        """Yield all non-equivalent placements of a job: pairs of server state and task counts.
 
         Parameters
         ----------
@@ -490,7 +497,7 @@ class _Search:
         largest: tuple[int, ...] | None,
         picks: PlacedPieces,
     ) -> Iterator[PlacedPieces]:
-        """Yield all completions of a partial placement; pieces on servers in the same state decrease."""
+        """Yield all completions of a job's partial placement, without permutations of equal servers."""
         if not any(left):
             yield picks
             return
@@ -514,7 +521,7 @@ class _Search:
 
 
 def _nonempty_pieces(left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield every non-empty piece of the unplaced tasks, in decreasing order."""
+    """Yield every non-zero vector of task counts up to the unplaced tasks, in decreasing order."""
     if len(left) == 1:
         yield from ((count,) for count in range(left[0], 0, -1))
         return
@@ -542,13 +549,13 @@ def _current_placements(job: JobClass, state: ServerState) -> list[CurrentPlacem
 
 
 def _staying_tasks(job: JobClass, state: ServerState, counts: tuple[int, ...]) -> int:
-    """Return the number of tasks of a job that do not move if a piece is on a server of a given state."""
+    """Return how many of a job's tasks do not move if a server of a given state gets `counts` tasks."""
     starts = [sum(len(part.tasks) for part in job.parts[:number]) for number in range(len(job.parts))]
     return sum(now.stay(counts[starts[now.part] :]) for now in _current_placements(job, state))
 
 
 def _without_decided(states: Counter[ServerState], undecided: frozenset[int]) -> Counter[ServerState]:
-    """Return the server states without the resident tasks of decided jobs."""
+    """Return the server states without resident tasks of jobs that are already decided."""
     if all(shape in undecided for state in states for shape in state[3]):
         return states
     merged: Counter[ServerState] = Counter()

@@ -45,18 +45,18 @@ MAX_BOUND = 2**60
 
 @dataclass
 class NodeBudget:
-    """Remaining node limit of the searches of several servers; each search gets a share of it."""
+    """Remaining limit on branch-and-bound nodes for several servers; each search gets a share of it."""
 
     left: int
 
     @property
     def share(self) -> int:
-        """Node limit of the next server."""
+        """Maximum number of branch-and-bound nodes for the next server."""
         return max(MIN_NODES, self.left // 4) if self.left > 0 else 0
 
 
 class Knapsack:
-    """The multiple-choice knapsack of the servers of a pool.
+    """The multiple-choice knapsack with several resources of the servers of a pool.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Knapsack:
     def _relaxations_for(
         self, fitting: Sequence[tuple[Ints, Ints]], free: Sequence[int], nodes: int
     ) -> Iterator[tuple[_Relaxation, int]]:
-        """Yield relaxations in the order of their work, each with its node limit."""
+        """Yield Lagrangian relaxations of a server's knapsack by rising work, each with a node limit."""
         few = min(nodes, FIRST_NODES)
         # Servers are much alike, so that mostly the multipliers of another one do.
         nearest = min(self._known, key=lambda relaxation: relaxation.root(free), default=None)
@@ -120,7 +120,10 @@ class Knapsack:
         yield tuned, nodes
 
     def _best_relaxation(self, fitting: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> _Relaxation:
-        """Return the best of the relaxations that count one of the most expensive resources in cells."""
+        """Return the Lagrangian relaxation of best root bound over the candidate unrelaxed resources.
+
+        The candidates are the most expensive resources at LP dual prices.
+        """
         multipliers = _dual_prices(fitting, free)
         cost = [each * amount for each, amount in zip(multipliers, free, strict=True)]
         costly = sorted(range(len(free)), key=lambda r: -cost[r])[:MAX_COUNTED_RESOURCES]
@@ -129,7 +132,7 @@ class Knapsack:
 
 
 def _useful_alternatives(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int]) -> list[tuple[Ints, Ints]]:
-    """Return the alternatives with a positive price that fit into the residual capacity."""
+    """Return, by group, the alternatives of positive price that fit into the residual capacity."""
     groups_left = []
     for weights, paid in groups:
         useful = (paid > 0) & (weights <= np.array(free)).all(axis=1)
@@ -139,7 +142,7 @@ def _useful_alternatives(groups: Iterable[tuple[Ints, Ints]], free: Sequence[int
 
 
 def _dual_prices(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> list[float]:
-    """Return the dual prices of all resources in the linear relaxation of the knapsack."""
+    """Return the dual price of each resource in the LP relaxation of the multiple-choice knapsack."""
     import highspy  # SciPy's linprog, which calls it too, takes half a second to load
 
     size = np.maximum(np.array(free, dtype=float), 1.0)
@@ -172,7 +175,7 @@ def _dual_prices(groups: Sequence[tuple[Ints, Ints]], free: Sequence[int]) -> li
 
 @dataclass(frozen=True)
 class _PartialSolution:
-    """A partial solution: alternatives of the groups before `group`.
+    """A partial solution of the knapsack: alternatives chosen from the groups before `group`.
 
     Attributes
     ----------
@@ -192,19 +195,19 @@ class _PartialSolution:
 
 @dataclass(frozen=True)
 class _Extensions:
-    """The extensions of a partial solution, in decreasing order of their bounds."""
+    """The extensions of a partial knapsack solution by one alternative, by decreasing upper bound."""
 
     choice: _PartialSolution
     bounds: Ints
     added: Ints
 
     def key(self, number: int, place: int) -> tuple[int, int, int]:
-        """Return the key in the priority queue: largest bound first, then newest branch."""
+        """Return the priority-queue key of an extension: largest bound first, then newest branch."""
         return -int(self.bounds[place]), -number, place
 
 
 class _Relaxation:
-    """The Lagrangian relaxation of all resources but one."""
+    """The Lagrangian relaxation of the knapsack in which all resources but one are relaxed."""
 
     def __init__(
         self,
@@ -236,18 +239,21 @@ class _Relaxation:
         self.table = self._completions(limit[resource] // self.cell)
 
     def _alternative_costs(self, weights: Ints) -> Ints:
-        """Return the cost of each alternative's demand for the relaxed resources at the multipliers."""
+        """Return the cost, at the multipliers, of each alternative's demand for the relaxed resources."""
         # What costs more than any server holds may cost less: bounds stay bounds.
         cost = [min(self._amount_cost(row), MAX_BOUND) for row in weights.tolist()]
         return np.array(cost, dtype=np.int64)
 
     def _amount_cost(self, amounts: Sequence[int]) -> int:
-        """Return the cost of amounts of the relaxed resources; it is superadditive."""
+        """Return the cost, at the multipliers, of amounts of the relaxed resources (superadditive)."""
         pairs = zip(amounts, self.ratios, strict=True)
         return sum(numerator * amount // denominator for amount, (numerator, denominator) in pairs)
 
     def _completions(self, cells: int) -> Ints:
-        """Return the largest gain of groups g, g + 1, … by number of cells; shape (groups + 1, cells + 1)."""
+        """Return the maximum reduced price of groups g, g + 1, … by capacity; shape (groups + 1, cells + 1).
+
+        A cell is a block of units of the unrelaxed resource.
+        """
         groups = len(self.first) - 1
         table = np.zeros((groups + 1, cells + 1), dtype=np.int64)
         for g in range(groups - 1, -1, -1):
@@ -260,11 +266,11 @@ class _Relaxation:
         return table
 
     def root(self, free: Sequence[int]) -> int:
-        """Return the bound of the empty partial solution."""
+        """Return the Lagrangian upper bound on the knapsack at a residual capacity."""
         return self._amount_cost(free) + int(self.table[0, free[self.resource] // self.cell])
 
     def tuned(self, free: Sequence[int]) -> _Relaxation:
-        """Return the relaxation at neighbouring multipliers with the best bound, or this one."""
+        """Return the relaxation at the neighbouring multipliers of best bound, or this one if it is best."""
         best = self
         for step in TUNING_STEPS:
             for r, (numerator, _) in enumerate(self.ratios):
@@ -278,7 +284,10 @@ class _Relaxation:
         return best
 
     def search(self, free: Sequence[int], least: int, nodes: int) -> tuple[int, bool, int]:
-        """Return a bound, whether it is optimal or at most `least`, and the number of nodes."""
+        """Run branch and bound; return an upper bound, whether it is exact, and the number of nodes.
+
+        A bound of at most `least` counts as exact.
+        """
         if self.root(free) > MAX_BOUND:
             return self.root(free), False, 0
         everything = _PartialSolution(
@@ -301,7 +310,7 @@ class _Relaxation:
         return max(bound, incumbent), bound <= incumbent, visited
 
     def _extensions(self, choice: _PartialSolution, incumbent: int) -> tuple[int, _Extensions]:
-        """Return the value of the incumbent, and the extensions of a partial solution that may exceed it."""
+        """Return the incumbent's value, and the extensions of a partial solution that may exceed it."""
         begin = self.first[choice.group]
         fits = np.flatnonzero((self.weights[begin:] <= choice.rest).all(axis=1)) + begin
         incumbent = max(incumbent, choice.paid + int(self.paid[fits].max(initial=0)))
@@ -312,7 +321,7 @@ class _Relaxation:
         return incumbent, _Extensions(choice, bounds[order], fits[order])
 
     def _extend(self, branch: _Extensions, place: int) -> _PartialSolution:
-        """Return the partial solution with one more alternative."""
+        """Return the partial knapsack solution with one more alternative."""
         added, choice = int(branch.added[place]), branch.choice
         return _PartialSolution(
             int(self.group[added]) + 1,
@@ -332,7 +341,7 @@ MAX_KEY = 2**62
 
 
 class ServerPrices:
-    """The pricing problem of the servers of one pool.
+    """The pricing problem of the servers of one pool: tasks of maximum total price on one server.
 
     Parameters
     ----------
@@ -360,7 +369,7 @@ class ServerPrices:
         self.searches: dict[tuple[int, ...], Knapsack] = {}
 
     def most(self, free: tuple[int, ...], residents: tuple[int, ...] = (), least: int = 0) -> int:
-        """Return the most that pieces pay for one server, or an upper bound on it.
+        """Return the maximum total price of tasks on one server, or an upper bound on it.
 
         Parameters
         ----------
@@ -385,7 +394,10 @@ class ServerPrices:
         return self.searches[residents].most(free, least, self.effort)
 
     def _from_table(self, table: tuple[Ints, Ints], free: tuple[int, ...], residents: tuple[int, ...]) -> int:
-        """Return the optimum of the pricing problem: residents that stay, and other pieces beside them."""
+        """Return the optimum of a server's pricing problem from the table of subset sums of demands.
+
+        Resident tasks that stay are chosen first, and other tasks beside them.
+        """
         selections = {free: 0}
         for shape in residents:
             weights = self.classes.weights(shape, self.classes.pieces[shape]).tolist()
@@ -405,7 +417,7 @@ class ServerPrices:
 
 
 def _value_table(groups: Sequence[tuple[Ints, Ints]], limit: Ints) -> tuple[Ints, Ints] | None:
-    """Return the sums of demands and the best value of each; None if there are too many."""
+    """Return the subset sums of demands and the maximum total price of each; None if there are too many."""
     # Amounts as one number, in which equal amounts are found by sorting.
     sizes = [amount + 1 for amount in limit.tolist()]
     if math.prod(sizes) > MAX_KEY:
@@ -428,7 +440,7 @@ def _value_table(groups: Sequence[tuple[Ints, Ints]], limit: Ints) -> tuple[Ints
 
 
 def _best_of_each(demands: Ints, worth: Ints, radix: Ints) -> tuple[Ints, Ints]:
-    """Return the best pattern of each sum of demands."""
+    """Return each distinct sum of demands once, with its maximum total price."""
     keys = demands @ radix
     order = np.lexsort((worth, keys))
     last = np.append(np.diff(keys[order]) != 0, True)
@@ -437,7 +449,7 @@ def _best_of_each(demands: Ints, worth: Ints, radix: Ints) -> tuple[Ints, Ints]:
 
 
 def best_split_prices(pieces: Ints, slots: Ints, prices: Ints) -> Ints:
-    """Return the largest price of each slot of one shape over all splits into pieces; shape (S,)."""
+    """Return the maximum price of each vector of task counts over its splits among jobs; shape (S,)."""
     if len(pieces) < len(slots):  # only single tasks have a price
         singles: Ints = slots[:, 0] * prices[0]
         return singles

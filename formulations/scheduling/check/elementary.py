@@ -13,7 +13,7 @@ TIME_ROUNDING = 4e-15
 
 
 def earliest_ends_s(instance: SchedulingInstance) -> Floats:
-    """Return the earliest end of each job that the check of plans accepts, shape (J,).
+    """Return a lower bound on each job's completion time as accepted by the check, in s, shape (J,).
 
     That check accepts C_j + TOLERANCE (p_j + C_j − min r) + ROUNDING C_j ≥ r_j + p_j, where p_j is the work
     over the best speed.
@@ -26,14 +26,14 @@ def earliest_ends_s(instance: SchedulingInstance) -> Floats:
 
 
 def least_mean_completion_s(instance: SchedulingInstance) -> float:
-    """Return the bound Σ ω_j p_j / Σ ω_j on the mean completion time, less the tolerance of plans."""
+    """Return the bound Σ ω_j p_j / Σ ω_j [s] on mean completion time, less the check's tolerance."""
     jobs = instance.table()
     weight = jobs.weight / jobs.weight.max()
     return float(weight @ (earliest_ends_s(instance) - jobs.arrival_s) / weight.sum())
 
 
 def least_makespan_s(instance: SchedulingInstance) -> float:
-    """Return a bound on the makespan by single jobs, and by the work of jobs that arrive after some time.
+    """Return a lower bound on the makespan [s] from single jobs, and from the work of late arrivals.
 
     Jobs that arrive at s or later do their work after s. So the makespan is at least s − min r plus their
     work over the largest capacity of a resource. The same holds if a job that takes more than half of that

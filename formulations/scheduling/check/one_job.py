@@ -30,7 +30,7 @@ END, COST, LEAST, COUNT = 0, 1, 2, 3
 
 @compiled
 def _cost_rate(price: Floats, usage: Floats) -> float:
-    """Return the cost per second λ·a of a configuration."""
+    """Return the cost per second λ·a of the resources of a configuration."""
     total = 0.0
     for r in range(len(price)):
         total += price[r] * usage[r]
@@ -39,7 +39,7 @@ def _cost_rate(price: Floats, usage: Floats) -> float:
 
 @compiled
 def _cost_hull(price: Floats, usage: Floats, speed: Floats, pieces: Floats, corners: Floats) -> int:
-    """Compute the lower hull of the cost of work in a cell; return its number of pieces.
+    """Compute the lower convex hull of cost over speed in an interval of time; return its segment count.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def _cost_hull(price: Floats, usage: Floats, speed: Floats, pieces: Floats, corn
 
 @compiled
 def _push(heap: Floats, count: int, dear: float, work: float) -> None:
-    """Insert work at a cost into a max-heap of `count` entries; shape (2, capacity)."""
+    """Insert an amount of work at a cost into a max-heap of `count` entries; shape (2, capacity)."""
     at = count
     while at and heap[0, (at - 1) // 2] < dear:
         above = (at - 1) // 2
@@ -82,7 +82,7 @@ def _push(heap: Floats, count: int, dear: float, work: float) -> None:
 
 @compiled
 def _pop(heap: Floats, count: int) -> None:
-    """Remove the dearest of `count` entries from the heap."""
+    """Remove the entry of maximum cost from a heap of `count` entries."""
     last = count - 1
     dear, work = heap[0, last], heap[1, last]
     at = 0
@@ -101,7 +101,7 @@ def _pop(heap: Floats, count: int) -> None:
 
 @compiled
 def _clear(values: Floats, n: int) -> None:
-    """Set the first n values to 0."""
+    """Set the first n values of an array to 0."""
     for i in range(n):
         values[i] = 0.0
 
@@ -126,7 +126,7 @@ def _cross_cell(
     weight: float,
     state: Floats,
 ) -> int:
-    """Advance C through a cell, replacing the dearest selected work by cheaper work of the cell.
+    """Move a job's end C through a cell (interval of time), replacing dear work by cheaper work there.
 
     Parameters
     ----------
@@ -268,7 +268,9 @@ def _run_cost_bound(
     usage: Floats,
     begin: int,
 ) -> float:
-    """Return a lower bound on the cost of one run of a given length in one configuration.
+    """Return a lower bound on the cost of one uninterrupted run of given length in one configuration.
+
+    The cost is weighted completion time plus priced resources.
 
     The total is linear in the start between those at which the start or the end is at an edge.
     """
@@ -324,7 +326,10 @@ def nonpreemptive_cost_bounds(
     usage: Floats,
     speed: Floats,
 ) -> Floats:
-    """Return lower bounds on the cost of jobs that run without a break in one configuration, shape (J,)."""
+    """Return lower bounds on min ω (C − r) + ∫ λ·a dt of jobs that run without a break, shape (J,).
+
+    Each job runs in one configuration.
+    """
     bounds = np.zeros(len(arrival))
     for j in range(len(arrival)):
         if work[j] <= 0:

@@ -35,7 +35,7 @@ UNDERFLOW_MARGIN = 1e-250
 
 
 def price_bound(instance: SchedulingInstance, grid: PriceGrid) -> float:
-    """Return the bound on Σ ω_j (C_j − r_j) / Σ ω_j that a grid of prices proves, rounded down.
+    """Return the lower bound on Σ ω_j (C_j − r_j) / Σ ω_j [s] that dual prices prove, rounded down.
 
     Prices are in seconds of completion time per unit and second, with weights relative to the largest one.
 
@@ -53,13 +53,13 @@ def price_bound(instance: SchedulingInstance, grid: PriceGrid) -> float:
 
 
 def relative_weights(instance: SchedulingInstance) -> Floats:
-    """Return the weights ω_j relative to the largest, shape (J,), as in the value of a plan."""
+    """Return the weights ω_j of the jobs relative to the largest weight, shape (J,)."""
     weight = instance.table().weight
     return np.asarray(weight / weight.max())
 
 
 def least_work(instance: SchedulingInstance, last_edge_s: float) -> Floats:
-    """Return the least work of each job in any plan that the check accepts, shape (J,).
+    """Return a lower bound on the work of each job in any plan that the check accepts, shape (J,).
 
     After the last edge all prices are 0, so a job alone gains nothing by running there for longer than its
     work takes. For a job that ends at C the check accepts that TOLERANCE W_j + v_j (TOLERANCE (C − min r) +
@@ -73,7 +73,7 @@ def least_work(instance: SchedulingInstance, last_edge_s: float) -> Floats:
 
 
 def job_cost_bounds(instance: SchedulingInstance, grid: PriceGrid, weight: Floats) -> Floats:
-    """Return a lower bound on φ_j of each job, shape (J,)."""
+    """Return a lower bound on each job's Lagrangian cost φ_j = min ω (C − r) + ∫ λ·a dt, shape (J,)."""
     jobs, menus = instance.table(), instance.menus()
     grid = grid.refined(np.minimum(jobs.arrival_s.min(), grid.edges_s[:1]))
     work = least_work(instance, float(grid.edges_s[-1]))
@@ -102,7 +102,10 @@ def job_cost_bounds(instance: SchedulingInstance, grid: PriceGrid, weight: Float
 
 
 def priced_capacity(instance: SchedulingInstance, grid: PriceGrid) -> float:
-    """Return the priced capacity Σ_r ∫ C_r(t) λ_r(t) dt with its tolerance, rounded up."""
+    """Return the value of the capacities at dual prices, Σ_r ∫ C_r(t) λ_r(t) dt, rounded up.
+
+    The tolerance on the capacities is included.
+    """
     times, amounts = instance.capacity_over_time
     fine = grid.refined(times)
     cell = np.searchsorted(times, fine.edges_s, side="right") - 1

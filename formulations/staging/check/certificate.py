@@ -34,7 +34,7 @@ MIN_PRICE = 1e-100
 
 
 class CertificateCheck:
-    """Derives the bounds that certificates prove for one instance, from the instance alone.
+    """Derives the bounds that certificates prove for one staging instance, independently of solvers.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class CertificateCheck:
         self.most_usd = math.inf if cost is None else loosened(cost) * (1 + LIMIT_TOLERANCE)
 
     def cost_bound(self, data: Any) -> float | None:
-        """Return the lower bound on cost that the certificate proves [USD].
+        """Return the lower bound on the cost of training that the certificate proves, in USD.
 
         Returns
         -------
@@ -71,7 +71,9 @@ class CertificateCheck:
         return min([math.inf if given.cutoff is None else cutoff, *(bound for _, bound in unproven)])
 
     def stage_time_bound(self, claimed_s: float | None, data: Any) -> float | None:
-        """Return the lower bound on the stage time that the certificate proves [s per probe batch].
+        """Return the lower bound on the bottleneck stage time that the certificate proves.
+
+        In seconds per probe batch.
 
         Parameters
         ----------
@@ -101,7 +103,7 @@ class CertificateCheck:
         cutoff: Callable[[float], float],
         most_work: int = MAX_WORK,
     ) -> list[tuple[Interval, float]]:
-        """Return the unproven intervals, each with a lower bound on the cost of a plan in it.
+        """Return the intervals of stage times that are not proven, each with a lower bound on plan cost.
 
         Parameters
         ----------
@@ -134,7 +136,7 @@ class CertificateCheck:
         return IntervalBounds(segments, self.cost_factor, limits, alternating, most_work).unproven(intervals)
 
     def _has_only_device_limits(self) -> bool:
-        """Return whether only units, memory and the throughput floor restrict the plans of a graph."""
+        """Return whether only device counts, memory and throughput floor restrict the plans of a graph."""
         instance = self.instance
         money = instance.cost_limit_usd is not None or instance.hourly_budget_usd is not None
         return instance.is_graph and not money and all(one.limit is not None for one in instance.types)
@@ -145,7 +147,7 @@ class CertificateCheck:
         return derive_segments(self.instance, last_s)
 
     def _limits(self) -> Limits:
-        """Return the limits: a row for each limited type, and one for the hourly budget."""
+        """Return the capacity constraints: a row for each limited hardware type, one for the budget."""
         hardware = self.instance.types
         rows = [np.eye(len(hardware))[t] for t, one in enumerate(hardware) if one.limit is not None]
         capacity = [float(one.limit) for one in hardware if one.limit is not None]
@@ -170,7 +172,7 @@ def certified_error(
     data: Any,
     most_work: int | None = None,
 ) -> float | None:
-    """Return the proven relative error of the corners of a frontier, for plans of at most `most_usd`.
+    """Return the proven relative error of Pareto points (stage time, cost), up to cost `most_usd`.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass
 class Group:
-    """A group of layers that share a stage.
+    """A group of layers of a graph that must share a pipeline stage.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Group:
 
 
 class GroupOrder:
-    """The groups of a graph after merging those without time, and the tensors between them.
+    """The groups of layers that must share a stage, their order, and the tensors sent between them.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class GroupOrder:
         self.tensors = [(own, s) for own, s in self.tensors if len(own) > 1]
 
     def _merge_idle(self) -> None:
-        """Merge groups without time into a neighbour where no plan becomes worse, as long as possible."""
+        """Merge groups of layers without time into neighbours, while that makes no plan worse."""
         rooms = [one.memory_gib for one in self.instance.types if one.memory_gib is not None]
         needed = math.fsum(layer.most_memory_gib for layer in self.instance.layers)
         roomy = needed <= loosened(min(rooms, default=math.inf))
@@ -111,7 +111,7 @@ class GroupOrder:
                     moved = True
 
     def _merge_candidates(self, number: int) -> list[int]:
-        """Return the groups with which the order of stages always allows merging a group."""
+        """Return the groups into which the order of stages always allows merging a group of layers."""
         group = self.groups[number]
         neighbours = [next(iter(side)) for side in (group.before, group.after) if len(side) == 1]
         busy = any(len(self.tensors[index][0]) > 1 for index in self.touching[number])
@@ -119,7 +119,7 @@ class GroupOrder:
         return [other for other in self.groups if other != number] if alone else neighbours
 
     def _can_merge(self, number: int, other: int) -> bool:
-        """Return whether merging a group without time into another makes no stage slower."""
+        """Return whether merging a group of layers without time into another makes no stage slower."""
         runs, needed = (np.isfinite(self.groups[one].parts[:, 0]) for one in (number, other))
         more = np.zeros(len(runs))
         for index in self.touching[number]:
@@ -150,7 +150,10 @@ class GroupOrder:
 
 
 def _layer_parts(instance: StagingInstance, layer: Layer) -> Floats:
-    """Return the parts S, A, S' and A' of a layer on each type, shape (T, 4)."""
+    """Return the parts S, A, S' and A' of a layer's time [s] on each hardware type, shape (T, 4).
+
+    S + A/k is compute time, S' + A'/k communication time, on k devices.
+    """
     rows = []
     for one in instance.types:
         alpha, beta = (
@@ -166,7 +169,7 @@ def _layer_parts(instance: StagingInstance, layer: Layer) -> Floats:
 
 
 def _transfer_seconds(instance: StagingInstance, layer: Layer) -> Floats:
-    """Return the time [s] for one unit of each type to send or receive the output of a layer."""
+    """Return the time [s] for one device of each type to send or receive a layer's output, shape (T,)."""
     link = instance.link_gbit_per_s
     usual = 0.0 if link is None else layer.output_bytes * 8 / (link * 1e9)
     given = layer.transfer_s or {}
@@ -174,7 +177,7 @@ def _transfer_seconds(instance: StagingInstance, layer: Layer) -> Floats:
 
 
 def _stage_relations(instance: StagingInstance) -> tuple[Bools, Bools]:
-    """Return masks of layers that share a stage in every plan, and of their arcs, both of shape (L, L)."""
+    """Return masks of layer pairs that share a stage in every plan, and of order arcs, both (L, L)."""
     layers = instance.layers
     place = {layer.name: index for index, layer in enumerate(layers)}
     colours = np.unique(
@@ -204,7 +207,7 @@ def _stage_relations(instance: StagingInstance) -> tuple[Bools, Bools]:
 
 @dataclass(frozen=True)
 class DerivedIdeals:
-    """All ideals, from the largest to the smallest.
+    """All ideals (down-sets) of the order of groups of layers, from the largest to the smallest.
 
     Attributes
     ----------
@@ -222,7 +225,7 @@ class DerivedIdeals:
 
 
 def derive_ideals(order: GroupOrder) -> DerivedIdeals:
-    """Return all ideals, enumerated from the set of all groups downwards.
+    """Return all ideals (down-sets) of the order of groups of layers, enumerated downwards.
 
     Raises
     ------
@@ -255,7 +258,7 @@ def derive_ideals(order: GroupOrder) -> DerivedIdeals:
 
 
 def _topological_order(order: GroupOrder) -> list[int]:
-    """Return the numbers of the groups in a topological order."""
+    """Return the numbers of the groups of layers in a topological order."""
     remaining, ordered = {number: set(group.before) for number, group in order.groups.items()}, []
     while remaining:
         ready = [number for number, needs in remaining.items() if not needs]

@@ -38,7 +38,7 @@ IDEALS_PER_BLOCK = 4096
 
 
 class DerivedGraph(NamedTuple):
-    """A graph as arrays; ideals are numbered by rising size from the empty one, 0.
+    """A graph of layers as arrays; ideals (down-sets) are numbered by rising size from the empty one, 0.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class DerivedGraph(NamedTuple):
 
 
 def derive_graph(instance: StagingInstance) -> DerivedGraph:
-    """Return the graph of an instance as arrays.
+    """Return the graph of an instance as arrays: groups of layers, ideals (down-sets) and tensors.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def derive_graph(instance: StagingInstance) -> DerivedGraph:
 
 
 def _crossing_seconds(inside: Bools, tensor: Bools, seconds: Floats) -> Floats:
-    """Return the transfer time of the tensors that each ideal cuts, shape (I, T)."""
+    """Return the total transfer time of the tensors that each ideal cuts, in s, shape (I, T)."""
     blocks, touched = [], tensor.astype(np.float32).T
     for part in np.array_split(inside, len(inside) // IDEALS_PER_BLOCK + 1):
         check_time()
@@ -147,7 +147,7 @@ def _crossing_seconds(inside: Bools, tensor: Bools, seconds: Floats) -> Floats:
 
 @compiled
 def _outside_tensors(graph: DerivedGraph, end: int) -> NDArray[np.bool_]:
-    """Return a mask of the tensors that touch a group outside an ideal."""
+    """Return a mask of the tensors that touch a group of layers outside an ideal, shape (H,)."""
     beyond = np.zeros(len(graph.seconds), dtype=np.bool_)
     for g in range(len(graph.memory)):
         if not graph.inside[end, g]:
@@ -168,7 +168,7 @@ def _remove_group(
     cut: Floats,
     sent: Floats,
 ) -> None:
-    """Move a group into the stage of a level: add its times, and update the tensors cut and sent.
+    """Add a group to the stage being enumerated: its times, and the tensors now cut and sent.
 
     Only types on which the stage without the group is possible are updated.
     """
@@ -202,7 +202,7 @@ def _restore_group(graph: DerivedGraph, g: int, touched: Ints) -> None:
 
 @compiled
 def _is_fast_enough(computing: float, communicating: float, adds_up: bool, slowest: float) -> bool:
-    """Return whether a stage takes at most `slowest`, with a margin for rounding."""
+    """Return whether a stage takes at most `slowest` seconds, with a margin for rounding."""
     time = computing + communicating if adds_up else max(computing, communicating)
     return bool(time * (1 - 1e-12) <= slowest)
 
@@ -211,7 +211,7 @@ def _is_fast_enough(computing: float, communicating: float, adds_up: bool, slowe
 def stages_ending_at(
     graph: DerivedGraph, end: int, slowest: float, start: Ints, kind: Ints, parts: Floats
 ) -> int:
-    """Write the stages that end with an ideal and take at most `slowest`; return their number.
+    """Write the stages that end with an ideal and take at most `slowest` seconds; return their number.
 
     Parameters
     ----------
@@ -277,13 +277,13 @@ def stages_ending_at(
 
 
 def stage_buffers(graph: DerivedGraph) -> tuple[Ints, Ints, Floats]:
-    """Return buffers for the stages that end with one ideal."""
+    """Return arrays for the stages that end with one ideal: smaller ideal, type, and parts of time."""
     most = len(graph.inside) * len(graph.room)
     return np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64), np.empty((most, 4))
 
 
 def derive_graph_segments(instance: StagingInstance, slowest_s: float) -> Segments:
-    """Return the stages of a graph of at most a stage time, as segments between ideals.
+    """Return all stages of a graph of at most a stage time, as segments between two ideals.
 
     Raises
     ------
@@ -321,7 +321,9 @@ PROOF_CHECK_INTERVAL = 16
 
 
 def proves_no_faster_plan(instance: StagingInstance, slowest_s: float) -> bool:
-    """Return whether it is proven that no plan has stages of at most `slowest_s`; False if too large.
+    """Return whether it is proven that no plan has a stage time of at most `slowest_s`.
+
+    False if the graph is too large for the proof.
 
     Raises
     ------
@@ -354,7 +356,7 @@ def proves_no_faster_plan(instance: StagingInstance, slowest_s: float) -> bool:
 
 
 def _weighted_work(graph: DerivedGraph, left: Ints) -> tuple[Floats, Floats]:
-    """Return the weighted work inside each ideal, and the weighted work per second of the units left.
+    """Return the weighted work inside each ideal, and the weighted capacity of the devices left.
 
     With any weights y ≥ 0 of the types, stages of at most τ seconds on k_t units do Σ_b min_t y_t (S + A)_bt
     ≤ τ Σ_t y_t k_t. One weight vector for each type has its least times relative to every other type.
@@ -394,7 +396,7 @@ def _mark_reached(
     kind: Ints,
     parts: Floats,
 ) -> None:
-    """Mark the states that the stages ending with an ideal reach."""
+    """Mark the states (ideal, devices used) that are reached by stages ending with an ideal."""
     here = np.flatnonzero(reached[end])
     for row in range(count):
         t = kind[row]

@@ -60,18 +60,18 @@ class Segments:
     comm_parallel: Floats
 
     def only(self, keep: Ints) -> Segments:
-        """Return the segments at the given indices."""
+        """Return the table of the segments (possible stages) at the given indices."""
         columns = ("first", "last", "type", "serial", "parallel", "comm_serial", "comm_parallel")
         return replace(self, **{name: getattr(self, name)[keep] for name in columns})
 
     def time_s(self, units: Floats) -> Floats:
-        """Return the time ET of each segment on these units, shape (n,) or (B, n)."""
+        """Return the stage time ET [s] of each segment on the given number of devices, (n,) or (B, n)."""
         compute = self.serial + self.parallel / units
         return np.maximum(compute, self.comm_serial + self.comm_parallel / units)
 
 
 def derive_segments(instance: StagingInstance, last_s: float = math.inf) -> Segments:
-    """Return the segments of an instance that a unit's memory can hold.
+    """Return the table of an instance's segments (possible stages) that fit into a device's memory.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def derive_segments(instance: StagingInstance, last_s: float = math.inf) -> Segm
 
 
 def _layer_parts(layers: Sequence[Layer], names: Sequence[str]) -> Floats:
-    """Return S, A, S', A' of each layer on each type, shape (L, T, 4); S is infinite if it cannot run."""
+    """Return parts S, A, S', A' of each layer's time [s] on each type, (L, T, 4); S is ∞ if it cannot run."""
     parts = np.zeros((len(layers), len(names), 4))
     for row, layer in zip(parts, layers, strict=True):
         shares = layer.compute_parallel, layer.communication_parallel
@@ -116,7 +116,7 @@ def _layer_parts(layers: Sequence[Layer], names: Sequence[str]) -> Floats:
 
 
 def _transfer_s(instance: StagingInstance) -> Floats:
-    """Return the transfer time D of the input of a stage, for each first layer [s]."""
+    """Return the transfer time D [s] of the input of a stage, for each first layer, shape (L,)."""
     received = np.zeros(len(instance.layers))
     if instance.link_gbit_per_s is not None:
         bytes_per_s = instance.link_gbit_per_s * 1e9 / 8
@@ -136,7 +136,7 @@ GROUPING_SIZE = 200_000
 
 @dataclass(frozen=True)
 class Interval:
-    """A closed interval of stage times from `low` to `high`, and the claim about its plans.
+    """A closed interval of stage times [s] from `low` to `high`, and the claim about its plans.
 
     Attributes
     ----------
@@ -157,7 +157,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class _UnprovenInterval:
-    """An interval not proven by prices, its bound, and the segments left; None if they are too many."""
+    """An interval of stage times not proven by dual prices, its bound, and the segments left.
+
+    The segments are None if they are too many.
+    """
 
     interval: Interval
     bound: float
@@ -166,14 +169,14 @@ class _UnprovenInterval:
 
 @dataclass(frozen=True)
 class Limits:
-    """Consumption of each limit by a unit of each type, shape (R, T), and capacities, shape (R,)."""
+    """Capacity constraints: consumption by a device of each type, shape (R, T), and capacity, shape (R,)."""
 
     weight: Floats
     capacity: Floats
 
 
 class IntervalBounds:
-    """Proves the claims of intervals by Lagrangian bounds and enumeration.
+    """Proves claims on intervals of stage times by Lagrangian bounds and enumeration of paths.
 
     Parameters
     ----------
@@ -201,7 +204,7 @@ class IntervalBounds:
         self._room = np.empty((3, len(segments.first)))
 
     def unproven(self, intervals: Sequence[Interval]) -> list[tuple[Interval, float]]:
-        """Return the unproven intervals, each with a lower bound on the cost of a plan in it.
+        """Return the intervals of stage times that are not proven, each with a lower bound on plan cost.
 
         Many neighbouring intervals are first tried as a union: one far from the cutoff needs no separate
         bound, and a segment too dear for the union is too dear for each part. Intervals not proven by prices
@@ -230,14 +233,17 @@ class IntervalBounds:
         return [(one.interval, one.bound) for one in open_ if not self._proves_by_enumeration(one)]
 
     def _cost_bound(self, interval: Interval, bound: float, own: Segments) -> float:
-        """Return the bound on cost of an unproven interval; without prices where only units counted."""
+        """Return the lower bound on cost [USD] in an unproven interval.
+
+        Without dual prices where the claim was only that the devices do not suffice.
+        """
         if interval.counts_cost:
             return bound
         free = replace(interval, prices=np.zeros_like(interval.prices), counts_cost=True)
         return self._bound(free, own)[0]
 
     def _least(self, interval: Interval, own: Segments) -> tuple[Floats, Floats]:
-        """Return lower bounds on the units and on the cost of each segment in an interval.
+        """Return lower bounds on the devices and on the cost of each segment in an interval of stage times.
 
         Returns
         -------
@@ -251,7 +257,7 @@ class IntervalBounds:
         return units, cost
 
     def _bound(self, interval: Interval, own: Segments) -> tuple[float, Floats, Floats]:
-        """Return the Lagrangian bound, rounded down, the priced costs, and the path weights to each layer.
+        """Return the Lagrangian bound in an interval, segment weights, and shortest paths to each layer.
 
         The bound is infinite if there is no plan, and −∞ if nothing is proven.
         """
@@ -271,7 +277,7 @@ class IntervalBounds:
         return bound, weight, arrival
 
     def _useful(self, interval: Interval, own: Segments, weight: Floats, arrival: Floats) -> Ints:
-        """Return the segments that reduced-cost fixing leaves for plans below the cutoff."""
+        """Return the indices of the segments that reduced-cost fixing keeps for plans below the cutoff."""
         spare = float(interval.prices @ self.limits.capacity)
         threshold = (interval.cutoff if interval.counts_cost else 0.0) + spare
         value = self._room[2, : len(own.first)]
@@ -280,7 +286,7 @@ class IntervalBounds:
         return np.flatnonzero(value <= min(most, sys.float_info.max))
 
     def _proves_by_enumeration(self, given: _UnprovenInterval) -> bool:
-        """Enumerate the paths of the remaining segments; return whether none is below the cutoff."""
+        """Return whether enumeration of the remaining segments' paths proves none to be below the cutoff."""
         if given.segments is None or self.work_left <= 0 or time_is_up():
             return False
         interval, own = given.interval, self.segments.only(given.segments)
@@ -298,7 +304,7 @@ class IntervalBounds:
 
 
 def _union(intervals: Sequence[Interval]) -> Interval:
-    """Return the union of consecutive intervals, with the prices of the middle one."""
+    """Return the union of consecutive intervals of stage times, with the middle one's dual prices."""
     middle = intervals[len(intervals) // 2]
     cutoff = max(interval.cutoff for interval in intervals)
     return Interval(intervals[0].low, intervals[-1].high, middle.prices, middle.counts_cost, cutoff)

@@ -22,7 +22,7 @@ UNDERESTIMATE = 1e-9
 def segment_parts(
     own: Floats, memory: Floats, room: Floats, received: Floats, last_s: float
 ) -> tuple[Ints, Ints, Ints, Floats, Floats, Floats, Floats]:
-    """Return the first layers, last layers, types and four parts of the segments that a unit can hold.
+    """Return first layer, last layer, type and the four parts of time of the segments that fit in memory.
 
     Segments that are slower than `last_s` on any number of units are left out.
 
@@ -100,7 +100,7 @@ def least_costs(
     units: Floats,
     cost: Floats,
 ) -> None:
-    """Compute lower bounds on the units of segments, k(high), and on their costs, in [low, high].
+    """Compute lower bounds on the devices and cost of segments at stage times in [low, high].
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def least_costs(
 
 @compiled
 def _neighbour_minima(best: Floats, alternating: bool, result: Floats) -> None:
-    """Compute for each type the minimum over the types that may be its neighbour."""
+    """Compute for each type the minimum over the types that a neighbouring stage may have."""
     first, second, cheapest = np.inf, np.inf, -1
     for t in range(len(best)):
         if best[t] < first:
@@ -167,7 +167,7 @@ def shortest_path(
     hardware: int,
     alternating: bool,
 ) -> tuple[float, Floats]:
-    """Return the least weight of a path through all layers, and of the paths to each layer.
+    """Return the minimum weight of a path through all layers, and of the paths to each layer.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def paths_through_segments(
     alternating: bool,
     result: Floats,
 ) -> None:
-    """Compute the least weight of a path through each segment, shape (n,), after the forward pass."""
+    """Compute the minimum weight of a complete path through each segment, shape (n,)."""
     hardware, layers = arrival.shape[0], arrival.shape[1] - 1
     # `beginning` collects the paths that begin at each layer, until all its segments are processed.
     beginning = np.full((hardware, layers), np.inf)
@@ -240,7 +240,9 @@ def arrivals_by_state(
     states: int,
     alternating: bool,
 ) -> Floats:
-    """Return the least weight of a path to each layer by state of use, shape (L + 1, T, states).
+    """Return the minimum weight of a path to each layer, by type and state, (L + 1, T, states).
+
+    A state is the use of the counted limits.
 
     Parameters
     ----------
@@ -288,7 +290,7 @@ def paths_through_arcs(
     arrival: Floats,
     left: Floats,
 ) -> Floats:
-    """Return the least weight of a path through each arc, shape (K,).
+    """Return the minimum weight of a complete path through each arc, shape (K,).
 
     Parameters
     ----------

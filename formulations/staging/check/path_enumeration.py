@@ -32,7 +32,7 @@ from .kernels import arrivals_by_state, extended_labels, paths_through_arcs
 
 @dataclass(frozen=True)
 class Arcs:
-    """Segments with their fewest units, as arcs from a layer to the layer after the segment.
+    """Segments with their minimum numbers of devices, as arcs from the first layer to the one after.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Arcs:
 
 @dataclass(frozen=True)
 class Network:
-    """A network of arcs between layers, with limits on the consumption of its paths.
+    """A network of arcs between layers, with capacity constraints on the consumption of its paths.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Network:
 
     @property
     def kind(self) -> Ints:
-        """The type of each arc; 0 for all arcs where neighbours need not differ."""
+        """The hardware type of each arc; 0 for all arcs where neighbouring stages need not differ."""
         return self.arcs.type if self.types else np.zeros_like(self.arcs.type)
 
     def only(self, keep: Ints | NDArray[np.bool_]) -> Network:
@@ -87,20 +87,20 @@ class Network:
         return self.only(np.argsort(self.arcs.after, kind="stable"))
 
     def compact(self) -> Network:
-        """Return the network without layers at which no arc begins or ends."""
+        """Return the network without layers at which no arc begins or ends, layers renumbered."""
         arcs = self.arcs
         layer = np.unique(np.concatenate([[0, self.layers], arcs.first, arcs.after]))
         first, after = np.searchsorted(layer, arcs.first), np.searchsorted(layer, arcs.after)
         return replace(self, arcs=replace(arcs, first=first, after=after), layers=len(layer) - 1)
 
     def mirrored(self) -> Network:
-        """Return the network with all arcs reversed."""
+        """Return the network with the direction of all arcs and the order of layers reversed."""
         arcs = self.arcs
         turned = replace(arcs, first=self.layers - arcs.after, after=self.layers - arcs.first)
         return replace(self, arcs=turned)
 
     def free(self) -> Network:
-        """Return the network with all costs set to 0."""
+        """Return the network with the costs of all arcs set to 0."""
         return replace(self, arcs=replace(self.arcs, cost=np.zeros_like(self.arcs.cost)))
 
 
@@ -118,7 +118,7 @@ REPEAT_SHARE = 0.8
 
 @dataclass(frozen=True)
 class CountedLimits:
-    """A set of limits whose units are counted exactly in a state.
+    """A set of capacity constraints whose consumption is counted exactly in a state.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class CountedLimits:
 
     @property
     def states(self) -> int:
-        """Number of states."""
+        """Number of states: the product of the numbers of values of the counted constraints."""
         return math.prod(self.sizes)
 
 
@@ -165,7 +165,10 @@ def reduced_network(network: Network, prices: Floats, cutoff: float) -> tuple[Ne
 def counted_limit_groups(
     network: Network, prices: Floats, cells: int = MAX_CELLS[-1]
 ) -> Iterator[CountedLimits]:
-    """Yield groups of limits to count, dearest first, such that an arc consumes one limit of a group."""
+    """Yield groups of capacity constraints to count, such that an arc consumes at most one of each.
+
+    Constraints of highest dual price come first.
+    """
     kinds = max(1, network.types)
     most = min(cells // ((network.layers + 1) * kinds), MAX_STEPS // max(1, len(network)))
     consumption = network.arcs.consumption
@@ -193,7 +196,7 @@ def counted_limit_groups(
 
 
 def remaining_by_state(network: Network, counting: CountedLimits) -> Floats:
-    """Return the least weight from each layer on, after an arc of each type, by units left.
+    """Return the minimum weight from each layer on, after an arc of each type, by capacity left.
 
     Shape (L + 1, T, states); the arcs are sorted by the layer that they lead to.
     """
@@ -206,7 +209,7 @@ def remaining_by_state(network: Network, counting: CountedLimits) -> Floats:
 
 
 def least_by_arc(network: Network, counting: CountedLimits) -> Floats:
-    """Return the least weight of a path through each arc, shape (K,)."""
+    """Return the minimum weight of a feasible path through each arc, shape (K,)."""
     arcs = network.arcs
     to, left = _arrivals(network, counting), remaining_by_state(network, counting)
     columns = arcs.first, arcs.after, network.kind
@@ -230,7 +233,7 @@ def _weights(network: Network, counting: CountedLimits) -> Floats:
 
 
 def _digits(network: Network, counting: CountedLimits) -> tuple[Ints, Ints, Ints]:
-    """Return place value, size and increase of the digit of each arc."""
+    """Return, for each arc, the digit of the state that it increases: place value, size, increase."""
     count = len(network)
     place, size = np.full(count, counting.states), np.ones(count, dtype=np.int64)
     units = np.zeros(count, dtype=np.int64)
@@ -262,7 +265,7 @@ ROUNDING_MARGIN = 1e-12
 def no_path_below(
     network: Network, prices: Floats, cutoff: float, most_work: int = MAX_WORK
 ) -> tuple[bool | None, int]:
-    """Return whether no path within the limits costs less than the cutoff, and the work done.
+    """Return whether it is proven that no feasible path costs less than the cutoff, and the work done.
 
     Parameters
     ----------
@@ -309,13 +312,13 @@ def no_path_below(
 
 
 def _cheapest(labels: Floats) -> Floats:
-    """Return the cheapest of the labels of one type with equal consumption."""
+    """Return the labels without those dominated by a cheaper one of equal type and consumption."""
     same, cost = cheapest_states(labels[:, :-1], labels[:, -1])
     return np.column_stack([same, cost])
 
 
 class _Pruning:
-    """Prunes labels by bounds: for each (w, y), w·cost + y·consumption plus the least rest of a path.
+    """Prunes labels by bounds: for each (w, y), w·cost + y·consumption plus the minimum rest of a path.
 
     Where units are counted, the least rest depends on the units left.
     """
@@ -348,7 +351,7 @@ class _Pruning:
         self.work = 0
 
     def undominated(self, labels: Floats) -> Floats:
-        """Return the labels that no label of least priced cost and of the same type dominates."""
+        """Return the labels that no label of minimum priced cost and of the same type dominates."""
         if len(labels) < 2:
             return labels
         alive = np.ones(len(labels), dtype=bool)
@@ -388,7 +391,7 @@ class _Pruning:
 
 
 def _remaining(network: Network, values: Floats) -> Floats:
-    """Return the least value of a path from each layer on, shape (L + 1, T, M), by values of arcs (M, K)."""
+    """Return the minimum value of a path from each layer on, (L + 1, T, M), for arc values (M, K)."""
     arcs, types = network.arcs, max(1, network.types)
     remaining = np.full((len(values), network.layers + 1, types), math.inf)
     remaining[:, network.layers] = 0.0
