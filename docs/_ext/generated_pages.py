@@ -353,6 +353,16 @@ PLUG_INS = {
         "clusterplan.formulations.common.objective.Objective",
         "clusterplan.formulations.common.objective.Violation",
     ),
+    "Staging": (
+        "clusterplan.formulations.staging.formulation.StagingFormulation",
+        "clusterplan.formulations.staging.graph_formulation.GraphFormulation",
+        "clusterplan.formulations.staging.graph_order.Classes",
+        "clusterplan.formulations.staging.graph_order.Tensor",
+        "clusterplan.formulations.staging.stages.Stage",
+        "clusterplan.formulations.staging.stages.stage_of",
+        "clusterplan.formulations.staging.graph_order.stage_parts",
+        "clusterplan.formulations.staging.stages.min_units",
+    ),
     "Scheduling policies": (
         "clusterplan.solvers.scheduling.policy.ByKey",
         "clusterplan.solvers.scheduling.policy.Policy",
@@ -368,6 +378,11 @@ PLUG_INS = {
     ),
 }
 """What plug-ins are made of, by their full names."""
+MEMBERS = {
+    "StagingFormulation": "stage, stage_time_s, rate_usd_per_hour, plan_cost_usd, violations, evaluate",
+    "GraphFormulation": "classes, stage, restricted_to_one_order, times_of_stages_s",
+}
+"""Of a class that has much else: the members that solvers of other packages use."""
 
 
 def python() -> Iterator[tuple[str, Iterator[str]]]:
@@ -457,7 +472,7 @@ def _documented(path: str) -> Iterator[str]:
             yield "   :show-inheritance:"
     else:
         yield f".. autoclass:: {path}"
-        yield "   :members:"
+        yield f"   :members: {MEMBERS.get(name, '')}".rstrip()
     yield ""
 
 
