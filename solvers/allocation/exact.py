@@ -32,7 +32,7 @@ from .total_time import TotalTimeSearch
 
 
 class AllocationExact(Solver[AllocationFormulation]):
-    """Lagrangian bound, reduced-cost fixing and core problem; what it proves, `verify` certifies.
+    """Lagrangian bound, reduced-cost fixing and core problem, with a certificate that `verify` checks.
 
     Parameters
     ----------

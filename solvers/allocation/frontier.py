@@ -248,7 +248,7 @@ class ClusterSearch:
             self.incumbents[step] = Incumbent(value, capacities, rate, plan)
 
     def _with_shared_entries(self, result: Result) -> tuple[JobAllocation, ...]:
-        """Return the plan of a result; equal entries of all plans are one object, to save memory."""
+        """Return the plan of a result, with one shared object for equal entries of all plans (memory)."""
         entries = []
         for entry in result.plan or ():
             assert isinstance(entry, JobAllocation)

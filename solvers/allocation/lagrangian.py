@@ -223,7 +223,7 @@ def best_prices(problem: MultipleChoice, clock: Clock, tolerance: float = SETTIN
 
 
 def _scale(problem: MultipleChoice) -> Floats:
-    """Return the scale of dual prices, (R,): at it each capacity costs as much as all jobs at the dearest."""
+    """Return dual prices (R,) at which each capacity is valued at the largest item cost × number of jobs."""
     costs = float(np.abs(problem.cost).max()) * problem.jobs
     limit = np.maximum(problem.limit, problem.demand.max(axis=0))
     scale = np.ones(len(limit))

@@ -230,7 +230,7 @@ def per_unit(share: Floats, limit: Floats) -> Floats:
 
 
 def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[Floats, float, Ints | None]:
-    """Solve the matrix game between dual prices and configurations for the least share of the capacities.
+    """Return price shares v, the least share s(T) of the capacities that they prove, and any feasible choice.
 
     Returns
     -------

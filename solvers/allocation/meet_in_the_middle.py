@@ -29,7 +29,7 @@ from .lagrangian import MultipleChoice
 
 @dataclass(frozen=True)
 class PartialChoiceSettings:
-    """Constants of the enumeration.
+    """Constants of the enumeration of partial choices.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ class Policy(ABC):
 
     @abstractmethod
     def choose(self, held: Flags) -> Ints:
-        """Return the jobs that run from now on; a policy without preemption returns the jobs that start.
+        """Return the jobs that run from now on or, without preemption, the jobs that start now.
 
         Parameters
         ----------
@@ -319,7 +319,7 @@ class RoundPolicy(ABC):
 
 
 def rounds_over(now_s: float, round_s: float, since_s: Floats | float = 0.0) -> Floats:
-    """Return the number of rounds completed since a time, corrected for the rounding of times.
+    """Return the number of whole rounds from `since_s` to now, corrected for the rounding of times.
 
     Times lose precision as they grow, so that the quotient may fall short of a round whose end is reached.
     The end of the next one, `since_s` + (rounds + 1) × `round_s`, is always later than now.

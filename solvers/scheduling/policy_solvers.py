@@ -98,7 +98,7 @@ def loses_work(instance: SchedulingInstance) -> bool:
 
 
 class PolicySolver(Solver[SchedulingFormulation]):
-    """A solver that simulates one scheduling policy.
+    """Solver that simulates one scheduling policy on the trace, and returns its schedule without a bound.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def policy_engine(
 
 
 def spreading_slows_jobs(instance: SchedulingInstance) -> bool:
-    """Return whether a job is slower when it is spread over several servers."""
+    """Return whether some job of an instance is slower when it is spread over several servers."""
     spreading = instance.table().spreading
     return spreading is not None and bool((spreading.profile >= 0).any())
 

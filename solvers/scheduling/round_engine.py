@@ -147,7 +147,7 @@ class RoundEngine:
             self._decide()
 
     def _change_cluster(self) -> bool:
-        """Update the capacity to the current time; return whether the cluster has changed."""
+        """Update the capacity to the present; return whether a change of the cluster has taken effect."""
         seen, before = self._seen, self._change
         while self._change + 1 < len(self._changes) and self._changes[self._change + 1] <= seen.now_s:
             self._change += 1

@@ -211,7 +211,7 @@ def least_by_state(
     states: int,
     alternating: bool,
 ) -> Floats:
-    """Return the minimum weight of a path of stages to each layer, by the exact number of units used.
+    """Return the minimum weight of a path of stages to each layer, by type and exact units used.
 
     Parameters
     ----------

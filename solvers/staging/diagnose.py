@@ -74,7 +74,7 @@ def _any_plan(formulation: StagingFormulation, clock: Clock, **changes: Any) -> 
 
 
 def _layers_text(instance: StagingInstance, stage: Stage) -> str:
-    """Return a text that names the layers of a stage."""
+    """Return a text that names the layers of a stage of a plan."""
     layers: list[Layer] = [instance.layers[index] for index in stage.members]
     if len(layers) == 1:
         return f"layer {layers[0].name!r}"

@@ -236,9 +236,8 @@ def certificate(
 ) -> dict[str, Any] | None:
     """Return the certificate (intervals of stage times with prices) of a bound, or of infeasibility.
 
-    Infeasibility is certified where the bound is None.
-
-    None where the bound is beyond the figures that a certificate may hold.
+    A bound of None certifies infeasibility. The certificate is None where the bound is beyond the figures
+    that it may hold.
     """
     if bound is not None and not abs(bound) < MAX_PRICE:
         return None

@@ -72,7 +72,7 @@ class _Labels(NamedTuple):
     last: Ints
 
     def only(self, keep: Ints) -> _Labels:
-        """Return a subset of the labels."""
+        """Return the labels at the given indices."""
         return _Labels(self.unit_type[keep], self.consumption[keep], self.cost[keep], self.last[keep])
 
 

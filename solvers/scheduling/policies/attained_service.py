@@ -205,7 +205,7 @@ def gittins_index(sorted_services: Floats, attained: float, least: float = 0.0) 
 
 
 class Gittins(ByKey):
-    """Serves jobs with the highest Gittins index first; ties by arrival."""
+    """Priority policy: serves jobs with the highest Gittins index first; ties by arrival."""
 
     knows = Knowledge.PAST
     preempts: ClassVar[bool] = True

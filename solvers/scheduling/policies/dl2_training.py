@@ -183,7 +183,7 @@ VALIDATION = (1_000_000_007, 1_000_000_009, 1_000_000_021, 1_000_000_033)
 
 @dataclass
 class LearningCurve:
-    """Learning curve: losses of imitation, and validation results by episode.
+    """Learning curve of DL²: imitation loss per pass, and mean completion times on validation traces.
 
     Attributes
     ----------

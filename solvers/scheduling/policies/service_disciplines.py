@@ -25,7 +25,7 @@ from ..seen import Knowledge, Seen
 
 
 class FirstCome(ByKey):
-    """Starts jobs in the order of their arrival; one that does not fit blocks those after it."""
+    """First come, first served: a job that does not fit blocks those that arrived after it."""
 
     @classmethod
     def rule(cls, scheduler: PriorityScheduler) -> Rule:
@@ -82,7 +82,7 @@ class Backfill(FirstCome):
 
 
 class Shortest(ByKey):
-    """Serves jobs with the least remaining time first.
+    """Shortest job first: serves jobs with the least remaining time first, without preemption.
 
     Parameters
     ----------

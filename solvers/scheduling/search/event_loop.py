@@ -304,7 +304,7 @@ def _fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
 
 @compiled_without_arrays
 def _hold(trace: Trace, rule: Rule, state: State, protected: Flags, free: Floats, slack: Floats) -> bool:
-    """Mark the running jobs that must continue, and subtract their usage; False if eviction is forbidden.
+    """Mark the running jobs that must continue, and subtract their demand; False if eviction is forbidden.
 
     Where the cluster has shrunk, the jobs that started last are evicted first.
     """

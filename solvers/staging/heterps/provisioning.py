@@ -164,7 +164,7 @@ class Provisioner:
         return best
 
     def violation(self, segments: Sequence[Segment]) -> float:
-        """Return a penalty for the violation of limits, floor, memory and budgets by these stages.
+        """Return a relative penalty (≥ 0) for these stages' excess over limits, floor and budgets.
 
         The penalty guides methods that begin far from any plan: the sum over stages that cannot be as fast as
         the floor of their serial parts' excess, and of the excess of the units and money that the others take
@@ -216,7 +216,7 @@ class Provisioner:
         return Provision(tuple(counts), score)
 
     def _cannot_improve(self, best: Provision | None, state: _State) -> bool:
-        """Return whether more units cannot give a plan that is better beyond rounding."""
+        """Return whether more units cannot lower the best score (cost or stage time) beyond rounding."""
         # Both grow with the units: what is paid for work, and for the largest serial part on all units.
         least = self.formulation.cost_factor * max(state.work, state.serial_s * state.rate)
         if least * (1 - TOLERANCE) > self._cost_limit:

@@ -165,7 +165,7 @@ class TypeSearch:
         return fitness
 
     def outcome(self, message: str) -> Outcome:
-        """Return the outcome with the best plan, and end the trace."""
+        """Return the outcome with the best plan found and the (thinned) trace of its objective values."""
         time_is_up = self.clock.expired and self.judged < self.most
         if self.plan is None:
             message += "; no plan found within limits, floor and budgets"
@@ -386,7 +386,7 @@ class Bayesian(Solver[StagingFormulation]):
         return missing_package_text("optuna", "optuna", "'clusterplan[bayes]'")
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Run the optimisation until the budget of evaluations or the time is used up."""
+        """Optimise the types of layers by TPE until the evaluations or the time are used up."""
         search = TypeSearch(
             formulation, self.setting(options, "provisioning"), clock, self.setting(options, "evaluations")
         )
@@ -446,7 +446,7 @@ class Greedy(Solver[StagingFormulation]):
         trials = 0
 
         def ranked(types: list[int]) -> list[tuple[int, Provision]]:
-            """Return the feasible types of the next layer with the units of the partial plan, best last."""
+            """Return the next layer's feasible types, with the partial plan's units, by descending score."""
             nonlocal trials
             feasible = []
             for unit_type in range(len(formulation.instance.types)):
