@@ -32,7 +32,7 @@ from .total_time import TotalTimeSearch
 
 
 class AllocationExact(Solver[AllocationFormulation]):
-    """Lagrangian bound, reduced-cost fixing and core problem; what it proves, `verify` certifies.
+    """Lagrangian bound, reduced-cost fixing and core problem, with a certificate that `verify` checks.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class AllocationExact(Solver[AllocationFormulation]):
         )
 
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return a plan, its bound, prices and a certificate."""
+        """Return the best plan found, a lower bound on its objective, dual prices and a certificate."""
         build_s = clock.elapsed_s
         makespan = formulation.instance.objective == "makespan"
         search = MakespanSearch if makespan else TotalTimeSearch
@@ -64,7 +64,7 @@ class AllocationExact(Solver[AllocationFormulation]):
 
 
 def certify(formulation: AllocationFormulation, outcome: Outcome, clock: Clock) -> None:
-    """Add a certificate of the outcome's bound, or of infeasibility."""
+    """Add a certificate (dual prices and cutoff) of an outcome's bound, or of its infeasibility."""
     configs, claim = formulation.configurations, None if outcome.infeasible else outcome.bounds[0]
     if formulation.instance.objective == "total_completion_time":
         prices = best_prices(MultipleChoice.of(configs, configs.cost), clock).prices
@@ -82,13 +82,13 @@ def certify(formulation: AllocationFormulation, outcome: Outcome, clock: Clock) 
 
 
 class AllocationCpSat(cp_sat.CpSat[AllocationFormulation]):
-    """The multiple-choice model, natively on CP-SAT."""
+    """The multiple-choice knapsack model of an allocation on CP-SAT: one literal per configuration."""
 
     kinds = ("allocation",)
     what = "multiple-choice model on OR-Tools CP-SAT"
 
     def model(self, formulation: AllocationFormulation) -> cp_sat.CpModel:
-        """Return the CP-SAT model of an instance."""
+        """Return the CP-SAT model of an allocation, with objective, plan decoder and hint encoder."""
         from ortools.sat.python import cp_model
 
         configs, jobs = formulation.configurations, range(len(formulation.instance.jobs))
@@ -136,13 +136,13 @@ class AllocationCpSat(cp_sat.CpSat[AllocationFormulation]):
 
 
 class AllocationBruteForce(BruteForce[AllocationFormulation]):
-    """Depth-first enumeration; a branch ends where a capacity is exceeded or the value is no better."""
+    """Complete enumeration of configurations, depth first; prunes by capacity and objective value."""
 
     kinds = ("allocation",)
     what = "every combination of configurations; tiny instances only"
 
     def enumerate(self, formulation: AllocationFormulation, search: Enumeration) -> None:
-        """Enumerate the configurations of all jobs depth first, job by job."""
+        """Enumerate all combinations of the jobs' configurations depth first, and keep the best."""
         refuse_many(len(formulation.instance.jobs), "jobs")
         configs = formulation.configurations
         jobs = len(configs.start) - 1
@@ -173,7 +173,7 @@ class AllocationBruteForce(BruteForce[AllocationFormulation]):
 
 
 def diagnose(formulation: AllocationFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:
-    """Return the explanation that is known, or the least extra capacity that makes a plan possible."""
+    """Return the known diagnosis, or the minimum extra capacity per resource that makes a plan feasible."""
     backend = BACKENDS["highs"]
     if known is not None or backend.unavailable():
         return known

@@ -40,7 +40,7 @@ from .frontier_result import AllocationFrontier, AllocationPoint, ClusterBound
 
 @dataclass(frozen=True)
 class FrontierSettings:
-    """Constants of the frontier search.
+    """Constants of the search for the Pareto frontier.
 
     Attributes
     ----------
@@ -65,7 +65,9 @@ SETTINGS = FrontierSettings()
 
 @dataclass(frozen=True)
 class Bound:
-    """The proven bounds on Σ ω t for one cluster of the grid, infinite where there is no plan.
+    """The proven lower bounds on Σ ω t (weighted job-seconds) for one cluster of the grid.
+
+    They are infinite where there is no plan.
 
     Attributes
     ----------
@@ -82,7 +84,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Incumbent:
-    """A plan with its cluster and Σ ω t."""
+    """The best known plan for one cluster of the grid, with its capacities, hourly cost and Σ ω t."""
 
     value: float
     capacities: Mapping[str, float]
@@ -91,7 +93,7 @@ class Incumbent:
 
 
 class ClusterSearch:
-    """The state of the search: bounds and plans of the clusters that were solved.
+    """State of the frontier search: bounds and best plans of the clusters that were solved.
 
     Parameters
     ----------
@@ -118,7 +120,7 @@ class ClusterSearch:
         self._same: dict[tuple[str, str | None, int, int], JobAllocation] = {}
 
     def run(self) -> None:
-        """Solve until the error is proven, or a limit stops it."""
+        """Solve clusters of the grid until the frontier's error is proven, or a limit stops the search."""
         try:
             self._solve_own_cluster()
             self._solve_extremes()
@@ -138,7 +140,7 @@ class ClusterSearch:
         return self.limit != "none"
 
     def _solve_own_cluster(self) -> None:
-        """Solve the instance's own cluster, and record its plan for the grid too."""
+        """Solve the instance's own cluster, and record its plan for the grid of clusters too."""
         grid = self.grid
         formulation = grid.own()
         result = self._solve_cluster(formulation)
@@ -155,7 +157,7 @@ class ClusterSearch:
                 self._update_incumbent(step, capacities, result.objective, plan)
 
     def _solve_extremes(self) -> None:
-        """Solve the dearest cluster, and find the cheapest feasible one."""
+        """Solve the dearest cluster of the grid, and search for the cheapest feasible one."""
         grid, configs = self.grid, self.grid.wide
         bottom: Fraction | None = None
         if not (np.diff(configs.start) == 0).any():
@@ -184,7 +186,7 @@ class ClusterSearch:
         return math.isinf(self.bounds[step].claimed)
 
     def solve(self, step: Fraction) -> None:
-        """Solve a cluster of the grid; one that was solved before gets all the remaining time."""
+        """Solve the cluster at a position of the grid; one solved before gets all the remaining time."""
         again = step in self.bounds
         formulation = self.grid.formulation(step)
         self._record(
@@ -194,7 +196,10 @@ class ClusterSearch:
     def _solve_cluster(
         self, formulation: AllocationFormulation, parts: int = SETTINGS.parts_of_time
     ) -> Result:
-        """Solve one cluster within a part of the remaining time, without a diagnosis."""
+        """Return the exact solver's result for one cluster, within a fraction of the remaining time.
+
+        It has no diagnosis.
+        """
         left = self.clock.remaining_s
         limit = None if left is None else max(left / parts, 1e-3)
         options = self.options.model_copy(update={"gap": self.gap, "time_limit_s": limit})
@@ -206,7 +211,7 @@ class ClusterSearch:
         return conclude(formulation, "exact", options, outcome, clock.elapsed_s)
 
     def _record(self, step: Fraction, formulation: AllocationFormulation, result: Result) -> None:
-        """Keep the bound and the plan of a solve."""
+        """Record the bound and the plan of a solved cluster, the plan also for a cheaper one that it fits."""
         if result.status == "infeasible":
             proven = _infeasibility_certified(formulation, result.certificate)
             certified = math.inf if proven else formulation.elementary_bounds()[0] or 0.0
@@ -228,7 +233,7 @@ class ClusterSearch:
         self._update_incumbent(place, capacities, result.objective, plan)
 
     def _update_bound(self, step: Fraction, bound: Bound) -> None:
-        """Keep a bound, unless a better one is known."""
+        """Record the bound on a cluster's Σ ω t, unless a better one is known."""
         before = self.bounds.get(step)
         if before is None or bound.certified > before.certified or bound.claimed > before.claimed:
             self.bounds[step] = bound
@@ -236,14 +241,14 @@ class ClusterSearch:
     def _update_incumbent(
         self, step: Fraction, capacities: Mapping[str, float], value: float, plan: tuple[JobAllocation, ...]
     ) -> None:
-        """Keep a plan if it is the best one yet of its step, and its cluster belongs to that step."""
+        """Record a plan if it is the best one yet of its cluster, and belongs to that cluster."""
         before, rate = self.incumbents.get(step), self.grid.cost_of(capacities)
         better = before is None or value < before.value
         if better and self.grid.step_of(rate, capacities) == step:
             self.incumbents[step] = Incumbent(value, capacities, rate, plan)
 
     def _with_shared_entries(self, result: Result) -> tuple[JobAllocation, ...]:
-        """Return the plan of a result; equal entries of all plans are one object, to save memory."""
+        """Return the plan of a result, with one shared object for equal entries of all plans (memory)."""
         entries = []
         for entry in result.plan or ():
             assert isinstance(entry, JobAllocation)
@@ -252,11 +257,11 @@ class ClusterSearch:
         return tuple(entries)
 
     def values(self) -> dict[Fraction, float]:
-        """Return Σ ω t of the best plan of each cluster, by step."""
+        """Return Σ ω t of the best plan of each cluster, by the cluster's position in the grid."""
         return {step: found.value for step, found in self.incumbents.items()}
 
     def _next_step(self) -> Fraction | None:
-        """Return the step of the cluster to solve next; None where nothing more can be gained."""
+        """Return the grid position of the cluster to solve next, None if none can lower the error."""
         values = self.values()
         certified = intervals(self.grid, values, {x: bound.certified for x, bound in self.bounds.items()})
         claimed = intervals(self.grid, values, {x: bound.claimed for x, bound in self.bounds.items()})
@@ -272,7 +277,7 @@ class ClusterSearch:
         return None
 
     def _split(self, interval: Interval) -> Fraction | None:
-        """Return the step at which to split an interval, None if none helps."""
+        """Return the grid position at which to split an interval of clusters, None if none helps."""
         own = self.bounds.get(interval.high)
         if own is not None and own.limit == "time" and self._own_gap(interval) > self.error / 2:
             return interval.high
@@ -298,12 +303,12 @@ class ClusterSearch:
         return min(max(step, low), dearest)
 
     def _is_flat(self, interval: Interval) -> bool:
-        """Return whether the best plan of the cluster below the interval belongs to a cheaper cluster."""
+        """Return whether the best plan for the clusters below an interval belongs to a cheaper one."""
         below = self.grid.previous(interval.low) if interval.low > ZERO else ZERO
         return interval.point is not None and interval.point < below in self.bounds
 
     def _own_gap(self, interval: Interval) -> float:
-        """Return the gap between the best plan and the bound of the interval's dearest cluster."""
+        """Return the relative gap between the best plan and the bound of an interval's dearest cluster."""
         value = min(
             (f.value for step, f in self.incumbents.items() if step <= interval.high), default=math.inf
         )
@@ -311,12 +316,12 @@ class ClusterSearch:
 
 
 def weighted_mean_s(total: float, grid: ClusterGrid) -> float | None:
-    """Return the mean completion time of a weighted sum; None where it is infinite."""
+    """Return the weighted mean completion time in seconds by Σ ω t, None where that is infinite."""
     return None if math.isinf(total) else total / grid.weight
 
 
 def point_of(grid: ClusterGrid, incumbent: Incumbent, bound: Bound | None) -> AllocationPoint:
-    """Return the frontier point of a plan; its bounds are capped at the value, as rounding may exceed it."""
+    """Return the frontier point of a plan, with bounds capped at its value, which rounding may exceed."""
     if bound is not None:
         claimed, certified = min(bound.claimed, incumbent.value), min(bound.certified, incumbent.value)
         bound = replace(bound, claimed=claimed, certified=certified)
@@ -333,7 +338,7 @@ def point_of(grid: ClusterGrid, incumbent: Incumbent, bound: Bound | None) -> Al
 
 
 def _bound_of(formulation: AllocationFormulation, result: Result) -> Bound:
-    """Return the bounds of a solve that did not end as infeasible.
+    """Return the bounds on Σ ω t from the result of a solve that did not end as infeasible.
 
     Where a bound exceeds the plan by rounding, the result has the plan's value. The plan may belong to a
     cheaper step, so that the bound of this one is what its certificate proves.
@@ -363,7 +368,7 @@ def find_allocation_frontier(
     clock: Clock,
     assumptions: tuple[str, ...] = (),
 ) -> AllocationFrontier:
-    """Return the Pareto frontier of mean completion time and hourly cost, with its proven error.
+    """Return the Pareto frontier of mean completion time and hourly cost, with its proven error ε.
 
     Parameters
     ----------
@@ -410,7 +415,7 @@ def find_allocation_frontier(
 
 
 def _undominated(incumbents: Mapping[Fraction, Incumbent]) -> list[Fraction]:
-    """Return the steps of the plans that no plan of a cheaper cluster beats, cheapest first."""
+    """Return the grid positions of the plans that no plan of a cheaper cluster beats, cheapest first."""
     steps: list[Fraction] = []
     for step in sorted(incumbents):
         if not steps or incumbents[step].value < incumbents[steps[-1]].value * (1 - EQUALITY_TOLERANCE):
@@ -428,7 +433,7 @@ def _status(search: ClusterSearch) -> Literal["complete", "partial", "infeasible
 
 
 def _other_bounds(search: ClusterSearch, points: list[Fraction]) -> list[ClusterBound]:
-    """Return the bounds, beside those of the points, that the proven error needs, dearest cluster first."""
+    """Return the bounds of further clusters on which the frontier's proven error rests, dearest first."""
     grid, kept = search.grid, []
     claimed = certified = -math.inf
     for step in sorted(search.bounds, reverse=True):
@@ -452,7 +457,7 @@ def _other_bounds(search: ClusterSearch, points: list[Fraction]) -> list[Cluster
 
 
 def _diagnosis(search: ClusterSearch) -> Diagnosis:
-    """Return the diagnosis of the dearest cluster, which is infeasible."""
+    """Return the diagnosis of the dearest cluster of the grid, which is infeasible."""
     formulation = search.grid.formulation(search.grid.last)
     known = formulation.elementary_infeasibility()
     if known is None and len(formulation.configurations.cost) <= MAX_DIAGNOSED:

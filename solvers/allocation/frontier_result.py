@@ -105,12 +105,15 @@ class AllocationFrontier(AnyFrontier):
 
     @staticmethod
     def _card_row(point: AllocationPoint) -> tuple[str, ...]:
-        """Return the table row of a point: cluster, hourly cost and mean completion time."""
+        """Return the table cells of a frontier point: cluster, hourly cost and mean completion time."""
         cluster = ", ".join(f"{figure(amount)} {name}" for name, amount in point.capacities.items())
         return cluster, figure(point.rate_usd_per_hour), figure(point.mean_completion_s)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with one row per point, without plans; one column per capacity and price."""
+        """Return a data frame with one row per frontier point, and one column per capacity and price.
+
+        It has no plans.
+        """
         import pandas as pd
 
         figures = ("rate_usd_per_hour", "mean_completion_s", "bound_s", "certified_bound_s")

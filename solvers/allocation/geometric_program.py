@@ -76,7 +76,7 @@ SETTINGS = GeometricSettings()
 
 @dataclass(frozen=True)
 class RelaxationSolution:
-    """The solution of the relaxation by the interior-point method.
+    """Solution of the continuous relaxation by the interior-point method, with its dual prices.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class RelaxationSolution:
 
 
 class GeometricProgram:
-    """The geometric program of an instance, as arrays.
+    """The geometric program of the continuous relaxation of an allocation, as arrays.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class GeometricProgram:
         self.always_s, self.owner, self.coefficient, self.power = _terms(self.jobs)
 
     def solve(self, scale_s: float, options: SolveOptions, clock: Clock) -> RelaxationSolution:
-        """Solve the relaxation; `scale_s` is an objective of about the size of the optimum."""
+        """Solve the continuous relaxation; `scale_s` is an objective value of about the optimum's size."""
         tasks = self.low.ravel().astype(float)
         free = np.flatnonzero(self.low.ravel() < self.high.ravel())
         if not len(free) or clock.expired:
@@ -156,7 +156,7 @@ class GeometricProgram:
         return RelaxationSolution(tasks.reshape(2, -1), prices, status)
 
     def _capacities(self, free: Ints) -> tuple[Ints, Floats]:
-        """Return the resources that limit free tasks, the share of each per task, and the shares left."""
+        """Return the resources that limit free task counts, their shares per task, and shares left."""
         demand = self.demand.reshape(-1, len(self.capacity))
         fixed = self.low.ravel() @ demand - self.low.ravel()[free] @ demand[free]
         binding = np.flatnonzero((demand[free] > 0).any(axis=0) & (self.capacity > 0))
@@ -164,7 +164,7 @@ class GeometricProgram:
         return binding, np.column_stack([(demand[free][:, binding] / limit).T, 1 - fixed[binding] / limit])
 
     def _times(self, cp: Any, log_tasks: Any, free: Ints, unit_s: float) -> Any:
-        """Return the completion times in units, an expression of shape (J,)."""
+        """Return the completion times of jobs in units of `unit_s`, a cvxpy expression of shape (J,)."""
         from scipy import sparse
 
         jobs, count = len(self.jobs), len(self.owner)
@@ -184,7 +184,7 @@ class GeometricProgram:
         return always + of_job @ cp.exp(exponents[varies] @ log_tasks + logs[varies])
 
     def _objective(self, cp: Any, times: Any, unit_s: float) -> tuple[Any, list[Any]]:
-        """Return the objective, and the constraints on completion times."""
+        """Return the cvxpy objective, and the constraints from deadlines (and the makespan)."""
         timely = np.flatnonzero(np.isfinite(self.latest_s))
         constraints = [cp.multiply(unit_s / self.latest_s[timely], times[timely]) <= 1] if len(timely) else []
         if not self.makespan:
@@ -194,7 +194,7 @@ class GeometricProgram:
 
 
 def _solve_with_clarabel(cp: Any, problem: Any, options: SolveOptions, clock: Clock) -> str:
-    """Solve with Clarabel; return the status, `failed` where it gave up."""
+    """Solve a cvxpy problem with Clarabel; return the status, `failed` where the solver gave up."""
     settings: dict[str, Any] = dict.fromkeys(("tol_gap_rel", "tol_gap_abs", "tol_feas"), SETTINGS.accuracy)
     settings |= {"accept_unknown": True, "max_threads": options.threads or 0}
     with no_warnings():  # an inaccurate solution is as good a source of prices as any
@@ -210,7 +210,7 @@ def _solve_with_clarabel(cp: Any, problem: Any, options: SolveOptions, clock: Cl
 
 
 def _demand(instance: AllocationInstance, table: JobTable) -> Floats:
-    """Return what one parameter server and one worker of each job take of each resource, shape (2, J, R)."""
+    """Return the demand of one parameter server and of one worker of each job, shape (2, J, R)."""
     demand = np.array([table.ps_demand * (table.max_ps > 0)[:, None], table.worker_demand])
     if instance.budget_usd_per_hour is None:
         return demand
@@ -219,7 +219,7 @@ def _demand(instance: AllocationInstance, table: JobTable) -> Floats:
 
 
 def _terms(jobs: Sequence[Job]) -> tuple[Floats, Ints, Floats, Floats]:
-    """Return each job's constant seconds, and job, coefficient and exponents of all other monomials."""
+    """Return constant seconds per job, and job, coefficient and exponents of all monomials of the times."""
     always = np.array([job.restart_s for job in jobs])
     columns = []
     for j, job in enumerate(until_time_limit(jobs)):
@@ -241,7 +241,7 @@ TASK_CHANGES = np.array([(1, 0), (0, 1), (1, 1), (-1, 1), (1, -1), (-1, 0), (0, 
 
 @dataclass(frozen=True)
 class RoundingSettings:
-    """Constants of the rounding.
+    """Constants of the rounding of the relaxation.
 
     Attributes
     ----------
@@ -265,7 +265,7 @@ ROUNDING_SETTINGS = RoundingSettings()
 
 
 class Rounding:
-    """Rounding of the relaxation to a plan, with repair and local improvement.
+    """Rounding of the continuous relaxation to a plan, with repair and local improvement.
 
     Attributes
     ----------
@@ -298,7 +298,7 @@ class Rounding:
         self.cost = np.array([self._cost(j, task[None])[0] for j, task in enumerate(self.tasks)])
 
     def plan(self, clock: Clock) -> tuple[JobAllocation, ...]:
-        """Return the rounded plan; it may violate constraints where the repair failed or the time was up."""
+        """Return the rounded plan; it may be infeasible where the repair failed or the time was up."""
         for j in np.flatnonzero(np.isinf(self.cost)):
             self._meet_deadline(int(j))
         self.used = np.einsum("jk,jkr->r", self.tasks, self.demand)
@@ -312,7 +312,7 @@ class Rounding:
         )
 
     def _cost(self, j: int, tasks: Ints) -> Floats:
-        """Return ω·t (t for the makespan) of tasks with shape (n, 2); infinite if not allowed."""
+        """Return ω·t of job j (t for the makespan) for task counts of shape (n, 2); infinite if forbidden."""
         job = self.program.jobs[j]
         speed = job.variants[0].speed
         assert not isinstance(speed, SpeedTable)
@@ -322,7 +322,7 @@ class Rounding:
         return np.where(allowed & (time <= self.program.latest_s[j]), self.weight[j] * time, np.inf)
 
     def _meet_deadline(self, j: int) -> None:
-        """Give a late job the configuration of least toll that keeps its deadline."""
+        """Give a late job the configuration of least weighted resource share that keeps its deadline."""
         configs = self.formulation.configurations
         own = configs.of(j)
         toll = (configs.demand[own.start : own.stop] * self.share) @ self.toll
@@ -331,25 +331,28 @@ class Rounding:
         self.cost[j] = self._cost(j, self.tasks[j][None])[0]
 
     def _take(self, j: int, step: int) -> None:
-        """Apply one step to a job."""
+        """Change the task counts of a job by one of `TASK_CHANGES`, and update usage and cost."""
         self.tasks[j] += TASK_CHANGES[step]
         self.used = self.used + self.need[j, step]
         self.cost[j] += self.extra[j, step]
         self.extra[j] = self._extra(j)
 
     def _extra(self, j: int) -> Floats:
-        """Return the change of a job's cost by each step."""
+        """Return the change of a job's cost by each of `TASK_CHANGES`, shape (changes,)."""
         after: Floats = self._cost(j, self.tasks[j] + TASK_CHANGES)
         return after - float(self.cost[j])
 
     def _gain(self, j: int | slice) -> Floats:
-        """Return the saving of each step per toll, 0 if it saves nothing; steps without demand gain most."""
+        """Return the saving per weighted resource share of each of `TASK_CHANGES`, 0 if it saves nothing.
+
+        Changes without demand have the largest gains.
+        """
         extra, toll = self.extra[j], self.step_toll[j]
         saves = extra < -ROUNDING_SETTINGS.least_saving * np.abs(self.cost[j, ..., None])
         return np.where(saves, -extra / np.maximum(toll, ROUNDING_SETTINGS.least_toll), 0.0)
 
     def _shrink(self, clock: Clock) -> None:
-        """Remove the tasks that cost least per freed share of overfull resources, until none is overfull."""
+        """Remove the tasks that cost least per freed overused share until no resource is overused."""
         fewer = (TASK_CHANGES <= 0).all(axis=1)
         while (over := self.used > self.limit).any() and not clock.expired:
             relief = -(self.need[:, :, over] * self.share[over]).sum(axis=2)
@@ -360,7 +363,7 @@ class Rounding:
             self._take(j, step)
 
     def _fill(self, clock: Clock) -> None:
-        """Apply the feasible step of largest gain until no feasible step saves anything."""
+        """Apply the feasible change of task counts with the largest gain until none has a positive one."""
         all_jobs = slice(None)
         gain, changed = self._gain(all_jobs), False
         while not clock.expired:
@@ -376,7 +379,7 @@ class Rounding:
                 gain[j, step] = 0.0
 
     def _level(self, clock: Clock) -> None:
-        """Apply the best feasible step of the job that ends last, until none makes it faster."""
+        """Apply the best feasible change of the job that ends last, until none makes that job faster."""
         while not clock.expired:
             j = int(np.argmax(self.cost))
             fits = (self.used + self.need[j] <= self.limit).all(axis=1)
@@ -395,11 +398,11 @@ class AllocationGeometric(Solver[AllocationFormulation]):
     what = "geometric program in cvxpy, rounded; one variant per job, no tables, optional jobs or restarts"
 
     def unavailable(self) -> str | None:
-        """Return why cvxpy or its solver cannot be used."""
+        """Return why cvxpy or Clarabel cannot be used, None if both can."""
         return missing_package_text("cvxpy", "cvxpy") or missing_package_text("clarabel", "clarabel")
 
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve the relaxation; use its multipliers for the bound and its solution for a plan."""
+        """Solve the relaxation; return the rounded plan, and the Lagrangian bound of its multipliers."""
         instance, configs = formulation.instance, formulation.configurations
         # A large table creates each job anew on every access.
         jobs = tuple(until_time_limit(instance.jobs))
@@ -438,7 +441,7 @@ class AllocationGeometric(Solver[AllocationFormulation]):
 
 
 def _check_supported(job: Job) -> None:
-    """Raise an error if the geometric program does not cover a job.
+    """Raise an error if the geometric program does not support a job.
 
     Raises
     ------
@@ -463,7 +466,7 @@ def _check_supported(job: Job) -> None:
 
 
 def _may_stay(job: Job) -> bool:
-    """Return whether the current configuration of a job with one variant is allowed."""
+    """Return whether a job with one variant may keep its current configuration."""
     now, ps, workers = job.current, job.variants[0].ps, job.variants[0].workers
     if now is None or workers is None:
         return False

@@ -32,7 +32,7 @@ from .lagrangian import MultipleChoice
 
 @dataclass(frozen=True)
 class MarginalGainSettings:
-    """Constants of the heuristic.
+    """Constants of the marginal-gain heuristic.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ SETTINGS = MarginalGainSettings()
 
 
 class MarginalGain(Solver[AllocationFormulation]):
-    """Give one task at a time to the job that gains most per unit of the task's dominant resource.
+    """Marginal-gain heuristic: one task at a time, to the largest saving per unit of its dominant resource.
 
     Every job starts at its smallest configuration of its fastest fitting variant; optional jobs that do
     not fit are left out. A parameter server wins ties; a measured configuration steps to the next listed one.
@@ -79,7 +79,7 @@ class MarginalGain(Solver[AllocationFormulation]):
         self.what = f"the paper's heuristic: one task at a time where it helps most{beyond} (Optimus)"
 
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Start every job, then add tasks until none fits or gains."""
+        """Start every job in a smallest configuration; add tasks until none fits or has positive gain."""
         configs, table = formulation.configurations, formulation.table
         build_s = clock.elapsed_s
         chosen, used, stuck = _start(configs, table)
@@ -98,7 +98,9 @@ class MarginalGain(Solver[AllocationFormulation]):
 
 
 def choose_by_gain(formulation: AllocationFormulation, clock: Clock) -> Ints | None:
-    """Return the configurations that marginal gain picks in the time that is left, or in a second.
+    """Return the marginal-gain heuristic's choice of a configuration per job, within the remaining time.
+
+    It takes a second where less is left.
 
     Returns
     -------
@@ -116,13 +118,13 @@ def choose_by_gain(formulation: AllocationFormulation, clock: Clock) -> Ints | N
 
 
 def _shares(configs: Configurations, demand: Floats) -> Floats:
-    """Return the share of each resource that a demand takes; -1 for the hourly budget."""
+    """Return the share of each resource's capacity that demands take; −1 for the hourly budget."""
     capacity = np.where(configs.capacity > 0, configs.capacity, np.inf)
     return np.where([name != BUDGET for name in configs.resources], demand / capacity, -1.0)
 
 
 def _smallest(configs: Configurations) -> tuple[Ints, Ints]:
-    """Return the smallest configuration of each variant of each job, and its job.
+    """Return the smallest configuration (fewest tasks) of each variant of each job, and the job of each.
 
     Smallest is the fewest tasks, then the least dominant share; unplaced is no configuration here.
     """
@@ -138,12 +140,12 @@ def _smallest(configs: Configurations) -> tuple[Ints, Ints]:
 
 
 def _block_starts(owner: Ints, variant: Shorts) -> Ints:
-    """Return where blocks of equal job and variant begin."""
+    """Return the indices at which blocks of equal job and variant begin in the configuration table."""
     return np.flatnonzero((np.diff(owner, prepend=-1) != 0) | (np.diff(variant, prepend=0) != 0))
 
 
 def _start(configs: Configurations, table: JobTable) -> tuple[list[int], list[float], int | None]:
-    """Return the initial configuration of each job, their total demand, and the first job without one."""
+    """Return the initial configuration of each job, their total demand, and the first job that misfits."""
     small, owner = _smallest(configs)
     order = np.lexsort((configs.time_s[small], owner))
     small, owner = small[order], owner[order]
@@ -167,7 +169,10 @@ def _start(configs: Configurations, table: JobTable) -> tuple[list[int], list[fl
 
 
 class _Entry(NamedTuple):
-    """A step in the queue: `addition` says which tasks are added, `start` to which configuration."""
+    """An enlargement of a job's configuration in the queue, by negative marginal gain.
+
+    `addition` says which tasks are added, `start` to which configuration.
+    """
 
     negative_gain: float
     job: int
@@ -177,7 +182,9 @@ class _Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class _Steps:
-    """The step that adds the same tasks to every configuration: where it leads, and its gain (0: none).
+    """Enlargement of every configuration by the same tasks: resulting configuration, and marginal gain.
+
+    A gain of 0 means that there is none.
 
     Attributes
     ----------
@@ -190,7 +197,7 @@ class _Steps:
 
 
 def _steps(formulation: AllocationFormulation, joint: bool) -> list[_Steps]:
-    """Return the steps by one parameter server, by one worker and, if `joint`, by both."""
+    """Return every configuration's enlargements by a parameter server, a worker and, if `joint`, both."""
     configs, table = formulation.configurations, formulation.table
     trust = np.where(table.beginning, SETTINGS.beginning_trust, 1.0)
     if formulation.instance.objective != "makespan":
@@ -220,13 +227,13 @@ def _steps(formulation: AllocationFormulation, joint: bool) -> list[_Steps]:
 
 
 def _dominant(configs: Configurations, per_task: Floats) -> Floats:
-    """Return what one more task of each variant takes of its dominant resource, shape (V,)."""
+    """Return the demand of one more task of each variant for its dominant resource, shape (V,)."""
     amount: Floats = per_task[np.arange(len(per_task)), _shares(configs, per_task).argmax(axis=1)]
     return amount
 
 
 def _neighbour(configs: Configurations, variant: Ints, more_ps: int, more_workers: int) -> Ints:
-    """Return the index of (p + more_ps, w + more_workers) of the same variant; -1 where there is none."""
+    """Return the index of the configuration with so many more tasks of the same variant, −1 without one."""
     placed = np.flatnonzero(configs.variant != UNPLACED)
     # One integer for (variant, w, p), rising with the index, so that neighbours are found by bisection.
     widest, most = int(configs.workers.max()) + 2, int(configs.ps.max()) + 2
@@ -239,7 +246,7 @@ def _neighbour(configs: Configurations, variant: Ints, more_ps: int, more_worker
 
 
 def _gains(configs: Configurations, to: Ints, amount: Floats, trust: Floats) -> _Steps:
-    """Return steps with their gains: seconds saved, weighted, per unit of the dominant resource."""
+    """Return enlargements with their marginal gains: weighted seconds saved per unit of dominant resource."""
     drop = np.where(to >= 0, trust * (configs.time_s - configs.time_s[to]), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = np.where(amount > 0, drop / amount, np.inf)
@@ -247,7 +254,7 @@ def _gains(configs: Configurations, to: Ints, amount: Floats, trust: Floats) -> 
 
 
 def _list_steps(configs: Configurations, steps: _Steps, variant: Ints, is_table: Any, trust: Floats) -> None:
-    """Replace the steps of measured configurations: each leads to the next one that is listed."""
+    """Replace the enlargements of measured (tabulated) configurations by steps to the next in the table."""
     # Listed configurations need not differ by one task, so that the gain is per unit of what they add.
     here = np.flatnonzero(is_table[:-1] & (variant[1:] == variant[:-1]) & (configs.variant[1:] != UNPLACED))
     more = configs.demand[here + 1] - configs.demand[here]
@@ -260,7 +267,7 @@ def _list_steps(configs: Configurations, steps: _Steps, variant: Ints, is_table:
 
 
 class GainQueue:
-    """Possible steps of all jobs, the largest gain first; ties go to the first job, then the first step.
+    """Priority queue of the jobs' enlargements, largest marginal gain first; ties by job, then addition.
 
     Parameters
     ----------
@@ -283,7 +290,7 @@ class GainQueue:
         heapq.heapify(self._heap)
 
     def push(self, job: int) -> None:
-        """Add the steps from the configuration that a job has now."""
+        """Add the enlargements of a job's present configuration that have a positive marginal gain."""
         index = self._chosen[job]
         for addition, step in enumerate(self._steps):
             gain = float(step.gain[index])
@@ -291,7 +298,7 @@ class GainQueue:
                 heapq.heappush(self._heap, _Entry(-gain, job, addition, index))
 
     def pop(self) -> _Entry | None:
-        """Return the step of the largest gain; None if there is none."""
+        """Remove and return the enlargement of the largest marginal gain, None if the queue is empty."""
         while self._heap:
             entry = heapq.heappop(self._heap)
             # Others start from a former configuration of the job.
@@ -300,17 +307,17 @@ class GainQueue:
         return None
 
     def set_aside(self, entry: _Entry) -> None:
-        """Keep a step that does not fit until `requeue`."""
+        """Keep an enlargement that does not fit out of the queue until `requeue`."""
         self._misfits.append(entry)
 
     def requeue(self) -> None:
-        """Put the steps that were set aside back into the queue."""
+        """Put the enlargements that were set aside back into the queue."""
         for entry in self._misfits:
             heapq.heappush(self._heap, entry)
         self._misfits.clear()
 
     def target(self, entry: _Entry) -> int:
-        """Return the index of the configuration to which a step leads."""
+        """Return the index of the configuration to which an enlargement leads."""
         return int(self._steps[entry.addition].to[entry.start])
 
 
@@ -322,7 +329,7 @@ def _give_tasks(
     stop_early: bool,
     clock: Clock,
 ) -> bool:
-    """Add tasks in the order of their gains, in place; return whether this ended within the time limit."""
+    """Enlarge configurations in place by descending marginal gain; return False if the time was up."""
     limit, demand = configs.limit.tolist(), configs.demand
     queue, count = GainQueue(steps, chosen), 0
     while (entry := queue.pop()) is not None:
@@ -348,7 +355,7 @@ def _give_tasks(
 
 @dataclass(frozen=True)
 class RoundingSettings:
-    """Constants of rounding and local search.
+    """Constants of the rounding of dual prices, and of the local search.
 
     Attributes
     ----------
@@ -380,7 +387,7 @@ ROUNDING_SETTINGS = RoundingSettings()
 
 
 def round_prices(problem: MultipleChoice, prices: Floats, clock: Clock) -> Ints | None:
-    """Return one item per job within the limits, by rounding dual prices; None if none are found.
+    """Return a feasible item (configuration) per job by rounding dual prices, None if none is found.
 
     Parameters
     ----------
@@ -392,7 +399,7 @@ def round_prices(problem: MultipleChoice, prices: Floats, clock: Clock) -> Ints 
 
 
 def _choose_at_raised_prices(problem: MultipleChoice, prices: Floats, clock: Clock) -> Ints | None:
-    """Return the choice at prices λ + s·λ′ for about the least s at which it keeps the limits."""
+    """Return each job's cheapest item at prices λ + s·λ′ for about the minimum s that is feasible."""
     _, items = problem.choose(prices)
     if problem.fits(items):
         return items
@@ -422,7 +429,7 @@ def _choose_at_raised_prices(problem: MultipleChoice, prices: Floats, clock: Clo
 
 
 def improve(problem: MultipleChoice, items: Ints, prices: Floats, clock: Clock) -> Ints:
-    """Return items of no larger cost, by local search over single jobs, then over pairs of jobs."""
+    """Return feasible items of no larger total cost, by local search over moves of one job, then of two."""
     items = items.copy()
     counts = np.diff(problem.start)
     for _ in range(ROUNDING_SETTINGS.most_passes):
@@ -435,7 +442,7 @@ def improve(problem: MultipleChoice, items: Ints, prices: Floats, clock: Clock) 
 
 
 def _move_single(problem: MultipleChoice, items: Ints, counts: Ints) -> bool:
-    """Move each job to its cheapest item that still fits, largest saving first; change `items`."""
+    """Move each job to its cheapest item that fits, largest saving first; return whether any moved."""
     slack = problem.limit - problem.take(items)
     saved = np.repeat(problem.cost[items], counts) - problem.cost
     better = np.flatnonzero(saved > 0)
@@ -457,7 +464,7 @@ def _move_single(problem: MultipleChoice, items: Ints, counts: Ints) -> bool:
 
 
 def _move_pair(problem: MultipleChoice, items: Ints, prices: Floats) -> bool:
-    """Make the pair of moves that saves most among items of small reduced cost; change `items`."""
+    """Make the best feasible move of two jobs to items of small reduced cost; return whether one exists."""
     slack = problem.limit - problem.take(items)
     near = _least_reduced_items(problem, items, prices)
     owner = np.searchsorted(problem.start, near, side="right") - 1
@@ -476,7 +483,7 @@ def _move_pair(problem: MultipleChoice, items: Ints, prices: Floats) -> bool:
 
 
 def _least_reduced_items(problem: MultipleChoice, items: Ints, prices: Floats) -> Ints:
-    """Return the items of least reduced cost among those not chosen."""
+    """Return the indices of the unchosen items with the smallest reduced costs."""
     reduced = problem.reduced_costs(prices)
     reduced[items] = np.inf
     if len(reduced) > ROUNDING_SETTINGS.items_paired:

@@ -44,7 +44,9 @@ JOBS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class MultipleChoice:
-    """A multiple-choice knapsack as arrays; items of job j are `start[j]` to `start[j + 1]`.
+    """Multiple-choice knapsack as arrays: one item (configuration) per job, within resource capacities.
+
+    Items of job j are `start[j]` to `start[j + 1]`.
 
     Attributes
     ----------
@@ -66,7 +68,7 @@ class MultipleChoice:
 
     @classmethod
     def of(cls, configs: Configurations, cost: Floats) -> MultipleChoice:
-        """Return the problem of a whole configuration table."""
+        """Return the knapsack problem of a whole configuration table, with the given cost of each row."""
         return cls(configs.start, cost, configs.demand, configs.limit, np.arange(len(cost)))
 
     @property
@@ -75,14 +77,14 @@ class MultipleChoice:
         return len(self.start) - 1
 
     def parts(self) -> Iterator[tuple[slice, slice, Ints]]:
-        """Yield the items of some jobs at a time, these jobs, and the offset of each job in the items."""
+        """Yield blocks of jobs: slice of items, slice of jobs, and each job's offset in the block's items."""
         for first in range(0, self.jobs, JOBS_AT_ONCE):
             start = self.start[first : first + JOBS_AT_ONCE + 1]
             items = slice(int(start[0]), int(start[-1]))
             yield items, slice(first, first + len(start) - 1), start - start[0]
 
     def _priced(self, prices: Floats) -> Iterator[tuple[slice, Ints, Floats, Floats]]:
-        """Yield parts with c_k + λ·a_k of their items, and the least of each job."""
+        """Yield blocks of jobs with c_k + λ·a_k of their items, and the minimum of each job."""
         for part, _, start in self.parts():
             value = self.demand[part] @ prices
             value += self.cost[part]
@@ -102,33 +104,36 @@ class MultipleChoice:
         return np.concatenate([low for *_, low in self._priced(prices)])
 
     def reduced_costs(self, prices: Floats) -> Floats:
-        """Return c_k + λ·a_k less the least of the item's job, shape (K,)."""
+        """Return the reduced cost of each item: c_k + λ·a_k less the minimum of its job, shape (K,)."""
         reduced = np.empty(len(self.cost))
         for part, start, value, low in self._priced(prices):
             reduced[part] = value - np.repeat(low, np.diff(start))
         return reduced
 
     def take(self, items: Ints) -> Floats:
-        """Return the total demand of some items, shape (R,)."""
+        """Return the total demand of the given items, shape (R,)."""
         total: Floats = self.demand[items].sum(axis=0)
         return total
 
     def fits(self, items: Ints) -> bool:
-        """Return whether some items keep the limits together."""
+        """Return whether the given items together are within all capacities."""
         return bool((self.take(items) <= self.limit).all())
 
     def value(self, items: Ints) -> float:
-        """Return the total cost of some items."""
+        """Return the total cost of the given items."""
         return math.fsum(self.cost[items])
 
     def only(self, keep: NDArray[np.bool_]) -> MultipleChoice:
-        """Return the problem of the items that are kept; to choose, every job must keep one."""
+        """Return the knapsack problem restricted to the flagged items.
+
+        `choose` needs an item of every job.
+        """
         counts = np.add.reduceat(keep, self.start[:-1], dtype=np.int64)
         start = np.concatenate([[0], np.cumsum(counts)])
         return MultipleChoice(start, self.cost[keep], self.demand[keep], self.limit, self.configuration[keep])
 
     def sample(self, jobs: Ints) -> MultipleChoice:
-        """Return the problem of some of the jobs, in order, with their share of the limits."""
+        """Return the knapsack problem of some jobs, with their proportional share of the capacities."""
         keep = np.zeros(self.jobs, dtype=bool)
         keep[jobs] = True
         sampled = self.only(np.repeat(keep, np.diff(self.start)))
@@ -138,7 +143,7 @@ class MultipleChoice:
 
 @dataclass(frozen=True)
 class KelleySettings:
-    """Constants of the cutting-plane method.
+    """Constants of Kelley's cutting-plane method.
 
     Attributes
     ----------
@@ -175,7 +180,7 @@ SETTINGS = KelleySettings()
 
 @dataclass(frozen=True)
 class Dual:
-    """Dual prices and their bound.
+    """Dual prices of the resource capacities, their Lagrangian bound, and the items that attain it.
 
     Attributes
     ----------
@@ -196,7 +201,7 @@ class Dual:
 
 
 def best_prices(problem: MultipleChoice, clock: Clock, tolerance: float = SETTINGS.tolerance) -> Dual:
-    """Return the best dual prices, or the best that were found when the time was up.
+    """Return dual prices that maximise the Lagrangian bound L(λ), or the best found in the time limit.
 
     Parameters
     ----------
@@ -218,7 +223,7 @@ def best_prices(problem: MultipleChoice, clock: Clock, tolerance: float = SETTIN
 
 
 def _scale(problem: MultipleChoice) -> Floats:
-    """Return the scale of prices: at this price each limit is worth as much as all costs together."""
+    """Return dual prices (R,) at which each capacity is valued at the largest item cost × number of jobs."""
     costs = float(np.abs(problem.cost).max()) * problem.jobs
     limit = np.maximum(problem.limit, problem.demand.max(axis=0))
     scale = np.ones(len(limit))
@@ -229,7 +234,7 @@ def _scale(problem: MultipleChoice) -> Floats:
 def _within_growing_boxes(
     problem: MultipleChoice, centre: Floats, half: Floats, clock: Clock, tolerance: float
 ) -> Dual:
-    """Maximise L in a box of prices, which grows around the best prices while they lie at its edge."""
+    """Maximise L(λ) in a box of prices, which grows around the best prices while they lie at its edge."""
     most = math.fsum(np.maximum.reduceat(problem.cost, problem.start[:-1]))
     pieces = _Pieces(problem.limit)
     while True:
@@ -245,7 +250,7 @@ def _within_growing_boxes(
 def _may_be_chosen(
     problem: MultipleChoice, centre: Floats, half: Floats, least: Floats, chosen: Ints
 ) -> NDArray[np.bool_]:
-    """Return which items may cost less than the chosen item of their job at some prices in the box."""
+    """Return flags of the items that may be their job's cheapest at some prices in the box, shape (K,)."""
     keep = np.empty(len(problem.cost), dtype=bool)
     for part, jobs, start in problem.parts():
         counts = np.diff(start)
@@ -260,14 +265,14 @@ def _may_be_chosen(
 
 
 class _Pieces(CuttingPlaneModel):
-    """The linear pieces of L seen so far: L(λ) ≤ constant_i + λ·slope_i, whichever items are left out."""
+    """Cutting planes of L, one per evaluation: L(λ) ≤ constant_i + λ·slope_i, even if items are left out."""
 
     def __init__(self, limit: Floats) -> None:
         super().__init__()
         self.limit = limit
 
     def add(self, problem: MultipleChoice, prices: Floats, least: Floats, chosen: Ints) -> Dual:
-        """Add the piece that is lowest at these prices."""
+        """Add the cutting plane of L at these prices; return the prices with their Lagrangian bound."""
         self.constants.append(problem.value(chosen))
         self.slopes.append(problem.take(chosen) - self.limit)
         return Dual(prices, math.fsum(least) - float(prices @ self.limit), problem.configuration[chosen])
@@ -282,7 +287,7 @@ def _kelley(
     clock: Clock,
     tolerance: float,
 ) -> tuple[Dual, NDArray[np.bool_]]:
-    """Maximise L in the box around `best`; return the best prices, and where they lie at the box's edge."""
+    """Maximise L(λ) in the box around `best`; return the best prices, and flags of those at its edge."""
     low, high = np.maximum(best.prices - half, 0.0), best.prices + half
     for _ in range(SETTINGS.most_rounds):
         prices, above = pieces.maximize(best.prices, best.bound, low, high)
@@ -305,7 +310,7 @@ UNDERFLOW = 1e-280
 
 
 def knapsack_bound(problem: MultipleChoice, prices: Floats) -> float:
-    """Return L(λ), rounded down; negative prices count as 0.
+    """Return the Lagrangian bound L(λ) on the total cost, rounded down; negative prices count as 0.
 
     Parameters
     ----------
@@ -318,7 +323,7 @@ def knapsack_bound(problem: MultipleChoice, prices: Floats) -> float:
 
 
 def makespan_bound(configs: Configurations, prices: Floats) -> float:
-    """Return the largest completion time before which the prices prove that no plan ends.
+    """Return the largest time in seconds before which the prices prove that no plan ends.
 
     The bisection over the completion times ends early where the time is up.
 
@@ -349,11 +354,11 @@ def makespan_bound(configs: Configurations, prices: Floats) -> float:
 
 
 def _least_sum(problem: MultipleChoice, prices: Floats) -> float:
-    """Return Σ_j min_k (c_k + λ·a_k)."""
+    """Return the sum over jobs of min_k (c_k + λ·a_k)."""
     least = problem.least_costs(prices)
     return math.fsum(math.fsum(least[jobs]) for _, jobs, _ in problem.parts())
 
 
 def _priced_limit(problem: MultipleChoice, prices: Floats) -> float:
-    """Return λ·b, rounded up."""
+    """Return λ·b, the value of the capacities at the dual prices, rounded up."""
     return math.fsum((prices * problem.limit).tolist()) * (1 + ROUNDING) + UNDERFLOW

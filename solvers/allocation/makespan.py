@@ -32,7 +32,7 @@ from .total_time import IncumbentSearch, solve_core
 
 @dataclass(frozen=True)
 class MakespanSettings:
-    """Constants of the search for the least makespan.
+    """Constants of the search for the minimum makespan.
 
     Attributes
     ----------
@@ -69,14 +69,17 @@ SETTINGS = MakespanSettings()
 
 @dataclass(frozen=True)
 class _TimeTest:
-    """The result for a completion time: a plan that keeps it, proof that there is none, or neither."""
+    """The result of testing a makespan: a choice of configurations that keeps it, or proof of infeasibility.
+
+    It may also be neither.
+    """
 
     chosen: Ints | None = None
     impossible: bool = False
 
 
 class MakespanSearch(IncumbentSearch):
-    """Bounds on the least makespan: no plan ends before `bound`; `value` is the makespan of the incumbent.
+    """Search for the minimum makespan: no plan ends before `bound`; `value` is that of the incumbent.
 
     Parameters
     ----------
@@ -96,7 +99,7 @@ class MakespanSearch(IncumbentSearch):
         self.proof = np.zeros(len(self.share))
 
     def run(self) -> Outcome:
-        """Raise the bound by prices, find an incumbent, then bisect the times between the two."""
+        """Raise the bound by dual prices, find an incumbent, then bisect the makespans between the two."""
         self.raise_bound(self.share)
         self.take_warm_start()
         step, first = SETTINGS.first_step, True
@@ -123,12 +126,12 @@ class MakespanSearch(IncumbentSearch):
         return self.final_outcome(self.proof, math.isinf(self.bound))
 
     def between(self) -> float:
-        """Return the median completion time between the bound and the incumbent."""
+        """Return the median of the possible completion times between bound and incumbent, in seconds."""
         low, high = np.searchsorted(self.times, [self.bound, self.value])
         return float(self.times[(low + high - 1) // 2]) if high > low else self.bound
 
     def raise_bound(self, share: Floats) -> bool:
-        """Raise the bound as far as prices of these shares prove; return whether it rose."""
+        """Raise the makespan bound as far as dual prices of these shares prove; return whether it rose."""
         prices = per_unit(share, self.configs.limit)
         bound = makespan_bound(self.configs, prices)
         if bound <= self.bound:
@@ -138,11 +141,11 @@ class MakespanSearch(IncumbentSearch):
         return True
 
     def value_of(self, chosen: Ints) -> float:
-        """Return the makespan of a choice."""
+        """Return the makespan in seconds of a choice of one configuration per job."""
         return float(self.configs.time_s[chosen].max())
 
     def test(self, time: float, thorough: bool) -> _TimeTest:
-        """Search for a plan that ends by a time, or for a proof that none does."""
+        """Search for a plan with at most this makespan in seconds, or for a proof that none exists."""
         problem = self.problem.only(self.configs.time_s <= time)
         share, value, fitting = least_share(problem, self.share, self.clock)
         self.share = share
@@ -170,7 +173,10 @@ class MakespanSearch(IncumbentSearch):
         prices: Floats,
         thorough: bool,
     ) -> _TimeTest:
-        """Solve cores of growing size; configurations of reduced cost beyond `waste` are in no plan."""
+        """Solve core problems of growing size for a makespan; return a feasible choice, proof, or neither.
+
+        Configurations of reduced cost beyond `waste` are in no plan.
+        """
         size = SETTINGS.first_core
         while True:
             count = problem.jobs + size
@@ -211,20 +217,20 @@ class MakespanSearch(IncumbentSearch):
 
 
 def even_share(limit: Floats) -> Floats:
-    """Return equal shares v_r of the resources with a capacity above 0."""
+    """Return equal price shares v_r, summing to 1, of the resources with a positive capacity, shape (R,)."""
     real = (limit > 0).astype(float)
     return real / max(1.0, float(real.sum()))
 
 
 def per_unit(share: Floats, limit: Floats) -> Floats:
-    """Return prices v_r / C_r; a resource without capacity has no price."""
+    """Return the dual prices v_r / C_r of price shares v_r, 0 for a resource without capacity, shape (R,)."""
     prices = np.zeros(len(share))
     np.divide(share, limit, out=prices, where=limit > 0)
     return prices
 
 
 def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[Floats, float, Ints | None]:
-    """Solve the matrix game between prices and configurations.
+    """Return price shares v, the least share s(T) of the capacities that they prove, and any feasible choice.
 
     Returns
     -------
@@ -257,7 +263,7 @@ def least_share(problem: MultipleChoice, share: Floats, clock: Clock) -> tuple[F
 
 
 def _repair(problem: MultipleChoice, chosen: Ints, reduced: Floats) -> Ints | None:
-    """Return a choice repaired by single moves that reduce overuse most; None if none reduces it."""
+    """Return a feasible choice by single-job moves that reduce overuse most, None if they reach none."""
     chosen = chosen.copy()
     near = np.arange(len(reduced))
     count = SETTINGS.configurations_in_repair + problem.jobs

@@ -29,7 +29,7 @@ from .lagrangian import MultipleChoice
 
 @dataclass(frozen=True)
 class PartialChoiceSettings:
-    """Constants of the enumeration.
+    """Constants of the enumeration of partial choices.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ Shorts = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class HalfProblem:
-    """The items of half of the jobs beside the base items, in the order of their reduced costs.
+    """The items (configurations) of a random half of the jobs except the base items, by reduced cost.
 
     Attributes
     ----------
@@ -70,13 +70,13 @@ class HalfProblem:
 
     @property
     def jobs(self) -> int:
-        """Number of jobs up to the last one of the half."""
+        """Largest job index of the half plus 1."""
         return int(self.owner.max(initial=-1)) + 1
 
 
 @dataclass(frozen=True)
 class PartialChoices:
-    """Partial choices of a half.
+    """Partial choices of a half: the jobs that deviate from their base item, and their new items.
 
     Attributes
     ----------
@@ -95,7 +95,9 @@ class PartialChoices:
 
 
 def sample_uses(half: HalfProblem, gap: float, size: int) -> tuple[float, Floats]:
-    """Return the reduced cost, at most the gap, up to which there are `size` partial choices; and some uses.
+    """Return the reduced cost up to which there are `size` partial choices, and a sample of their demands.
+
+    The reduced cost is at most the gap. The demands are relative to the base items.
 
     The uses have shape (n, R), and are those of the partial choices of less reduced cost still.
     """
@@ -127,7 +129,7 @@ def sample_uses(half: HalfProblem, gap: float, size: int) -> tuple[float, Floats
 def nearest_choices(
     half: HalfProblem, most: float, point: Floats, prices: Floats, size: int
 ) -> PartialChoices:
-    """Return partial choices of reduced cost up to `most`, those whose use is nearest to a point.
+    """Return the partial choices of reduced cost up to `most` whose demands are nearest to a point.
 
     A distance of one unit of a limit counts as its price.
     """
@@ -167,7 +169,7 @@ def _enumerate(
     use: Floats,
     distance: Floats,
 ) -> tuple[int, int]:
-    """Enumerate partial choices of reduced cost up to `most`, depth first; keep those nearest to a point.
+    """Enumerate partial choices of reduced cost up to `most` depth first; keep those nearest to a point.
 
     Parameters
     ----------
@@ -229,7 +231,7 @@ def _enumerate(
 
 @compiled
 def _drop_farther(chosen: Shorts, sums: Floats, use: Floats, distance: Floats) -> tuple[int, float]:
-    """Keep the partial choices of a full list that are nearer than the mean; return count and mean."""
+    """Drop the partial choices of a full list that are farther than the mean; return count and mean."""
     mean = 0.0
     for row in range(len(distance)):
         mean += distance[row] / len(distance)
@@ -258,7 +260,7 @@ ROWS_AT_ONCE = 2**12
 
 @dataclass(frozen=True)
 class Grid:
-    """Rows of a table in the order of the cells of a grid over its first columns.
+    """Rows of a table of partial choices, sorted by the cells of a grid over its first columns.
 
     Attributes
     ----------
@@ -280,7 +282,7 @@ class Grid:
 
 
 def _grid(table: Floats) -> Grid:
-    """Return a grid of about twice as many cells as rows."""
+    """Return a grid over the first columns of a table, with about twice as many cells as rows."""
     columns = table[:, :GRID_DIMENSIONS]
     cells = math.ceil((2 * len(table)) ** (1 / GRID_DIMENSIONS))
     reach = SPREAD * columns.std(axis=0)
@@ -293,7 +295,10 @@ def _grid(table: Floats) -> Grid:
 
 
 def _table(use: Floats, prices: Floats, columns: Ints) -> Floats:
-    """Return priced uses λ·a in front of the uses of the limits in this order, at least SIDES columns."""
+    """Return a table of partial choices: demand valued at dual prices λ·a, then demands in this order.
+
+    It has at least as many columns as a grid has dimensions.
+    """
     missing = np.zeros((len(use), max(0, GRID_DIMENSIONS - 1 - len(columns))))
     return np.ascontiguousarray(np.column_stack([use @ prices, use[:, columns], missing]))
 
@@ -301,7 +306,7 @@ def _table(use: Floats, prices: Floats, columns: Ints) -> Floats:
 def best_pair(
     one: PartialChoices, other: PartialChoices, slack: Floats, prices: Floats, gap: float, clock: Clock
 ) -> tuple[int, int] | None:
-    """Return the pair of least Σ d + λ·s that keeps the limits; None if that is not below the gap.
+    """Return the feasible pair of partial choices with minimum Σ d + λ·s, None if not below the gap.
 
     Parameters
     ----------
@@ -353,7 +358,7 @@ def _scan(
     weights: Floats,
     best: float,
 ) -> tuple[float, int, int]:
-    """Compare partial choices with those partners in a grid that may be better than the best pair.
+    """Compare partial choices with those partners in grid cells that may improve on the best pair.
 
     Parameters
     ----------
@@ -430,7 +435,7 @@ SETTINGS = MeetInTheMiddleSettings()
 def better_choices(
     problem: MultipleChoice, prices: Floats, items: Ints, clock: Clock, seed: int | None
 ) -> Iterator[Ints]:
-    """Yield choices that keep the limits, each better than the one before, until the search fails too often.
+    """Yield feasible choices of one item per job, each cheaper than the one before (meet in the middle).
 
     Parameters
     ----------
@@ -467,7 +472,7 @@ def best_of_pairs(
     rng: np.random.Generator,
     clock: Clock,
 ) -> tuple[Ints | None, bool]:
-    """Return the best choice from pairs of two lists, None if none is better than the incumbent.
+    """Return the best choice from all pairs of two lists of partial choices, None if not an improvement.
 
     Parameters
     ----------
@@ -518,7 +523,7 @@ def best_of_pairs(
 def _halves(
     problem: MultipleChoice, base: Ints, reduced: Floats, free: Flags, gap: float, rng: np.random.Generator
 ) -> list[HalfProblem]:
-    """Return two random halves of the free jobs, without items whose reduced cost reaches the gap."""
+    """Return the items of two random halves of the free jobs, of reduced cost below the gap."""
     owner = np.repeat(np.arange(problem.jobs), np.diff(problem.start))
     near = free[owner] & (reduced < gap)
     near[base] = False

@@ -52,7 +52,7 @@ READING_SHARE = 0.2
 
 
 class AllocationMinlp(Solver[AllocationFormulation]):
-    """The algebraic model with integer numbers of tasks, solved by spatial branch and bound."""
+    """Mixed-integer nonlinear model with integer task counts, solved by SCIP's spatial branch and bound."""
 
     name = "minlp"
     kinds = ("allocation",)
@@ -61,12 +61,12 @@ class AllocationMinlp(Solver[AllocationFormulation]):
     what = "algebraic mixed-integer nonlinear model on SCIP; takes no speed tables"
 
     def unavailable(self) -> str | None:
-        """Return why PySCIPOpt cannot be used."""
+        """Return why PySCIPOpt cannot be used, None if it can."""
         return missing_package_text("pyscipopt", "PySCIPOpt", "clusterplan[scip]")
 
     @scip_errors()
     def solve(self, formulation: AllocationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Build the model and solve it with SCIP."""
+        """Build the mixed-integer nonlinear model and solve it with SCIP."""
         algebra = AlgebraicModel(formulation)
         model = algebra.model
         outcome = Outcome(
@@ -102,7 +102,7 @@ class AllocationMinlp(Solver[AllocationFormulation]):
 
 @dataclass(frozen=True)
 class MinlpSettings:
-    """Constants of the model, which suit SCIP's tolerance of 1e-9.
+    """Constants of the nonlinear model, which suit SCIP's tolerance of 1e-9.
 
     Attributes
     ----------
@@ -124,7 +124,10 @@ SETTINGS = MinlpSettings()
 
 @dataclass(frozen=True)
 class _TaskCount:
-    """A number of tasks, `factor` × `of`, where `of` is a variable or 1; `least` to `most` where chosen."""
+    """A number of tasks, `factor` × `of`: from `least` to `most` where the variant is chosen.
+
+    `of` is a variable of the model or 1.
+    """
 
     of: Any
     factor: int
@@ -132,13 +135,13 @@ class _TaskCount:
     most: int
 
     def shown(self, chosen: Any) -> Any:
-        """Return P or W: the number, or the least where the variant is not chosen."""
+        """Return P or W: the number of tasks, or its minimum where the variant is not chosen."""
         return self.least if self.least == self.most else self.factor * self.of + self.least * (1 - chosen)
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """A variant that fits in the empty cluster.
+    """A variant of a job that fits in the empty cluster, with its variables and the times of its task counts.
 
     Attributes
     ----------
@@ -155,12 +158,12 @@ class _Choice:
     grid_s: Floats
 
     def place(self, ps: int, workers: int) -> tuple[int, int]:
-        """Return the position of a configuration in the grid."""
+        """Return the indices of a configuration in the grid of task counts."""
         return ps - self.ps.least, workers - self.workers.least
 
 
 class AlgebraicModel:
-    """The algebraic model of an instance on SCIP.
+    """The mixed-integer nonlinear model of an allocation on SCIP.
 
     Attributes
     ----------
@@ -195,7 +198,7 @@ class AlgebraicModel:
             self.model.setObjective(quicksum(w * time for w, time in zip(weights, times, strict=True)))
 
     def _job(self, job: Job) -> Any:
-        """Add the variables and constraints of one job; return its completion time in seconds."""
+        """Add one job's variables and constraints; return its completion time in seconds (expression)."""
         check_time()
         sure = len(job.variants) == 1 and not job.optional
         candidates = [self._choice(job, variant, sure) for variant in job.variants]
@@ -211,7 +214,7 @@ class AlgebraicModel:
         return time + (job.unplaced_s or 0.0) * unplaced
 
     def _choice(self, job: Job, variant: Variant, sure: bool) -> _Choice | None:
-        """Add the variables of a variant; return None where its smallest configuration never fits."""
+        """Add the variables of a job's variant; return None where its smallest configuration never fits."""
         ranges, demands = [], (variant.ps_demand, variant.worker_demand)
         for allowed, demand in zip((variant.ps, variant.workers), demands, strict=True):
             low, high = (allowed.min, allowed.max) if allowed else (0, 0)
@@ -232,7 +235,7 @@ class AlgebraicModel:
         return _Choice(variant, chosen, ps, workers, job.remaining_steps * step_s)
 
     def _variable(self, start: Callable[[JobAllocation], float], **attributes: Any) -> Any:
-        """Add a variable of the current job, with the function that gives its value in a plan."""
+        """Add a variable of the current job, with the function that gives its value in a start plan."""
         variable = self.model.addVar(**attributes)
         self._starts.append((variable, len(self.choices), start))
         return variable
@@ -252,7 +255,10 @@ class AlgebraicModel:
         return _TaskCount(number, 1, least, most)
 
     def _work(self, job: Job, choice: _Choice) -> Any:
-        """Return the seconds of work, Q(s − s̲(1 − b)), with s in units that suit SCIP's tolerance."""
+        """Return the seconds of work of a variant, Q(s − s̲(1 − b)), as an expression.
+
+        s is in units that suit SCIP's tolerance.
+        """
         least, most = float(choice.grid_s.min()), float(choice.grid_s.max())
         if least == most:
             return least * choice.chosen
@@ -272,7 +278,7 @@ class AlgebraicModel:
         return unit * work
 
     def _restart(self, job: Job, choices: Sequence[_Choice], placed: Any) -> Any:
-        """Return the restart time in seconds, 0 if the job keeps its current configuration."""
+        """Return the restart time of a job in seconds (expression), 0 if it keeps its configuration."""
         current, now = job.current, next((c for c in choices if _is_current(job, c)), None)
         if now is None or current is None or not job.restart_s:
             return job.restart_s * placed
@@ -286,7 +292,7 @@ class AlgebraicModel:
         return job.restart_s * (placed - stays)
 
     def _capacity(self, limit: float, price: Mapping[str, float]) -> None:
-        """Add one capacity constraint, with integer coefficients where possible: these need no tolerance."""
+        """Add one capacity constraint, with integer coefficients where possible: they need no tolerance."""
         amounts = [_amount(demand, price) for _, demand in self._tasks]
         allowed = loosened(limit) if limit else 1.0
         weights, bound = [amount / allowed for amount in amounts], 1.0 if limit else 0.0
@@ -299,7 +305,7 @@ class AlgebraicModel:
             self.model.addCons(self._sum(terms) <= bound)
 
     def encode(self, plan: Sequence[JobAllocation], makespan_s: float) -> list[tuple[Any, float]]:
-        """Return the value of every variable in a feasible plan."""
+        """Return the value of every variable of the model in a feasible plan, as a start solution."""
         entries = {entry.job: entry for entry in plan}
         values = [(variable, float(start(entries[self.jobs[j].name]))) for variable, j, start in self._starts]
         if self._latest is not None:
@@ -307,7 +313,7 @@ class AlgebraicModel:
         return values
 
     def decode(self, solution: Any) -> tuple[JobAllocation, ...]:
-        """Return the plan of a solution."""
+        """Return the plan (configuration of each job) of a solution of the model."""
 
         def value(of: Any) -> int:
             return of if isinstance(of, int) else round(solution[of])
@@ -324,7 +330,7 @@ class AlgebraicModel:
 
 
 def _jobs(instance: AllocationInstance) -> tuple[Job, ...]:
-    """Return the jobs of an instance, if the speeds of all are formulas.
+    """Return the jobs of an instance, whose speeds must all be formulas.
 
     Raises
     ------
@@ -343,7 +349,7 @@ def _jobs(instance: AllocationInstance) -> tuple[Job, ...]:
 
 
 def _limits(instance: AllocationInstance) -> list[tuple[float, Mapping[str, float]]]:
-    """Return the capacities, then the budget, each with its coefficient of every resource."""
+    """Return the resource capacities, then the hourly budget, each with its coefficient of every resource."""
     limits: list[tuple[float, Mapping[str, float]]] = [(c, {r: 1.0}) for r, c in instance.resources.items()]
     if instance.budget_usd_per_hour is not None:
         limits.append((instance.budget_usd_per_hour, instance.prices_usd_per_hour))
@@ -351,17 +357,17 @@ def _limits(instance: AllocationInstance) -> list[tuple[float, Mapping[str, floa
 
 
 def _amount(demand: Mapping[str, float], price: Mapping[str, float]) -> float:
-    """Return what one task takes of a capacity or the budget."""
+    """Return the demand of one task in a capacity constraint, or its cost in that of the budget."""
     return sum(amount * price.get(name, 0.0) for name, amount in demand.items())
 
 
 def _fit(limit: float, amount: float) -> int:
-    """Return the number of tasks that fit alone, or one more, which the constraint excludes."""
+    """Return the number of tasks that fit in a capacity alone, or one more, which the constraint excludes."""
     return int(min(loosened(loosened(limit)) / amount, 1e9)) if amount else 10**9
 
 
 def _term(factor: float, monomial: Monomial, ps: Any, workers: Any) -> Any:
-    """Return a multiple of a monomial without the powers whose exponent is 0."""
+    """Return a factor times a monomial of task counts, without powers whose exponent is 0 (expression)."""
     term: Any = factor * monomial.coefficient
     for base, exponent in ((ps, monomial.ps), (workers, monomial.workers)):
         if exponent:
@@ -370,7 +376,7 @@ def _term(factor: float, monomial: Monomial, ps: Any, workers: Any) -> Any:
 
 
 def _is_current(job: Job, choice: _Choice) -> bool:
-    """Return whether the job now runs with a configuration of this variant."""
+    """Return whether the job's current configuration belongs to this variant and its ranges."""
     now = job.current
     return (
         now is not None
@@ -381,7 +387,9 @@ def _is_current(job: Job, choice: _Choice) -> bool:
 
 
 def _deadline_midpoint(job: Job, choices: Sequence[_Choice]) -> float | None:
-    """Return the midpoint between the last completion time in time and the first late one, None if none is.
+    """Return the midpoint of the last completion time before a job's deadline and the first after it.
+
+    It is None if there is no late one.
 
     SCIP's tolerance then neither lets a late configuration in nor keeps a punctual one out.
     """

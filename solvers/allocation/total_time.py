@@ -42,7 +42,7 @@ from .meet_in_the_middle import better_choices
 
 @dataclass(frozen=True)
 class CoreSettings:
-    """Constants of a core on HiGHS.
+    """Constants of a core problem on HiGHS.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ CORE_SETTINGS = CoreSettings()
 
 @dataclass(frozen=True)
 class CoreAnswer:
-    """A choice from a core, and a bound on all choices.
+    """Best choice of one item per job found in a core problem, and a lower bound on all its choices.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ def solve_core(
     nodes: int | None = None,
     attempt: int = 0,
 ) -> CoreAnswer:
-    """Return the best choice of a core problem on HiGHS, and a bound.
+    """Solve a core problem by branch and bound on HiGHS; return its best choice and a lower bound.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def solve_core(
 
 
 def _enumerate_core(problem: MultipleChoice) -> CoreAnswer:
-    """Return the best of all choices of a small core."""
+    """Return the best feasible choice of a small core problem by enumeration of all choices."""
     counts = np.diff(problem.start)
     choices = np.stack(np.unravel_index(np.arange(counts.prod()), counts), axis=1) + problem.start[:-1]
     fitting = choices[(problem.demand[choices].sum(axis=1) <= problem.limit).all(axis=1)]
@@ -181,13 +181,16 @@ def _enumerate_core(problem: MultipleChoice) -> CoreAnswer:
 
 
 def _unit(cost: Floats) -> float:
-    """Return the divisor of costs: a power of 2, which rounds nothing; the largest is some thousands."""
+    """Return the divisor of costs, a power of 2, which scales the largest to some thousands."""
     largest = float(np.abs(cost).max())
     return 2.0 ** math.ceil(math.log2(largest / CORE_SETTINGS.largest_cost)) if largest > 0 else 1.0
 
 
 def _model(cost: Floats, demand: Floats, slack: Floats, owner: Ints, jobs: int, size: float) -> Any:
-    """Return the model: one constraint of each job, and R limits whose largest coefficient is `size`."""
+    """Return the integer program of a core: one choice constraint per job, and R capacity constraints.
+
+    The largest coefficient of capacity constraints is `size`.
+    """
     columns, limits = demand.shape
     largest = np.abs(demand).max(axis=0)
     scale = np.where(largest > 0, largest, 1.0) / size
@@ -202,7 +205,7 @@ def _model(cost: Floats, demand: Floats, slack: Floats, owner: Ints, jobs: int, 
 
 
 class IncumbentSearch(ABC):
-    """A search that keeps an incumbent, a bound, and the trace of both.
+    """Base class of a search that keeps an incumbent, a lower bound, and the trace of both.
 
     Parameters
     ----------
@@ -231,22 +234,22 @@ class IncumbentSearch(ABC):
 
     @abstractmethod
     def value_of(self, chosen: Ints) -> float:
-        """Return the value of a choice of one configuration of each job."""
+        """Return the objective value of a choice of one configuration per job."""
 
     @property
     def proven(self) -> bool:
-        """Whether plan and bound are as close as was asked."""
+        """Whether the gap between incumbent and bound is at most the requested one."""
         return self.incumbent is not None and self.value - self.bound <= self.options.gap * abs(self.value)
 
     def note(self) -> None:
-        """Add the value and the bound to the trace, and report them as progress."""
+        """Add the incumbent's value and the bound to the trace, and report them as progress."""
         value = None if self.incumbent is None else self.value
         bound = self.bound if math.isfinite(self.bound) else None
         self.trace.append((self.clock.elapsed_s, value, bound))
         report_progress(self.formulation.objectives[0], value, bound)
 
     def update_incumbent(self, chosen: Ints | None) -> None:
-        """Replace the incumbent by a choice of one configuration of each job that is feasible and better."""
+        """Replace the incumbent by a choice of one configuration per job if that is feasible and better."""
         if chosen is not None and len(chosen) == self.problem.jobs and self.problem.fits(chosen):
             value = self.value_of(chosen)
             if value < self.value:
@@ -255,18 +258,18 @@ class IncumbentSearch(ABC):
                 set_checkpoint(self.formulation, self.so_far)
 
     def so_far(self) -> Outcome:
-        """Return the outcome with the incumbent and the bound so far."""
+        """Return the outcome with the incumbent's plan and the bound so far."""
         assert self.incumbent is not None
         return Outcome(self.formulation.plan_of(self.incumbent), (self.bound,), trace=self.trace)
 
     def take_warm_start(self) -> None:
-        """Take the warm start as the incumbent, if one was given."""
+        """Make the plan of the warm start the incumbent, if one was given."""
         if self.options.warm_start is not None:
             plan = self.formulation.parse_plan(self.options.warm_start)
             self.update_incumbent(self.formulation.indices_of(plan))
 
     def final_outcome(self, prices: Floats, impossible: bool) -> Outcome:
-        """Return the outcome with incumbent, bound and the certificate of these dual prices."""
+        """Return the outcome with incumbent, bound, and the certificate from these dual prices."""
         return Outcome(
             None if self.incumbent is None else self.formulation.plan_of(self.incumbent),
             () if impossible else (self.bound,),
@@ -280,7 +283,7 @@ class IncumbentSearch(ABC):
 
 @dataclass(frozen=True)
 class TotalTimeSettings:
-    """Constants of the search for the least total completion time.
+    """Constants of the search for the minimum total completion time.
 
     Attributes
     ----------
@@ -321,7 +324,7 @@ SETTINGS = TotalTimeSettings()
 
 
 class TotalTimeSearch(IncumbentSearch):
-    """Search for the least total completion time: incumbent, dual prices and bound.
+    """Search for the minimum (weighted) total completion time: incumbent, dual prices and bound.
 
     Parameters
     ----------
@@ -357,11 +360,11 @@ class TotalTimeSearch(IncumbentSearch):
         self.note()
 
     def value_of(self, chosen: Ints) -> float:
-        """Return the weighted completion time of a choice."""
+        """Return the total weighted completion time of a choice of one configuration per job."""
         return self.problem.value(chosen)
 
     def run(self) -> Outcome:
-        """Find an incumbent, then solve cores until it is proven optimal or the time is up."""
+        """Find an incumbent, then solve core problems until it is proven optimal or the time is up."""
         if self.impossible:
             return self.outcome()
         reduced = self.problem.reduced_costs(self.prices)
@@ -421,7 +424,9 @@ class TotalTimeSearch(IncumbentSearch):
             self.limit = "time"
 
     def _affordable(self, keep: Flags) -> Flags:
-        """Return the kept items that prices of zero do not prune, or all where a job would have none.
+        """Return flags of the kept items that could be in a plan better than the incumbent by cost alone.
+
+        Where a job would have none, all kept items are flagged.
 
         A configuration may cost more than the whole incumbent, and scarce prices hide that. In a core it
         would set the scale of costs, and HiGHS would not see the others.
@@ -447,7 +452,7 @@ class TotalTimeSearch(IncumbentSearch):
             self.update_incumbent(choose_by_gain(self.formulation, self.clock))
 
     def solve(self, core: MultipleChoice, complete: bool) -> CoreAnswer:
-        """Solve a core to a part of the requested gap."""
+        """Solve a core problem to a fraction of the requested gap; return its best choice and bound."""
         enough = SETTINGS.gap_share * self.options.gap * abs(self.bound)
         nodes = SETTINGS.nodes_of_partial_core
         # The relaxation leaves as many jobs fractional as limits bind (Sinha & Zoltners 1979).
@@ -471,13 +476,13 @@ class TotalTimeSearch(IncumbentSearch):
 
     @property
     def wants_pairs(self) -> bool:
-        """Whether pairs of partial choices are still to be searched if a core stays open."""
+        """Whether pairs of partial choices are still to be searched if a core remains unsolved."""
         left_s = self.clock.share(SETTINGS.pair_share).remaining_s
         in_time = left_s is None or left_s >= SETTINGS.least_pair_s
         return in_time and not self.searched_pairs and self.incumbent is not None
 
     def search_pairs(self, incumbent: Ints, reduced: Floats) -> None:
-        """Look for better plans in pairs of partial choices."""
+        """Search for better plans among pairs of partial choices (meet in the middle)."""
         self.searched_pairs = True
         clock = self.clock.share(SETTINGS.pair_share)
         keep = reduced <= (self.value - self.priced) * (1 + SETTINGS.fixing_margin)
@@ -490,7 +495,7 @@ class TotalTimeSearch(IncumbentSearch):
                 break
 
     def learn(self, core: MultipleChoice, answer: CoreAnswer, complete: bool) -> None:
-        """Update incumbent and bound from the answer of a core."""
+        """Update incumbent and bound from the answer of a core problem."""
         if answer.chosen is not None:
             self.update_incumbent(core.configuration[answer.chosen])
         if answer.limit != "node":
@@ -513,12 +518,12 @@ class TotalTimeSearch(IncumbentSearch):
 
 
 def _largest_cost(problem: MultipleChoice) -> float:
-    """Return the largest cost of any choice."""
+    """Return the largest total cost of any choice of one item per job."""
     return math.fsum(np.maximum.reduceat(problem.cost, problem.start[:-1]))
 
 
 def _threshold(reduced: Floats, count: int) -> float:
-    """Return the reduced cost of rank `count`; infinite if there are no more items."""
+    """Return the reduced cost of rank `count` in ascending order, infinite if there are no more items."""
     if count >= len(reduced):
         return math.inf
     return float(np.partition(reduced, count)[count])

@@ -15,7 +15,7 @@ from ...instances.common.arrays import Floats, Ints
 
 @compiled
 def _cell_at(edges: Floats, at: float) -> int:
-    """Return the cell that contains a time; this binary search compiles faster than the library's."""
+    """Return the cell (interval of the time grid) that contains a time in seconds, by binary search."""
     low, high = 0, len(edges)
     while high - low > 1:
         middle = (low + high) // 2
@@ -36,7 +36,7 @@ def _rate(price: Floats, demand: Floats) -> float:
 
 @compiled
 def _push_seconds(rates: Floats, lengths: Floats, count: int, rate: float, length: float) -> None:
-    """Push seconds at a rate onto a heap of `count` entries, the highest rate first."""
+    """Push a duration in seconds and its cost rate onto a max-heap (by rate) of `count` entries."""
     at = count
     while at:
         above = (at - 1) // 2
@@ -49,7 +49,7 @@ def _push_seconds(rates: Floats, lengths: Floats, count: int, rate: float, lengt
 
 @compiled
 def _pop_seconds(rates: Floats, lengths: Floats, count: int) -> None:
-    """Remove the entry with the highest rate from a heap of `count` entries."""
+    """Remove the entry with the highest cost rate from a max-heap of `count` entries."""
     last = count - 1
     rate, length, at = rates[last], lengths[last], 0
     while True:
@@ -78,7 +78,9 @@ def _use_rigid(
     missing: float,
     used: Floats,
 ) -> None:
-    """Add a job's usage: all seconds with a rate below the limit, and as many at the limit as are missing.
+    """Add the unit-seconds that a rigid job uses per resource in each cell of the time grid.
+
+    It runs in all seconds at a rate below the limit, and in as many at the limit as are missing.
 
     Parameters
     ----------
@@ -114,7 +116,9 @@ def rigid_preemptive(
     used: Floats,
     result: Floats,
 ) -> None:
-    """Minimise ω (C − r) + ∫ λ·a dt for each stride-th job from `begin` on, with preemption.
+    """Minimise ω (C − r) + ∫ λ·a dt for each rigid job alone, with preemption (the Lagrangian subproblem).
+
+    The jobs are each stride-th one from `begin` on.
 
     C sweeps over time while the cheapest seconds before it are selected: a cell that is cheaper than the
     dearest of them replaces it.
@@ -195,7 +199,9 @@ def rigid_nonpreemptive(
     used: Floats,
     result: Floats,
 ) -> None:
-    """Minimise the same cost without preemption: over windows that start at r, or start or end at an edge.
+    """Minimise ω (C − r) + ∫ λ·a dt for each rigid job alone, without preemption.
+
+    The minimum is over windows that start at r, or start or end at an edge of the time grid.
 
     Parameters are those of `rigid_preemptive`.
     """
@@ -248,7 +254,9 @@ def rigid_nonpreemptive(
 def _hull(
     price: Floats, usage: Floats, speed: Floats, dear: Floats, fast: Floats, corner: Ints, cost: Floats
 ) -> int:
-    """Compute the corners of the lower hull; return their number without (0, 0).
+    """Compute the corners of a job's lower convex hull of cost per second over speed; return their number.
+
+    The corner (0, 0) is not counted.
 
     Parameters
     ----------
@@ -282,7 +290,7 @@ def _hull(
 
 @compiled
 def _push_work(piles: Floats, count: int, dear: float, work: float) -> None:
-    """Push work onto a heap of `count` entries, the highest cost first; shape (2, capacity)."""
+    """Push an amount of work and its cost per work onto a max-heap (by cost), shape (2, capacity)."""
     at = count
     while at and piles[0, (at - 1) // 2] < dear:
         piles[0, at], piles[1, at] = piles[0, (at - 1) // 2], piles[1, (at - 1) // 2]
@@ -292,7 +300,7 @@ def _push_work(piles: Floats, count: int, dear: float, work: float) -> None:
 
 @compiled
 def _pop_work(piles: Floats, count: int) -> None:
-    """Remove the entry with the highest cost from a heap of `count` entries."""
+    """Remove the entry with the highest cost per work from a max-heap of `count` entries."""
     last = count - 1
     dear, work, at = piles[0, last], piles[1, last], 0
     while True:
@@ -310,14 +318,14 @@ def _pop_work(piles: Floats, count: int) -> None:
 
 @compiled
 def _clear(values: Floats, n: int) -> None:
-    """Set the first n values to 0."""
+    """Set the first n entries of an array to 0."""
     for i in range(n):
         values[i] = 0.0
 
 
 @compiled
 def _enlarged(piles: Floats, count: int, n: int) -> Floats:
-    """Return a larger heap array with the first `count` entries and space for n more."""
+    """Return a larger array of a heap, with its first `count` entries and space for n more."""
     larger = np.empty((2, 2 * piles.shape[1] + n))
     for i in range(count):
         larger[0, i], larger[1, i] = piles[0, i], piles[1, i]
@@ -336,7 +344,7 @@ def _advance_in_cell(
     weight: float,
     sweep: Floats,
 ) -> int:
-    """Advance C through the rest of a cell: its cheap work replaces the dearest scheduled work.
+    """Move the completion time through the rest of a cell; its cheap work replaces the dearest scheduled.
 
     Parameters
     ----------
@@ -399,7 +407,9 @@ def _use_malleable(
     missing: float,
     used: Floats,
 ) -> None:
-    """Add a job's usage: all pieces with a cost below the limit, and as much at the limit as is missing.
+    """Add the unit-seconds that a malleable job uses per resource in each cell of the time grid.
+
+    It takes all work at a cost below the limit, and as much at the limit as is missing.
 
     Parameters
     ----------
@@ -446,7 +456,9 @@ def malleable_preemptive(
     used: Floats,
     result: Floats,
 ) -> None:
-    """Minimise ω (C − r) + ∫ λ·a dt for each stride-th malleable job from `begin` on, with preemption.
+    """Minimise ω (C − r) + ∫ λ·a dt for each malleable job alone, with preemption.
+
+    The jobs are each stride-th one from `begin` on.
 
     Parameters
     ----------

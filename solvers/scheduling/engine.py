@@ -33,7 +33,7 @@ EVENTS_PER_CLOCK_CHECK = 1_000
 
 
 class EvictionError(ClusterplanError):
-    """Raised where a loss of capacity would stop a job that must not be interrupted."""
+    """Raised where a loss of capacity would evict a job that must not be interrupted."""
 
 
 class PolicyError(ClusterplanError):
@@ -41,18 +41,18 @@ class PolicyError(ClusterplanError):
 
 
 class StuckError(PolicyError):
-    """Raised where waiting jobs can never start."""
+    """Raised where waiting jobs can never start, because no further event will happen."""
 
 
 def eviction_text(now_s: float) -> str:
-    """Return the error message for evicted jobs that must not be interrupted."""
+    """Return the error message for evicted jobs that must not be interrupted, at a time in seconds."""
     what = f"running jobs lose their place at {now_s:g} s, and must not be interrupted"
     return f"{what}; evict: restart lets them begin again"
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A schedule as columns of segments: job, as index into the table, start and end.
+    """A schedule as columns of segments (uninterrupted runs of a job): job index, start and end in seconds.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Schedule:
 
 
 class StallWatch:
-    """Detects simulations in which the remaining work no longer decreases."""
+    """Detects simulations whose total remaining work no longer decreases, so that they would never end."""
 
     def __init__(self) -> None:
         self._happened: tuple[int, ...] = ()
@@ -78,7 +78,7 @@ class StallWatch:
         self._left = np.inf
 
     def stalls(self, happened: tuple[int, ...], in_vain: bool, left: Callable[[], float]) -> bool:
-        """Record an event; return whether the simulation no longer makes progress.
+        """Record one event of the simulation; return whether it no longer makes progress.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class StallWatch:
 
 
 def stall_text(now_s: float) -> str:
-    """Return the error message for a policy that never completes the trace."""
+    """Return the error message for a policy that never completes the trace, at a time in seconds."""
     return (
         f"goes on without end at {now_s:g} s: it stops jobs before they do any work, "
         "or asks for the same moment again"
@@ -107,7 +107,7 @@ def stall_text(now_s: float) -> str:
 
 
 class Engine:
-    """Simulates one policy on one trace.
+    """Discrete-event simulation of one event-based policy on one trace.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class Engine:
         self._watch = StallWatch()
 
     def run(self) -> Schedule:
-        """Simulate the trace, and return the schedule.
+        """Simulate the trace until all jobs have completed; return the schedule.
 
         Raises
         ------
@@ -183,13 +183,13 @@ class Engine:
         return Schedule(self._order[job.astype(np.int64)], start, end, servers=self._servers())
 
     def _check_progress(self, before_s: float) -> None:
-        """Raise an error if the simulation no longer makes progress."""
+        """Raise an error if the total remaining work no longer decreases from event to event."""
         happened = (self._next, self._ended, self._change)
         if self._watch.stalls(happened, self._stops or self._now_s == before_s, self._share_left):
             raise PolicyError(stall_text(self._now_s))
 
     def _share_left(self) -> float:
-        """Return the remaining work of the jobs that have arrived, each relative to its total work."""
+        """Return the sum over arrived jobs of their remaining work as a share of their total work."""
         present: Ints = np.flatnonzero(~self._done[: self._next])
         left_s = self._remaining_s[present]
         runs = np.isin(present, self._running)
@@ -219,7 +219,7 @@ class Engine:
         return max(next_s, self._now_s)
 
     def _move_to(self, now_s: float) -> None:
-        """Advance to the next event, notify the policy, and apply its choice."""
+        """Advance to an event at a time in seconds, notify the policy, and apply its choice of jobs."""
         seen, policy = self._seen, self._policy
         add_to(self._running, now_s - self._now_s, seen.executed_s)
         self._now_s = seen.now_s = now_s
@@ -242,14 +242,14 @@ class Engine:
         self._switch(chosen, fallen)
 
     def _choice(self, protected: Flags) -> Ints:
-        """Return the jobs that run from now on by the policy's choice."""
+        """Return the jobs that run from now on by the policy's choice, with the protected running jobs."""
         chosen = self._policy.choose(protected)
         if not self._policy.preempts:
             chosen = np.concatenate([self._running[protected], chosen])
         return np.asarray(chosen, dtype=np.int64)
 
     def _change_cluster(self, now_s: float) -> set[int]:
-        """Update the capacity to the current time; return the jobs that lose work if they stop now."""
+        """Update the capacity to the present; return the jobs that lose work if they stop now."""
         before = self._change
         while self._change + 1 < len(self._changes) and self._changes[self._change + 1] <= now_s:
             self._change += 1
@@ -263,7 +263,7 @@ class Engine:
         return fallen if self._interval_s else set()
 
     def _left_s(self, jobs: Ints) -> Floats:
-        """Return the remaining run times of running jobs, without the rest of a restart."""
+        """Return the remaining run times of running jobs in seconds, without the rest of a restart."""
         progress = self._now_s - self._since_s[jobs] - self._lost_s[jobs]
         return self._remaining_s[jobs] - np.maximum(progress, 0.0) * self._speed[jobs]
 
@@ -286,7 +286,10 @@ class Engine:
         self._policy.ended(ended.tolist())
 
     def _protected(self) -> Flags:
-        """Return flags of the running jobs that continue whatever the policy chooses; evicted jobs do not."""
+        """Return flags of the running jobs that continue whatever the policy chooses, as leases demand.
+
+        Evicted jobs do not.
+        """
         running = self._running
         if self._instance.preemption == "none" or not self._policy.preempts:
             protected = np.ones(len(running), dtype=bool)
@@ -315,7 +318,7 @@ class Engine:
             raise EvictionError(eviction_text(self._now_s))
 
     def _switch(self, chosen: Ints, fallen: set[int]) -> None:
-        """Stop and start jobs so that exactly the chosen ones run.
+        """Stop and start jobs so that exactly the chosen jobs run.
 
         Parameters
         ----------

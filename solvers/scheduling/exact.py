@@ -43,19 +43,22 @@ MAX_SCHEDULES = 100_000
 
 
 def enumeration_proves(instance: SchedulingInstance) -> bool:
-    """Return whether enumeration proves the optimum of an instance."""
+    """Return whether enumeration of job orders proves the optimum of an instance.
+
+    It does without preemption, events and servers.
+    """
     return instance.preemption == "none" and not instance.events and not instance.servers
 
 
 def schedule_count(instance: SchedulingInstance) -> int:
-    """Return the number of job orders, times choices of configurations where these are enumerated."""
+    """Return the number of schedules to enumerate: job orders times choices of configurations."""
     sizes = np.diff(instance.menus().first).tolist() if enumeration_proves(instance) else ()
     count = len(instance.table())
     return math.factorial(min(count, 20)) * math.prod(sizes)
 
 
 class FixedRank(ByKey):
-    """Serves jobs by a fixed rank, with preemption.
+    """Priority policy with preemption that serves jobs by a fixed rank.
 
     Parameters
     ----------
@@ -69,12 +72,12 @@ class FixedRank(ByKey):
         self._rank = rank
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the ranks of jobs."""
+        """Return the fixed rank of each job as its key, shape (jobs,)."""
         return self._rank[jobs]
 
 
 class SchedulingBruteForce(Solver[SchedulingFormulation]):
-    """Enumerates all orders of the jobs.
+    """Complete enumeration of all orders of the jobs of a tiny trace.
 
     Without preemption and without events each job starts as early as those before it in the order allow. Some
     order gives an optimal schedule, since both objectives are non-decreasing in the completion times (Baker
@@ -87,7 +90,7 @@ class SchedulingBruteForce(Solver[SchedulingFormulation]):
     what = f"all orders of up to {MAX_JOBS} jobs; a proof where preemption is not allowed"
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best schedule over all orders."""
+        """Return the best schedule over all job orders, with its value as bound where that is proven."""
         del options
         instance = formulation.instance
         count = len(instance.table())
@@ -117,7 +120,7 @@ class SchedulingBruteForce(Solver[SchedulingFormulation]):
 
 
 def _rounded_down(value: float, plan: Sequence[Segment]) -> float:
-    """Return a value less the rounding error of its times, where that is not negligible."""
+    """Return an objective value in seconds, less the rounding error of the plan's times if not negligible."""
     wrong = TIME_ROUNDING * max(entry.end_s for entry in plan)
     return value - wrong if wrong > 0.1 * TOLERANCE * value else value
 
@@ -132,7 +135,7 @@ def _by_rank(instance: SchedulingInstance, order: tuple[int, ...]) -> list[Segme
 
 
 def _in_order(instance: SchedulingInstance, order: tuple[int, ...], rows: tuple[int, ...]) -> list[Segment]:
-    """Return the schedule of a job order: each job starts as early as possible and is not interrupted."""
+    """Return the schedule of a job order: each job starts as early as the previous ones allow."""
     table, menus = instance.table(), instance.menus()
     demand, capacity = menus.usage[list(rows)], instance.capacity_over_time[1][0]
     placed: list[tuple[int, float, float]] = []
@@ -154,7 +157,7 @@ def _in_order(instance: SchedulingInstance, order: tuple[int, ...], rows: tuple[
 def _fits(
     placed: list[tuple[int, float, float]], j: int, start: float, end: float, demand: Floats, capacity: Floats
 ) -> bool:
-    """Return whether a job fits beside the scheduled ones, at its start and whenever another starts."""
+    """Return whether a job fits beside the scheduled ones from start to end, in seconds."""
     moments = [start, *(b for _, b, _ in placed if start < b < end)]
     return all(
         (
@@ -168,9 +171,9 @@ def _fits(
 def certify(
     formulation: SchedulingFormulation, outcome: Outcome, clock: Clock, threads: int | None = None
 ) -> float | None:
-    """Add to an outcome the best dual prices that are found in the remaining time, as its certificate.
+    """Add the best dual prices found to an outcome as its certificate; return their bound in seconds.
 
-    Return the bound in plain floating point; None without prices: for the makespan there are only
+    It is in plain floating point. None is returned without prices: for the makespan there are only
     combinatorial bounds, and prices need a schedule to begin with.
     """
     if outcome.plan is None or formulation.instance.objective == "makespan":
@@ -231,7 +234,7 @@ Method = tuple[Solver[SchedulingFormulation], dict[str, Any]]
 
 
 class SchedulingExact(Solver[SchedulingFormulation]):
-    """Takes the best schedule that `price` or, for malleable jobs, `optimus` finds, and proves a bound.
+    """Takes the best schedule of several methods, and proves a bound by dual prices of resource-time.
 
     For a tiny trace it enumerates all orders too. The bound is that of the best prices of time that are found
     in the remaining time.
@@ -251,7 +254,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         self._allocating = allocating
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best plan with a proven bound.
+        """Return the best schedule found, and a proven lower bound on its objective value.
 
         Raises
         ------
@@ -273,7 +276,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
     def _proven_plan(
         self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock
     ) -> Outcome:
-        """Return the best plan, with a certificate if time allows."""
+        """Return the best schedule found, with a certificate of its bound if time allows."""
         known = self._bound_first(formulation, options, clock)
         if known is not None:
             certified, proven = known
@@ -288,7 +291,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
     def _bound_first(
         formulation: SchedulingFormulation, options: SolveOptions, clock: Clock
     ) -> tuple[Outcome, float] | None:
-        """Return a schedule of rigid jobs with dual prices, and their bound; None without these.
+        """Return an outcome for rigid jobs with certificate, and its bound in seconds; None if not found.
 
         The search then has all the remaining time, and ends where a plan attains the bound.
         """
@@ -306,7 +309,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
     def _best_plan(
         self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock, proven: float
     ) -> Outcome:
-        """Return the best plan of all methods.
+        """Return the outcome of the method whose schedule has the best objective value.
 
         Parameters
         ----------
@@ -338,7 +341,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
         return best_outcome
 
     def _methods(self, formulation: SchedulingFormulation, proven: float) -> Iterator[Method]:
-        """Yield the solvers to be tried, each with its settings."""
+        """Yield the solvers to be tried for the best schedule, each with its method options."""
         instance = formulation.instance
         by_name = {policy.name: policy for policy in POLICIES}
         if not event_loop_supports(instance):
@@ -355,7 +358,7 @@ class SchedulingExact(Solver[SchedulingFormulation]):
 
 
 def _copy_certificate(outcome: Outcome, certified: Outcome) -> None:
-    """Copy certificate, prices and messages of a certified outcome to the outcome with the best plan."""
+    """Copy certificate, prices, trace and messages from one outcome to that with the best plan."""
     outcome.certificate, outcome.prices = certified.certificate, certified.prices
     outcome.trace = certified.trace + outcome.trace
     outcome.message = join_messages(outcome.message, certified.message)
@@ -368,7 +371,7 @@ def _policy(name: str) -> Solver[SchedulingFormulation]:
 
 
 def _without_compiling(formulation: SchedulingFormulation, clock: Clock) -> Outcome | None:
-    """Return a first-come-first-served schedule by uncompiled loops, if time may not allow compiling.
+    """Return a FIFO schedule by uncompiled loops if time may not allow compiling, None otherwise.
 
     Then a short time limit does not end without a plan at the first use on a machine.
     """

@@ -27,7 +27,7 @@ LEAST_GAIN_SHARE = 0.25
 
 
 def with_resource_amount(instance: SchedulingInstance, resource: str, size: float) -> SchedulingInstance:
-    """Return the instance with another amount of one resource; servers become one pool.
+    """Return the instance with another amount of one resource, its servers merged into one pool.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def find_frontier(
     least: float | None = None,
     most: float | None = None,
 ) -> SchedulingFrontier:
-    """Return the frontier with its proven error.
+    """Return the Pareto frontier of cluster size against mean completion time, with its proven error ε.
 
     Sizes are whole numbers. The smallest and the largest are solved first; then the interval is divided that
     can improve the error most.
@@ -115,7 +115,7 @@ def _resource(instance: SchedulingInstance, asked: str | None) -> str:
 
 @dataclass
 class _Search:
-    """Solves one size after another, and keeps the results."""
+    """Search for the frontier: solves the instance for one cluster size after another, keeps the results."""
 
     instance: SchedulingInstance
     resource: str
@@ -125,7 +125,7 @@ class _Search:
     solved: dict[float, Result] = field(default_factory=dict)
 
     def range(self, least: float | None, most: float | None, most_usd: float | None) -> tuple[float, float]:
-        """Return the smallest and the largest size.
+        """Return the smallest and the largest cluster size to be solved, in units of the varied resource.
 
         Raises
         ------
@@ -167,14 +167,14 @@ class _Search:
         return min(high, affordable)
 
     def rate(self, size: float) -> float | None:
-        """Return the cost of a cluster of this size in USD per hour; None without prices."""
+        """Return the hourly cost (USD) of a cluster with this amount of the resource, None without prices."""
         if not self.prices:
             return None
         amounts = {**self.instance.pool, self.resource: size}
         return math.fsum(price * amounts[name] for name, price in self.prices.items())
 
     def run(self, low: float, high: float, error: float) -> Limit:
-        """Solve sizes until the error is reached; return the limit that stopped the search."""
+        """Solve cluster sizes until the error is reached; return the limit that stopped the search."""
         for size in dict.fromkeys((low, high)):
             if not self._solve(size):
                 return "time"
@@ -189,7 +189,7 @@ class _Search:
         return "none"
 
     def _widest(self, error: float) -> float | None:
-        """Return the next size, inside the interval that can improve the error most; None if by little.
+        """Return the cluster size to solve next, which can lower the error most; None if only by little.
 
         The possible gain is the drop of the bound or of the mean from the smaller to the larger size.
         """
@@ -206,7 +206,7 @@ class _Search:
         return middle if gain > error * LEAST_GAIN_SHARE else None
 
     def _solve(self, size: float) -> bool:
-        """Solve one size; return whether a plan was found in time."""
+        """Solve the instance for one cluster size; return whether a plan was found within the time limit."""
         cluster, rest, limit = (
             with_resource_amount(self.instance, self.resource, size),
             self.clock.remaining_s,
@@ -226,17 +226,17 @@ class _Search:
         return result.plan is not None
 
     def means(self) -> list[tuple[float, float]]:
-        """Return each size with the mean completion time of its plan."""
+        """Return each solved cluster size with the mean completion time of its plan in seconds."""
         return [(size, float(result.objectives[0].value or 0.0)) for size, result in self.solved.items()]
 
     def bounds(self) -> list[tuple[float, float]]:
-        """Return each size with its certified bound."""
+        """Return each solved cluster size with the certified bound on mean completion time in seconds."""
         return [
             (size, float(result.objectives[0].certified_bound or 0.0)) for size, result in self.solved.items()
         ]
 
     def points(self) -> list[SizePoint]:
-        """Return the sizes with a better plan than every smaller one, the largest first."""
+        """Return the frontier points: sizes with a better plan than all smaller ones, largest first."""
         points: list[SizePoint] = []
         for size, result in sorted(self.solved.items()):
             record = result.objectives[0]
@@ -256,7 +256,7 @@ class _Search:
         return points[::-1]
 
     def others(self) -> list[SizeBound]:
-        """Return the sizes that are not on the frontier, with their bounds."""
+        """Return the solved sizes that are no frontier points, with their bounds, the largest first."""
         taken = {point.size for point in self.points()}
         return [
             SizeBound(
@@ -270,5 +270,5 @@ class _Search:
 
 
 def _method_name(result: Result) -> str:
-    """Return the name of the method that found a schedule, which begins the message of the result."""
+    """Return the name of the method that found a schedule, from the beginning of the result's message."""
     return (result.message or result.solver).removeprefix("found by ").partition(";")[0]

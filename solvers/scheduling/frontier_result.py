@@ -85,11 +85,11 @@ class SchedulingFrontier(AnyFrontier):
 
     @staticmethod
     def _card_row(point: SizePoint) -> tuple[str, ...]:
-        """Return the table cells of a point: size, mean completion time and bound."""
+        """Return the table cells of a frontier point: cluster size, mean completion time and bound."""
         return figure(point.size), figure(point.mean_completion_s), figure(point.bound_s)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the points as a data frame, without their plans."""
+        """Return the frontier points as a data frame, one row per cluster size, without their plans."""
         import pandas as pd
 
         figures = ["size", "rate_usd_per_hour", "mean_completion_s", "bound_s", "solver"]
@@ -97,7 +97,7 @@ class SchedulingFrontier(AnyFrontier):
 
 
 def error_of(points: list[tuple[float, float]], bounds: list[tuple[float, float]]) -> float:
-    """Return the proven error ε of a frontier over all sizes from the smallest to the largest.
+    """Return the proven relative error ε of a frontier over all sizes from the smallest to the largest.
 
     A bound holds for all smaller sizes too, and a plan for all larger ones. So between two neighbouring sizes
     the mean is at least the bound of the larger one, and the best point up to the smaller one counts.

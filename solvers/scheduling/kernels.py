@@ -10,7 +10,7 @@ from ...instances.common.arrays import Flags, Floats, Ints
 
 @compiled
 def earliest(jobs: Ints, times: Floats) -> float:
-    """Return the earliest of these jobs' times, infinite without any."""
+    """Return the minimum of the given jobs' times in seconds, infinite for no jobs."""
     least = np.inf
     for j in jobs:
         least = min(least, times[j])
@@ -19,14 +19,14 @@ def earliest(jobs: Ints, times: Floats) -> float:
 
 @compiled
 def add_to(jobs: Ints, seconds: float, totals: Floats) -> None:
-    """Add seconds to the totals of these jobs."""
+    """Add seconds to the accumulated times of the given jobs, in place."""
     for j in jobs:
         totals[j] += seconds
 
 
 @compiled
 def total(jobs: Ints, demand: Floats) -> Floats:
-    """Return the total demand of these jobs, shape (R,)."""
+    """Return the total resource demand of the given jobs, shape (R,)."""
     amounts = np.zeros(demand.shape[1])
     for j in jobs:
         for r in range(len(amounts)):
@@ -44,7 +44,7 @@ def _fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
 
 @compiled
 def place(waiting: Ints, count: int, keys: Floats, j: int) -> int:
-    """Return the position of a job in a queue that is sorted by key, then job."""
+    """Return the position at which a job belongs in a queue sorted by key, then job number."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -58,7 +58,7 @@ def place(waiting: Ints, count: int, keys: Floats, j: int) -> int:
 
 @compiled
 def insert(waiting: Ints, count: int, keys: Floats, j: int) -> None:
-    """Insert a job into a sorted queue of `count` jobs, whose array must have space for it."""
+    """Insert a job into a queue of `count` jobs sorted by key, whose array must have space for it."""
     at = place(waiting, count, keys, j)
     for k in range(count, at, -1):
         waiting[k] = waiting[k - 1]
@@ -67,7 +67,7 @@ def insert(waiting: Ints, count: int, keys: Floats, j: int) -> None:
 
 @compiled
 def remove(waiting: Ints, count: int, keys: Floats, j: int) -> None:
-    """Remove a job from a sorted queue of `count` jobs; its key is the one with which it was inserted."""
+    """Remove a job from a queue of `count` jobs sorted by key; its key must be that of its insertion."""
     for k in range(place(waiting, count, keys, j), count - 1):
         waiting[k] = waiting[k + 1]
 
@@ -83,7 +83,9 @@ def fill(
     demand: Floats,
     capacity: Floats,
 ) -> Ints:
-    """Return the jobs that run if jobs are served in ascending order of keys, without those that do not fit.
+    """Return the jobs that run: protected ones, then all in ascending order of keys while they fit.
+
+    A job that does not fit blocks no other.
 
     Parameters
     ----------
@@ -134,7 +136,7 @@ def fill(
 def raise_levels(
     jobs: Ints, executed_s: Floats, width: Floats, level: Ints, limits: Floats, near: float, moment_s: float
 ) -> None:
-    """Raise each job's level while its attained service has reached the limit of that level.
+    """Raise each job's level while its attained service (GPU-seconds) has reached that level's limit.
 
     Parameters
     ----------
@@ -153,7 +155,7 @@ def raise_levels(
 
 @compiled
 def until_limit(jobs: Ints, executed_s: Floats, width: Floats, level: Ints, limits: Floats) -> float:
-    """Return the seconds until the first of these jobs reaches the limit of its level."""
+    """Return the seconds of run time until a job first reaches the limit of its level of attained service."""
     least_s = np.inf
     for j in jobs:
         least_s = min(least_s, limits[level[j]] / width[j] - executed_s[j])
@@ -162,7 +164,7 @@ def until_limit(jobs: Ints, executed_s: Floats, width: Floats, level: Ints, limi
 
 @compiled
 def choice_fault(chosen: Ints, arrived: int, done: Flags, mark: Flags) -> int:
-    """Return the fault code of chosen jobs: 1 not arrived, 2 completed, 3 chosen twice; 0 without a fault.
+    """Return the fault code of a choice of jobs: 1 not arrived, 2 completed, 3 chosen twice, 0 for none.
 
     Parameters
     ----------
@@ -188,7 +190,7 @@ def choice_fault(chosen: Ints, arrived: int, done: Flags, mark: Flags) -> int:
 
 @compiled
 def changes(running: Ints, chosen: Ints, mark: Flags) -> tuple[Ints, Ints]:
-    """Return the jobs that stop and those that start; `mark` is a work array for all jobs and holds False."""
+    """Return the running jobs that stop and the chosen jobs that start; `mark` is a work array of False."""
     stop, start = np.empty(len(running), dtype=np.int64), np.empty(len(chosen), dtype=np.int64)
     stops = starts = 0
     for j in chosen:
@@ -217,7 +219,7 @@ def backfill(
     now_s: float,
     estimate_s: Floats,
 ) -> Ints:
-    """Return the jobs that EASY backfilling starts, in the order of `waiting`.
+    """Return the waiting jobs that EASY backfilling starts now, in the order of `waiting`.
 
     Jobs start in order while they fit. The first that does not gets a reservation for the earliest time at
     which it fits if running jobs end as expected; a later job starts now only if it ends by then, or leaves
@@ -267,7 +269,7 @@ def backfill(
 
 @compiled
 def most_tasks(room: Floats, slack: Floats, demand: Floats, tasks: int) -> int:
-    """Return the number of these tasks that fit on one server; room, slack and demand have shape (R,)."""
+    """Return how many of a job's tasks fit on one server; room, slack and demand have shape (R,)."""
     count = tasks
     for r in range(len(demand)):
         if demand[r] > 0 and count * demand[r] > room[r] + slack[r]:
@@ -279,7 +281,7 @@ def most_tasks(room: Floats, slack: Floats, demand: Floats, tasks: int) -> int:
 def best_fit(
     free: Floats, slack: Floats, capacity: Floats, demand: Floats, tasks: int, most: int
 ) -> tuple[Ints, Ints]:
-    """Return a best-fit placement: servers and tasks on each; empty if more than `most` servers are needed.
+    """Return a best-fit placement of a job: servers and tasks on each, empty beyond `most` servers.
 
     Each step takes the server that holds most of the remaining tasks, of several the one with the least
     residual capacity (Gu et al., Tiresias, NSDI'19). Tasks are identical, so that no other choice needs fewer

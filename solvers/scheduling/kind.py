@@ -12,7 +12,7 @@ from .search.local_search import Price
 
 
 def scheduling(exact: Solver[Any], kind: str) -> SolverKind:
-    """Return the record of scheduling's solvers.
+    """Return the registry entry of the scheduling problem: its solvers, certification and diagnosis.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ JOBS_OF_A_THREAD = 500
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Value and supergradient of the dual function at given prices.
+    """Value and supergradient of the Lagrangian dual function at given prices of resource-time.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Evaluation:
 
 
 class TimeDual:
-    """The dual function of one trace on one time grid.
+    """The Lagrangian dual function of one trace, with prices on the cells of one time grid.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class TimeDual:
 
     @cached_property
     def capacity(self) -> Floats:
-        """Unit-seconds of each resource in each cell, shape (G − 1, R)."""
+        """Available unit-seconds of each resource in each cell of the time grid, shape (G − 1, R)."""
         times, amounts = self.instance.capacity_over_time
         since = np.append(np.diff(times), 0.0)[:, None] * amounts
         before = np.concatenate([np.zeros((1, amounts.shape[1])), np.cumsum(since, axis=0)])
@@ -129,7 +129,7 @@ class TimeDual:
     def _run(
         self, loop: Callable[..., Any], price: Floats, work: Floats, *jobs: Any
     ) -> tuple[Floats, Floats]:
-        """Return cost and C − r of each job, shape (2, J), and the usage of all jobs, shape (G, R)."""
+        """Return least cost and C − r of each job, (2, J), and unit-seconds used by all jobs, (G, R)."""
         return self._in_threads(loop, price, (self.arrival_s, work, self.weight, *jobs))
 
     def _in_threads(
@@ -150,7 +150,7 @@ class TimeDual:
         return costs, np.asarray(sum(used))
 
     def _best_windows(self, price: Floats) -> tuple[Floats, Floats]:
-        """Return costs and usage as `_run` does, for malleable jobs that keep one configuration."""
+        """Return the same costs and usage as `_run`, for malleable jobs that keep one configuration."""
         menus = self._menus
         rows = menus.owner
         length = menus.work[rows] / menus.speed
@@ -181,7 +181,7 @@ WAITING_MULTIPLES = (0.5, 1.0, 2.0)
 
 
 def time_grid(instance: SchedulingInstance, segments: SegmentTable, cells: int | None = None) -> Floats:
-    """Return the edges of the time grid, from the first arrival to the end of a schedule, with event times.
+    """Return the edges of the time grid in seconds, from the first arrival to the end of a schedule.
 
     Beyond the latest time allowed for prices resources are free; the bound remains valid.
 
@@ -208,7 +208,7 @@ def time_grid(instance: SchedulingInstance, segments: SegmentTable, cells: int |
 def initial_prices(
     instance: SchedulingInstance, segments: SegmentTable, edges: Floats, capacity: Floats
 ) -> tuple[list[Floats], list[Floats]]:
-    """Return initial prices, shape (G − 1, R) each: by the delay of a lost second, and by waiting jobs.
+    """Return two lists of initial dual prices, (G − 1, R) each: by lost seconds, and by waiting jobs.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def initial_prices(
 def _urgency_quantiles(
     instance: SchedulingInstance, segments: SegmentTable, edges: Floats, width: Floats
 ) -> list[Floats]:
-    """Return quantiles of Smith's ratio of the jobs running at each cell's middle, shape (G − 1,) each.
+    """Return quantiles of Smith's ratio (weight / service) of the jobs running in each cell, (G − 1,).
 
     Parameters
     ----------
@@ -274,7 +274,10 @@ def _urgency_quantiles(
 
 
 def _delay_costs(ratio: Floats, length: Floats) -> Floats:
-    """Return the cost of a lost second in each cell, shape (G − 1,), by the module docstring's formula."""
+    """Return the delay cost of a lost second in each cell of the time grid, shape (G − 1,).
+
+    The formula is that of the module docstring.
+    """
     cost = np.append(np.zeros_like(ratio), 0.0)
     rate = np.append(ratio, 0.0)
     later = [len(ratio)]  # cells in which the ratio is less than in all between them and here
@@ -287,7 +290,7 @@ def _delay_costs(ratio: Floats, length: Floats) -> Floats:
 
 
 def _time_averages(edges: Floats, starts: Floats, ends: Floats, amounts: Floats | None = None) -> Floats:
-    """Return the time average in each cell of amounts that last from starts to ends."""
+    """Return the time average in each cell, shape (G − 1,), of the amounts that last from starts to ends."""
     amounts = np.ones(len(starts)) if amounts is None else amounts
 
     def until(moments: Floats) -> Floats:
@@ -321,7 +324,7 @@ LEAST_DISTANCE = 1e-4
 
 @dataclass(frozen=True)
 class TimePrices:
-    """The best dual prices found, and the bound that they prove.
+    """The best dual prices of resource-time found, and the bound that they prove.
 
     Attributes
     ----------
@@ -356,7 +359,7 @@ def best_prices(
     cells: int | None = None,
     most_steps: int = MAX_STEPS,
 ) -> TimePrices:
-    """Return the best dual prices found in time, starting from those that a schedule suggests.
+    """Return the best dual prices found within the time limit by subgradient ascent, from a schedule.
 
     Parameters
     ----------
@@ -390,7 +393,7 @@ def best_prices(
 
 
 def _begin_ascent(ascent: _Ascent, prices: tuple[list[Floats], list[Floats]], clock: Clock) -> None:
-    """Start the ascent from the best of the initial prices."""
+    """Evaluate the initial dual prices and multiples of the best, and start the ascent at the best of all."""
     by_delay, by_waiting = prices
     for price in itertools.chain(by_delay, by_waiting):
         if clock.expired or ascent.is_over():
@@ -404,7 +407,7 @@ def _begin_ascent(ascent: _Ascent, prices: tuple[list[Floats], list[Floats]], cl
 
 
 class _Ascent:
-    """State of the subgradient ascent: the best prices, and those of the next step.
+    """State of the subgradient ascent: the best dual prices so far, and those of the next step.
 
     Parameters
     ----------
@@ -427,18 +430,18 @@ class _Ascent:
         self._forget()
 
     def begin_at(self, price: Floats) -> None:
-        """Evaluate prices, and continue from them if they are better."""
+        """Evaluate dual prices, and continue the ascent from them if their bound is better."""
         evaluation = self._evaluate(price)
         if evaluation.value > self.best.value:
             self.price, self.best = price, evaluation
             self._next, self._at = price, evaluation
 
     def is_over(self) -> bool:
-        """Return whether further steps would not improve the bound."""
+        """Return whether the ascent has converged: tiny steps, or a bound at the schedule's value."""
         return self.share <= LAST_SHARE or self.best.value >= self.value * (1 - TIE_TOLERANCE)
 
     def step(self) -> bool:
-        """Take one step of the ascent; return whether there was a direction of ascent."""
+        """Take one step of subgradient ascent; return False if no direction of ascent is left."""
         excess = self._at.excess
         scaled = self._smoothed(np.where((self._next <= 0) & (excess < 0), 0.0, excess))
         self._direction = MEMORY * self._direction + (1 - MEMORY) * scaled
@@ -467,7 +470,7 @@ class _Ascent:
         return True
 
     def _smoothed(self, excess: Floats) -> Floats:
-        """Return the smoothed direction of a supergradient; 0 where that is 0, so that prices of 0 stay."""
+        """Return the supergradient smoothed over neighbouring cells, (G − 1, R), 0 where it was 0."""
         moves = (excess != 0) & (self._measure > 0)  # a resource without any capacity has no price
         direction = np.divide(excess, self._measure, out=np.zeros_like(excess), where=moves)
         if self.smooth_cells < LEAST_SMOOTH:
@@ -494,7 +497,7 @@ class _Ascent:
         self._since = self.evaluations
 
     def _remember(self, step: float) -> None:
-        """Add the tangent L(μ) ≤ L(λ) + g·(μ − λ) at the current prices to the mean of recent tangents."""
+        """Add the tangent L(μ) ≤ L(λ) + g·(μ − λ) at the present prices to the mean of recent tangents."""
         if self.evaluations > 2 * self._since:
             self._older = (self._steps, self._costs, self._excess)
             self._forget()
@@ -505,7 +508,7 @@ class _Ascent:
         self._excess += step * self._at.excess / total
 
     def estimate(self) -> float:
-        """Return an upper limit of the bound by prices up to twice the best ones, from means of tangents."""
+        """Return an upper bound on the dual value by any prices up to twice the best, in seconds."""
         limit = np.inf
         for steps, costs, excess in filter(None, (self._older, (self._steps, self._costs, self._excess))):
             if steps > 0:

@@ -24,7 +24,7 @@ CLOSE = 1e-9
 
 @compiled
 def arrival_events(arrival_s: Floats) -> Floats:
-    """Return the time of each job's arrival event, which close arrivals share; arrivals are sorted."""
+    """Return the time in seconds of each job's arrival event, which close (sorted) arrivals share."""
     at = arrival_s.copy()
     for j in range(1, len(at)):
         if arrival_s[j] - at[j - 1] <= 1e-9 * max(abs(arrival_s[j]), abs(at[j - 1])):
@@ -34,7 +34,7 @@ def arrival_events(arrival_s: Floats) -> Floats:
 
 @compiled
 def _place_gpus(gpus: int, free: Ints, size: int, full: Ints) -> bool:
-    """Allocate GPUs by first fit, idle servers for jobs larger than one; return whether the job fits."""
+    """Allocate GPUs by first fit, whole idle servers for larger jobs; return whether the job fits."""
     if gpus <= size:
         for s in range(len(free)):
             if free[s] >= gpus:
@@ -68,7 +68,7 @@ def _place_gpus(gpus: int, free: Ints, size: int, full: Ints) -> bool:
 
 @compiled
 def _sort_nearly_sorted(jobs: Ints, count: int, keys: Floats) -> None:
-    """Sort jobs by their keys, stably, by insertion."""
+    """Sort `count` jobs in place by ascending keys, by stable insertion sort."""
     for k in range(1, count):
         j, key = jobs[k], keys[jobs[k]]
         at = k
@@ -89,7 +89,7 @@ def _first_end(
     times: Floats,
     member: Ints,
 ) -> int:
-    """Group running jobs by close ends; return the index of the earliest group, −1 without any.
+    """Group the running jobs whose ends are close in time; return the earliest group, −1 without any.
 
     A job joins the first group whose time is close to its own end, else it makes one. `times` has room for
     each group, and `member` is the group of each job.
@@ -117,7 +117,7 @@ def _first_end(
 
 @compiled
 def _append_segment(segments: Floats, count: int, j: int, start_s: float, end_s: float) -> Floats:
-    """Return the segments, rows of job, start and end, with one appended."""
+    """Return the table of segments (rows of job, start, end in seconds) with one segment appended."""
     if count == len(segments):
         larger = np.empty((2 * count, 3))
         larger[:count] = segments
@@ -137,7 +137,9 @@ def shortest_first(
     servers: int,
     size: int,
 ) -> Floats:
-    """Return the segments of SRTF, or of SRSF, shape (S, 3); jobs are sorted by arrival.
+    """Return the segments of SRTF or SRSF by Muri's rules: job, start and end in seconds, shape (S, 3).
+
+    Jobs are sorted by arrival.
 
     Parameters
     ----------
@@ -202,7 +204,7 @@ def shortest_first(
 
 @compiled
 def _remove_job(jobs: Ints, count: int, j: int) -> int:
-    """Remove a job from a list; return the new length."""
+    """Remove a job from an array of `count` jobs in place; return the new count."""
     kept = 0
     for k in range(count):
         if jobs[k] != j:
@@ -221,7 +223,7 @@ def _demote_jobs(
     queues: Ints,
     lengths: Ints,
 ) -> None:
-    """Move running jobs that have reached the limit of their queue to the end of the next one."""
+    """Move running jobs that have reached their queue's limit (GPU-seconds) to the end of the next one."""
     for j in active:
         q = level[j]
         if q < len(limits) and executed_s[j] * gpus[j] >= limits[q]:
@@ -235,7 +237,7 @@ def _demote_jobs(
 def _serve_queue(
     queue: Ints, gpus: Ints, free: int, least: int, pending: Ints, chosen: Ints, count: int
 ) -> tuple[int, int]:
-    """Append the jobs of a queue that run to the chosen ones, and move them before its waiting jobs.
+    """Append the jobs of a queue that fit to the chosen ones, and move them before its waiting jobs.
 
     Parameters
     ----------
@@ -276,7 +278,9 @@ def least_attained(
     limits: Floats,
     pool: int,
 ) -> Floats:
-    """Return the segments of Tiresias-L, shape (S, 3); jobs are sorted by arrival.
+    """Return the segments of Tiresias-L by Muri's rules: job, start and end in seconds, shape (S, 3).
+
+    Jobs are sorted by arrival.
 
     Parameters
     ----------
@@ -361,7 +365,7 @@ OTHER_OVERHEAD_S = 10.0
 
 
 def simulate(instance: SchedulingInstance, policy: str) -> Schedule:
-    """Return the schedule of `srtf`, `srsf` or `las` by the rules of Muri's simulator.
+    """Return the schedule of policy `srtf`, `srsf` or `las` by the rules of Muri's published simulator.
 
     Raises
     ------
@@ -408,7 +412,7 @@ def _check_supported(instance: SchedulingInstance) -> None:
 
 
 def _overheads(instance: SchedulingInstance) -> Floats:
-    """Return the overhead of each job at every event in seconds, shape (J,)."""
+    """Return the seconds of overhead of each job at every event, by GPUs and model, shape (J,)."""
     table = instance.table()
     gpus = table.total_demand[:, table.resources.index(GPU)]
     of_gpus = [OVERHEAD_S.get(round(g), {}) for g in gpus.tolist()]

@@ -20,7 +20,7 @@ def policy_solver(
     make: Callable[[Mapping[str, Any]], Policy],
     options: Mapping[str, MethodOption] | None = None,
 ) -> PolicySolver:
-    """Return the solver that simulates a policy.
+    """Return the solver that simulates a policy of another package, with its options.
 
     Parameters
     ----------

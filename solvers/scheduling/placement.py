@@ -35,7 +35,7 @@ TaskPlacement = tuple[Ints, Ints]
 def place_jointly(
     free: Floats, demand: Floats, tasks: Sequence[int], limit_s: float | None
 ) -> list[TaskPlacement] | None:
-    """Return placements of jobs with the fewest servers above their minimum in total; None if none is found.
+    """Return placements of starting jobs on the fewest servers in total (exact); None if none is found.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def _amounts(resources: Sequence[str], amounts: Floats, all_of_them: bool = Fals
 
 
 def _place(groups: Mapping[str, Mapping[str, int]]) -> TaskPlacement:
-    """Return the placement of a job from its only task group in a consolidation plan."""
+    """Convert the consolidation plan of a job's only task group to arrays of servers and task counts."""
     (on,) = groups.values()
     servers = sorted((int(name[1:]), count) for name, count in on.items())
     return np.array([n for n, _ in servers]), np.array([count for _, count in servers])
@@ -107,7 +107,7 @@ JOINT_TIME_LIMIT_S = 5.0
 
 
 class ServerPlacement:
-    """Placement of running jobs on the servers of an instance.
+    """Placement of the tasks of running jobs on the servers of an instance during a simulation.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class ServerPlacement:
         self.history: dict[tuple[int, float], TaskPlacement] = {}
 
     def move_to(self, now_s: float) -> set[int]:
-        """Apply server failures and repairs up to a time; return the jobs on servers that lost capacity."""
+        """Apply capacity changes of servers up to a time; return the jobs on servers that lost capacity."""
         before, fallen = self._change, set[int]()
         while self._change < len(self._changes) and self._changes[self._change][0] <= now_s:
             _, n, amounts = self._changes[self._change]
@@ -171,7 +171,7 @@ class ServerPlacement:
         return fallen
 
     def lost(self, running: Ints, since_s: Floats) -> Flags:
-        """Return which running jobs are evicted from overloaded servers; the last started are evicted first.
+        """Return flags of the running jobs evicted from overloaded servers, last started first.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class ServerPlacement:
         return evicted
 
     def settle(self, choose: Callable[[], Ints], running: Ints, protected: Flags, seen: Seen) -> Ints:
-        """Return the jobs that run from now on, all of which can be placed on servers.
+        """Query the policy until all chosen jobs can be placed on servers; return the chosen jobs.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class ServerPlacement:
             seen.demand = own
 
     def switch(self, stopped: Ints, started: Ints, now_s: float) -> Ints:
-        """Release the servers of stopped jobs, occupy those of started ones; return the jobs that move."""
+        """Release servers of stopped and moving jobs, occupy the new ones; return the jobs that move."""
         moved = [
             j for j, place in self._next.items() if j in self._on and not _same_placement(self._on[j], place)
         ]
@@ -239,23 +239,23 @@ class ServerPlacement:
         return np.array(sorted(moved), dtype=np.int64)
 
     def leave(self, j: int) -> None:
-        """Release the servers of a job; an idle cluster gets exactly its original capacity back."""
+        """Release the servers of a job that stops; an idle cluster gets exactly its capacity back."""
         servers, counts = self._on.pop(j)
         self._free[servers] += counts[:, None] * self._demand[j]
         if not self._on:
             self._free[:] = self._capacity
 
     def on(self, j: int) -> Mapping[str, int]:
-        """Return the servers of a running job, with the number of its tasks on each."""
+        """Return the number of tasks of a running job on each of its servers, by server name."""
         return self.named(self._on[j])
 
     def named(self, place: TaskPlacement) -> dict[str, int]:
-        """Return a placement with the names of its servers."""
+        """Return the number of tasks on each server of a placement, by server name."""
         servers, counts = place
         return {self.names[n]: k for n, k in zip(servers.tolist(), counts.tolist(), strict=True)}
 
     def speeds(self, jobs: Ints) -> Floats:
-        """Return the speeds of running jobs on their servers, relative to their full speeds."""
+        """Return the speeds of running jobs on their servers, relative to full speed, shape (jobs,)."""
         if self._spreading is None:
             return np.ones(len(jobs))
         servers = np.array([len(self._on[j][0]) for j in jobs.tolist()], dtype=np.int64)
@@ -263,7 +263,7 @@ class ServerPlacement:
 
     @property
     def placed_jobs(self) -> list[int]:
-        """The jobs that the last call of `find` placed."""
+        """Jobs that the last call of `find` placed on servers."""
         return list(self._next)
 
     def find(
@@ -272,7 +272,7 @@ class ServerPlacement:
         protected: set[int],
         alternatives: Callable[[int], Iterable[int]] | None = None,
     ) -> list[int]:
-        """Place chosen jobs in their order; return the first that cannot be placed.
+        """Place chosen jobs on servers in their order; return the first that cannot be placed, if any.
 
         Parameters
         ----------
@@ -332,7 +332,7 @@ class ServerPlacement:
         free[servers] -= sign * counts[:, None] * self._demand[j]
 
     def _own_place(self, free: Floats, slack: Floats, j: int) -> TaskPlacement | None:
-        """Return the current placement of a job, if it still fits there."""
+        """Return the present placement of a job if it still fits, None otherwise."""
         if j not in self._on:
             return None
         servers, counts = self._on[j]
@@ -350,7 +350,7 @@ class ServerPlacement:
     def _in_place_of(
         self, free: Floats, slack: Floats, j: int, later: list[int], kept: set[int]
     ) -> TaskPlacement | None:
-        """Return a placement of a job that displaces the fewest later jobs; None without one."""
+        """Return a placement of a job that displaces the fewest later jobs, None if there is none."""
 
         def without(count: int) -> Floats:
             left = free.copy()
@@ -374,7 +374,7 @@ class ServerPlacement:
     def _after_migrations(
         self, free: Floats, slack: Floats, j: int, others: list[int]
     ) -> TaskPlacement | None:
-        """Return a placement of a job after small running jobs have moved elsewhere; None without one.
+        """Return a placement of a job after migrations of small running jobs, None if there is none.
 
         Parameters
         ----------
@@ -408,7 +408,7 @@ class ServerPlacement:
         return None
 
     def _least_servers(self, j: int) -> int:
-        """Return the fewest servers that a job needs on an idle cluster; 0 if it cannot be placed."""
+        """Return the minimum number of servers for a job on an idle cluster, 0 if it never fits."""
         shape = int(self._shape[j])
         if shape not in self._fewest:
             slack, tasks = SLACK * self._capacity, int(self._tasks[j])
@@ -420,7 +420,7 @@ class ServerPlacement:
         return self._fewest[shape]
 
     def _all_together(self, free: Floats, jobs: list[int]) -> bool:
-        """Place all of these jobs together; return whether that is possible."""
+        """Place all given jobs jointly on the fewest servers; return whether that is possible."""
         if not jobs:
             return True
         left = time_left_s()
@@ -444,7 +444,7 @@ jobs."""
 
 
 def task_demands(instance: SchedulingInstance) -> tuple[Floats, Ints]:
-    """Return the demand of a task and the number of tasks of each configuration, shapes (K, R) and (K,)."""
+    """Return demand per task, (K, R), and number of tasks, (K,), of each configuration of all jobs."""
     table, menus = instance.table(), instance.menus()
     tasks = table.tasks[menus.owner]
     for j in menus.malleable:
@@ -454,7 +454,7 @@ def task_demands(instance: SchedulingInstance) -> tuple[Floats, Ints]:
 
 
 def placeable_rows(instance: SchedulingInstance, gangs: tuple[Floats, Ints]) -> Flags:
-    """Return which configurations fit on the idle servers, with the largest capacity that these ever have."""
+    """Return flags of the configurations that fit on the idle servers at their largest capacities."""
     states = instance.server_states
     most = states.amounts.copy()
     for _, n, amounts in states.changes:
@@ -470,7 +470,7 @@ def placeable_rows(instance: SchedulingInstance, gangs: tuple[Floats, Ints]) -> 
 
 
 class ConfigurationPlacement:
-    """Placement of configurations on the servers of an instance.
+    """Placement of jobs' configurations on the servers of an instance, for round-based policies.
 
     Parameters
     ----------
@@ -502,7 +502,7 @@ class ConfigurationPlacement:
         self._of = of
 
     def settle(self, ask: PolicyQuery, jobs: Ints, protected: Sequence[int], may_wait: bool) -> Ints:
-        """Return the row of each of these jobs that can be placed on servers, −1 for none.
+        """Return the configuration in which each job runs and can be placed on servers, −1 for none.
 
         Parameters
         ----------
@@ -532,24 +532,27 @@ class ConfigurationPlacement:
         return row_of_job[jobs]
 
     def owners(self, rows: Iterable[int] | Ints) -> Ints:
-        """Return the jobs to which rows belong."""
+        """Return the job of each given row of the configuration table."""
         owners: Ints = self._owner[np.array(list(rows), dtype=np.int64)]
         return owners
 
     def servers(self) -> dict[tuple[int, float], dict[str, int]]:
-        """Return the servers of each segment, by job (index into the table) and start."""
+        """Return the tasks per server of each segment, by job (index into the table) and start."""
         history = self.places.history.items()
         return {(int(self._of[row]), at_s): self.places.named(place) for (row, at_s), place in history}
 
     def _smaller(self, row: int) -> Iterator[int]:
-        """Yield a job's other configurations that take no more of any resource, the fastest first."""
+        """Yield a job's configurations with no more usage of any resource than the given one.
+
+        The fastest comes first.
+        """
         j = self._owner[row]
         own = np.arange(self._first[j], self._first[j + 1])
         own = own[(self._usage[own] <= self._usage[row]).all(axis=1) & (own != row)]
         yield from own[np.argsort(-self._speed[own], kind="stable")].tolist()
 
     def _any(self, jobs: Ints) -> Iterator[int]:
-        """Yield all configurations of all jobs, each job's fastest first."""
+        """Yield all configurations of the given jobs, job by job, the fastest first."""
         for j in jobs.tolist():
             own = np.arange(self._first[j], self._first[j + 1])
             yield from own[np.argsort(-self._speed[own], kind="stable")].tolist()

@@ -20,7 +20,7 @@ from .seen import Knowledge, Seen, widths
 
 
 class Policy(ABC):
-    """Chooses at each event the jobs that run; one object serves one run of the engine.
+    """Event-based policy: chooses the jobs that run at each event; one object serves one simulation.
 
     Attributes
     ----------
@@ -35,16 +35,16 @@ class Policy(ABC):
     seen: Seen
 
     def begin(self, seen: Seen) -> None:
-        """Initialise the policy with its view of the trace."""
+        """Initialise the policy with its view of the trace, before the first event."""
         self.seen = seen
 
     @abstractmethod
     def arrived(self, jobs: Iterable[int]) -> None:
-        """Record jobs that have arrived."""
+        """Record jobs that have just arrived."""
 
     @abstractmethod
     def choose(self, held: Flags) -> Ints:
-        """Return the jobs that run from now on; a policy without preemption returns the jobs that start.
+        """Return the jobs that run from now on or, without preemption, the jobs that start now.
 
         Parameters
         ----------
@@ -54,31 +54,31 @@ class Policy(ABC):
 
     @abstractmethod
     def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
-        """Record the jobs that its choice has stopped and started."""
+        """Record the jobs that stopped and those that started by the policy's last choice."""
 
     @abstractmethod
     def waits(self) -> int:
-        """Return the number of waiting jobs."""
+        """Return the number of jobs that have arrived and wait."""
 
     def ended(self, jobs: Sequence[int]) -> None:
-        """Record jobs that have completed."""
+        """Record jobs that have just completed."""
         del jobs
 
     def again_s(self) -> float:
-        """Return the time of the policy's next timer event; infinite without one."""
+        """Return the time in seconds of the next timer event of the policy, infinite without one."""
         return np.inf
 
     def free(self, held: Flags) -> Floats:
-        """Return the resources that the jobs in `held` leave free, shape (R,)."""
+        """Return the amounts of resources that the running jobs flagged in `held` leave free, shape (R,)."""
         seen = self.seen
         return np.asarray(seen.capacity - total(seen.running[held], seen.demand))
 
 
 class ByKey(Policy):
-    """Serves jobs in ascending order of priority keys; a job that does not fit blocks no other."""
+    """Priority policy: serves jobs in ascending order of keys; a job that does not fit blocks no other."""
 
     def begin(self, seen: Seen) -> None:
-        """Initialise the policy with an empty queue."""
+        """Initialise the policy with an empty queue of waiting jobs."""
         super().begin(seen)
         self._keys: Floats = np.zeros(len(seen.width))
         self._waiting: Ints = np.zeros(len(seen.width), dtype=np.int64)
@@ -86,14 +86,17 @@ class ByKey(Policy):
 
     @abstractmethod
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the current priority keys of jobs; those of waiting jobs are computed on queueing."""
+        """Return the current priority key of each job, shape (jobs,); the smallest is served first.
+
+        The keys of waiting jobs are computed when they are queued.
+        """
 
     def arrived(self, jobs: Iterable[int]) -> None:
-        """Queue jobs by their keys."""
+        """Insert arriving jobs into the queue by their keys."""
         self._queue(list(jobs))
 
     def choose(self, held: Flags) -> Ints:
-        """Return the jobs with the least keys that fit."""
+        """Return the jobs that run (start, without preemption), in ascending order of keys while they fit."""
         seen = self.seen
         keys = np.zeros(len(seen.running)) if held.all() else self.keys_of(seen.running)
         chosen = fill(
@@ -102,13 +105,13 @@ class ByKey(Policy):
         return chosen if self.preempts else chosen[int(held.sum()) :]
 
     def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
-        """Remove started jobs from the queue, and add stopped ones."""
+        """Remove started jobs from the queue, and insert stopped ones by their keys."""
         for j in started:
             self._unqueue(j)
         self._queue(stopped)
 
     def waits(self) -> int:
-        """Return the length of the queue."""
+        """Return the number of queued jobs."""
         return self._count
 
     def _queue(self, jobs: Sequence[int]) -> None:
@@ -124,14 +127,14 @@ class ByKey(Policy):
         self._count -= 1
 
     def _sort_again(self) -> None:
-        """Recompute the keys of all waiting jobs, and sort the queue."""
+        """Recompute the keys of all queued jobs, and sort the queue by them."""
         waiting = np.sort(self._waiting[: self._count])
         self._keys[waiting] = self.keys_of(waiting)
         self._waiting[: self._count] = waiting[np.argsort(self._keys[waiting], kind="stable")]
 
 
 class ConfigurationView(Seen):
-    """A policy's view of the trace and of the jobs' configurations, which are rows of one table.
+    """A round-based policy's view of the trace up to now, with all jobs' configurations in one table.
 
     Rows of jobs that have not arrived hold 0. A policy must not write to any array.
 
@@ -166,23 +169,23 @@ class ConfigurationView(Seen):
 
     @property
     def work(self) -> Floats:
-        """Total work of each job, shape (J,)."""
+        """Total work of each job, in the unit of its speeds times seconds, shape (J,)."""
         self._only(Knowledge.PROGRESS)
         return self._work
 
     @property
     def left(self) -> Floats:
-        """Remaining work of each job, shape (J,)."""
+        """Remaining work of each job, in the unit of its speeds times seconds, shape (J,)."""
         self._only(Knowledge.PROGRESS)
         return self._left
 
     def rows_of(self, job: int) -> Ints:
-        """Return the rows of a job's configurations."""
+        """Return the row indices of a job's configurations in the configuration table."""
         return np.arange(self.first[job], self.first[job + 1])
 
 
 class ConfigurationViewWriter:
-    """Updates a policy's view of jobs and configurations as jobs arrive.
+    """Writes jobs and their configurations into a round-based policy's view as the jobs arrive.
 
     Parameters
     ----------
@@ -225,7 +228,7 @@ class ConfigurationViewWriter:
         self.seen.tenant_shares = np.array(shares, dtype=float)
 
     def uncover(self, jobs: slice) -> None:
-        """Add arriving jobs to the policy's view."""
+        """Write the data of arriving jobs, a slice in the order of arrival, into the policy's view."""
         seen = self.seen
         shown = (seen.arrival_s, seen.weight, seen.tenant, seen.demand, seen.width, seen.requested)
         for column, own in zip(shown, self._others, strict=True):
@@ -246,7 +249,7 @@ TIME_TOLERANCE = 1e-9
 
 
 class RoundPolicy(ABC):
-    """Chooses at the end of each round the configuration of each job; one object serves one run.
+    """Round-based policy: chooses each job's configuration at the end of each round; one object per run.
 
     Parameters
     ----------
@@ -276,12 +279,12 @@ class RoundPolicy(ABC):
         self.round_s = round_s
 
     def begin(self, seen: ConfigurationView) -> None:
-        """Initialise the policy with its view of the trace."""
+        """Initialise the policy with its view of the trace, before the first round."""
         self.seen = seen
 
     @abstractmethod
     def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return for each of these jobs the row of the configuration in which it runs, −1 for none.
+        """Return the configuration (row of the table) in which each job runs, −1 for a job that waits.
 
         Where jobs cannot be placed on servers, it is called again at the same time without them; the last
         answer counts.
@@ -295,19 +298,19 @@ class RoundPolicy(ABC):
         """
 
     def ended(self, jobs: Sequence[int]) -> None:
-        """Record jobs that have completed."""
+        """Record jobs that have just completed."""
         del jobs
 
     def again_s(self) -> float:
-        """Return the time of the policy's next timer event: the end of the round."""
+        """Return the time in seconds of the next timer event of the policy: the end of the round."""
         return float((rounds_over(self.seen.now_s, self.round_s) + 1) * self.round_s)
 
     def summary(self) -> str | None:
-        """Return a message about the whole run; None without one."""
+        """Return a message about the whole simulation, None without one."""
         return None
 
     def shares(self, usage: Floats) -> Floats:
-        """Return the dominant share of the cluster for each of these usages, shapes (k,) and (k, R)."""
+        """Return the dominant share of the cluster of each resource usage; shapes (k,) and (k, R)."""
         available: Flags = self.seen.capacity > 0
         share = usage[:, available] / self.seen.capacity[available]
         # Usage of a resource that the cluster lacks is an infinite share.
@@ -316,7 +319,7 @@ class RoundPolicy(ABC):
 
 
 def rounds_over(now_s: float, round_s: float, since_s: Floats | float = 0.0) -> Floats:
-    """Return the number of rounds completed since a time, corrected for the rounding of times.
+    """Return the number of whole rounds from `since_s` to now, corrected for the rounding of times.
 
     Times lose precision as they grow, so that the quotient may fall short of a round whose end is reached.
     The end of the next one, `since_s` + (rounds + 1) × `round_s`, is always later than now.
@@ -326,7 +329,9 @@ def rounds_over(now_s: float, round_s: float, since_s: Floats | float = 0.0) -> 
 
 
 def admit(usage: Floats, free: Floats, capacity: Floats) -> Flags:
-    """Return which usages, shape (k, R), fit when admitted in order; one that does not fit blocks no other.
+    """Return flags of the usages, shape (k, R), that fit when admitted greedily in order.
+
+    One that does not fit blocks no other.
 
     Parameters
     ----------
@@ -338,7 +343,7 @@ def admit(usage: Floats, free: Floats, capacity: Floats) -> Flags:
 
 @compiled
 def served_in_order(usage: Floats, room: Floats) -> Flags:
-    """Return which usages fit beside the admitted ones before them, shapes (k,), (k, R) and (R,)."""
+    """Return flags (k,) of the usages (k, R) that fit in the room (R,), admitted greedily in order."""
     served = np.zeros(len(usage), dtype=np.bool_)
     left = room.copy()
     for k in range(len(usage)):

@@ -55,7 +55,7 @@ BY = MethodOption("truth", "Remaining times are true, or estimated by users.", c
 
 
 def plan_of(instance: SchedulingInstance, schedule: Schedule) -> list[Segment]:
-    """Return a schedule as a plan, with one entry for each segment."""
+    """Convert a schedule to a plan: one `Segment` (job, start, end, servers, …) per run of a job."""
     names, menus, on = instance.table().names, instance.menus(), schedule.servers
     row = menus.requested[schedule.job] if schedule.row is None else schedule.row
     columns = (column.tolist() for column in (schedule.job, schedule.start_s, schedule.end_s, row))
@@ -86,19 +86,19 @@ def _gc_paused() -> Iterator[None]:
 
 
 def event_loop_supports(instance: SchedulingInstance) -> bool:
-    """Return whether the compiled event loop supports all features of an instance."""
+    """Return whether the compiled event loop supports an instance: no servers, and no work lost."""
     return not instance.servers and not loses_work(instance)
 
 
 def loses_work(instance: SchedulingInstance) -> bool:
-    """Return whether jobs can lose work when they are evicted."""
+    """Return whether jobs of an instance can lose work (since their last checkpoint) when evicted."""
     if instance.preemption == "none" and instance.evict != "restart":
         return False  # then no job may be evicted
     return bool(instance.events) and checkpoint_interval_s(instance) > 0
 
 
 class PolicySolver(Solver[SchedulingFormulation]):
-    """A solver that simulates one scheduling policy.
+    """Solver that simulates one scheduling policy on the trace, and returns its schedule without a bound.
 
     Parameters
     ----------
@@ -133,17 +133,17 @@ class PolicySolver(Solver[SchedulingFormulation]):
 
     @property
     def method_options(self) -> Mapping[str, MethodOption]:  # type: ignore[override]
-        """Named settings of the policy and of placement."""
+        """Named options of the policy, and that of placement on servers."""
         return self._options
 
     def check_options(self, options: SolveOptions) -> None:
-        """Refuse unsupported options, and limits of queues that are not numbers."""
+        """Raise an error for unsupported options, and for limits of queues that are not ascending numbers."""
         super().check_options(options)
         if "queues" in self._options:
             limits_of(self.setting(options, "queues"))
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Simulate the policy, and return its schedule as a plan."""
+        """Simulate the policy on the instance's trace; return its schedule as a plan, without a bound."""
         instance = formulation.instance
         settings = {key: self.setting(options, key) for key in self._options}
         messages: list[str] = []
@@ -178,7 +178,7 @@ class PolicySolver(Solver[SchedulingFormulation]):
     def policy(
         self, instance: SchedulingInstance, settings: dict[str, Any], options: SolveOptions, clock: Clock
     ) -> Policy | RoundPolicy:
-        """Return the policy for one solve."""
+        """Return a new policy object for one solve, made from the instance and the options."""
         del options, clock
         return self._make(instance, settings)
 
@@ -186,20 +186,20 @@ class PolicySolver(Solver[SchedulingFormulation]):
 def policy_engine(
     instance: SchedulingInstance, policy: Policy | RoundPolicy, placement: str, skewed_only: bool
 ) -> Engine | RoundEngine:
-    """Return the engine that simulates a policy, by events or by rounds."""
+    """Return the simulation engine of a policy: by rounds for a round-based policy, else by events."""
     if isinstance(policy, RoundPolicy):
         return RoundEngine(instance, policy, placement)
     return Engine(instance, policy, placement, skewed_only)
 
 
 def spreading_slows_jobs(instance: SchedulingInstance) -> bool:
-    """Return whether a job is slower when it is spread over several servers."""
+    """Return whether some job of an instance is slower when it is spread over several servers."""
     spreading = instance.table().spreading
     return spreading is not None and bool((spreading.profile >= 0).any())
 
 
 def limits_of(text: str) -> tuple[float, ...]:
-    """Return the limits of queues that the text of an option gives.
+    """Parse the limits of multilevel queues, ascending GPU-seconds, from the text of an option.
 
     Raises
     ------
@@ -228,12 +228,12 @@ def _time_slice(instance: SchedulingInstance, settings: Mapping[str, Any]) -> Ro
 
 
 def round_of(instance: SchedulingInstance, seconds: float) -> float:
-    """Return the length of a round, at least twice the longest restart, so that jobs make progress."""
+    """Return the length of a round in seconds, raised to at least twice the longest restart."""
     return max(seconds, SHORTEST_ROUND_S, twice_the_restart_s(instance))
 
 
 def twice_the_restart_s(instance: SchedulingInstance) -> float:
-    """Return twice the longest restart in whole seconds: a time of which jobs work at least half."""
+    """Return twice the longest restart time of an instance, in whole seconds (rounded up)."""
     return float(np.ceil(2 * restarts_s(instance).max()))
 
 
@@ -259,7 +259,7 @@ def _optimus_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def optimus_exact(allocate: AllocationFunction) -> PolicySolver:
-    """Return the solver for Optimus with proven allocations.
+    """Return the solver for Optimus whose allocations are proven optimal (`OptimusExact`).
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ EVENTS_PER_CLOCK_CHECK = 100
 
 
 class RoundEngine:
-    """Simulates one round-based policy on one trace.
+    """Discrete-event simulation of one round-based policy on one trace.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class RoundEngine:
         self._watch = StallWatch()
 
     def run(self) -> Schedule:
-        """Simulate the trace, and return the schedule.
+        """Simulate the trace until all jobs have completed; return the schedule.
 
         Raises
         ------
@@ -105,19 +105,19 @@ class RoundEngine:
         return Schedule(self._order[job.astype(np.int64)], start, end, rows, servers)
 
     def _check_progress(self, before_s: float) -> None:
-        """Raise an error if the simulation no longer makes progress."""
+        """Raise an error if the total remaining work no longer decreases from event to event."""
         happened = (self._next, len(self._present), self._change)
         if self._watch.stalls(happened, self._stops or self._seen.now_s == before_s, self._share_left):
             raise PolicyError(stall_text(self._seen.now_s))
 
     def _share_left(self) -> float:
-        """Return the remaining work of the present jobs, each relative to its total work."""
+        """Return the sum over present jobs of their remaining work as a share of their total work."""
         left = self._left.copy()
         left[self._seen.running] = self._progress(self._seen.running)
         return float((left / self._sight.work)[self._present].sum())
 
     def _next_event(self) -> tuple[float, bool]:
-        """Return the time of the next event, and whether the policy decides at it in any case."""
+        """Return the time of the next event in seconds, and whether it is a timer of the policy."""
         now_s, seen = self._seen.now_s, self._seen
         others = [float(self._end_s[seen.running].min(initial=np.inf))]
         if self._next < len(self._order):
@@ -128,7 +128,7 @@ class RoundEngine:
         return max(min(*others, again_s), now_s), again_s <= min(others)
 
     def _move_to(self, now_s: float, asked: bool) -> None:
-        """Advance to the next event, notify the policy, and let it decide if it is due."""
+        """Advance to an event at a time in seconds, notify the policy, and let it decide if it is due."""
         seen, policy = self._seen, self._policy
         self._stops = False
         seen.executed_s[seen.running] += now_s - seen.now_s
@@ -147,7 +147,7 @@ class RoundEngine:
             self._decide()
 
     def _change_cluster(self) -> bool:
-        """Update the capacity to the current time; return whether the cluster has changed."""
+        """Update the capacity to the present; return whether a change of the cluster has taken effect."""
         seen, before = self._seen, self._change
         while self._change + 1 < len(self._changes) and self._changes[self._change + 1] <= seen.now_s:
             self._change += 1
@@ -160,7 +160,7 @@ class RoundEngine:
         return self._change > before
 
     def _progress(self, jobs: Ints) -> Floats:
-        """Return the remaining work of running jobs."""
+        """Return the remaining work of running jobs at the present time, shape (jobs,)."""
         seen = self._seen
         worked_s = np.maximum(seen.now_s - seen.since_s[jobs] - self._lost_s[jobs], 0.0)
         speed = self._sight.speed[seen.row[jobs]] * self._spread[jobs]
@@ -184,7 +184,7 @@ class RoundEngine:
         return True
 
     def _note(self, jobs: Ints, end_s: Floats) -> None:
-        """Record the segments of jobs that stop."""
+        """Record the segments (runs of jobs) that end at the given times in seconds."""
         start_s = self._seen.since_s[jobs]
         # The rest of a job may be shorter than the precision of times.
         some = end_s > start_s
@@ -192,7 +192,7 @@ class RoundEngine:
         self._segments.append(np.array(columns, dtype=float).reshape(4, -1))
 
     def _decide(self) -> None:
-        """Query the policy, and stop and start jobs by its choice."""
+        """Query the policy for the configurations of present jobs, and switch the jobs to them."""
         seen, present = self._seen, self._present
         if seen.knows is Knowledge.PROGRESS:
             seen.left[seen.running] = self._progress(seen.running)
@@ -214,7 +214,7 @@ class RoundEngine:
             raise StuckError(f"{len(present)} jobs wait, and nothing will ever happen")
 
     def _query(self, jobs: Ints, free: Floats) -> tuple[Ints, Ints | None]:
-        """Return the configurations that the policy chooses, and the order of their placement on servers."""
+        """Return the policy's choice of a configuration per job, and the order of placement on servers."""
         policy = self._policy
         chosen = np.asarray(policy.choose(jobs, np.maximum(free, 0.0)), dtype=np.int64)
         self._check_choice(jobs, chosen, free)
@@ -225,7 +225,10 @@ class RoundEngine:
         return usage
 
     def _protected(self) -> Flags:
-        """Return flags of the present jobs that keep their configuration in any case; evicted jobs do not."""
+        """Return flags of the present jobs that keep their configuration whatever the policy chooses.
+
+        Evicted jobs do not.
+        """
         seen, present, instance = self._seen, self._present, self._instance
         protected: Flags = seen.row[present] >= 0
         if instance.preemption != "none":
@@ -250,7 +253,7 @@ class RoundEngine:
         return protected
 
     def _check_choice(self, jobs: Ints, chosen: Ints, free: Floats) -> None:
-        """Raise an error if the policy's choice is infeasible."""
+        """Raise an error if a chosen configuration is not one of its job, or the chosen do not fit."""
         runs = chosen >= 0
         own = (chosen >= self._sight.first[jobs]) & (chosen < self._sight.first[jobs + 1])
         if len(chosen) != len(jobs) or not (own | ~runs).all():
@@ -259,7 +262,7 @@ class RoundEngine:
             raise PolicyError(f"chose jobs that do not fit at {self._seen.now_s:g} s")
 
     def _switch(self, jobs: Ints, rows: Ints) -> None:
-        """Change the configurations of these jobs, where −1 stops one, and move others to other servers."""
+        """Switch jobs to new configurations, where −1 stops a job, and move others between servers."""
         seen = self._seen
         now_s = seen.now_s
         if self._places is not None:
@@ -285,7 +288,7 @@ class RoundEngine:
         self._end_s[start] = now_s + self._lost_s[start] + self._left[start] / speed
 
     def _lose(self, jobs: Ints) -> None:
-        """Discard the work since the last checkpoint of those stopping jobs that lost capacity."""
+        """Discard the work since the last checkpoint of stopping jobs that lost capacity."""
         for j in self._fallen.intersection(jobs.tolist()):
             work = float(self._sight.work[j])
             self._left[j] = work - checkpointed_progress_s(

@@ -27,7 +27,7 @@ class ForbiddenKnowledgeError(ClusterplanError):
 
 
 class Seen:
-    """A policy's view of the trace up to now.
+    """An event-based policy's view of the trace up to now.
 
     Jobs are numbered in the order of their arrival. Rows of jobs that have not arrived hold 0. A policy must
     not write to any array; this would change its own view only, since the engine has its own data.
@@ -82,24 +82,24 @@ class Seen:
 
     @property
     def knows(self) -> Knowledge:
-        """What the policy knows; this cannot be changed."""
+        """What the policy knows about durations; this cannot be changed."""
         return self._knows
 
     @property
     def estimate_s(self) -> Floats:
-        """Users' estimates of the durations of their jobs, shape (J,)."""
+        """Users' estimates of the durations of their jobs in seconds, shape (J,)."""
         self._only(Knowledge.ESTIMATE)
         return self._estimate_s
 
     @property
     def remaining_s(self) -> Floats:
-        """Remaining run times of jobs, shape (J,)."""
+        """True remaining run times of jobs in seconds, shape (J,)."""
         self._only(Knowledge.REMAINING)
         return self._remaining_s
 
     @property
     def past(self) -> list[tuple[float, float]]:
-        """Duration and width of each completed job, in order of completion."""
+        """Duration in seconds and width (GPUs) of each completed job, in order of completion."""
         self._only(Knowledge.PAST)
         return self._past
 
@@ -111,7 +111,7 @@ class Seen:
 
 
 class PolicyViewWriter:
-    """Updates a policy's view as jobs arrive and complete.
+    """Writes the data of jobs into an event-based policy's view as they arrive and complete.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class PolicyViewWriter:
         self._others = (table.arrival_s[order], table.weight[order], table.tenant[order])
 
     def uncover(self, jobs: slice) -> None:
-        """Add arriving jobs to the policy's view."""
+        """Write the data of arriving jobs, a slice in the order of arrival, into the policy's view."""
         seen = self.seen
         for column, own in zip((seen.arrival_s, seen.weight, seen.tenant), self._others, strict=True):
             column[jobs] = own[jobs]
@@ -145,13 +145,16 @@ class PolicyViewWriter:
             seen.remaining_s[jobs] = self.duration_s[jobs]
 
     def ended(self, job: int) -> None:
-        """Add the duration of a completed job to the view of a policy that knows past durations."""
+        """Write duration and width of a completed job into the view of a policy that knows past durations."""
         if self.knows is Knowledge.PAST:
             self.seen.past.append((float(self.duration_s[job]), float(self.width[job])))
 
 
 def widths(demand: Floats, capacity: Floats) -> Floats:
-    """Return the width of each demand, shapes (J,) and (J, R): see `Seen`."""
+    """Return the width of each job: its demand as one number (of the first resource), shape (J,).
+
+    With several resources it is the dominant share of the cluster times the amount of the first resource.
+    """
     if demand.shape[1] == 1:
         return demand[:, 0]
     available: Flags = capacity > 0

@@ -16,13 +16,13 @@ from ..common.brute_force import BruteForce, Enumeration, refuse_many
 
 
 class StagingBruteForce(BruteForce[StagingFormulation]):
-    """Depth-first enumeration over (last layer, type, units) of each stage in turn."""
+    """Complete depth-first enumeration over (last layer, hardware type, units) of each stage in turn."""
 
     kinds = ("staging",)
     what = "every chain of stages and number of units; tiny instances only"
 
     def enumerate(self, formulation: StagingFormulation, search: Enumeration) -> None:
-        """Enumerate the plans of a chain depth first, stage by stage."""
+        """Enumerate all plans of a chain of layers depth first, stage by stage, and keep the best."""
         instance = formulation.instance
         refuse_many(len(instance.layers), "layers")
         choices: dict[int, list[tuple[Stage, int]]] = defaultdict(list)
@@ -56,12 +56,12 @@ MAX_CLASSES = 14
 
 
 class BruteForceOnGraphs(StagingBruteForce):
-    """Enumeration over every chain of stages, or every sequence of ideals, and all numbers of units."""
+    """Complete enumeration of stages (sequences of ideals in a graph) with all numbers of units."""
 
     what = "every chain of stages and number of units; tiny instances only"
 
     def enumerate(self, formulation: StagingFormulation, search: Enumeration) -> None:
-        """Enumerate the plans of a chain or a graph depth first, stage by stage."""
+        """Enumerate all plans of a chain or graph of layers depth first, and keep the best."""
         if isinstance(formulation, GraphFormulation):
             _enumerate(formulation, search)
         else:
@@ -105,7 +105,10 @@ def _enumerate(formulation: GraphFormulation, search: Enumeration) -> None:
 
 
 def _next_stages(classes: Classes, done: frozenset[int]) -> Iterator[frozenset[int]]:
-    """Yield the sets of classes that can form the next stage; classes are numbered in topological order."""
+    """Yield the sets of equivalence classes of layers that can form the next stage.
+
+    Classes are numbered in topological order.
+    """
     needs: dict[int, set[int]] = {}
     for a, b in classes.arcs:
         needs.setdefault(b, set()).add(a)

@@ -33,7 +33,7 @@ from .intervals import Interval, Segments
 
 @dataclass(frozen=True)
 class CoreSettings:
-    """Tuning of core problems.
+    """Constants of core problems.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ SETTINGS = CoreSettings()
 
 @dataclass(frozen=True)
 class Core:
-    """The segments that reduced-cost fixing leaves.
+    """Core problem of an interval of stage times: the candidate stages that reduced-cost fixing leaves.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Core:
 
 @dataclass(frozen=True)
 class CoreAnswer:
-    """The best path of a core problem, and its bound.
+    """The cheapest feasible path of stages in a core problem, and a lower bound on all its paths.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class CoreAnswer:
 def core_of(
     segments: Segments, interval: Interval, prices: Floats, cutoff: float, most: int | None = None
 ) -> Core:
-    """Return the core: the segments whose cheapest priced path stays below the cutoff.
+    """Return the core of an interval of stage times: the stages with a Lagrangian bound below the cutoff.
 
     All others are excluded by their reduced cost.
 
@@ -118,7 +118,7 @@ def solve_core(
     clock: Clock,
     gap: float = 0.0,
 ) -> CoreAnswer:
-    """Return the cheapest path of a core within the limits, and its bound.
+    """Solve a core by HiGHS: return its cheapest path of stages within the limits, and its lower bound.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def solve_core(
 
 
 def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
-    """Return the flow model of a core."""
+    """Return the integer flow model of a core: a path of stages over all layers, within unit limits."""
     from scipy import sparse
 
     graph, limits = segments.graph, segments.limits
@@ -186,7 +186,7 @@ def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
 
 @compiled
 def _least_of_neighbours(ending: Floats, alternating: bool, result: Floats) -> None:
-    """Set, for each type and state, the least value over the types allowed next to it."""
+    """Set, for each type and state, the minimum weight over the types allowed for a neighbouring stage."""
     for state in range(ending.shape[1]):
         first, second, best = np.inf, np.inf, -1
         for t in range(len(ending)):
@@ -211,7 +211,7 @@ def least_by_state(
     states: int,
     alternating: bool,
 ) -> Floats:
-    """Return the least weight of a path to each layer, by the exact number of units used.
+    """Return the minimum weight of a path of stages to each layer, by type and exact units used.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def through_states(
     to: Floats,
     rest: Floats,
 ) -> Floats:
-    """Return the least weight of a path through each column, shape (K,).
+    """Return the minimum weight of a path of all layers through each candidate stage, shape (K,).
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def extend(
     threshold: Floats,
     moved: Ints,
 ) -> tuple[int, int]:
-    """Extend labels by columns; keep what is within the limits and below all thresholds.
+    """Extend labels (partial paths) by stages; keep those within the limits and below all thresholds.
 
     Parameters
     ----------
@@ -340,7 +340,7 @@ def extend(
 
 @dataclass(frozen=True)
 class StateSpaceSettings:
-    """Tuning of the bounds that count units exactly.
+    """Constants of the bounds whose states count units exactly.
 
     Attributes
     ----------
@@ -364,7 +364,7 @@ STATE_SPACE_SETTINGS = StateSpaceSettings()
 
 
 class Columns:
-    """The columns of a core as arrays, sorted by the layer that they lead to.
+    """The candidate stages (columns) of a core as arrays, sorted by the layer after their last one.
 
     Only layers at which a column begins or ends are numbered, and only types of columns.
 
@@ -396,7 +396,7 @@ class Columns:
         self.capacity = segments.limits.capacity
 
     def groups(self, prices: Floats, most_entries: int) -> Iterator[list[int]]:
-        """Yield the limits with a price in groups whose units can be counted together, dearest first.
+        """Yield groups of limits with positive price whose units are counted together, dearest first.
 
         A column may consume only one limit of a group.
         """
@@ -419,7 +419,7 @@ class Columns:
 
 
 class StateTable(NamedTuple):
-    """A lower bound on the rest of a path, by units left.
+    """Lower bounds on the weight of the rest of a path of stages, by layer, type and units left.
 
     Attributes
     ----------
@@ -435,7 +435,7 @@ class StateTable(NamedTuple):
 
 
 def state_tables(columns: Columns, prices: Floats, weight: float, most: int) -> list[StateTable]:
-    """Return bounds on the rest of a path, each of which counts the units of some limits exactly.
+    """Return tables of bounds on the rest of a path, each of which counts units of some limits exactly.
 
     Parameters
     ----------
@@ -460,7 +460,7 @@ def narrow_core(
     clock: Clock,
     weight: float = 1.0,
 ) -> tuple[Core, float]:
-    """Return the columns of a core with a path below the cutoff, and a bound on all paths of the core.
+    """Return the core without stages whose bound reaches the cutoff, and a lower bound on all its paths.
 
     Parameters
     ----------
@@ -491,7 +491,7 @@ def narrow_core(
 def _state_table(
     columns: Columns, prices: Floats, weight: float, rows: Sequence[int]
 ) -> tuple[StateTable, Floats]:
-    """Return the bound that counts some limits, and the least weight of a path through each column."""
+    """Return the table of bounds that counts units of some limits, and each stage's minimum path weight."""
     sizes = [int(columns.capacity[row]) + 1 for row in rows]
     states = int(np.prod(sizes))
     priced, places = prices.copy(), np.zeros(len(prices), dtype=np.int64)

@@ -18,7 +18,7 @@ from ..backends import cp_sat
 
 @dataclass(frozen=True)
 class CpSatSettings:
-    """Scaling of stage times and prices to integers.
+    """Constants of the scaling of stage times and prices to integers.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ SETTINGS = CpSatSettings()
 
 
 class StagingCpSat(cp_sat.CpSat[StagingFormulation]):
-    """The stage model, natively on CP-SAT."""
+    """Staging of a chain of layers on CP-SAT: a path of stages, and its cost as a product of integers."""
 
     kinds = ("staging",)
     # With presolve, OR-Tools 9.15 calls dearer plans optimal on some of these products of large numbers.
@@ -44,12 +44,12 @@ class StagingCpSat(cp_sat.CpSat[StagingFormulation]):
     what = "path of stages with cost as a product, on OR-Tools CP-SAT"
 
     def model(self, formulation: StagingFormulation) -> cp_sat.CpModel:
-        """Return the CP-SAT model of an instance."""
+        """Return the CP-SAT model of a staging instance."""
         return StageModel(formulation).build()
 
 
 class StageModel:
-    """The stage model: z_c for each column, the stage time in steps, and the integer rate of all units.
+    """The CP-SAT model of staging: one literal per candidate stage, slowest stage time, and hourly rate.
 
     Stage times are rounded down, so bounds of the model are bounds of the instance.
     """
@@ -85,7 +85,7 @@ class StageModel:
         return cp_sat.CpModel(self.model, [self._objective(product, usd)], decode, hint)
 
     def _flow(self) -> None:
-        """Add the flow constraints: columns form a path over all layers, none of them slower than `time`."""
+        """Add the flow constraints: stages form a path over all layers, none of them slower than `time`."""
         size, columns, z = len(self.instance.layers), self.columns.all, self.z
         arrive: list[list[int]] = [[] for _ in range(size + 1)]
         begin: list[list[int]] = [[] for _ in range(size + 1)]
@@ -113,14 +113,14 @@ class StageModel:
                     self.model.add(same <= arriving)
 
     def _unit_limits(self) -> None:
-        """Add the limit on units of each limited type."""
+        """Add a constraint on the total units of each hardware type that has a limit."""
         for t, hardware in enumerate(self.instance.types):
             if hardware.limit is not None:
                 own = ((i, c) for i, c in enumerate(self.columns.all) if c.type == t)
                 self.model.add(sum(c.units * self.z[i] for i, c in own) <= hardware.limit)
 
     def _cost_product(self) -> tuple[Any, float]:
-        """Return the product of stage time and rate, and the USD per unit of it."""
+        """Return the variable stage time × hourly rate, and the USD per unit of it."""
         columns = self.columns.all
         most_units = max((c.units for c in columns), default=1) * len(self.instance.layers)
         prices, scale = _integer_prices([one.price_usd_per_hour for one in self.instance.types], most_units)
@@ -132,7 +132,7 @@ class StageModel:
         return product, self.formulation.cost_factor * self.step_s / scale
 
     def _money_limits(self, product: Any, usd: float) -> None:
-        """Add the cost limit and the hourly budget."""
+        """Add the constraints of the cost limit and of the hourly budget, if there are any."""
         limit, budget = self.instance.cost_limit_usd, self.instance.hourly_budget_usd
         if limit is not None:
             # Rounded times and prices only lower the product, so this cuts off no plan; the plan is verified.
@@ -144,7 +144,7 @@ class StageModel:
             self.model.add(self.weighted_sum(self.z, weights) <= most)
 
     def _objective(self, product: Any, usd: float) -> cp_sat.CpObjective:
-        """Return the objective, and the function that turns a bound of the model into one of the instance."""
+        """Return the CP-SAT objective, with the function that converts model bounds to instance bounds."""
         objective = self.formulation.objectives[0]
         if self.instance.objective == "cost":
             return cp_sat.CpObjective(objective, product, "min", lambda b: b * usd)
@@ -154,7 +154,7 @@ class StageModel:
 
 
 def _integer_prices(prices: Sequence[float], units: float) -> tuple[list[int], float]:
-    """Return prices as integers, exactly or rounded down, and their scale."""
+    """Return hourly prices as integers, exact or rounded down, and their scale in units per USD."""
     exact, largest = exact_integer_row(prices, 0.0), max(prices, default=0.0)
     if largest == 0:
         return [0] * len(prices), 1.0

@@ -31,7 +31,7 @@ Cause = tuple[list[str], str]
 
 
 def diagnose(formulation: StagingFormulation, known: Diagnosis | None, clock: Clock) -> Diagnosis | None:
-    """Return which constraints make the instance infeasible, and what would make it feasible.
+    """Return the constraints that make an instance infeasible, and the changes that make it feasible.
 
     The floor, the limits on money, the stage rule and memory are relaxed one at a time, and limits on units
     where none of these explains it. What combinatorial bounds have found comes first among the reasons, and
@@ -56,7 +56,7 @@ def diagnose(formulation: StagingFormulation, known: Diagnosis | None, clock: Cl
 def _best_plan(
     formulation: StagingFormulation, clock: Clock, gap: float = GAP, **changes: Any
 ) -> tuple[tuple[Stage, ...], StagingFormulation] | None:
-    """Return the best plan of a changed instance with its formulation; None if none is found in time."""
+    """Return the best plan of an instance with changed fields, and its formulation; None if none is found."""
     changed = formulation_of(formulation.instance.model_copy(update=changes))
     if clock.expired or changed.elementary_infeasibility() is not None:
         return None
@@ -68,13 +68,13 @@ def _best_plan(
 
 
 def _any_plan(formulation: StagingFormulation, clock: Clock, **changes: Any) -> tuple[Stage, ...] | None:
-    """Return any feasible plan of a changed instance; None if none is found in time."""
+    """Return a feasible plan of an instance with changed fields, None if none is found."""
     best = _best_plan(formulation, clock, ANY_PLAN_GAP, objective="cost", **changes)
     return None if best is None else best[0]
 
 
 def _layers_text(instance: StagingInstance, stage: Stage) -> str:
-    """Return a text that names the layers of a stage."""
+    """Return a text that names the layers of a stage of a plan."""
     layers: list[Layer] = [instance.layers[index] for index in stage.members]
     if len(layers) == 1:
         return f"layer {layers[0].name!r}"
@@ -84,7 +84,7 @@ def _layers_text(instance: StagingInstance, stage: Stage) -> str:
 
 
 def _floor_cause(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
-    """Yield the throughput floor as a cause, if the highest throughput within the limits is below it."""
+    """Yield the throughput floor as a cause of infeasibility, if no plan within the limits reaches it."""
     instance = formulation.instance
     floor = instance.throughput_floor_samples_per_s
     if floor is None:
@@ -110,7 +110,7 @@ def _floor_cause(formulation: StagingFormulation, clock: Clock) -> Iterator[Caus
 
 
 def slow_layer_notes(formulation: StagingFormulation) -> list[str]:
-    """Return messages that name the layers too slow even alone on all units of a type, grouped by layers."""
+    """Return messages that name the layers too slow for the floor even alone on all units of a type."""
     instance = formulation.instance
     types: dict[tuple[int, ...], list[str]] = {}
     for hardware in instance.types:
@@ -128,7 +128,7 @@ def slow_layer_notes(formulation: StagingFormulation) -> list[str]:
 
 
 def _budget_cause(formulation: StagingFormulation, field: str, what: str, clock: Clock) -> Iterator[Cause]:
-    """Yield a limit on money as a cause, if the cheapest plan without it exceeds it."""
+    """Yield the cost limit or hourly budget as a cause of infeasibility, if the cheapest plan exceeds it."""
     limit = getattr(formulation.instance, field)
     if limit is None:
         return
@@ -146,7 +146,7 @@ def _budget_cause(formulation: StagingFormulation, field: str, what: str, clock:
 
 
 def _stage_rule_cause(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
-    """Yield the stage rule as a cause, if there is a plan with neighbouring stages of one type."""
+    """Yield the stage rule as a cause of infeasibility, if equal types of neighbours allow a plan."""
     if formulation.instance.stage_rule == "free_cuts":
         return
     plan = _any_plan(formulation, clock, stage_rule="free_cuts")
@@ -160,7 +160,7 @@ def _stage_rule_cause(formulation: StagingFormulation, clock: Clock) -> Iterator
 
 
 def _memory_cause(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
-    """Yield memory as a cause, with about the least memory per unit that makes a plan feasible."""
+    """Yield memory as a cause of infeasibility, with about the minimum GiB per unit that allows a plan."""
     instance = formulation.instance
     checked = any(one.memory_gib is not None for one in instance.types)
     plan = _any_plan(formulation, clock, types=_with_memory(instance, math.inf)) if checked else None
@@ -194,7 +194,7 @@ def _memory_cause(formulation: StagingFormulation, clock: Clock) -> Iterator[Cau
 
 
 def _with_memory(instance: StagingInstance, times: float) -> tuple[StageType, ...]:
-    """Return the types with their memory multiplied by a factor; unlimited where it is infinite."""
+    """Return the hardware types with their memory multiplied by a factor; unlimited if that is infinite."""
     return tuple(
         one
         if one.memory_gib is None
@@ -204,7 +204,7 @@ def _with_memory(instance: StagingInstance, times: float) -> tuple[StageType, ..
 
 
 def _memory_ratios(instance: StagingInstance, plan: Sequence[Stage]) -> list[float]:
-    """Return the memory that each stage needs, relative to a unit's memory; 0 where it is not checked."""
+    """Return the memory need of each stage over that of a unit of its type; 0 where it is not checked."""
     gib = {one.name: one.memory_gib or math.inf for one in instance.types}
     return [
         math.fsum(instance.layers[index].memory_on(stage.type) for index in stage.members) / gib[stage.type]
@@ -213,7 +213,7 @@ def _memory_ratios(instance: StagingInstance, plan: Sequence[Stage]) -> list[flo
 
 
 def _unit_limits_cause(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
-    """Yield the limits on units as a cause, if there is a plan that exceeds only these."""
+    """Yield the limits on units as a cause of infeasibility, if there is a plan that exceeds only these."""
     limits = {one.name: one.limit for one in formulation.instance.types if one.limit is not None}
     free = tuple(one.model_copy(update={"limit": None}) for one in formulation.instance.types)
     plan = _any_plan(formulation, clock, types=free) if limits else None
@@ -228,7 +228,7 @@ def _unit_limits_cause(formulation: StagingFormulation, clock: Clock) -> Iterato
 
 
 def _remaining_causes(formulation: StagingFormulation, clock: Clock) -> Iterator[Cause]:
-    """Yield the causes that remain without floor and budgets, if the instance stays infeasible."""
+    """Yield the causes of infeasibility that remain without throughput floor, cost limit and budget."""
     fields = {
         "throughput_floor_samples_per_s": "the floor",
         "cost_limit_usd": "the cost limit",

@@ -31,7 +31,7 @@ Solve = Callable[[StagingFormulation], Sequence[Stage] | None]
 
 
 def what_if_text(formulation: StagingFormulation, plan: Sequence[Stage], solve: Solve) -> str:
-    """Return a text on the gain from more units of each type that is used up, one type at a time.
+    """Return a text on the gain in the objective from lifting the limit of each exhausted hardware type.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ Heuristic = Callable[[Clock], Sequence[Stage] | None]
 
 
 class StagingExact(Solver[StagingFormulation]):
-    """Branch and bound over the stage time with shortest paths inside; `verify` certifies its bounds."""
+    """Branch and bound over the slowest stage time, with shortest paths of stages, and a certificate."""
 
     name = "exact"
     kinds = ("staging",)
@@ -94,7 +94,7 @@ class StagingExact(Solver[StagingFormulation]):
     what = "search over stage times: shortest paths, prices on scarce units, small cores; certified"
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best plan, the bound, and the intervals that prove it."""
+        """Return the best plan, its bound, and the intervals of stage times that certify the bound."""
         outcome = with_first_plan(
             formulation,
             clock,
@@ -109,7 +109,7 @@ class StagingExact(Solver[StagingFormulation]):
         return outcome
 
     def solve_stages(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best path of stages in the table, or the warm start where no path is better."""
+        """Return the outcome of the search over paths of stages in the table, or the warm start if better."""
         incumbent = incumbent_of(formulation, options)
         search = Search(formulation, incumbent, options, clock)
         if options.warm_start is not None:
@@ -132,7 +132,7 @@ class StagingExact(Solver[StagingFormulation]):
     def solve_changed(
         self, formulation: StagingFormulation, options: SolveOptions, clock: Clock
     ) -> Sequence[Stage] | None:
-        """Return the best plan of a changed instance, None if it is not found in time."""
+        """Return the best plan of a changed instance, None if it is not found within the time limit."""
         plain = options.model_copy(update={"method_options": {}, "warm_start": None})
         try:
             outcome = self.solve(formulation, plain, Clock(clock.remaining_s))
@@ -149,7 +149,7 @@ def with_first_plan(
     heuristic: Heuristic,
     ready: bool,
 ) -> Outcome:
-    """Return the outcome of a search; where a limit ended it, with a heuristic's plan if that is better.
+    """Return the outcome of a search or, where a limit ended it, with a heuristic's plan if better.
 
     The search does not know the heuristic's plan. That depends on the speed of the machine and on which loops
     are compiled already, and a plan known from the start may change which of several best plans is found.
@@ -186,7 +186,7 @@ def _run_heuristic(heuristic: Heuristic, clock: Clock) -> Sequence[Stage] | None
 
 
 def keep_better(formulation: StagingFormulation, outcome: Outcome, plan: Sequence[Stage]) -> None:
-    """Replace the plan of an outcome by a known one, where that is better or the outcome has none."""
+    """Replace the plan of an outcome by a known plan, where that is better or the outcome has none."""
     if outcome.infeasible:
         return  # the two contradict each other, which the conclusion says
     if outcome.plan is None or formulation.precedes(
@@ -198,7 +198,7 @@ def keep_better(formulation: StagingFormulation, outcome: Outcome, plan: Sequenc
 
 
 def _heuristic_plan(formulation: StagingFormulation, clock: Clock) -> Sequence[Stage] | None:
-    """Return the first feasible plan of the heuristics, None if they find none."""
+    """Return the first feasible plan of the single-type and greedy heuristics, None if they find none."""
     for way, method in itertools.product(WAYS, (SingleType(), Greedy())):
         options = SolveOptions(method_options={"provisioning": way})
         plan = method.solve(formulation, options, clock).plan
@@ -208,7 +208,7 @@ def _heuristic_plan(formulation: StagingFormulation, clock: Clock) -> Sequence[S
 
 
 def incumbent_of(formulation: StagingFormulation, options: SolveOptions) -> Cheapest | Fastest:
-    """Return an empty incumbent for the instance's objective."""
+    """Return an empty incumbent: it keeps the cheapest or the fastest plan, by the instance's objective."""
     limit = formulation.instance.cost_limit_usd
     incumbent = Cheapest if formulation.instance.objective == "cost" else Fastest
     return incumbent(math.inf if limit is None else limit, options.gap)
@@ -217,7 +217,7 @@ def incumbent_of(formulation: StagingFormulation, options: SolveOptions) -> Chea
 def _bound(
     formulation: StagingFormulation, incumbent: Cheapest | Fastest, result: SearchResult
 ) -> float | None:
-    """Return the bound on all plans that the bounds of the intervals imply; None if it is not finite."""
+    """Return the bound on the objective that the intervals' bounds imply, None if it is not finite."""
     if isinstance(incumbent, Cheapest):
         least = min((interval.bound for interval in result.intervals), default=math.inf)
         if incumbent.best is not None:
@@ -234,9 +234,10 @@ def _bound(
 def certificate(
     formulation: StagingFormulation, intervals: Sequence[Interval], bound: float | None, slowest_s: float
 ) -> dict[str, Any] | None:
-    """Return the certificate of a bound, or of infeasibility where the bound is None.
+    """Return the certificate (intervals of stage times with prices) of a bound, or of infeasibility.
 
-    None where the bound is beyond the figures that a certificate may hold.
+    A bound of None certifies infeasibility. The certificate is None where the bound is beyond the figures
+    that it may hold.
     """
     if bound is not None and not abs(bound) < MAX_PRICE:
         return None
@@ -248,7 +249,7 @@ def certificate(
 def intervals_of(
     formulation: StagingFormulation, intervals: Sequence[Interval], slowest_s: float
 ) -> list[dict[str, Any]]:
-    """Return the intervals of a search as the intervals of a certificate, by rising stage time."""
+    """Convert searched intervals of the stage time to certificate entries, in ascending order."""
     certified, earlier = [], 1 - formulation.time_rounding
     if intervals and intervals[0].low > 0:
         # Faster than any plan can be: without prices no path of segments is fast enough there.
@@ -272,7 +273,10 @@ CERTIFICATE_LIMIT_S = 5.0
 
 
 def _refutes(formulation: StagingFormulation, plan: Sequence[Stage], bound: float | None) -> bool:
-    """Return whether a feasible plan refutes a bound, or the claim of infeasibility where it is None."""
+    """Return whether a feasible plan is better than a bound, or refutes the claim of infeasibility.
+
+    That claim is a bound of None.
+    """
     if formulation.violations(plan):
         return False
     value = formulation.evaluate(plan)[0]
@@ -283,7 +287,7 @@ def _refutes(formulation: StagingFormulation, plan: Sequence[Stage], bound: floa
 
 
 def certify(formulation: StagingFormulation, outcome: Outcome, clock: Clock) -> None:
-    """Add a certificate of the outcome's bound, or of infeasibility.
+    """Add a certificate of an outcome's bound, or of its infeasibility, from a search of limited time.
 
     Raises
     ------

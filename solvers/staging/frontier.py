@@ -28,7 +28,7 @@ CHECK_WORK_PER_S = 12_000_000
 def find_frontier(
     instance: StagingInstance, options: SolveOptions, error: float, most_usd: float | None
 ) -> Frontier:
-    """Return the Pareto frontier of cost and throughput, with its proven error.
+    """Return the Pareto frontier of training cost and throughput of a staging instance, with its error ε.
 
     The instance's floor, limits, memory and budgets hold for every point; its objective is ignored.
 
@@ -98,7 +98,7 @@ def _find(
 
 
 def _unbounded(instance: StagingInstance) -> bool:
-    """Return whether the units are unbounded: a type has no limit, and there is no hourly budget."""
+    """Return whether units are unbounded: a hardware type has no limit, and there is no hourly budget."""
     return instance.hourly_budget_usd is None and any(hardware.limit is None for hardware in instance.types)
 
 
@@ -110,7 +110,7 @@ def _certified_error(
     certificate: list[dict[str, Any]],
     clock: Clock,
 ) -> float | None:
-    """Return the error that the check proves within the time limit; None if it proves none."""
+    """Return the frontier's error ε that the check proves within the time limit, None if it proves none."""
     if not points:
         return None
     # Half of the time is for the intervals that dual prices leave open, which may prove less than hoped for.
@@ -124,7 +124,7 @@ def _certified_error(
 
 
 def frontier_point(formulation: StagingFormulation, plan: tuple[Stage, ...]) -> FrontierPoint:
-    """Return a feasible plan as a point of the frontier, with figures computed from the plan alone."""
+    """Return a feasible plan as a frontier point, with figures computed from the plan alone."""
     instance = formulation.instance
     time, rate = formulation.stage_time_s(plan), formulation.rate_usd_per_hour(plan)
     throughput = instance.probe_batch / time

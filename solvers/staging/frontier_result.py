@@ -65,11 +65,14 @@ class Frontier(AnyFrontier):
 
     @staticmethod
     def _card_row(point: FrontierPoint) -> tuple[str, ...]:
-        """Return the table row of a point: its plan, throughput and cost."""
+        """Return the table cells of a frontier point: its plan, throughput and cost."""
         return _plan_text(point), figure(point.throughput_samples_per_s), figure(point.cost_usd)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with one row per point; the plan as text, `first-last:type*units` per stage."""
+        """Return a data frame with one row per frontier point; the plan is one text.
+
+        A stage is written as `first-last:type*units`.
+        """
         import pandas as pd
 
         rows = [{**point.model_dump(exclude={"plan"}), "plan": _plan_text(point)} for point in self.points]

@@ -45,7 +45,7 @@ ROUNDING_FACTOR = 1 + 1e-9
 
 
 class Devices(NamedTuple):
-    """The states of the dynamic program, units used of each type as one number, and what they leave.
+    """States of the dynamic program (units used of each type as one number), and the units they leave.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Devices(NamedTuple):
 
 
 class Values(NamedTuple):
-    """V and its predecessors, shape (I, U): the ideal before, type and units of the last stage."""
+    """Table V of the dynamic program with predecessors, shape (I, U): ideal before, type and units."""
 
     time: Floats
     before: Ints
@@ -80,19 +80,19 @@ class Values(NamedTuple):
 
 @dataclass(frozen=True)
 class FastestPath:
-    """A path of ideals: (smaller ideal, larger ideal, type, units) of each stage, and the slowest's time."""
+    """A path of ideals with the slowest stage time: (smaller ideal, larger ideal, type, units) per stage."""
 
     time_s: float
     stages: tuple[tuple[int, int, int, int], ...]
 
 
 def count_states(limits: list[int]) -> int:
-    """Return the number of states: combinations of units used within the limits."""
+    """Return the number of states of the dynamic program: combinations of units used within the limits."""
     return math.prod(limit + 1 for limit in limits)
 
 
 def devices_of(problem: GraphArrays, limits: list[int]) -> Devices:
-    """Return the states of the dynamic program of a problem."""
+    """Return the states of the dynamic program of a graph, with work and memory left outside each ideal."""
     strides = [count_states(limits[:t]) for t in range(len(limits))]
     states = np.arange(count_states(limits))
     left = np.array([limit - states // s % (limit + 1) for s, limit in zip(strides, limits, strict=True)])
@@ -117,7 +117,7 @@ def devices_of(problem: GraphArrays, limits: list[int]) -> Devices:
 
 
 def _relative_speeds(work: Floats, own: int) -> Floats:
-    """Return the least speed of a unit of each type over all blocks, relative to one of the types."""
+    """Return the minimum over blocks of each type's speed per unit relative to that of type `own`, (T,)."""
     weights = np.full(work.shape[1], np.inf)
     for t in range(work.shape[1]):
         both = np.isfinite(work[:, own]) & np.isfinite(work[:, t]) & (work[:, t] > 0)
@@ -137,7 +137,7 @@ def _extend(
     rows: StageBuffers,
     cutoff: float,
 ) -> float:
-    """Extend the plans of an ideal by stages; return the time of the best whole plan, or `cutoff`."""
+    """Extend the plans of an ideal by stages; return the least stage time of a whole plan, or `cutoff`."""
     ideals, states = values.time.shape
     for row in range(count):
         last, t = rows.last[row], rows.type[row]
@@ -171,7 +171,7 @@ def _extend(
 def fastest_path(
     problem: GraphArrays, devices: Devices, cutoff: float, clock: Clock
 ) -> tuple[FastestPath | None, bool]:
-    """Return the fastest plan below the cutoff, and whether the search was completed in time."""
+    """Return the fastest plan below the cutoff, None without one, and whether the search was completed."""
     ideals, states = len(problem.bits), len(devices.room)
     values = Values(
         np.full((ideals, states), np.inf),
@@ -217,7 +217,7 @@ FIRST_STEP = 0.01
 
 @dataclass
 class DeviceSearch:
-    """Raises a lower bound on the stage time until a plan meets it.
+    """Dynamic programming with rising cutoffs: raises a bound on the stage time until a plan meets it.
 
     A cutoff a little above the bound leaves few stages, so that passes that find no plan are cheap, and the
     first one that finds a plan does little more work than the proof needs.
@@ -233,7 +233,7 @@ class DeviceSearch:
     trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
 
     def run(self) -> Outcome:
-        """Search until the gap is closed or the time is up."""
+        """Run the dynamic program with rising cutoffs until the gap is closed or the time is up."""
         formulation = self.formulation
         self.bound_s = max(formulation.fastest_s, formulation.shared_work_s)
         latest = math.nextafter(min(formulation.latest_s, formulation.slowest_sum_s), math.inf)
@@ -248,7 +248,7 @@ class DeviceSearch:
         return self._outcome(latest)
 
     def _close(self, latest: float) -> None:
-        """Raise the bound and improve the plan until the gap is closed."""
+        """Raise the bound on the slowest stage time and improve the plan until the gap is closed."""
         step = FIRST_STEP
         least = self.bound_s if self.bound_s > 0 else latest / 1e6
         prepared = self._prepared(self.formulation)
@@ -279,7 +279,7 @@ class DeviceSearch:
     def _run_dynamic_program(
         self, formulation: GraphFormulation, prepared: tuple[GraphArrays, Devices], cutoff: float
     ) -> None:
-        """Run the dynamic program with a cutoff, and keep its plan if that is the fastest so far."""
+        """Run the dynamic program with a cutoff on the stage time; keep its plan if the fastest."""
         path, complete = fastest_path(*prepared, cutoff, self.clock)
         self._keep(formulation, path)
         if not complete:
@@ -312,7 +312,7 @@ class DeviceSearch:
 
 
 def one_order_note(formulation: GraphFormulation) -> str:
-    """Return the note that only plans of one order of the layers were searched."""
+    """Return the message that only plans of one topological order of the layers were searched."""
     ideals = formulation.ideals
     many = f"{len(ideals):,} ideals, too many stages" if ideals.complete else f"over {MAX_IDEALS:,} ideals"
     return (
@@ -330,7 +330,7 @@ FEW_STEPS = 5000
 def solve_graph(
     method: StagingExact, formulation: GraphFormulation, options: SolveOptions, clock: Clock
 ) -> Outcome:
-    """Solve a graph; where there are too many ideals, search only the plans of one order of its layers."""
+    """Solve staging on a graph; with too many ideals, only over one topological order of its layers."""
     what_if_wanted = method.setting(options, "what_if")
     plain = options.model_copy(update={"method_options": {}})
 
@@ -357,7 +357,7 @@ def solve_graph(
 
 
 def graph_size_text(formulation: GraphFormulation) -> str:
-    """Return a text on the numbers of layers, classes, blocks and ideals of a graph."""
+    """Return a text on the numbers of layers, equivalence classes, blocks and ideals of a graph."""
     layers, classes = len(formulation.instance.layers), len(formulation.classes.members)
     blocks = len(formulation.blocks)
     text = f"{layers:,} layers" if classes == layers else f"{layers:,} layers in {classes:,} classes"
@@ -367,7 +367,7 @@ def graph_size_text(formulation: GraphFormulation) -> str:
 
 
 def _heuristic_plan(formulation: GraphFormulation, clock: Clock) -> Sequence[Stage] | None:
-    """Return a heuristic's plan, whose first attempt ignores the time limit."""
+    """Return the constructive heuristic's plan, None without one; its first attempt has no time limit."""
     with Clock().enforced():
         _ = formulation.blocks
         known = first_plan(formulation, clock)
@@ -403,7 +403,7 @@ def _choose_and_solve(
 
 
 def _heuristic_outcome(formulation: GraphFormulation, clock: Clock, error: TooLargeError) -> Outcome:
-    """Return the outcome of a heuristic, where even one order has too many stages to be searched."""
+    """Return the outcome of a heuristic, where even one order of layers has too many stages to search."""
     plan = _heuristic_plan(formulation, clock)
     if plan is None:
         raise error
@@ -416,7 +416,7 @@ def _heuristic_outcome(formulation: GraphFormulation, clock: Clock, error: TooLa
 
 
 def steps_per_stage(formulation: GraphFormulation) -> int:
-    """Return the number of steps of the dynamic program for one stage: numbers of units times states."""
+    """Return the dynamic program's operations per stage: numbers of units times states."""
     instance = formulation.instance
     limits = [one.limit for one in instance.types if one.limit is not None]
     most = instance.most_units_per_stage
@@ -424,7 +424,7 @@ def steps_per_stage(formulation: GraphFormulation) -> int:
 
 
 def dynamic_program_applies(formulation: GraphFormulation) -> bool:
-    """Return whether the dynamic program applies: fastest plan, all units limited, no limits on money."""
+    """Return whether the dynamic program applies: fastest plan, all types limited, no cost limits."""
     instance = formulation.instance
     limits = [one.limit for one in instance.types if one.limit is not None]
     return (
@@ -437,20 +437,20 @@ def dynamic_program_applies(formulation: GraphFormulation) -> bool:
 
 
 class ExactOnGraphs(StagingExact):
-    """`exact` for chains and graphs."""
+    """The method `exact` of staging, for chains and graphs of layers."""
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve a chain, or a graph."""
+        """Solve staging of a chain or a graph of layers to proven optimality."""
         if isinstance(formulation, GraphFormulation):
             return solve_graph(self, formulation, options, clock)
         return super().solve(formulation, options, clock)
 
 
 class OnChains(PresolvingSolver[StagingFormulation]):
-    """A method that plans chains and refuses graphs."""
+    """Wrapper of a method that plans chains of layers, and refuses graphs."""
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Solve a chain; return a failed outcome with a message for a graph."""
+        """Solve staging of a chain; return a failed outcome with a message for a graph."""
         if isinstance(formulation, GraphFormulation):
             message = f"{self.name} plans chains of layers, and these make a graph; take exact"
             return Outcome(failed=True, message=message)

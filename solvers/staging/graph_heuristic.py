@@ -37,7 +37,7 @@ LEAST_SHARE = 1e-6
 
 @dataclass(frozen=True)
 class FirstPlan:
-    """A plan whose stages are contiguous blocks.
+    """A heuristic's plan, whose stages are contiguous blocks in one topological order.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class FirstPlan:
 
 @dataclass(frozen=True)
 class _StageOption:
-    """A candidate stage: the block after its last one, type, units, and its value by the measure."""
+    """A candidate next stage: index of the block after it, type, units, and its value by the measure."""
 
     end: int
     type: int
@@ -62,7 +62,10 @@ class _StageOption:
 
 
 def first_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None:
-    """Return the best plan found in time, None if none is; one stage time is tried in any case."""
+    """Return the constructive heuristic's best plan within the time limit, None if it finds none.
+
+    One stage time is tried in any case.
+    """
     slowest = min(formulation.latest_s, formulation.slowest_sum_s)
     if not slowest > 0:
         return None
@@ -83,7 +86,7 @@ def first_plan(formulation: GraphFormulation, clock: Clock) -> FirstPlan | None:
 
 
 def _bisection_points(least: float, slowest: float) -> Iterator[float]:
-    """Yield the least stage time, then the midpoints of ever smaller parts of a logarithmic scale."""
+    """Yield the minimum stage time, then midpoints of ever smaller intervals of a logarithmic scale."""
     yield least * (1 + 1e-9)
     for halving in range(1, HALVINGS + 1):
         for odd in range(1, 2**halving, 2):
@@ -91,7 +94,7 @@ def _bisection_points(least: float, slowest: float) -> Iterator[float]:
 
 
 class _PlanConstruction:
-    """Constructs plans for given stage times, and keeps the best."""
+    """Constructs plans for given bounds on the stage time, and keeps the best."""
 
     def __init__(self, formulation: GraphFormulation, clock: Clock) -> None:
         self.formulation, self.clock = formulation, clock
@@ -100,7 +103,7 @@ class _PlanConstruction:
         self.best: FirstPlan | None = None
 
     def attempt(self, slowest_s: float) -> bool:
-        """Return whether a plan with this stage time is found by any measure, and keep the best plan."""
+        """Construct plans with at most this stage time, keep the best; return whether one is found."""
         success = False
         for measure in MEASURES:
             candidate = self._construct(slowest_s, measure)
@@ -118,7 +121,7 @@ class _PlanConstruction:
         return self.formulation.precedes(*values)
 
     def _construct(self, slowest_s: float, measure: str) -> FirstPlan | None:
-        """Return the plan constructed by a measure, None if it is infeasible."""
+        """Return the plan constructed for a stage time by a measure, None if it is infeasible."""
         stages = self.row.stages(slowest_s, measure)
         if stages is None:
             return None
@@ -129,7 +132,7 @@ class _PlanConstruction:
 
 
 class _BlockSequence:
-    """The blocks in one order, with prefix sums of their figures."""
+    """The blocks of layers in one topological order, with prefix sums of their times, memory and work."""
 
     def __init__(self, formulation: GraphFormulation) -> None:
         instance, blocks = formulation.instance, formulation.blocks
@@ -160,7 +163,7 @@ class _BlockSequence:
         return len(self.work) - 1
 
     def stages(self, slowest_s: float, measure: str) -> list[tuple[int, int, int, int]] | None:
-        """Return stages of all blocks within a stage time; None where units or money do not suffice."""
+        """Return stages (first, end, type, units) of all blocks within a stage time, None if not found."""
         first, result, left, money = 0, [], list(self.limits), self.budget
         while first < len(self):
             cut = self._transfer_times_from(first)
@@ -183,7 +186,7 @@ class _BlockSequence:
     def _longest_stages(
         self, first: int, t: int, most: int, cut: Floats, slowest_s: float, measure: str
     ) -> Iterator[_StageOption]:
-        """Yield the longest stage from a block on one type, with each number of units."""
+        """Yield for each number of units the longest stage from a block on one type."""
         counts = self.counts[t][self.counts[t] <= most]
         if not len(counts):
             return
@@ -210,7 +213,7 @@ class _BlockSequence:
                 )
 
     def _transfer_times_from(self, first: int) -> Floats:
-        """Return the transfer times of stages that begin with a block, by end and type."""
+        """Return the transfer times of stages from a block on, by end block and type, in seconds."""
         if self.relays:
             relayed: Floats = np.maximum(self.crossing[first], self.crossing[first + 1 :])
             return relayed
@@ -224,7 +227,7 @@ class _BlockSequence:
         return self._crossing_times(start, whole, touched)[first + 1 :]
 
     def _crossing_times(self, start: Ints, whole: Ints, touched: Flags | slice = slice(None)) -> Floats:
-        """Return, by number of blocks, the transfer time of the tensors begun but not complete."""
+        """Return the transfer time of tensors begun but not complete, by number of blocks and type."""
         total = np.zeros((len(self) + 3, self.transfer.shape[1]))
         np.add.at(total, start + 1, self.transfer[touched])
         np.subtract.at(total, whole + 1, self.transfer[touched])
@@ -237,7 +240,7 @@ def _prefix_sums(rows: Floats) -> Floats:
 
 
 def _unit_counts(most: int) -> Ints:
-    """Return numbers of units to try: two for each doubling, and the largest."""
+    """Return the numbers of units to try: two for each doubling, and the maximum."""
     powers = [[2**power, 3 * 2**power] for power in range(most.bit_length())]
     return np.array(sorted({one for one in (*itertools.chain(*powers), most) if one <= most}), dtype=np.int64)
 
@@ -247,7 +250,7 @@ def _affordable(money: float, price: float) -> int:
 
 
 def _stage_value(work: float, blocks: int, units: int, price: float, measure: str) -> float:
-    """Return the value of a stage by a measure; blocks without work count a little."""
+    """Return the value of a stage: work per unit, per USD/h or in all; blocks without work count a little."""
     done = work + 1e-12 * blocks
     if measure == "units":
         return done / units

@@ -31,7 +31,7 @@ from .kernels import SegmentGraph, SegmentTimes, least_cost_from
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of an instance: one for each limited type, and one for the hourly budget.
+    """Resource limits of an instance: one on units of each limited hardware type, one on the hourly budget.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Limits:
 
     @staticmethod
     def of(formulation: StagingFormulation) -> Limits:
-        """Return the limits of an instance."""
+        """Return the limits of an instance: units of limited hardware types, and the budget (USD/h)."""
         instance = formulation.instance
         limits = [math.inf if one.limit is None else float(one.limit) for one in instance.types]
         limited = np.isfinite(limits)
@@ -62,7 +62,7 @@ class Limits:
 
 @dataclass
 class Interval:
-    """One interval of the stage time.
+    """An interval of the slowest stage time, with the stages' fewest units and least costs within it.
 
     Attributes
     ----------
@@ -99,14 +99,14 @@ class Interval:
     halve: bool = False
 
     def without_costs(self) -> Interval:
-        """Return a copy of the interval in which segments have no cost and only consume units."""
+        """Return a copy of the interval in which stages have no cost, and only consume units."""
         free = np.where(np.isinf(self.cost), np.inf, 0.0)
         return replace(self, cost=free, prices=np.zeros_like(self.prices), counts_cost=False)
 
 
 @dataclass
 class Segments:
-    """The segments not yet excluded by reduced-cost fixing, and their costs in intervals.
+    """Candidate stages (runs of layers on a type) that fixing has not excluded, and their costs.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class Segments:
 
     @staticmethod
     def of(formulation: StagingFormulation, slowest_s: float) -> Segments:
-        """Return the segments that can be as fast as τ = `slowest_s`."""
+        """Return the candidate stages of an instance that can be as fast as a stage time in seconds."""
         table, instance = formulation.table, formulation.instance
         # Most of the others are too slow on however many units.
         position = np.flatnonzero((table.serial <= slowest_s) & (table.comm_serial <= slowest_s))
@@ -142,7 +142,7 @@ class Segments:
         return segments if able.all() else segments.only(np.flatnonzero(able))
 
     def only(self, keep: Ints) -> Segments:
-        """Return a subset of the segments."""
+        """Return a subset of the candidate stages."""
         return Segments(
             self.graph.only(keep), self.times.only(keep), self.position[keep], self.rate[keep], self.limits
         )
@@ -151,16 +151,16 @@ class Segments:
         return len(self.position)
 
     def interval(self, low: float, high: float, prices: Floats) -> Interval:
-        """Return an interval of the stage time, without a bound."""
+        """Return an interval of the stage time in seconds, with units and costs but without a bound."""
         return Interval(low, high, *self.times.least_cost(self.rate, low, high), prices)
 
     def later(self, interval: Interval, low: float) -> Interval:
-        """Return the part of an interval from a later stage time on."""
+        """Return the part of an interval of stage times from a later stage time on."""
         cost = least_cost_from(self.rate, interval.units, interval.cost, low)
         return Interval(low, interval.high, interval.units, cost, interval.prices)
 
     def weight(self, interval: Interval, prices: Floats) -> Floats:
-        """Return the priced cost of every segment in an interval, shape (n,)."""
+        """Return the cost plus units at dual prices of each candidate stage in an interval, shape (n,)."""
         # No copy where there are no prices.
         if not prices.any():
             return interval.cost
@@ -170,21 +170,21 @@ class Segments:
         return weight
 
     def breakpoints(self, interval: Interval, path: Ints) -> Floats:
-        """Return the stage times in an interval at which a segment of the path begins to need fewer units."""
+        """Return the stage times in an interval at which a stage of a path begins to need fewer units."""
         times = self.times.only(path).time_s(interval.units[path])
         return np.unique(times[times > interval.low])
 
     def fits(self, segments: Ints, units: Floats) -> bool:
-        """Return whether some segments keep all limits with these units."""
+        """Return whether the given stages with these units are within all limits."""
         return not len(self.limits) or bool((self.consumption(segments, units) <= self.limits.capacity).all())
 
     def consumptions(self, segments: Ints, units: Floats) -> Floats:
-        """Return what each of some segments consumes of each limit, shape (R, k)."""
+        """Return what each of the given stages consumes of each limit, shape (R, k)."""
         result: Floats = self.limits.weight[:, self.graph.unit_type[segments]] * units
         return result
 
     def consumption(self, segments: Ints, units: Floats) -> Floats:
-        """Return what some segments consume of each limit with these units, shape (R,)."""
+        """Return the total that the given stages with these units consume of each limit, shape (R,)."""
         result: Floats = self.limits.weight[:, self.graph.unit_type[segments]] @ units
         return result
 
@@ -195,7 +195,7 @@ EQUALITY_TOLERANCE = 2e-10
 
 @dataclass(frozen=True)
 class Candidate:
-    """A plan in arrays: its segments, as positions in the table, and the units of each.
+    """A feasible plan as arrays: its stages, as positions in the stage table, and the units of each.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ class Candidate:
 
 
 class Incumbent(ABC):
-    """Keeps the best of the plans that it is updated with.
+    """Base class of incumbents: keeps the best of the plans found, and gives cutoffs for intervals.
 
     Parameters
     ----------
@@ -234,25 +234,31 @@ class Incumbent(ABC):
 
     @abstractmethod
     def update(self, candidate: Candidate) -> bool:
-        """Update with a plan that may exceed only the cost limit; return whether it improves."""
+        """Keep a plan if it improves on those kept; return whether it does.
+
+        The plan may exceed only the cost limit.
+        """
 
     @abstractmethod
     def cutoff(self, low: float) -> float:
-        """Return the cost below which a plan with τ ≥ low is of interest; infinite for any, −∞ for none."""
+        """Return the cost in USD below which a plan with stage time τ ≥ low is an improvement.
+
+        It is infinite where any plan is, −∞ where none is.
+        """
 
     @property
     @abstractmethod
     def has_plan(self) -> bool:
-        """Whether a plan is known."""
+        """Whether a feasible plan is known."""
 
     @property
     def split_at(self) -> float:
-        """A stage time at which intervals are split first; NaN if there is none but their own breakpoints."""
+        """Stage time in seconds at which intervals are split first; NaN for their own breakpoints only."""
         return math.nan
 
 
 class BestPlan(Incumbent):
-    """Keeps a single best plan."""
+    """Base class of incumbents that keep a single best plan."""
 
     def __init__(self, cost_limit_usd: float, gap: float) -> None:
         super().__init__(cost_limit_usd, gap)
@@ -260,22 +266,22 @@ class BestPlan(Incumbent):
 
     @property
     def has_plan(self) -> bool:
-        """Whether a plan is known."""
+        """Whether a feasible plan is known."""
         return self.best is not None
 
     @property
     def split_at(self) -> float:
-        """The stage time of the best plan."""
+        """Stage time of the best plan in seconds, NaN without one."""
         return math.nan if self.best is None else self.best.time_s
 
 
 class Cheapest(BestPlan):
-    """Keeps the plan of least cost."""
+    """Incumbent that keeps the plan of minimum cost."""
 
     any_cost = False
 
     def update(self, candidate: Candidate) -> bool:
-        """Keep the plan if it is the cheapest so far."""
+        """Keep a plan if it is the cheapest so far; return whether it is."""
         least = self.cost_limit_usd if self.best is None else self.best.cost_usd
         improves = candidate.cost_usd < least or (self.best is None and candidate.cost_usd <= least)
         if improves:
@@ -283,7 +289,7 @@ class Cheapest(BestPlan):
         return improves
 
     def cutoff(self, low: float) -> float:
-        """Return the best cost, less the tolerated gap."""
+        """Return the cost of the cheapest plan in USD less the tolerated gap; without one the cost limit."""
         del low
         if self.best is None:
             return self.most_usd
@@ -291,12 +297,12 @@ class Cheapest(BestPlan):
 
 
 class Fastest(BestPlan):
-    """Keeps the plan of least stage time within the cost limit."""
+    """Incumbent that keeps the plan of minimum stage time within the cost limit."""
 
     leftmost_first = True
 
     def update(self, candidate: Candidate) -> bool:
-        """Keep the plan if it is the fastest so far, and of equally fast ones the cheapest."""
+        """Keep a plan if it is the fastest so far (ties: the cheapest); return whether it is kept."""
         if candidate.cost_usd > self.cost_limit_usd:
             return False
         figures = candidate.time_s, candidate.cost_usd
@@ -306,14 +312,14 @@ class Fastest(BestPlan):
         return improves
 
     def cutoff(self, low: float) -> float:
-        """Return the cost limit where a plan may be faster by more than the gap, else −∞."""
+        """Return the cost limit in USD where τ ≥ low may be faster by more than the gap, else −∞."""
         if self.best is not None and low >= self.best.time_s * self.close_enough:
             return -math.inf
         return self.most_usd
 
 
 class NonDominated(Incumbent):
-    """Keeps every plan that no other plan beats in both cost and stage time, up to a relative error in cost.
+    """Incumbent that keeps the Pareto-optimal plans in cost and stage time, up to a relative cost error.
 
     Parameters
     ----------
@@ -327,7 +333,7 @@ class NonDominated(Incumbent):
         """By rising stage time and falling cost."""
 
     def update(self, candidate: Candidate) -> bool:
-        """Keep the plan if no other dominates it, and drop the plans that it dominates."""
+        """Keep a plan if no other dominates it, and drop those that it dominates; return whether kept."""
         if candidate.cost_usd > self.cost_limit_usd:
             return False
         at = bisect.bisect_right(self.points, candidate.time_s, key=lambda point: point.time_s)
@@ -343,7 +349,7 @@ class NonDominated(Incumbent):
         return True
 
     def cutoff(self, low: float) -> float:
-        """Return the cost of the cheapest known plan with τ ≤ low, less the error."""
+        """Return the cost in USD of the cheapest known plan with τ ≤ low less the error, or the limit."""
         at = bisect.bisect_right(self.points, low, key=lambda point: point.time_s)
         if not at:
             return self.most_usd
@@ -351,18 +357,18 @@ class NonDominated(Incumbent):
 
     @property
     def has_plan(self) -> bool:
-        """Whether a plan is known."""
+        """Whether a feasible plan is known."""
         return bool(self.points)
 
 
 def plan_of(formulation: StagingFormulation, candidate: Candidate) -> tuple[Stage, ...]:
-    """Return the plan of a candidate."""
+    """Convert a candidate (stages by position in the stage table, and units) to a plan."""
     columns = (*formulation.table.places(candidate.segments), candidate.units.astype(int))
     return tuple(map(formulation.stage, *(column.tolist() for column in columns)))
 
 
 def candidate_of(formulation: StagingFormulation, plan: Sequence[Stage]) -> Candidate | None:
-    """Return the candidate of a feasible plan, None where the table does not have its stages."""
+    """Convert a feasible plan to a candidate, None if one of its stages is not in the stage table."""
     positions = formulation.positions(plan)
     if positions is None:
         return None
@@ -376,7 +382,7 @@ def candidate_of(formulation: StagingFormulation, plan: Sequence[Stage]) -> Cand
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """Tuning of the branch and bound over the stage time.
+    """Constants of the branch and bound over the stage time.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ def _time_s(serial: float, parallel: float, comm_serial: float, comm_parallel: f
 def _corrected_units(
     serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, guess: float
 ) -> float:
-    """Return the fewest units of one segment: a few steps from the guess, else by bisection."""
+    """Return the fewest units of a stage to be as fast as `tau`: steps from a guess, else bisection."""
     for _ in range(MAX_STEPS):
         if _time_s(serial, parallel, comm_serial, comm_parallel, guess) > tau:
             guess += 1.0
@@ -63,14 +63,14 @@ def _corrected_units(
 
 @compiled
 def _fractional_units(parallel: float, left: float) -> float:
-    """Return the fractional number of units that suffice, A/(τ − S); 0/0 counts as 0."""
+    """Return the fractional number of units that suffice, A/(τ − S), where 0/0 counts as 0."""
     share = parallel / left
     return share if share > 0 else 0.0
 
 
 @compiled
 def _rounding_may_decide(share: float, units: float, least_left: float, tau: float, limit: float) -> bool:
-    """Return whether rounding errors may decide the fewest units."""
+    """Return whether rounding errors may decide the fewest units of a stage."""
     near = (abs(share - np.rint(share)) <= NEAR_INTEGER * share) & (share > 0.5)
     near |= least_left < SMALL_REMAINDER * tau
     # Further beyond the limit a correction by one unit does not matter.
@@ -83,7 +83,7 @@ def _rounding_may_decide(share: float, units: float, least_left: float, tau: flo
 def _fewest(
     serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, limit: float
 ) -> float:
-    """Return the smallest k ≥ 1 with ET(k) ≤ τ, infinite where there is none within the limit."""
+    """Return the smallest k ≥ 1 with stage time ET(k) ≤ τ, infinite where there is none within the limit."""
     least_left = min(tau - serial, tau - comm_serial)
     # Even infinitely many units are too slow.
     if least_left < 0:
@@ -110,7 +110,7 @@ def fewest_units(
     tau: Floats,
     units: Floats,
 ) -> None:
-    """Set the fewest units of segments at each stage time, shape (B, n)."""
+    """Set the fewest units of each stage at each stage time τ, shape (B, n), infinite where none suffice."""
     for row in range(len(tau)):
         for i in range(len(serial)):
             units[row, i] = _fewest(
@@ -129,7 +129,7 @@ def least_cost(
     low: float,
     high: float,
 ) -> tuple[Floats, Floats]:
-    """Return k(high) and the least cost of segments in an interval [low, high].
+    """Return fewest units k(high) and least cost in USD of each stage in an interval of stage times.
 
     Returns
     -------
@@ -168,7 +168,7 @@ def least_cost(
 
 @compiled
 def least_cost_from(rate: Floats, units: Floats, cost: Floats, low: float) -> Floats:
-    """Return the least cost of segments in the part of an interval from `low` on, shape (n,)."""
+    """Return each stage's least cost in USD for stage times from `low` on in an interval, shape (n,)."""
     result = np.empty(len(cost))
     for i in range(len(cost)):
         result[i] = max(cost[i], rate[i] * low * units[i])
@@ -177,7 +177,7 @@ def least_cost_from(rate: Floats, units: Floats, cost: Floats, low: float) -> Fl
 
 @compiled
 def _least_of_neighbours(least: Floats, alternating: bool, result: Floats) -> None:
-    """Set, for each type, the least value over the types allowed next to it."""
+    """Set, for each type, the minimum weight over the types allowed for a neighbouring stage."""
     first, second, best = np.inf, np.inf, -1
     for t in range(len(least)):
         if least[t] < first:
@@ -195,7 +195,7 @@ def _least_of_neighbours(least: Floats, alternating: bool, result: Floats) -> No
 def forward(
     edges: Ints, first: Ints, unit_type: Ints, weight: Floats, hardware: int, alternating: bool
 ) -> tuple[Floats, Floats]:
-    """Return the least weights of paths from the first layer on; see `SegmentGraph.forward`.
+    """Return the minimum weights of paths of stages from the first layer on; see `SegmentGraph.forward`.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def forward(
 def backward(
     edges: Ints, first: Ints, unit_type: Ints, weight: Floats, arrival: Floats, alternating: bool
 ) -> tuple[Floats, Floats]:
-    """Return the least weights of paths to the last layer, and of paths through each segment.
+    """Return the minimum weights of paths of stages to the last layer, and of paths through each stage.
 
     See `SegmentGraph.backward` and `SegmentGraph.through`.
     """
@@ -262,7 +262,7 @@ def backward(
 def cheapest_path(
     edges: Ints, first: Ints, unit_type: Ints, weight: Floats, arrival: Floats, alternating: bool
 ) -> Ints:
-    """Return the segments, in order, of a path of least weight, traced back from the end."""
+    """Return the indices, in order, of the stages of a path of minimum weight over all layers."""
     path, count, layer, after = np.empty(len(edges) - 1, np.int64), 0, len(edges) - 1, -1
     while layer > 0:
         best, least = -1, np.inf
@@ -290,7 +290,7 @@ def cheapest_path(
 
 
 class SegmentGraph:
-    """The graph whose arcs between layers are segments, with the rule which types may be adjacent.
+    """Graph whose arcs between layers are candidate stages, with the rule on types of neighbours.
 
     Parameters
     ----------
@@ -310,18 +310,18 @@ class SegmentGraph:
         self.alternating = alternating
 
     def only(self, keep: NDArray[np.bool_] | Ints) -> SegmentGraph:
-        """Return the graph of a subset of the segments."""
+        """Return the graph with a subset of the candidate stages."""
         first, last, unit_type = self.first[keep], self.last[keep], self.unit_type[keep]
         return SegmentGraph(self.layers, self.types, first, last, unit_type, self.alternating)
 
     @cached_property
     def _arcs(self) -> tuple[Ints, Ints, Ints]:
-        """Offsets of the segments by last layer, shape (L + 1,); first layers and types of all segments."""
+        """Offsets of the stages by last layer, (L + 1,), and first layer and type of each stage, (n,)."""
         edges = np.searchsorted(self.last, np.arange(self.layers + 1))
         return edges, np.ascontiguousarray(self.first), np.ascontiguousarray(self.unit_type)
 
     def forward(self, weight: Floats) -> tuple[Floats, Floats]:
-        """Return the least weights of paths from the first layer on.
+        """Return the minimum weights of paths of stages from the first layer on, for B weightings.
 
         Parameters
         ----------
@@ -339,14 +339,17 @@ class SegmentGraph:
         return shortest, arrival
 
     def backward(self, weight: Floats) -> Floats:
-        """Return the least weight of a path from layer p to the end that may follow a segment of type t.
+        """Return the minimum weight of a path from layer p on that may follow a stage of type t.
 
         Shape (B, L + 1, T); `weight` is as in `forward`.
         """
         return self._backward(weight, np.zeros((len(weight), self.types, self.layers + 1)))[0]
 
     def through(self, weight: Floats, arrival: Floats) -> Floats:
-        """Return the least weight of a path through each segment, shape (B, n), for reduced-cost fixing."""
+        """Return the minimum weight of a path of all layers through each stage, (B, n).
+
+        It serves reduced-cost fixing.
+        """
         return self._backward(weight, arrival)[1]
 
     def _backward(self, weight: Floats, arrival: Floats) -> tuple[Floats, Floats]:
@@ -355,7 +358,7 @@ class SegmentGraph:
         return rest, through
 
     def cheapest(self, weight: Floats, arrival: Floats) -> Ints:
-        """Return the segments, in order, of a path of least weight.
+        """Return the indices, in order, of the stages of a path of minimum weight over all layers.
 
         Parameters
         ----------
@@ -368,7 +371,7 @@ class SegmentGraph:
 
 @dataclass(frozen=True)
 class SegmentTimes:
-    """The time parameters S, A, S', A' of segments, shape (n,), and the limit on units of each one's type."""
+    """Time parameters S, A, S', A' of candidate stages, shape (n,), and limits on units of their types."""
 
     serial: Floats
     parallel: Floats
@@ -378,7 +381,7 @@ class SegmentTimes:
 
     @staticmethod
     def of(table: StageTable, segments: Ints, unit_type: Ints) -> SegmentTimes:
-        """Return the time parameters of some segments of the table, given their types."""
+        """Return the time parameters of stages by their positions in the stage table and their types."""
         return SegmentTimes(
             table.serial[segments],
             table.parallel[segments],
@@ -392,11 +395,11 @@ class SegmentTimes:
         return self.serial, self.parallel, self.comm_serial, self.comm_parallel, self.limit
 
     def only(self, keep: NDArray[np.bool_] | NDArray[np.int64] | slice) -> SegmentTimes:
-        """Return the time parameters of a subset of the segments."""
+        """Return the time parameters of a subset of the candidate stages."""
         return SegmentTimes(*(column[keep] for column in self._columns))
 
     def time_s(self, units: Floats) -> Floats:
-        """Return the stage times ET for `units` of shape (n,) or (B, n), which may be infinite."""
+        """Return the stage times ET in seconds for `units` of shape (n,) or (B, n), possibly infinite."""
         compute = self.parallel / units
         compute += self.serial
         communication = self.comm_parallel / units
@@ -404,7 +407,7 @@ class SegmentTimes:
         return np.maximum(compute, communication, out=compute)
 
     def fewest_units(self, time_s: Floats) -> Floats:
-        """Return the smallest k ≥ 1 with ET(k) ≤ τ, infinite where there is none within the limit.
+        """Return the smallest k ≥ 1 with ET(k) ≤ τ of each stage, infinite where none is within the limit.
 
         The ceiling of A/(τ − S) is one too many or too few at many exact breakpoints, so it is corrected
         by the very time that counts.
@@ -425,7 +428,7 @@ class SegmentTimes:
         return units
 
     def least_cost(self, rate: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-        """Return k(high) and the least cost of each segment in an interval of the stage time.
+        """Return fewest units k(high) and least cost in USD of each stage in an interval of stage times.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ from .intervals import Interval, Segments
 
 @dataclass(frozen=True)
 class LabellingSettings:
-    """Tuning of the labelling algorithm.
+    """Constants of the labelling algorithm.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ SETTINGS = LabellingSettings()
 
 
 class _Labels(NamedTuple):
-    """The labels of one layer, as arrays.
+    """The labels (partial paths of stages from the first layer) that end before one layer, as arrays.
 
     Attributes
     ----------
@@ -72,27 +72,27 @@ class _Labels(NamedTuple):
     last: Ints
 
     def only(self, keep: Ints) -> _Labels:
-        """Return a subset of the labels."""
+        """Return the labels at the given indices."""
         return _Labels(self.unit_type[keep], self.consumption[keep], self.cost[keep], self.last[keep])
 
 
 @dataclass
 class _Records:
-    """The predecessors of all kept labels: the record before each, and the column of the core."""
+    """Predecessor records of all kept labels: the record before each, and its last stage (column)."""
 
     before: list[Ints] = field(default_factory=lambda: [np.array([-1])])
     column: list[Ints] = field(default_factory=lambda: [np.array([-1])])
     count: int = 1
 
     def add(self, before: Ints, column: Ints) -> Ints:
-        """Add records, and return their indices."""
+        """Add predecessor records, and return their indices."""
         self.before.append(before)
         self.column.append(column)
         self.count += len(before)
         return np.arange(self.count - len(before), self.count)
 
     def trace(self, at: int) -> list[int]:
-        """Return the columns that lead to a record, first to last."""
+        """Return the stages (columns of the core) of the label of a record, first to last."""
         before, column = np.concatenate(self.before), np.concatenate(self.column)
         path: list[int] = []
         while at > 0:
@@ -149,7 +149,7 @@ def search_labels(
 
 
 class _Search:
-    """The labelling search on one core; `below` may be called several times, with rising cutoffs."""
+    """The labelling algorithm on one core; `below` may be called several times, with rising cutoffs."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class _Search:
         self.bounds = _bounds(columns, segments, prices, weight)
 
     def below(self, cutoff: float, beam: int | None = None) -> CoreAnswer | None:
-        """Return the cheapest path below a cutoff, or proof that none exists; None if undecided."""
+        """Return the cheapest path below a cutoff in USD, or proof that none exists; None if undecided."""
         weights, prices = self.bounds[:2]
         spare = prices @ self.columns.capacity
         # Never 0, even where all that is added up is 0.
@@ -208,7 +208,7 @@ class _Search:
         return CoreAnswer(path, bound if complete else -math.inf)
 
     def _value(self, labels: _Labels, layer: int) -> Floats:
-        """Return a lower bound on the priced cost of the paths with each label."""
+        """Return a lower bound on the priced cost of the paths that begin with each label, (labels,)."""
         _, prices, _, _, rest = self.bounds
         value: Floats = labels.cost + labels.consumption @ prices[0]
         if layer:
@@ -218,7 +218,7 @@ class _Search:
     def _extend_labels(
         self, labels: _Labels, columns: Ints, records: _Records, queued: list[list[_Labels]]
     ) -> None:
-        """Extend all labels by all columns, and queue the labels that limits and bounds allow."""
+        """Extend all labels by all given stages; queue those that limits and bounds allow."""
         moved = np.empty((len(labels.cost) * len(columns), 2), dtype=np.int64)
         kept, work = extend(
             (labels.unit_type, labels.consumption, labels.cost),
@@ -250,7 +250,7 @@ class _Search:
 def _bounds(
     columns: Columns, segments: Segments, prices: Floats, weight: float
 ) -> tuple[Floats, Floats, Ints, Ints, Floats]:
-    """Return all bounds on the rest of a path as arrays in the form that `extend` takes.
+    """Return all lower bounds on the rest of a path as arrays, in the form that `extend` takes.
 
     Bounds by prices alone are those with one state. The given prices come first, which prune most, then
     those that count units.
@@ -290,7 +290,7 @@ def _concatenated(parts: list[_Labels]) -> _Labels | None:
 
 
 def _cheapest_labels(labels: _Labels) -> _Labels:
-    """Return the cheapest label of each type and consumption."""
+    """Return the cheapest of the labels with equal type and consumption (dominance)."""
     if len(labels.cost) < 2:
         return labels
     order = np.lexsort((labels.cost, *labels.consumption.T, labels.unit_type))
@@ -302,7 +302,7 @@ def _cheapest_labels(labels: _Labels) -> _Labels:
 
 
 def _multipliers(prices: Floats) -> tuple[Floats, Floats]:
-    """Return weights of the cost, shape (M,), and prices, shape (M, R), around the given prices."""
+    """Return weights of the cost, (M,), and dual prices of the limits, (M, R), around the given prices."""
     pairs = [(1.0, prices)]
     for factor in SETTINGS.price_factors:
         pairs.append((1.0, prices * factor))

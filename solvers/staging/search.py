@@ -38,7 +38,7 @@ from .labelling import search_labels
 
 @dataclass(frozen=True)
 class DualSettings:
-    """Tuning of the cutting-plane method.
+    """Constants of the cutting-plane method for the Lagrangian dual.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ DUAL_SETTINGS = DualSettings()
 
 @dataclass(frozen=True)
 class DualSolution:
-    """Dual prices, the bound that they prove, and the paths of all evaluations.
+    """Dual prices of the limits, the bound that they prove, and the paths of stages of all evaluations.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class DualSolution:
 
 
 def solve_dual(segments: Segments, interval: Interval, target: float, clock: Clock) -> DualSolution:
-    """Return the best dual prices of an interval, or the first that prove the target.
+    """Return dual prices that maximise an interval's Lagrangian bound, or the first that reach the target.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def solve_dual(segments: Segments, interval: Interval, target: float, clock: Clo
 
 
 class _Oracle:
-    """Evaluates D, and keeps the supergradient and the path of each evaluation."""
+    """Evaluates the dual function D of an interval; keeps the supergradient and path of each evaluation."""
 
     def __init__(self, segments: Segments, interval: Interval) -> None:
         self.segments, self.interval = segments, interval
@@ -128,7 +128,7 @@ class _Oracle:
         self.paths: list[Ints] = []
 
     def at(self, prices: Floats) -> tuple[Floats, float]:
-        """Return the prices and the value of D at them."""
+        """Return the given dual prices with the value of D there, in USD, rounded down."""
         segments, interval = self.segments, self.interval
         weight = segments.weight(interval, prices)
         shortest, arrival = segments.graph.forward(weight[None])
@@ -150,7 +150,7 @@ log = logging.getLogger("clusterplan")
 
 @dataclass
 class SearchResult:
-    """The result of a search: intervals with their bounds, and what stopped it.
+    """Result of a search: intervals of the stage time with their bounds, and what stopped it.
 
     Attributes
     ----------
@@ -166,19 +166,19 @@ class SearchResult:
 
 @dataclass
 class Group:
-    """Neighbouring open intervals, and the segments that a better plan in any of them can use."""
+    """Neighbouring open intervals of stage times, and the candidate stages of better plans in them."""
 
     segments: Segments
     intervals: list[Interval]
 
     @property
     def bound(self) -> float:
-        """The least bound of an interval."""
+        """Least bound of the group's intervals in USD."""
         return min(interval.bound for interval in self.intervals)
 
 
 class Search:
-    """Branch and bound for the plan or plans that an incumbent keeps.
+    """Branch and bound over intervals of the slowest stage time, for the plan or plans of an incumbent.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class Search:
         self.least_open: float | None = None
 
     def run(self) -> SearchResult:
-        """Split intervals until all are closed, or the time is up.
+        """Split intervals of the stage time until all are closed or the time is up; return the result.
 
         Raises
         ------
@@ -237,7 +237,7 @@ class Search:
         return SearchResult(sorted(intervals, key=lambda interval: interval.low), self.limit)
 
     def _step(self) -> None:
-        """Split the open intervals of one group."""
+        """Split the open intervals of one group, and bound their parts."""
         group = self._next()
         before = list(self.groups), list(self.closed)
         try:
@@ -255,18 +255,21 @@ class Search:
             self.limit = _limit_of(stop)
 
     def _unexamined(self) -> Interval:
-        """Return one interval of all stage times, without a bound, segments or prices."""
+        """Return one interval of all stage times, without a bound, candidate stages or prices."""
         limits, nothing = len(Limits.of(self.formulation)), np.empty(0)
         return Interval(self.fastest_s, self.slowest_s, nothing, nothing, np.zeros(limits))
 
     def _next(self) -> Group:
-        """Return the group to split: the fastest where only that can hold the optimum, else best first."""
+        """Return the group of intervals to split next: the fastest or the one of least bound.
+
+        It is the fastest where only that can hold the optimum.
+        """
         if self.incumbent.leftmost_first:
             return min(self.groups, key=lambda group: group.intervals[0].low)
         return min(self.groups, key=lambda group: group.bound)
 
     def _still_open(self, intervals: Sequence[Interval]) -> list[Interval]:
-        """Return the intervals that may hold a better plan, and add the others to the closed ones."""
+        """Return the intervals whose bound is below the cutoff; close the others."""
         still: list[Interval] = []
         for interval in intervals:
             done = interval.bound >= self.incumbent.cutoff(interval.low)
@@ -274,7 +277,7 @@ class Search:
         return still
 
     def _first_intervals(self, segments: Segments) -> list[Interval]:
-        """Return intervals of equal ratio that together cover all stage times."""
+        """Return intervals of equal ratio of their ends that together cover all stage times."""
         # Stage times that hardly differ make one interval.
         count = _batch_size(segments) if self.slowest_s > 1.001 * self.fastest_s else 1
         low = max(self.fastest_s, self.slowest_s * 1e-12)
@@ -287,7 +290,7 @@ class Search:
         ]
 
     def _split(self, segments: Segments, intervals: Sequence[Interval]) -> list[Interval]:
-        """Return two parts of each interval, or four where two would certainly stay open."""
+        """Return two parts of each interval of stage times, or four where two would surely stay open."""
         parts = []
         for interval in intervals:
             halves = self._halves(segments, interval)
@@ -297,7 +300,7 @@ class Search:
         return parts
 
     def _far(self, interval: Interval) -> bool:
-        """Return whether the bound is too far from the cutoff for halving to close the interval."""
+        """Return whether an interval's bound is too far below the cutoff for halving to close it."""
         cutoff = self.incumbent.cutoff(interval.low)
         # Prices are improved from half to half.
         if math.isinf(cutoff) or interval.low <= 0 or interval.prices.any():
@@ -306,7 +309,7 @@ class Search:
         return missing > SETTINGS.quartered_above * math.log(interval.high / interval.low)
 
     def _halves(self, segments: Segments, interval: Interval) -> list[Interval]:
-        """Return the two parts of an interval."""
+        """Return the faster and the slower part of an interval of stage times."""
         point = self._split_point(interval)
         # The slower part keeps its end and so its units; only the faster part needs new ones.
         faster = segments.interval(interval.low, math.nextafter(point, 0.0), interval.prices)
@@ -315,7 +318,7 @@ class Search:
         return [faster, slower]
 
     def _note(self, cost: float, time: float) -> None:
-        """Add a plan to the trace, if the objective has one best plan."""
+        """Add a plan, by cost in USD and stage time, to the trace, if the objective has one best plan."""
         if not isinstance(self.incumbent, NonDominated):
             of_time = self.formulation.of_stage_time
             cheapest = self.formulation.instance.objective == "cost"
@@ -323,14 +326,14 @@ class Search:
             self._report_progress()
 
     def _report_progress(self) -> None:
-        """Report the value of the incumbent and the latest bound on all plans."""
+        """Report the incumbent's objective value and the latest bound on all plans."""
         if self.trace:
             value = self.trace[-1][1]
             known = None if self.least_open is None or value is None else min(self.least_open, value)
             report_progress(self.formulation.objectives[0], value, known)
 
     def _split_point(self, interval: Interval) -> float:
-        """Return where to split an interval; the stage time belongs to the slower part."""
+        """Return the stage time at which to split an interval; it belongs to the slower part."""
         middle = math.sqrt(max(interval.low, interval.high * 1e-12) * interval.high)
         middle = max(middle, math.nextafter(interval.low, math.inf))
         at = self.incumbent.split_at
@@ -344,7 +347,7 @@ class Search:
         return middle
 
     def _examine(self, segments: Segments, intervals: Sequence[Interval]) -> None:
-        """Bound the intervals of a group; those that stay open make new groups."""
+        """Bound intervals of the stage time, and form new groups of those that stay open."""
         size = _batch_size(segments)
         for start in range(0, len(intervals), size):
             batch = intervals[start : start + size]
@@ -377,7 +380,7 @@ class Search:
                 self.groups.append(self._reduced(segments, still))
 
     def _raise_bound(self, segments: Segments, interval: Interval) -> None:
-        """Raise the bound of an interval by dual prices on scarce units, and by its core if that is small."""
+        """Raise an interval's bound by dual prices on scarce units, and by its core if that is small."""
         interval.arrival = None
         cutoff = self.incumbent.cutoff(interval.low)
         priced = interval
@@ -409,7 +412,7 @@ class Search:
     def _solve_core(
         self, segments: Segments, interval: Interval, core: Core, prices: Floats, cutoff: float, clock: Clock
     ) -> bool:
-        """Set the bound of an interval by its core; return whether a path within the limits was found."""
+        """Raise an interval's bound by its core; return whether a path within the limits was found."""
         any_plan = math.isinf(cutoff)
         short = SETTINGS.shortage if any_plan else cutoff
         core, bound = narrow_core(segments, interval, core, prices, short, clock, float(not any_plan))
@@ -442,7 +445,7 @@ class Search:
         return True
 
     def _first_plan(self, segments: Segments) -> Interval | None:
-        """Search for a first plan at the slowest stage time.
+        """Search for a first plan at the slowest stage time, or for proof that there is none.
 
         A plan that is fast enough for a shorter stage time keeps all limits at the slowest too.
 
@@ -482,7 +485,7 @@ class Search:
         return None
 
     def _reduced(self, segments: Segments, intervals: list[Interval]) -> Group:
-        """Return a group of intervals, without the segments that no better plan in any of them can use."""
+        """Return a group of intervals without the stages that no better plan in any of them can use."""
         alive = np.zeros(len(segments), dtype=bool)
         for interval in intervals:
             weight = segments.weight(interval, interval.prices)[None]
@@ -501,7 +504,7 @@ class Search:
         return Group(segments.only(keep), intervals)
 
     def _try(self, segments: Segments, interval: Interval, path: Ints) -> None:
-        """Update the incumbent with the plans on a path whose stage time is a breakpoint in the interval."""
+        """Update the incumbent with a path's plans whose stage times are breakpoints in the interval."""
         times = segments.times.only(path)
         units = times.fewest_units(np.append(interval.breakpoints, interval.high))
         units = units[np.isfinite(units).all(axis=1)]
@@ -524,12 +527,12 @@ def _limit_of(stop: BaseException) -> Limit:
 
 
 def _batch_size(segments: Segments) -> int:
-    """Return the number of intervals that are examined together."""
+    """Return the number of intervals of the stage time that are bounded together."""
     return max(1, min(SETTINGS.most_at_once, SETTINGS.segments_at_once // len(segments)))
 
 
 def _slowest_stage_time(formulation: StagingFormulation) -> float:
-    """Return the slowest stage time to search: that of the floor, or of the slowest segment on one unit."""
+    """Return the slowest stage time to search in seconds: of the floor, or of any stage on one unit."""
     latest, table, longest = formulation.latest_s, formulation.table, 0.0
     # The longest segments come last: mostly the first part decides.
     for end in range(len(table.serial), 0, -SETTINGS.looked_at_once):

@@ -30,13 +30,13 @@ TIME_ROUNDING = 4e-15
 
 
 def limit_reached(service: Floats, limit: Floats, width: Floats, now_s: float) -> Flags:
-    """Return which attained services have reached their limits, up to the rounding of times."""
+    """Return flags of the attained services (GPU-seconds) that have reached their limits, up to rounding."""
     finite = np.where(np.isfinite(limit), limit, 0.0)
     return np.asarray(service >= limit - np.maximum(LIMIT_TOLERANCE * finite, TIME_ROUNDING * now_s * width))
 
 
 class LeastAttained(ByKey):
-    """Serves jobs with the least attained GPU-time first, compared once a lease; ties by arrival.
+    """Serves jobs with the least attained GPU-seconds first, compared once a lease; ties by arrival.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class LeastAttained(ByKey):
         self._least_s = least_s
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the attained service of jobs in GPU-seconds."""
+        """Return the attained service of each job in GPU-seconds as its key, shape (jobs,)."""
         seen, executed_s = self.seen, self.seen.executed_s[jobs]
         run_s = np.minimum(seen.now_s - seen.since_s[jobs], executed_s)
         counts = limit_reached(run_s, np.array(self._least_s), np.array(1.0), seen.now_s)
@@ -60,7 +60,7 @@ class LeastAttained(ByKey):
         return np.where(counts, executed_s, before_s) * seen.width[jobs]
 
     def again_s(self) -> float:
-        """Return the earliest end of a running job's lease, if jobs wait; leases are renewed."""
+        """Return the earliest end of a running job's (renewed) lease in seconds, infinite if no job waits."""
         if not self.waits() or not len(self.seen.running):
             return np.inf
         quantum = max(self.seen.lease_s or QUANTUM_S, self._least_s)
@@ -70,7 +70,7 @@ class LeastAttained(ByKey):
 
 
 class MultilevelQueues(ByKey):
-    """Serves queues by priority, each in the order in which jobs joined it (discretised LAS).
+    """Multilevel feedback queues by attained service (discretised LAS), each in the order of entry.
 
     A job moves to the next queue when its attained service reaches the limit of its own.
 
@@ -95,7 +95,7 @@ class MultilevelQueues(ByKey):
         self._least_s = least_s if promote else 0.0
 
     def begin(self, seen: Seen) -> None:
-        """Initialise the policy with empty queues."""
+        """Initialise the policy with all queues empty."""
         super().begin(seen)
         self._level: Ints = np.zeros(len(seen.width), dtype=np.int64)
         self._turn: Floats = np.zeros(len(seen.width))
@@ -104,23 +104,23 @@ class MultilevelQueues(ByKey):
         self._promotions: list[tuple[float, int, float]] = []
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return each job's queue and position in it as one key."""
+        """Return each job's queue (major) and rank of entry in it (minor) as one number, (jobs,)."""
         return self._level[jobs] * 2.0**40 + self._turn[jobs]
 
     def arrived(self, jobs: Iterable[int]) -> None:
-        """Add jobs to the end of the first queue."""
+        """Add arriving jobs to the end of the first queue."""
         listed = list(jobs)
         self._to_the_end(listed)
         super().arrived(listed)
 
     def choose(self, held: Flags) -> Ints:
-        """Move jobs between queues, and return the jobs that run."""
+        """Demote and promote jobs between queues as is due; return the jobs that run."""
         self._demote()
         self._promote_waiting()
         return super().choose(held)
 
     def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
-        """Record the times at which stopped jobs would be promoted."""
+        """Record the promotion times of stopped jobs: their run time × the promotion factor from now."""
         super().switched(stopped, started)
         if self._promote:
             for j in stopped:
@@ -130,7 +130,7 @@ class MultilevelQueues(ByKey):
                     heapq.heappush(self._promotions, (at_s, j, float(self.seen.executed_s[j])))
 
     def again_s(self) -> float:
-        """Return the time at which the next job changes its queue."""
+        """Return the earliest time in seconds at which a job is demoted or promoted, infinite without any."""
         jobs = self.seen.running
         left = (self._limits[self._level[jobs]] - self._service(jobs)) / self.seen.width[jobs]
         full_s = np.maximum(self.seen.now_s + left, self.seen.since_s[jobs] + self._least_s)
@@ -156,7 +156,7 @@ class MultilevelQueues(ByKey):
         self._to_the_end(np.sort(full).tolist())
 
     def _is_valid(self, promotion: tuple[float, int, float]) -> bool:
-        """Return whether a recorded promotion is still valid: its job has not run since, and waits."""
+        """Return whether a recorded promotion is still valid: its job has waited ever since."""
         _, j, executed_s = promotion
         return self._keys[j] >= 0 and executed_s == self.seen.executed_s[j] and not self._runs(j)
 
@@ -185,7 +185,9 @@ LEAST_COMPLETED_JOBS = 10
 
 
 def gittins_index(sorted_services: Floats, attained: float, least: float = 0.0) -> float:
-    """Return the Gittins index for an attained service, by sorted past services; 0 if none is larger.
+    """Return the Gittins index of a job by its attained service and the sorted services of past jobs.
+
+    All services are in GPU-seconds, the index is per GPU-second; it is 0 if no past service is larger.
 
     Parameters
     ----------
@@ -203,13 +205,13 @@ def gittins_index(sorted_services: Floats, attained: float, least: float = 0.0) 
 
 
 class Gittins(ByKey):
-    """Serves jobs with the highest Gittins index first; ties by arrival."""
+    """Priority policy: serves jobs with the highest Gittins index first; ties by arrival."""
 
     knows = Knowledge.PAST
     preempts: ClassVar[bool] = True
 
     def begin(self, seen: Seen) -> None:
-        """Initialise the policy without completed jobs."""
+        """Initialise the policy without completed jobs, so that all jobs have the same index."""
         super().begin(seen)
         self._limits: Floats = np.array([np.inf])
         self._index: Floats = np.zeros(1)
@@ -217,11 +219,11 @@ class Gittins(ByKey):
         self._built = 0
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the negative index at each job's level."""
+        """Return the negative Gittins index at the level of attained service of each job, shape (jobs,)."""
         return -self._index[self._level[jobs]]
 
     def ended(self, jobs: Sequence[int]) -> None:
-        """Recompute the index if enough jobs have completed since the last time."""
+        """Recompute the index from the services of completed jobs, if their number has grown by a tenth."""
         super().ended(jobs)
         past = self.seen.past
         if len(past) >= max(LEAST_COMPLETED_JOBS, RECOMPUTE_GROWTH * self._built):
@@ -229,14 +231,14 @@ class Gittins(ByKey):
             self._learn(np.sort([duration * width for duration, width in past]))
 
     def choose(self, held: Flags) -> Ints:
-        """Update the levels of running jobs, and return the jobs with the highest index that fit."""
+        """Update running jobs' levels of attained service; return the jobs of highest index that fit."""
         seen = self.seen
         jobs, tolerances = seen.running, (LIMIT_TOLERANCE, TIME_ROUNDING * seen.now_s)
         raise_levels(jobs, seen.executed_s, seen.width, self._level, self._limits, *tolerances)
         return super().choose(held)
 
     def again_s(self) -> float:
-        """Return the time at which the next running job reaches a level, if jobs wait."""
+        """Return when a running job next reaches a level of attained service, infinite if none waits."""
         seen = self.seen
         if not self.waits():
             return np.inf

@@ -38,7 +38,9 @@ TINY = 1e-9
 
 
 class IntervalState:
-    """State and actions of one interval for at most `SLOTS` jobs.
+    """State (features) and actions of the Markov decision process in one scheduling interval of DL².
+
+    It holds at most `SLOTS` jobs.
 
     Parameters
     ----------
@@ -87,32 +89,38 @@ class IntervalState:
 
     @property
     def allowed(self) -> Flags:
-        """Flags of the feasible actions, shape (ACTIONS,)."""
+        """Flags of the feasible actions (enlarge a job's configuration, or stop), shape (ACTIONS,)."""
         fits = (self._added <= self._free + self._slack).all(axis=2) & (self.targets >= 0)
         return np.append(fits.ravel(), True)
 
     @property
     def common(self) -> Floats:
-        """Features of the cluster: free share, number of jobs, and number of jobs without a configuration."""
+        """Features of the cluster: free share of the scarcest resource, jobs, and jobs not yet served."""
         available = self._seen.capacity > 0
         left = float((self._free[available] / self._seen.capacity[available]).min(initial=1.0))
         return np.array([left, len(self.jobs) / SLOTS, int((self.rows < 0).sum()) / SLOTS])
 
     def state(self) -> Floats:
-        """Return all features, shape (SLOTS, COMMON + FIGURES); empty slots hold 0 but for the cluster's."""
+        """Return the features of the cluster and of each slot's job, shape (SLOTS, COMMON + FIGURES).
+
+        Slots without a job hold 0 but for the features of the cluster.
+        """
         allowed = self.allowed[:-1].reshape(SLOTS, STEPS)
         self.figures[:, OWN::EACH] = allowed
         return np.hstack([np.broadcast_to(self.common, (SLOTS, COMMON)), self.figures])
 
     def take(self, action: int) -> None:
-        """Apply an action other than `STOP`."""
+        """Apply an action: enlarge one job's configuration, and take what it adds from the free resources."""
         slot, step = divmod(action, STEPS)
         self._free -= self._added[slot, step]
         self.rows[slot] = self.targets[slot, step]
         self._update_steps(slot)
 
     def towards(self, goal: Ints) -> Flags:
-        """Return flags of the actions that lead to these rows, −1 for none; `STOP` if no other does."""
+        """Return flags of the actions on the way to the target configuration of each job, shape (ACTIONS,).
+
+        A target of −1 is none; the flag of `STOP` is set if no other is.
+        """
         usage, leads = self._seen.usage, np.zeros(ACTIONS, dtype=bool)
         allowed = self.allowed
         for slot in np.flatnonzero((goal >= 0) & (goal != self.rows)).tolist():
@@ -125,11 +133,11 @@ class IntervalState:
 
     @property
     def left(self) -> Floats:
-        """Resources that are still free, shape (R,)."""
+        """Amounts of the resources that are still free, shape (R,)."""
         return self._free
 
     def _update_steps(self, slot: int) -> None:
-        """Update the steps and features of a job for its current configuration."""
+        """Recompute the possible enlargements of the job in a slot, and its features."""
         seen, row, least = self._seen, int(self.rows[slot]), int(self._least[slot])
         larger = np.array([least]) if row < 0 else self._larger(int(self.jobs[slot]), row)[:STEPS]
         self.targets[slot] = -1
@@ -151,15 +159,15 @@ class IntervalState:
 
 
 class ActionSelector(Protocol):
-    """Selects one of the allowed actions, shape (ACTIONS,), for a state."""
+    """Selects one of the allowed actions (flags of shape (ACTIONS,)) in a state of the decision process."""
 
     def __call__(self, state: Floats, allowed: Flags) -> int:
-        """Return the selected action."""
+        """Return the index of the selected action."""
 
 
 @dataclass
 class Trajectory:
-    """States, actions and rewards of one run, for training.
+    """States, actions and rewards of one simulation of DL², for training.
 
     Attributes
     ----------
@@ -183,7 +191,7 @@ class Trajectory:
 
 
 class DL2(Optimus):
-    """Divides the cluster anew in every interval, by the actions that a chooser selects.
+    """The policy DL²: in every interval it enlarges configurations by the actions that a network selects.
 
     The jobs with the least remaining time × share come first, `SLOTS` at a time.
 
@@ -216,7 +224,7 @@ class DL2(Optimus):
         self._learned = learned
 
     def begin(self, seen: ConfigurationView) -> None:
-        """Initialise the policy without any interval."""
+        """Initialise the policy, and the imitated one if any, before the first interval."""
         super().begin(seen)
         self._before: tuple[Ints, Floats] = (np.zeros(0, dtype=np.int64), np.zeros(0))
         self._over: set[int] = set()
@@ -224,7 +232,7 @@ class DL2(Optimus):
             self._incumbent.begin(seen)
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return the configurations after all steps of the interval."""
+        """Return the configuration of each job after all actions of the interval, −1 for a job that waits."""
         self.reward()
         seen, rows = self.seen, np.full(len(jobs), -1)
         goal = None if self._incumbent is None else self._incumbent.choose(jobs, free)
@@ -247,15 +255,15 @@ class DL2(Optimus):
         return rows
 
     def ended(self, jobs: Sequence[int]) -> None:
-        """Record completed jobs for the reward."""
+        """Record completed jobs, which count as progress in the reward of the interval."""
         self._over.update(jobs)
 
     def summary(self) -> str | None:
-        """Return the message about its training."""
+        """Return the message about the training of the network, None without one."""
         return self._learned
 
     def reward(self) -> None:
-        """Record the reward since the last decision."""
+        """Record the reward of the last interval: the sum over its jobs of the share of their work done."""
         if self._journal is None or not len(self._before[0]):
             return
         jobs, before = self._before
@@ -265,7 +273,7 @@ class DL2(Optimus):
         self._before = (jobs[:0], before[:0])
 
     def _take_steps(self, interval: IntervalState, goal: Ints | None, idle: bool) -> None:
-        """Take steps until the chooser stops, which it must not while no job has a configuration."""
+        """Apply the selected actions until `STOP`, which is not allowed while no job has a configuration."""
         while True:
             allowed = interval.allowed
             if not allowed[:-1].any():
@@ -288,10 +296,13 @@ class DL2(Optimus):
 
 
 class ServiceInRounds(Optimus):
-    """SRSF in rounds: requested configurations, the least remaining time × dominant share first."""
+    """SRSF in rounds: requested configurations, least remaining time × dominant share first."""
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return the requested rows of the jobs that come first and fit."""
+        """Return the requested configuration of each admitted job, −1 for a job that waits.
+
+        Jobs are admitted while they fit, least remaining time × dominant share first.
+        """
         seen, rows = self.seen, self.seen.requested[jobs]
         usage = seen.usage[rows]
         order = np.argsort(seen.left[jobs] / seen.speed[rows] * self.shares(usage), kind="stable")

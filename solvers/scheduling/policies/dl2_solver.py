@@ -18,7 +18,7 @@ TRAINING_SHARE = 0.5
 
 
 class LearnedPolicy(PolicySolver):
-    """Trains the network anew for every solve, and never on the trace of that solve; needs PyTorch."""
+    """The policy DL², whose network is trained anew on generated traces for every solve; needs PyTorch."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -43,13 +43,13 @@ class LearnedPolicy(PolicySolver):
         )
 
     def unavailable(self) -> str | None:
-        """Return how to install PyTorch, if it is missing."""
+        """Return how to install PyTorch, None if it is installed."""
         return missing_package_text("torch", "PyTorch", "'clusterplan[rl]'")
 
     def policy(
         self, instance: SchedulingInstance, settings: dict[str, Any], options: SolveOptions, clock: Clock
     ) -> RoundPolicy:
-        """Return the policy after training, which does not use the instance."""
+        """Return the policy DL² with a network trained on generated traces; the instance is not used."""
         del instance
         left_s = clock.remaining_s
         check_time_to_load_torch(left_s)

@@ -45,12 +45,12 @@ def _network(inputs: int, outputs: int) -> Any:
 
 
 def _means(states: Any) -> Any:
-    """Return the cluster's features and the means of features over slots, shape (n, COMMON + FIGURES)."""
+    """Return the cluster's features, and the means of the job features over slots, (n, COMMON + FIGURES)."""
     return torch.cat([states[:, 0, :COMMON], states[:, :, COMMON:].mean(dim=1)], dim=1)
 
 
 class Network:
-    """Actor and critic networks, with their training steps."""
+    """The actor and critic networks of DL² in PyTorch, with their gradient steps."""
 
     def __init__(self) -> None:
         self.steps, self.stop = _network(INPUTS, STEPS), _network(COMMON + FIGURES, 1)
@@ -59,22 +59,22 @@ class Network:
         self._all = [*self._actor, *self.critic.parameters()]
 
     def optimiser(self, learning_rate: float) -> Any:
-        """Return a new optimiser of all parameters."""
+        """Return a new Adam optimiser of the parameters of actor and critic."""
         return torch.optim.Adam(self._all, lr=learning_rate)
 
     def logits(self, states: Any, allowed: Any) -> Any:
-        """Return the logits of all actions, shapes (n, SLOTS, ·) and (n, ACTIONS)."""
+        """Return the actor's logits of all actions in n states, (n, ACTIONS); masked where forbidden."""
         means = _means(states)
         around = means[:, None, COMMON:].expand(-1, SLOTS, -1)
         steps = self.steps(torch.cat([states, around], dim=2)).reshape(len(states), SLOTS * STEPS)
         return torch.cat([steps, self.stop(means)], dim=1).masked_fill(~allowed, MASKED_LOGIT)
 
     def values(self, states: Any) -> Any:
-        """Return the critic's values of states, shape (n,)."""
+        """Return the critic's value of each of n states, shape (n,), as a tensor."""
         return self.critic(_means(states))[:, 0]
 
     def imitate(self, optimiser: Any, states: Floats, allowed: Flags, good: Flags) -> float:
-        """Make good actions more probable by one step; return the mean −ln(probability) of them before."""
+        """Take a gradient step towards the good actions; return their mean −ln(probability) before it."""
         logs = torch.log_softmax(self.logits(torch.tensor(states), torch.tensor(allowed)), dim=1)
         right = torch.logsumexp(logs.masked_fill(~torch.tensor(good), MASKED_LOGIT), dim=1)
         loss = -right.mean()
@@ -91,7 +91,7 @@ class Network:
         begins: tuple[Floats, Floats],
         entropy: float,
     ) -> None:
-        """Take one step along the gradients of the expected return and of the critic's error.
+        """Take one gradient step of the actor (with entropy bonus) and critic (squared error) together.
 
         Parameters
         ----------
@@ -110,12 +110,12 @@ class Network:
         self._step(optimiser, actor + error)
 
     def expected(self, states: Floats) -> Floats:
-        """Return the critic's values of states as an array, shape (n,)."""
+        """Return the critic's value of each of n states, shape (n,), as a NumPy array."""
         with torch.no_grad():
             return np.asarray(self.values(torch.tensor(states)).numpy())
 
     def weights(self) -> list[list[Floats]]:
-        """Return copies of the weights and biases of the two networks of the actor."""
+        """Return copies of the actor's weights and biases: of its step network, then of its stop network."""
         return [[p.detach().numpy().copy() for p in own.parameters()] for own in (self.steps, self.stop)]
 
     def _step(self, optimiser: Any, loss: Any) -> None:
@@ -126,7 +126,7 @@ class Network:
 
 
 class Actor:
-    """Selects actions by fixed weights: the most probable, or one drawn at random.
+    """Selects actions by fixed actor weights: the most probable action, or one drawn by the probabilities.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class Actor:
         self._rng = rng
 
     def __call__(self, state: Floats, allowed: Flags) -> int:
-        """Return one of the allowed actions."""
+        """Return the index of one of the allowed actions."""
         means = np.concatenate([state[0, :COMMON], state[:, COMMON:].mean(axis=0)])
         # Slots without an allowed step need no figure.
         open_slots = np.flatnonzero(allowed[:-1].reshape(SLOTS, STEPS).any(axis=1))
@@ -183,7 +183,7 @@ VALIDATION = (1_000_000_007, 1_000_000_009, 1_000_000_021, 1_000_000_033)
 
 @dataclass
 class LearningCurve:
-    """Learning curve: losses of imitation, and validation results by episode.
+    """Learning curve of DL²: imitation loss per pass, and mean completion times on validation traces.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ class LearningCurve:
 
 
 def training_trace(seed: int, interval_s: float) -> SchedulingInstance:
-    """Return a random trace of rigid and malleable jobs on one pool, with times scaled to the interval."""
+    """Return a random scheduling instance of rigid and malleable jobs on one pool of GPUs, for training."""
     rng = np.random.default_rng(seed)
     load = float(rng.uniform(0.8, 2.0))
     width = np.minimum(2 ** rng.choice(6, JOBS, p=[0.45, 0.2, 0.15, 0.1, 0.06, 0.04]), int(GPUS * MAX_SHARE))
@@ -241,7 +241,7 @@ def training_trace(seed: int, interval_s: float) -> SchedulingInstance:
 
 
 def mean_completion_s(instance: SchedulingInstance, policy: Optimus) -> float:
-    """Return the unweighted mean completion time of a policy on a trace."""
+    """Return the unweighted mean completion time in seconds of a simulated policy on a trace."""
     schedule, table = RoundEngine(instance, policy).run(), instance.table()
     ends = np.zeros(len(table))
     np.maximum.at(ends, schedule.job, schedule.end_s)
@@ -249,7 +249,7 @@ def mean_completion_s(instance: SchedulingInstance, policy: Optimus) -> float:
 
 
 class Trainer:
-    """Trains a network of DL².
+    """Trains the networks of DL² on generated traces: first by imitation, then as actor and critic.
 
     Parameters
     ----------
@@ -271,7 +271,7 @@ class Trainer:
         self._validation = [training_trace(k, interval_s) for k in VALIDATION]
 
     def train(self, traces: int, passes: int, episodes: int) -> None:
-        """Imitate on `traces` traces, `passes` times, then learn from the rewards of `episodes` episodes."""
+        """Train by `passes` epochs of imitation on some generated traces, then by episodes with rewards."""
         means = [mean_completion_s(trace, self._incumbent()) for trace in self._validation]
         self.curve.incumbent_s = float(np.mean(means))
         self._imitate(traces, passes)
@@ -286,14 +286,14 @@ class Trainer:
                 self._validate(episode)
 
     def best_actor(self) -> Actor:
-        """Return the actor with the best result on the traces for validation."""
+        """Return the actor whose mean completion time on the validation traces was the lowest."""
         return Actor(self.best)
 
     def _trace(self) -> SchedulingInstance:
         return training_trace(int(self._rng.integers(10**9)), self._interval_s)
 
     def _run(self, chooser: ActionSelector, incumbent: Optimus | None = None) -> Trajectory:
-        """Simulate the policy on a new trace, and return its record."""
+        """Simulate the policy on a newly generated trace; return its states, actions and rewards."""
         journal = Trajectory()
         policy = DL2(self._interval_s, chooser, journal, incumbent)
         RoundEngine(self._trace(), policy).run()
@@ -326,7 +326,7 @@ class Trainer:
             self.curve.losses.append(float(np.mean(losses)))
 
     def _learn(self, optimiser: Any, entropy: float) -> None:
-        """Train the network on one episode."""
+        """Train actor and critic on the rewards of one newly simulated trace."""
         journal = self._run(Actor(self.network.weights(), self._rng))
         begins, rewards = np.array(journal.begins), np.array(journal.rewards)
         sizes = np.diff(np.append(begins, len(journal.states)))
@@ -350,7 +350,7 @@ class Trainer:
         )
 
     def _validate(self, episode: int) -> None:
-        """Record the result on the traces for validation, and keep the network if it is the best."""
+        """Record the mean completion time on the validation traces; keep the weights if it is the lowest."""
         weights = self.network.weights()
         means = [
             mean_completion_s(trace, DL2(self._interval_s, Actor(weights))) for trace in self._validation

@@ -45,12 +45,12 @@ LEAST_WEIGHT = 1e-3
 
 
 class MaxMin(RoundPolicy):
-    """Computes max-min fair shares of time, and serves in each round the jobs furthest behind theirs."""
+    """Max-min fairness of Gavel: serves in each round the jobs furthest behind their fair shares of time."""
 
     knows: ClassVar[Knowledge] = Knowledge.SPEEDS
 
     def begin(self, seen: ConfigurationView) -> None:
-        """Initialise the policy without any received time."""
+        """Initialise the policy: all shares of time, due and received times are 0."""
         super().begin(seen)
         self._share: Floats = np.zeros(len(seen.usage))
         self._due_s: Floats = np.zeros(len(seen.usage))
@@ -60,7 +60,10 @@ class MaxMin(RoundPolicy):
         self._asked_s = -1.0
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return the rows that run, in descending order of due over received time."""
+        """Return the configuration of each job, −1 for a job that waits.
+
+        Configurations are served in descending order of due over received time.
+        """
         seen = self.seen
         running = seen.row[seen.row >= 0]
         passed_s = seen.now_s - self._before_s
@@ -86,7 +89,7 @@ class MaxMin(RoundPolicy):
         return self._placed(rows[order], owner[order], len(jobs), free)
 
     def _placed(self, rows: Ints, owner: Ints, jobs: int, free: Floats) -> Ints:
-        """Return for each job its first row in this order that fits, −1 for none."""
+        """Return for each job its first configuration in the given order that fits, −1 for none."""
         seen, chosen = self.seen, np.full(jobs, -1)
         while True:
             fits = (seen.usage[rows] <= free * (1 + SLACK)).all(axis=1)
@@ -110,7 +113,7 @@ class MaxMin(RoundPolicy):
         return chosen
 
     def _divide(self, jobs: Ints, free: Floats) -> None:
-        """Recompute the shares of time."""
+        """Recompute the max-min fair share of time of each configuration of the given jobs."""
         seen = self.seen
         self._share[:] = 0
         if not len(jobs):
@@ -134,7 +137,7 @@ class MaxMin(RoundPolicy):
 
 
 def water_filling(most: Floats, weight: Floats, room: float) -> Floats:
-    """Return the shares min(most_j, level × weight_j) that add up to `room`, or `most` if that fits.
+    """Return the shares min(most_j, level × weight_j) with sum `room`, or `most` if its sum is no larger.
 
     Water-filling: jobs are full in the order of most_j / weight_j.
     """
@@ -150,7 +153,7 @@ def water_filling(most: Floats, weight: Floats, room: float) -> Floats:
 
 
 def max_min_shares(gains: Sequence[Floats], usages: Sequence[Floats], free: Floats) -> list[Floats]:
-    """Return the shares of time X_jk of a max-min fair division, by two linear programs.
+    """Return the share of time X_jk of each job in each configuration by max-min fairness (two LPs).
 
     Parameters
     ----------
@@ -199,7 +202,7 @@ def max_min_shares(gains: Sequence[Floats], usages: Sequence[Floats], free: Floa
 def _solve_lp(
     aim: Floats, matrix: Any, right: Floats, bounds: Sequence[tuple[float, float | None]]
 ) -> Floats:
-    """Return the minimiser of aim·x subject to matrix·x ≤ right."""
+    """Return the minimiser of the linear program min aim·x subject to matrix·x ≤ right within bounds of x."""
     from scipy.optimize import linprog
 
     answer: Any = linprog(aim, A_ub=matrix, b_ub=right, bounds=bounds, method="highs")
@@ -209,7 +212,7 @@ def _solve_lp(
 
 
 class Themis(RoundPolicy):
-    """Gives leases to the jobs with the worst finish-time fairness, in their requested configuration.
+    """Finish-time fairness of Themis: gives leases in requested configurations to the worst-treated jobs.
 
     Parameters
     ----------
@@ -227,12 +230,15 @@ class Themis(RoundPolicy):
         self._fairness = fairness
 
     def begin(self, seen: ConfigurationView) -> None:
-        """Initialise the policy without leases."""
+        """Initialise the policy: no job has a lease."""
         super().begin(seen)
         self._leased_s: Floats = np.zeros(len(seen.row))
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return the requested rows of the jobs that run: leased ones, then the worst, then the others."""
+        """Return the requested configuration of each job that runs, −1 for a job that waits.
+
+        Leased jobs come first, then those with the worst finish-time fairness, then the others.
+        """
         seen, rows = self.seen, self.seen.requested[jobs]
         runs = seen.row[jobs] >= 0
         leased = runs & (self._leased_s[jobs] > seen.now_s * (1 + TIME_TOLERANCE))
@@ -246,13 +252,13 @@ class Themis(RoundPolicy):
         return np.where(served, rows, -1)
 
     def again_s(self) -> float:
-        """Return the earliest end of a running job's lease; infinite without any."""
+        """Return the earliest end of a running job's lease in seconds, infinite without one."""
         seen = self.seen
         leased = self._leased_s[seen.running]
         return float(leased[leased > seen.now_s * (1 + TIME_TOLERANCE)].min(initial=np.inf))
 
     def ratios(self, jobs: Ints) -> Floats:
-        """Return the finish-time fairness ρ of jobs."""
+        """Return the finish-time fairness ρ of jobs: shared over isolated finish time, shape (jobs,)."""
         seen = self.seen
         speed = seen.speed[seen.requested[jobs]]
         alone = (
@@ -264,7 +270,7 @@ class Themis(RoundPolicy):
         return np.asarray(shared / alone)
 
     def worst(self, jobs: Ints, ratio: Floats) -> Ints:
-        """Return the rank of each of the worst jobs, counted from 0, and −1 for the others."""
+        """Return the rank from 0 of each job in the share 1 − f with the largest ρ, −1 for the others."""
         count = max(1, int(np.ceil((1 - self._fairness) * len(jobs) - TIME_TOLERANCE)))
         place = np.full(len(jobs), -1)
         place[np.argsort(-ratio, kind="stable")[:count]] = np.arange(min(count, len(jobs)))
@@ -272,7 +278,9 @@ class Themis(RoundPolicy):
 
 
 class TenantQueues(Policy):
-    """Starts the next job of the tenant with the least share; a job that does not fit blocks its queue.
+    """Starts the first queued job of the tenant with the least dominant share (DRF, or YARN capacity).
+
+    A job that does not fit blocks the queue of its tenant.
 
     The share of a tenant is the dominant share of the usage of its jobs, over its guaranteed share if these
     count. Spare capacity may be borrowed, and there is no preemption. Jobs without a tenant have one queue.
@@ -288,7 +296,7 @@ class TenantQueues(Policy):
         self._guaranteed = guaranteed
 
     def begin(self, seen: Seen) -> None:
-        """Initialise the policy with empty queues."""
+        """Initialise the policy with an empty queue for each tenant, and one for jobs without a tenant."""
         super().begin(seen)
         tenants = len(seen.tenant_shares)
         self._share: Floats = np.append(seen.tenant_shares if self._guaranteed else np.ones(tenants), 1.0)
@@ -296,13 +304,13 @@ class TenantQueues(Policy):
         self._count = 0
 
     def arrived(self, jobs: Iterable[int]) -> None:
-        """Queue jobs by tenant, in the order of their arrival."""
+        """Append arriving jobs to the queues of their tenants."""
         for j in jobs:
             self._queues[self.seen.tenant[j]].append(j)
             self._count += 1
 
     def choose(self, held: Flags) -> Ints:
-        """Return the jobs that start."""
+        """Return the queued jobs that start now, in order."""
         seen = self.seen
         free, slack = self.free(held), 1e-9 * seen.capacity
         used = self._used(seen.running[held])
@@ -325,7 +333,7 @@ class TenantQueues(Policy):
         return np.array(chosen, dtype=np.int64)
 
     def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
-        """Remove started jobs from their queues; evicted ones are queued again by arrival."""
+        """Remove started jobs from the queues of their tenants; insert evicted ones again by arrival."""
         for j in started:
             queue = self._queues[self.seen.tenant[j]]
             del queue[bisect.bisect_left(queue, j)]
@@ -334,11 +342,14 @@ class TenantQueues(Policy):
         self._count += len(stopped) - len(started)
 
     def waits(self) -> int:
-        """Return the number of queued jobs."""
+        """Return the number of queued jobs of all tenants."""
         return self._count
 
     def _used(self, running: Ints) -> Floats:
-        """Return the resource usage of each tenant's jobs, shape (T + 1, R)."""
+        """Return the resource usage of each tenant's running jobs, shape (T + 1, R).
+
+        The last row is that of jobs without a tenant.
+        """
         tenants = len(self._queues)
         of = self.seen.tenant[running] % tenants  # −1 is the last queue
         demand = self.seen.demand[running]

@@ -41,7 +41,7 @@ LEAST_TIME_S = 1e-9
 
 
 class Optimus(RoundPolicy):
-    """Admits jobs in their least configurations, then enlarges these by the largest marginal gains.
+    """Optimus: admits jobs in their smallest configurations, then enlarges them by marginal gain.
 
     Parameters
     ----------
@@ -71,14 +71,14 @@ class Optimus(RoundPolicy):
         self._aim, self._power = aim, power
 
     def begin(self, seen: ConfigurationView) -> None:
-        """Initialise the policy without known configurations."""
+        """Initialise the policy without cached smallest and larger configurations."""
         super().begin(seen)
         self._larger: dict[int, Ints] = {}
         self._least: Ints = np.full(len(seen.row), -1)
         self._least_of: Floats = seen.capacity.copy()
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return the least configurations, enlarged by the largest marginal gains."""
+        """Return each job's configuration after the enlargements by marginal gain, −1 for no service."""
         rows = self.least(jobs)
         served = self.served(jobs, rows, free)
         rows[~served] = -1
@@ -88,7 +88,7 @@ class Optimus(RoundPolicy):
         return rows
 
     def least(self, jobs: Ints) -> Ints:
-        """Return the row of each job with the least dominant share, of several the fastest."""
+        """Return the configuration of each job with the least dominant share; of several, the fastest."""
         seen = self.seen
         if not np.array_equal(seen.capacity, self._least_of):
             # Shares are relative to the current capacity.
@@ -100,7 +100,7 @@ class Optimus(RoundPolicy):
         return self._least[jobs]
 
     def served(self, jobs: Ints, rows: Ints, free: Floats) -> Ints:
-        """Return flags of the jobs that are admitted in their least configuration."""
+        """Return flags of the jobs that are admitted in their smallest configuration."""
         usage = self.seen.usage[rows]
         order = np.arange(len(jobs))
         if self._admission == "shortest":
@@ -112,7 +112,7 @@ class Optimus(RoundPolicy):
         return served
 
     def enlarged(self, jobs: Ints, rows: Ints, free: Floats) -> Ints:
-        """Return the configurations after all enlargements that gain and fit, the largest gains first."""
+        """Return the configurations after enlarging them greedily, largest marginal gain per share first."""
         seen, chosen = self.seen, rows.copy()
         limit = SLACK * seen.capacity
         choosers = np.flatnonzero(seen.first[jobs + 1] - seen.first[jobs] > 1)
@@ -132,7 +132,7 @@ class Optimus(RoundPolicy):
         return chosen
 
     def _steps(self, k: int, j: int, row: int) -> list[tuple[float, int, int, int]]:
-        """Return a job's enlargements that gain: −gain, position of the job, current row, larger row."""
+        """Return a job's enlargements of positive marginal gain: −gain, job, configuration, larger one."""
         seen = self.seen
         larger = self._larger_than(j, row)
         both = np.append(larger, row)
@@ -147,7 +147,10 @@ class Optimus(RoundPolicy):
         ]
 
     def costs(self, j: int, rows: Ints) -> Floats:
-        """Return the cost of a job in each configuration, at least 0, without its weight."""
+        """Return the cost of each configuration of a job: remaining seconds, or loss of scaled speed.
+
+        Costs are at least 0, and without the weight of the job.
+        """
         seen = self.seen
         speed = seen.speed[rows]
         if self._aim == "times":
@@ -158,7 +161,7 @@ class Optimus(RoundPolicy):
         return np.asarray((best - speed) / least / left_s**self._power)
 
     def _larger_than(self, j: int, row: int) -> Ints:
-        """Return the next larger rows: those with no other row between them and this one."""
+        """Return the successors of a configuration of a job in the partial order of resource usage."""
         if row not in self._larger:
             own, usage = self.seen.rows_of(j), self.seen.usage
             above = (usage[own] >= usage[row]).all(axis=1) & (usage[own] > usage[row]).any(axis=1)
@@ -185,7 +188,7 @@ optimal."""
 
 
 class OptimusExact(Optimus):
-    """Admits the same jobs as Optimus, and chooses their configurations jointly and optimally.
+    """Admits the same jobs as Optimus; their configurations solve an allocation problem to optimality.
 
     Parameters
     ----------
@@ -201,7 +204,7 @@ class OptimusExact(Optimus):
         self._intervals = self._proven = 0
 
     def enlarged(self, jobs: Ints, rows: Ints, free: Floats) -> Ints:
-        """Return the configurations of an optimal allocation."""
+        """Return each admitted job's configuration in an optimal allocation of the free resources."""
         seen = self.seen
         if not len(jobs):
             return rows
@@ -220,13 +223,13 @@ class OptimusExact(Optimus):
         return np.array([menu[k] for menu, k in zip(own, chosen, strict=True)])
 
     def summary(self) -> str:
-        """Return a message with the number of allocations that are proven optimal."""
+        """Return a message on how many of the allocations were proven optimal."""
         if not self._intervals:
             return "no job had a choice of configurations, so that there was nothing to allocate"
         return f"{self._proven:,} of {self._intervals:,} allocations are proven optimal"
 
     def _useful(self, j: int, available: Floats) -> Ints:
-        """Return the rows that fit and are not dominated in usage and speed."""
+        """Return the configurations of a job that fit and are not dominated in usage and speed."""
         seen = self.seen
         own = seen.rows_of(j)
         own = own[(seen.usage[own] <= available * (1 + PROVEN_GAP)).all(axis=1)]
@@ -239,7 +242,7 @@ class OptimusExact(Optimus):
 
 
 def allocation_function(solver: Solver[Any], kind: str) -> AllocationFunction:
-    """Return the allocation function that calls an exact solver of allocation.
+    """Return the function that allocates configurations by an exact solver of the allocation problem.
 
     Parameters
     ----------
@@ -275,7 +278,7 @@ def allocation_function(solver: Solver[Any], kind: str) -> AllocationFunction:
 
 
 def _variants(times: Floats, usage: Floats, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return each configuration as a variant of an allocation job, whose only worker takes all of it."""
+    """Return each configuration as a variant of an allocation job with one worker that uses all of it."""
     return [
         {
             "name": f"{VARIANT}{k}",

@@ -25,19 +25,19 @@ from ..seen import Knowledge, Seen
 
 
 class FirstCome(ByKey):
-    """Starts jobs in the order of their arrival; one that does not fit blocks those after it."""
+    """First come, first served: a job that does not fit blocks those that arrived after it."""
 
     @classmethod
     def rule(cls, scheduler: PriorityScheduler) -> Rule:
-        """Return the rule of the compiled event loop with the same schedules."""
+        """Return the priority rule with which the compiled event loop gives the same schedules."""
         return Rule(np.arange(float(len(scheduler.order))), 0.0, 1.0, preempts=cls.preempts, blocks=True)
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the positions of jobs in the order of arrival."""
+        """Return the position of each job in the order of arrival as its key, shape (jobs,)."""
         return jobs.astype(float)
 
     def choose(self, held: Flags) -> Ints:
-        """Return the jobs at the head of the queue that fit together."""
+        """Return the longest prefix of the queue whose jobs all fit in the free resources together."""
         free = self.free(held)
         slack = 1e-9 * self.seen.capacity
         count = 0
@@ -56,12 +56,12 @@ class Backfill(FirstCome):
     knows = Knowledge.ESTIMATE
 
     def begin(self, seen: Seen) -> None:
-        """Initialise the policy without running jobs."""
+        """Initialise the policy: no job is queued or has an expected end."""
         super().begin(seen)
         self._expected_end_s: Floats = np.zeros(len(seen.width))
 
     def choose(self, held: Flags) -> Ints:
-        """Return the jobs that EASY backfilling starts."""
+        """Return the waiting jobs that EASY backfilling starts now, in the order of arrival."""
         seen = self.seen
         return backfill(
             self._waiting[: self._count],
@@ -75,14 +75,14 @@ class Backfill(FirstCome):
         )
 
     def switched(self, stopped: Sequence[int], started: Sequence[int]) -> None:
-        """Record the expected ends of started jobs."""
+        """Update the queue, and record the expected ends of started jobs by their estimates, in seconds."""
         super().switched(stopped, started)
         left = np.maximum(self.seen.estimate_s[started] - self.seen.executed_s[started], 0.0)
         self._expected_end_s[started] = self.seen.now_s + left
 
 
 class Shortest(ByKey):
-    """Serves jobs with the least remaining time first.
+    """Shortest job first: serves jobs with the least remaining time first, without preemption.
 
     Parameters
     ----------
@@ -95,16 +95,19 @@ class Shortest(ByKey):
 
     @staticmethod
     def multiplier(width: Floats) -> Floats:
-        """Return the factor of the remaining time in the keys of jobs of a width."""
+        """Return the factor of the remaining time in the key of a job, by its width (GPUs): here always 1."""
         return np.ones_like(width)
 
     @classmethod
     def rule(cls, scheduler: PriorityScheduler) -> Rule:
-        """Return the rule of the compiled event loop with the same schedules, by true remaining times."""
+        """Return the priority rule of the compiled event loop with the same schedules.
+
+        It uses true remaining times.
+        """
         return Rule(cls.multiplier(scheduler.width), 1.0, 1.0, preempts=cls.preempts, blocks=False)
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the remaining times of jobs, with their factors."""
+        """Return the remaining time of each job in seconds times the factor of its width, (jobs,)."""
         seen = self.seen
         if self.knows is Knowledge.ESTIMATE:
             remaining_s = np.maximum(seen.estimate_s[jobs] - seen.executed_s[jobs], 0.0)
@@ -124,7 +127,7 @@ class ShortestService(ShortestRemaining):
 
     @staticmethod
     def multiplier(width: Floats) -> Floats:
-        """Return the widths, so that keys are remaining services."""
+        """Return the widths (GPUs) of jobs, so that keys are remaining services in GPU-seconds."""
         return width
 
 
@@ -133,7 +136,7 @@ TURN_S, MAX_TURNS = 60.0, 8_000
 
 
 def turn_s(span_s: float) -> float:
-    """Return the default length of a turn for a trace whose arrivals last so many seconds.
+    """Return the default length of a turn (time slice) in seconds, by the span of the arrivals in seconds.
 
     At each turn waiting and running jobs change places: with turns of a minute a trace of months has millions
     of segments.
@@ -142,14 +145,14 @@ def turn_s(span_s: float) -> float:
 
 
 class TimeSlice(RoundPolicy):
-    """Runs jobs in their requested configuration, in turns (Gandiva)."""
+    """Gandiva's time slicing: jobs run as requested, in turns where their demand exceeds the capacity."""
 
     knows: ClassVar[Knowledge] = Knowledge.NOTHING
     reacts = True
     migrates: ClassVar[bool] = True
 
     def begin(self, seen: ConfigurationView) -> None:
-        """Initialise the policy before the first turn."""
+        """Initialise the policy before the first turn; no job has had a turn."""
         super().begin(seen)
         self._turn: Floats = np.zeros(len(seen.row))
         self._round = 0.0
@@ -157,7 +160,10 @@ class TimeSlice(RoundPolicy):
         self._asked_s = self._began_s = -1.0
 
     def choose(self, jobs: Ints, free: Floats) -> Ints:
-        """Return the rows that run: all if they fit; at the end of a turn the next ones in order."""
+        """Return the requested configuration of each job that runs now, −1 for a job that waits.
+
+        All jobs run if they fit together; at the end of a turn the next ones in the order of turns do.
+        """
         seen, rows = self.seen, self.seen.requested[jobs]
         usage = seen.usage[rows]
         too_many = not (usage.sum(axis=0) <= free + SLACK * seen.capacity).all()
@@ -182,17 +188,17 @@ class TimeSlice(RoundPolicy):
         return np.where(served, rows, -1)
 
     def again_s(self) -> float:
-        """Return the end of the turn, if jobs wait."""
+        """Return the end of the present turn in seconds, infinite if no job waits."""
         return super().again_s() if self._waiting else np.inf
 
     def _no_waiting_job_fits(self, usage: Floats, runs: Flags, free: Floats) -> bool:
-        """Return whether running jobs leave too little for every waiting job, as mostly within a turn."""
+        """Return whether no waiting job fits in the capacity that the running jobs leave free."""
         slack = SLACK * self.seen.capacity
         left = free - usage[runs].sum(axis=0)
         return bool((left >= -slack).all() and not (usage[~runs] <= left + slack).all(axis=1).any())
 
     def _places(self, jobs: Ints) -> Floats:
-        """Return the position of each job in its class, relative to the class's size, shape (jobs,)."""
+        """Return each job's position among the jobs of its width over their number, shape (jobs,)."""
         width = self.seen.width[jobs]
         last = np.where(self._turn[jobs] > 0, self._turn[jobs], self.seen.arrival_s[jobs])
         order = np.lexsort((last, width))
@@ -205,7 +211,7 @@ class TimeSlice(RoundPolicy):
 
 
 class RoundRobin(ByKey):
-    """Serves jobs in turns of a round: at its end running jobs go behind waiting ones; no other preemption.
+    """Round robin: at the end of a round running jobs go behind waiting ones; no other preemption.
 
     Parameters
     ----------
@@ -219,7 +225,7 @@ class RoundRobin(ByKey):
         self._round_s = round_s
 
     def begin(self, seen: Seen) -> None:
-        """Initialise the policy at the first round."""
+        """Initialise the policy at the first round, with an empty order of turns."""
         super().begin(seen)
         self._turn: Floats = np.zeros(len(seen.width))
         self._turns = 0
@@ -227,17 +233,17 @@ class RoundRobin(ByKey):
         self._began_s = -np.inf
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the positions of jobs in the order of turns."""
+        """Return the position of each job in the order of turns as its key, shape (jobs,)."""
         return self._turn[jobs]
 
     def arrived(self, jobs: Iterable[int]) -> None:
-        """Put jobs at the end of the order of turns."""
+        """Put arriving jobs at the end of the order of turns, and queue them."""
         listed = list(jobs)
         self._to_the_end(listed)
         super().arrived(listed)
 
     def choose(self, held: Flags) -> Ints:
-        """Start a new round if it is due, and return the jobs whose turn it is."""
+        """Start a new round if it is due; return the jobs that run, first in the order of turns."""
         seen = self.seen
         now = int(rounds_over(seen.now_s, self._round_s))
         if now > self._round:
@@ -251,7 +257,7 @@ class RoundRobin(ByKey):
         return super().choose(keeps if fits else held)
 
     def again_s(self) -> float:
-        """Return the end of the round, if jobs wait for it; else infinity."""
+        """Return the end of the present round in seconds, infinite if no job waits or none runs."""
         return (self._round + 1) * self._round_s if self.waits() and len(self.seen.running) else np.inf
 
     def _to_the_end(self, jobs: Iterable[int]) -> None:

@@ -21,7 +21,7 @@ COUNTS = 6
 
 
 class Trace(NamedTuple):
-    """Constant data of a simulation: J jobs in the order of their arrival, and the cluster.
+    """Constant data of a simulation: J jobs in the order of their arrival, and the capacity of the cluster.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Trace(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A priority rule: jobs are served in ascending order of their keys.
+    """Priority rule: jobs are served in ascending order of multiplier × remaining time ** power.
 
     The key of a job is its multiplier × (its remaining time) ** power.
 
@@ -82,7 +82,7 @@ class Rule(NamedTuple):
 
 
 class State(NamedTuple):
-    """State of a simulation after an event.
+    """State of a simulation after an event: running and waiting jobs, and the resources in use.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class State(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Columns of segments, of which the first `counts[SEGMENTS]` rows are filled.
+    """Segments of a schedule (uninterrupted runs of a job) as columns; `counts[SEGMENTS]` rows are filled.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class Segments(NamedTuple):
 
 
 class WorkArrays(NamedTuple):
-    """Work arrays of one event, whose content does not outlast it.
+    """Preallocated work arrays for the processing of one event; their content does not outlast it.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ def _before(key: Floats, a: int, b: int) -> bool:
 
 @compiled_without_arrays
 def push(waiting: Ints, first: int, count: int, key: Floats, j: int) -> None:
-    """Push a job onto a heap of `count` jobs that begins at `first`."""
+    """Push a waiting job onto the binary heap (by key) of `count` jobs that begins at index `first`."""
     at = count
     while at > 0:
         up = (at - 1) // 2
@@ -196,7 +196,7 @@ def push(waiting: Ints, first: int, count: int, key: Floats, j: int) -> None:
 
 @compiled_without_arrays
 def pop(waiting: Ints, first: int, count: int, key: Floats) -> None:
-    """Remove the first job from a heap of `count` jobs that begins at `first`."""
+    """Remove the job of the smallest key from the heap of `count` jobs that begins at index `first`."""
     j = waiting[first + count - 1]
     at = 0
     while True:
@@ -224,14 +224,14 @@ def _key_of(multiplier: float, left_s: float, power: float) -> float:
 
 @compiled_without_arrays
 def _left_of(left_s: float, since_s: float, lost_s: float, now_s: float) -> float:
-    """Return the remaining time of a running job, without the rest of a restart."""
+    """Return the remaining time of a running job in seconds, without the rest of its restart time."""
     progress_s: float = max(now_s - since_s - lost_s, 0.0)
     return left_s - progress_s
 
 
 @compiled_without_arrays
 def enqueue(trace: Trace, rule: Rule, state: State, j: int) -> None:
-    """Add a job to the waiting jobs of its class."""
+    """Add a job to the heap of waiting jobs of its demand class (jobs of equal demand)."""
     state.key[j] = _key_of(rule.multiplier[j], state.left_s[j], rule.power)
     c = trace.of_class[j]
     push(state.waiting, trace.first[c], state.queued[c], state.key, j)
@@ -275,7 +275,7 @@ def _subtract_demand(demand: Floats, j: int, sign: float, free: Floats) -> None:
 
 @compiled_without_arrays
 def _finish(trace: Trace, state: State, segments: Segments) -> None:
-    """Remove the completed jobs from the running ones."""
+    """Remove the jobs that have ended by now from the running ones, and record their ends and segments."""
     n, next_end_s = 0, np.inf
     for k in range(state.counts[RUNNING]):
         j = state.running[k]
@@ -304,7 +304,7 @@ def _fits(demand: Floats, free: Floats, slack: Floats, j: int) -> bool:
 
 @compiled_without_arrays
 def _hold(trace: Trace, rule: Rule, state: State, protected: Flags, free: Floats, slack: Floats) -> bool:
-    """Mark the running jobs that must continue, and subtract their usage; False if eviction is forbidden.
+    """Mark the running jobs that must continue, and subtract their demand; False if eviction is forbidden.
 
     Where the cluster has shrunk, the jobs that started last are evicted first.
     """
@@ -343,7 +343,7 @@ def _is_over(free: Floats, slack: Floats) -> bool:
 
 @compiled_without_arrays
 def _came_later(state: State, j: int, other: int) -> bool:
-    """Return whether the current run of a job started later than that of another; ties by job."""
+    """Return whether the present run of a job started later than that of another; ties by job number."""
     if state.since_s[j] != state.since_s[other]:
         return bool(state.since_s[j] > state.since_s[other])
     return j > other
@@ -351,7 +351,7 @@ def _came_later(state: State, j: int, other: int) -> bool:
 
 @compiled_without_arrays
 def _sort_line(trace: Trace, state: State) -> None:
-    """Sort the classes with waiting jobs by their first jobs, and drop the others."""
+    """Sort the demand classes with waiting jobs by the keys of their first jobs; drop classes without any."""
     line, n = state.line, 0
     for k in range(state.counts[LINE]):
         c = line[k]
@@ -368,7 +368,7 @@ def _sort_line(trace: Trace, state: State) -> None:
 
 @compiled_without_arrays
 def _sort_running(rule: Rule, state: State, order: Ints, keys: Floats) -> None:
-    """Compute the keys of running jobs, and their order by key, then job."""
+    """Compute the keys of the running jobs, and their ascending order by key, then job number."""
     for k in range(state.counts[RUNNING]):
         j = state.running[k]
         left_s = _left_of(state.left_s[j], state.since_s[j], state.lost_s[j], state.now_s[0])
@@ -385,7 +385,10 @@ def _sort_running(rule: Rule, state: State, order: Ints, keys: Floats) -> None:
 
 @compiled_without_arrays
 def _dequeue(trace: Trace, state: State, place: int) -> None:
-    """Remove the first job of the class at a position of the line, and keep the line sorted from there on."""
+    """Remove the first waiting job of the demand class at a position of the sorted list of classes.
+
+    The list is kept sorted from this position on.
+    """
     line = state.line
     c = line[place]
     j = state.waiting[trace.first[c]]
@@ -407,7 +410,7 @@ def _dequeue(trace: Trace, state: State, place: int) -> None:
 
 @compiled_without_arrays
 def _none_fits(free: Floats, slack: Floats, least: Floats, shortage: Floats) -> bool:
-    """Return whether even the least demand exceeds the free resources, and record the shortage."""
+    """Return whether even the smallest demand of any job exceeds the free resources; record the shortage."""
     for r in range(len(free)):
         if least[r] > free[r] + slack[r]:
             shortage[r] = min(shortage[r], least[r] - free[r])
@@ -417,7 +420,7 @@ def _none_fits(free: Floats, slack: Floats, least: Floats, shortage: Floats) -> 
 
 @compiled_without_arrays
 def _note_shortage(demand: Floats, free: Floats, j: int, shortage: Floats) -> None:
-    """Record what a job lacks that does not fit, for the resource of which it lacks most."""
+    """Lower the recorded least shortage of the resource of which a job that does not fit lacks most."""
     most = 0
     for r in range(1, len(free)):
         if demand[j, r] - free[r] > demand[j, most] - free[most]:
@@ -427,7 +430,10 @@ def _note_shortage(demand: Floats, free: Floats, j: int, shortage: Floats) -> No
 
 @compiled_without_arrays
 def _choose(trace: Trace, rule: Rule, state: State, work: WorkArrays) -> int:
-    """Fill in `work.chosen` and `work.goes_on`; return the number of jobs that run, −1 on forbidden eviction.
+    """Choose the jobs that run now, in ascending order of keys while they fit; return their number.
+
+    They are written to `work.chosen`, and `work.goes_on` marks those that continue. The number is −1 where a
+    job that must not be interrupted would be evicted.
 
     Jobs that start are removed from their heaps.
     """
@@ -495,7 +501,7 @@ def _start(trace: Trace, state: State, j: int) -> None:
 
 @compiled_without_arrays
 def _nothing_stops(trace: Trace, rule: Rule, state: State, arrived: int, free: Floats) -> bool:
-    """Return whether `_choose` would continue all running jobs, and start all arriving but no waiting ones.
+    """Return whether `_choose` would only continue all running jobs and start all arriving ones.
 
     Only the keys of running jobs change, and these decrease. So a job that did not fit beside those before it
     finds no more room than then, plus what has been added or released since.
@@ -528,7 +534,7 @@ def _start_arrivals(trace: Trace, state: State, arrived: int) -> None:
 
 @compiled_without_arrays
 def _switch(trace: Trace, rule: Rule, state: State, segments: Segments, work: WorkArrays, n: int) -> None:
-    """Stop the jobs that do not continue, and start the chosen jobs that do not run."""
+    """Stop the running jobs that do not continue, and start the chosen jobs that do not run yet."""
     now_s = state.now_s[0]
     for k in range(state.counts[RUNNING]):
         if work.goes_on[k]:
@@ -563,7 +569,7 @@ def advance(
     until_s: float,
     most_events: int,
 ) -> int:
-    """Simulate events up to the last one before `until_s`; return why the loop ends (`DONE`, …).
+    """Simulate the events before `until_s`; return the code of why the loop ends (`DONE`, `REACHED`, …).
 
     Parameters
     ----------

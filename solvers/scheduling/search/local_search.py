@@ -40,7 +40,7 @@ DELAY_POWER = 0.25
 
 
 class SimulatedAnnealing:
-    """Simulated annealing on the multipliers of one priority rule.
+    """Simulated annealing on the jobs' multipliers (factors of the priority keys) of one priority rule.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class SimulatedAnnealing:
         self._find_late()
 
     def try_change(self, temperature: float) -> bool:
-        """Try one change of the multipliers; return whether it was accepted.
+        """Try a random change of one or two multipliers; return whether it was accepted.
 
         Parameters
         ----------
@@ -105,13 +105,13 @@ class SimulatedAnnealing:
         self._chances: Floats = np.cumsum(chances) / chances.sum() if len(chances) else chances
 
     def _pick(self) -> int:
-        """Return a random job: mostly a delayed one, the longer its delay the more often."""
+        """Return a random job: mostly a delayed one, with a probability that grows with its delay."""
         if not len(self._late) or self._random.random() < ANY_JOB_CHANCE:
             return int(self._random.integers(len(self.ends_s)))
         return int(self._late[np.searchsorted(self._chances, self._random.random())])
 
     def _change(self) -> tuple[Ints, Floats]:
-        """Return random jobs, and the factors by which their multipliers change."""
+        """Return one or two random jobs, and the factors by which their multipliers change."""
         j = self._pick()
         if self._random.random() < SWAP_CHANCE:
             k = self._pick()
@@ -122,7 +122,10 @@ class SimulatedAnnealing:
         return np.array([j]), np.exp(np.array([step * self._random.standard_normal()]))
 
     def _mark_before(self, arrival_s: float) -> int:
-        """Return the index of the last stored state that a job with this arrival cannot have influenced."""
+        """Return the index of the last stored simulation state before an arrival, in seconds.
+
+        A job with this arrival cannot have influenced that state.
+        """
         mark = int(np.searchsorted(self._mark_s, arrival_s, side="right")) - 1
         while len(self._marks) <= mark:
             state = copy_of_state(self._marks[-1])
@@ -138,12 +141,12 @@ SWAP_CHANCE = 0.2
 
 
 def may_be_reserved(trace: Trace) -> bool:
-    """Return whether running jobs may be evicted at any time, as reservations require."""
+    """Return whether running jobs may be evicted at any time: capacity can then be reserved for others."""
     return trace.interruptible and trace.lease_s == 0.0
 
 
 def with_reserved(trace: Trace, reserved: Flags) -> Trace:
-    """Return the trace of the other jobs, with the capacity reduced by reserved jobs from their arrival on.
+    """Return the trace of the other jobs, its capacity reduced by the reserved jobs from their arrivals on.
 
     A rule for the others gives the schedule that it gives on the whole trace if reserved jobs have the least
     keys there, as long as these fit all together.
@@ -179,12 +182,12 @@ def with_reserved(trace: Trace, reserved: Flags) -> Trace:
 
 
 def _rounded(capacity: Floats, most: Floats) -> Floats:
-    """Return amounts without the rounding errors of sums."""
+    """Return amounts of capacity, set to 0 where they are only rounding errors of sums."""
     return np.where(np.abs(capacity) <= 1e-9 * most, 0.0, capacity)
 
 
 def undelayed_jobs(trace: Trace, ends_s: Floats, service: Floats) -> Flags:
-    """Return flags of the undelayed jobs in a schedule that are too small to block the delayed ones.
+    """Return flags of the jobs that a schedule does not delay and that are smaller than most delayed ones.
 
     Parameters
     ----------
@@ -208,7 +211,7 @@ PLACEMENT = "best-fit"
 
 
 class RulePolicy(ByKey):
-    """Serves jobs by a rule of the compiled event loop, without preemption.
+    """Priority policy whose keys are those of a rule of the compiled event loop, without preemption.
 
     Parameters
     ----------
@@ -222,18 +225,18 @@ class RulePolicy(ByKey):
         self._rule = rule
 
     def keys_of(self, jobs: Ints) -> Floats:
-        """Return the keys of jobs: multiplier × remaining time to the power."""
+        """Return the key of each job: multiplier × remaining time in seconds to the power of the rule."""
         keys: Floats = self._rule.multiplier[jobs] * self.seen.remaining_s[jobs] ** self._rule.power
         return keys
 
 
 class PreemptiveRulePolicy(RulePolicy):
-    """Serves jobs by a rule with preemption, where running jobs are favoured by its factor `keep`."""
+    """Priority policy by a rule with preemption; keys of running jobs are multiplied by `keep`."""
 
     preempts = True
 
     def choose(self, held: Flags) -> Ints:
-        """Return the jobs with the least keys that fit."""
+        """Return the jobs that run, in ascending order of keys while they fit."""
         seen = self.seen
         keys = self._rule.keep * self.keys_of(seen.running)
         return fill(
@@ -242,7 +245,7 @@ class PreemptiveRulePolicy(RulePolicy):
 
 
 def schedule_on_servers(instance: SchedulingInstance, rule: Rule | None) -> Schedule:
-    """Return the schedule of a rule on the servers, or that of EASY backfilling without a rule.
+    """Return the schedule of a priority rule on the servers, or of EASY backfilling if the rule is None.
 
     A job waits where it cannot be placed on servers; so it can end later than on one pool.
 
@@ -275,7 +278,7 @@ LEAST_WEIGHT = 1e-9
 
 
 def static_rules(scheduler: PriorityScheduler, costs: bool) -> Iterator[Rule]:
-    """Yield rules in which a job's key is width^a × duration^b × remaining^c / weight.
+    """Yield priority rules with keys width^a × duration^b × remaining^c / weight, then SJF.
 
     Without weights, exponents 1, 0, 1 are SRSF (Tiresias) and 0, 0, 1 are SRTF; with weights these are the
     rules of Smith (1956) for one machine. Rules for SRSF and SRTF without weights come too where jobs have
@@ -319,7 +322,7 @@ schedule."""
 
 
 class Price(Solver[SchedulingFormulation]):
-    """Clairvoyant local search over priority rules, with full knowledge of all jobs.
+    """Clairvoyant local search over the keys of priority rules, with full knowledge of all jobs.
 
     Parameters
     ----------
@@ -341,7 +344,9 @@ class Price(Solver[SchedulingFormulation]):
         self._proven = proven
 
     def solve(self, formulation: SchedulingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the best schedule; on one pool never a worse one than SRSF, SRTF, SJF or EASY backfilling.
+        """Return the best schedule found by static priority rules, EASY backfilling and simulated annealing.
+
+        On one pool it is never worse than that of SRSF, SRTF, SJF or EASY backfilling.
 
         On servers it places the schedule that it found on one pool.
 
@@ -381,7 +386,10 @@ class Price(Solver[SchedulingFormulation]):
 
 
 class Incumbent(NamedTuple):
-    """A schedule, the method that found it, and its rule; None for that of EASY backfilling."""
+    """The best known schedule, the name of the method that found it, and its priority rule.
+
+    The rule is None for EASY backfilling.
+    """
 
     schedule: Schedule
     how: str
@@ -389,7 +397,7 @@ class Incumbent(NamedTuple):
 
 
 class Search:
-    """State of the search on one instance: the best schedule so far, and its cost.
+    """Search for the best schedule of one instance: the incumbent, and its objective value on one pool.
 
     Attributes
     ----------
@@ -410,7 +418,7 @@ class Search:
         self._placing_s = 0.0
 
     def try_rules(self) -> None:
-        """Simulate the static rules, and keep the best schedule."""
+        """Simulate the static priority rules, and keep the best schedule as the incumbent."""
         for rule in static_rules(self._scheduler, self._instance.preemption == "costs"):
             try:
                 cost = self._cost_of(self._scheduler.simulator.ends_s(rule))
@@ -424,7 +432,7 @@ class Search:
                 self.fault = str(error)
 
     def try_backfill(self, clock: Clock) -> None:
-        """Simulate EASY backfilling, unless that takes much of the time that is left."""
+        """Simulate EASY backfilling, unless it would take more than a fifth of the remaining time."""
         if (
             clock.remaining_s is not None
             and BACKFILL_S * len(self._scheduler.order) > 0.2 * clock.remaining_s
@@ -440,7 +448,7 @@ class Search:
             self.incumbent, self.cost = Incumbent(schedule, "EASY backfilling", None), cost
 
     def place(self) -> None:
-        """Place the best schedule on the servers, if there are any, which may make it worse."""
+        """Replace the incumbent by its schedule on the servers, if the instance has any."""
         if self.incumbent is None or not self._instance.servers:
             return
         one = Clock()
@@ -453,7 +461,7 @@ class Search:
         self.incumbent = self.incumbent._replace(schedule=schedule)
 
     def improve(self, clock: Clock, trials: int | None, seed: int, enough: float) -> None:
-        """Improve the schedule by local search from the best static rule.
+        """Improve the incumbent by simulated annealing that starts from the best static rule.
 
         Parameters
         ----------
@@ -502,7 +510,7 @@ class Search:
                 self._note(rule, reserved, climb.best)
 
     def _climb(self, rule: Rule, reserved: Flags, ends_s: Floats, seed: int) -> SimulatedAnnealing:
-        """Return the local search on the jobs that are not reserved."""
+        """Return the simulated annealing on the jobs that are not reserved (fixed at their arrivals)."""
         others = ~reserved
         trace = self._scheduler.trace
         simulator = Simulator(with_reserved(trace, reserved)) if reserved.any() else self._scheduler.simulator
@@ -516,7 +524,7 @@ class Search:
         return SimulatedAnnealing(simulator, rule, cost, seed)
 
     def _note(self, rule: Rule, reserved: Flags, others: Floats) -> None:
-        """Simulate the whole trace by the multipliers found, and keep the schedule if it is better."""
+        """Simulate the whole trace with the multipliers of the other jobs; keep the schedule if better."""
         multiplier = np.zeros(len(reserved))
         multiplier[~reserved] = others
         rule = rule._replace(multiplier=multiplier)
@@ -526,7 +534,7 @@ class Search:
                 self._take(Incumbent(self._scheduler.schedule(rule), "local search", rule), cost)
 
     def _take(self, better: Incumbent, cost: float) -> None:
-        """Keep a schedule that is better on one pool, if it is also better on the servers."""
+        """Make a schedule the incumbent if it is also better after placement on the servers."""
         if self._instance.servers:
             try:
                 better = better._replace(schedule=schedule_on_servers(self._instance, better.rule))
@@ -544,7 +552,7 @@ class Search:
         return self._cost_of(ends_s[self._scheduler.order])
 
     def _cost_of(self, ends_s: Floats) -> float:
-        """Return the objective by the ends of all jobs, which are in the order of arrival."""
+        """Return the objective value in seconds by the ends of all jobs, shape (J,), in order of arrival."""
         times = ends_s - self._scheduler.trace.arrival_s
         if self._instance.objective == "makespan":
             return float(ends_s.max() - self._scheduler.trace.arrival_s[0])

@@ -31,7 +31,7 @@ MAX_EVENTS = 20_000
 
 
 class Simulator:
-    """Simulates one trace under priority rules.
+    """Simulates one trace under priority rules by the compiled event loop.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Simulator:
         self._nothing = empty_segments(0)
 
     def start(self) -> State:
-        """Return the state before the first event."""
+        """Return the simulation state before the first event."""
         jobs, resources = self.trace.demand.shape
         classes = len(self.trace.first) - 1
         return State(
@@ -79,7 +79,7 @@ class Simulator:
         )
 
     def segments(self, rule: Rule) -> Segments:
-        """Return the segments of the schedule that a rule makes.
+        """Return the segments (job, start, end in seconds) of the schedule under a priority rule.
 
         Raises
         ------
@@ -96,7 +96,9 @@ class Simulator:
         return Segments(segments.job[:n], segments.start_s[:n], segments.end_s[:n])
 
     def ends_s(self, rule: Rule, state: State | None = None) -> Floats:
-        """Return the end of each job under a rule, shape (J,); raises what `segments` does.
+        """Return the completion time of each job in seconds under a priority rule, shape (J,).
+
+        It raises what `segments` does.
 
         Parameters
         ----------
@@ -108,7 +110,10 @@ class Simulator:
         return state.done_s
 
     def advance_to(self, rule: Rule, state: State, until_s: float) -> None:
-        """Advance a state to the last event before a time; raises what `segments` does."""
+        """Advance a simulation state in place to the last event before a time in seconds.
+
+        It raises what `segments` does.
+        """
         while self._go_on(rule, state, self._nothing, until_s) == PAUSED:
             pass
 
@@ -124,12 +129,12 @@ class Simulator:
 
 
 def copy_of_state(state: State) -> State:
-    """Return a copy of a state."""
+    """Return a deep copy of a simulation state."""
     return State._make(column.copy() for column in state)
 
 
 def empty_segments(rows: int) -> Segments:
-    """Return columns for so many segments, filled with 0."""
+    """Return the columns (job, start, end) of a number of segments, filled with 0."""
     return Segments(np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows))
 
 
@@ -141,7 +146,7 @@ def _enlarged_segments(segments: Segments) -> Segments:
 
 
 class PriorityScheduler:
-    """Schedules the jobs of one instance by priority rules.
+    """Schedules the jobs of one instance by priority rules in the compiled event loop.
 
     Attributes
     ----------
@@ -179,13 +184,13 @@ class PriorityScheduler:
         self.simulator = Simulator(self.trace)
 
     def schedule(self, rule: Rule) -> Schedule:
-        """Return the schedule of a rule; raises what the simulator does."""
+        """Return the schedule of the instance under a priority rule; raises what the simulator does."""
         segments = self.simulator.segments(rule)
         return Schedule(self.order[segments.job], segments.start_s, segments.end_s)
 
 
 def classes_of(demand: Floats) -> tuple[Ints, Ints]:
-    """Return the demand class of each job, and where each class begins in a list of all jobs; see `Trace`."""
+    """Return each job's class of equal demand, (J,), and where each class begins in a list of all jobs."""
     _, of_class = np.unique(demand, axis=0, return_inverse=True)
     of_class = of_class.reshape(-1)  # NumPy 2.0 returned it in another shape
     return of_class, np.append(0, np.cumsum(np.bincount(of_class)))

@@ -31,7 +31,7 @@ WAYS: tuple[Way, ...] = ("load-balance", "exact")
 
 
 def segments_of(types: Sequence[int]) -> list[Segment]:
-    """Return the maximal segments of equal types: the stages that a type for each layer means."""
+    """Return the maximal runs of layers of equal type, as (first layer, last layer, type)."""
     segments: list[Segment] = []
     for layer, unit_type in enumerate(types):
         if segments and segments[-1][2] == unit_type:
@@ -43,14 +43,14 @@ def segments_of(types: Sequence[int]) -> list[Segment]:
 
 @dataclass(frozen=True)
 class Provision:
-    """Units of each segment, and the `score` to be minimised: the cost, or else the stage time."""
+    """Units of each stage, and the `score` to be minimised: the cost in USD, or else the stage time."""
 
     counts: tuple[int, ...]
     score: float
 
 
 class Provisioner:
-    """Finds units for segments of one instance; the time parameters of segments are cached.
+    """Computes the units of given stages of one instance; caches the stages' time parameters.
 
     Parameters
     ----------
@@ -72,23 +72,23 @@ class Provisioner:
         self._parts: dict[Segment, Parts] = {}
 
     def provision(self, segments: Sequence[Segment], way: Way) -> Provision | None:
-        """Return units for these segments by the paper's load balance or exactly; None if there are none."""
+        """Return units for these stages by load balance or exactly, None if no units are feasible."""
         return self.exact(segments) if way == "exact" else self.balanced(segments)
 
     def plan(self, segments: Sequence[Segment], provision: Provision) -> tuple[Stage, ...]:
-        """Return the plan of these segments with their units."""
+        """Return the plan of these stages with their units."""
         stage, counts = self.formulation.stage, provision.counts
         return tuple(stage(*segment, units) for segment, units in zip(segments, counts, strict=True))
 
     def parts(self, segment: Segment) -> Parts:
-        """Return the time parameters of a segment; the first is infinite where it cannot be a stage."""
+        """Return the time parameters of a stage; the first is infinite where it is impossible."""
         cached = self._parts.get(segment)
         if cached is None:
             cached = self._parts[segment] = self.formulation.table.parts(*segment)
         return cached
 
     def balanced(self, segments: Sequence[Segment]) -> Provision | None:
-        """Return the best units with all stages balanced to the first; None if there are none.
+        """Return the best units with all stages balanced to the first, None if none are feasible.
 
         For every k_1 from its lower bound the other stages get the fewest units that are no slower than the
         first, k_i = ⌈A_i / (ET_1(k_1) − S_i)⌉ over compute and communication; the best is kept.
@@ -122,7 +122,7 @@ class Provisioner:
         return best
 
     def exact(self, segments: Sequence[Segment]) -> Provision | None:
-        """Return optimal units, up to rounding; None if none keep limits, floor and budgets.
+        """Return the optimal units of these stages, up to rounding; None if none are feasible.
 
         Notes
         -----
@@ -164,7 +164,7 @@ class Provisioner:
         return best
 
     def violation(self, segments: Sequence[Segment]) -> float:
-        """Return a penalty for the violation of limits, floor, memory and budgets by these stages.
+        """Return a relative penalty (≥ 0) for these stages' excess over limits, floor and budgets.
 
         The penalty guides methods that begin far from any plan: the sum over stages that cannot be as fast as
         the floor of their serial parts' excess, and of the excess of the units and money that the others take
@@ -216,7 +216,7 @@ class Provisioner:
         return Provision(tuple(counts), score)
 
     def _cannot_improve(self, best: Provision | None, state: _State) -> bool:
-        """Return whether more units cannot give a plan that is better beyond rounding."""
+        """Return whether more units cannot lower the best score (cost or stage time) beyond rounding."""
         # Both grow with the units: what is paid for work, and for the largest serial part on all units.
         least = self.formulation.cost_factor * max(state.work, state.serial_s * state.rate)
         if least * (1 - TOLERANCE) > self._cost_limit:
@@ -230,7 +230,7 @@ class Provisioner:
 
 @dataclass
 class _State:
-    """Units in use by type, the slowest stage's time, Σ π k·ET(k), the largest serial part, the USD/h."""
+    """Units used by type, slowest stage time, Σ π k·ET(k), largest serial part, USD/h of a provision."""
 
     used: dict[int, int]
     time_s: float

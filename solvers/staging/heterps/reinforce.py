@@ -35,7 +35,7 @@ from .type_search import PROVISIONING, PenalisedObjective, Types, TypeSearch, ra
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Tuning of the training, beside the method's options.
+    """Constants of the training by REINFORCE, beside the method's options.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ SETTINGS = TrainingSettings()
 
 
 class Reinforce(Solver[StagingFormulation]):
-    """REINFORCE on an LSTM (the paper's) or on an Elman network (the paper's ablation); needs PyTorch.
+    """HeterPS's REINFORCE method on an LSTM, or on an Elman network as in its ablation; needs PyTorch.
 
     Parameters
     ----------
@@ -80,11 +80,11 @@ class Reinforce(Solver[StagingFormulation]):
         self.what = f"HeterPS's learned method: {network} over the layers, trained by REINFORCE"
 
     def unavailable(self) -> str | None:
-        """Return how to install PyTorch, if it is missing."""
+        """Return how to install PyTorch, None if it is installed."""
         return missing_package_text("torch", "PyTorch", "'clusterplan[rl]'")
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Train until the episodes or the time are used up."""
+        """Train the policy until the episodes or the time are used up; return the best evaluated plan."""
         check_time_to_load_torch(clock.remaining_s)
         from .reinforce_policy import Policy, features
 
@@ -114,7 +114,7 @@ class Reinforce(Solver[StagingFormulation]):
 
 
 class Trainer:
-    """Trains a policy in two phases; `means` is the mean loss of each batch of the second one."""
+    """Trains a policy by imitation, then by REINFORCE; `means` has the mean loss of each batch of that."""
 
     def __init__(self, search: TypeSearch, policy: Any, rng: np.random.Generator) -> None:
         self.search, self.policy, self.rng = search, policy, rng
@@ -124,7 +124,7 @@ class Trainer:
         self._spread = 0.0
 
     def train(self, episodes: int, batch: int, pretraining: float, entropy: float) -> None:
-        """Train for a number of episodes, then evaluate the most probable plan."""
+        """Train for a number of episodes (evaluated plans), then evaluate the most probable plan."""
         first = min(int(episodes * pretraining), episodes)
         while self.search.judged < first and not self.search.over:
             self._imitate(min(batch, first - self.search.judged))
@@ -137,7 +137,7 @@ class Trainer:
             self.search.fitness(self.policy.most_probable())
 
     def summary(self) -> str:
-        """Return a text on the first and the last mean loss."""
+        """Return a text on the mean losses of the first and the last batch."""
         if not self.means:
             return "the time was up before the policy drew any"
         return f"mean ln(cost/first) of a batch {self.means[0]:.3f} → {self.means[-1]:.3f}"
@@ -164,7 +164,7 @@ class Trainer:
         return np.array(losses)
 
     def _advantage(self, losses: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Return by how much each loss is above the moving baseline, in units of the moving spread."""
+        """Return each loss less the moving baseline, divided by the moving standard deviation."""
         if self._baseline is None:
             self._baseline, self._spread = float(losses.mean()), float(losses.std())
         else:

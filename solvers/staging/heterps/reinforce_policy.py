@@ -30,7 +30,7 @@ torch: Any = import_module("torch")
 
 @dataclass(frozen=True)
 class PolicySettings:
-    """Tuning of the policy.
+    """Constants of the policy network.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ SETTINGS = PolicySettings()
 
 
 def features(instance: StagingInstance) -> Floats:
-    """Return the inputs of the network, one row for each layer, scaled to at most 1."""
+    """Return the inputs of the network, one row per layer, scaled to at most 1."""
     layers = instance.layers
     kinds = sorted({layer.kind for layer in layers})
     of_kind = np.array([[layer.kind == kind for kind in kinds] for layer in layers], dtype=float)
@@ -67,7 +67,7 @@ def features(instance: StagingInstance) -> Floats:
 
 
 class Policy:
-    """A recurrent network over the layers, with its optimiser.
+    """A recurrent network that gives each layer probabilities of the hardware types, with its optimiser.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Policy:
         self._optimiser = torch.optim.Adam(self.parameters, lr=learning_rate)
 
     def _conditional(self, before: Any, first: int, state: Any) -> tuple[Any, Any]:
-        """Return the log-probabilities of the types for some layers, and the network's state.
+        """Return the log-probabilities of the types for some layers, given those before, and the state.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class Policy:
         return torch.log_softmax(logits, dim=2), state
 
     def _choose_by_layer(self, count: int, choose: Callable[[Floats], NDArray[np.int64]]) -> list[Types]:
-        """Return types of all layers, picked by `choose` from their probabilities layer by layer."""
+        """Return `count` assignments of types to layers, picked layer by layer by `choose`."""
         size, types = self._masked.shape
         chosen = np.empty((count, size), dtype=np.int64)
         before, state = torch.zeros(count, 1, types), None
@@ -140,7 +140,7 @@ class Policy:
         return [tuple(types) for types in chosen.tolist()]
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Types]:
-        """Return a number of choices of types, drawn from the policy."""
+        """Return a number of assignments of types to layers, drawn from the policy."""
 
         def choose(probabilities: Floats) -> NDArray[np.int64]:
             cumulative = probabilities.cumsum(axis=1)
@@ -151,18 +151,18 @@ class Policy:
         return self._choose_by_layer(count, choose)
 
     def most_probable(self) -> Types:
-        """Return the most probable type of each layer, given those before it."""
+        """Return the assignment that takes the most probable type of each layer, given those before it."""
         return self._choose_by_layer(1, lambda probabilities: probabilities.argmax(axis=1))[0]
 
     def log_probabilities(self, drawn: Sequence[Types]) -> tuple[Any, Any]:
-        """Return the log-probability of each choice of types, and the mean entropy over them."""
+        """Return the log-probability of each assignment of types, and the mean entropy per layer."""
         chosen = torch.nn.functional.one_hot(torch.tensor(drawn), self._masked.shape[1]).float()
         before = torch.cat([torch.zeros_like(chosen[:, :1]), chosen[:, :-1]], dim=1)
         logs, _ = self._conditional(before, 0, None)
         return (logs * chosen).sum(dim=(1, 2)), -(logs.exp() * logs).sum(dim=2).mean()
 
     def surrogate(self, drawn: Sequence[Types], advantages: Floats, entropy: float = 0.0) -> Any:
-        """Return the surrogate loss, whose gradient is REINFORCE's estimate of that of the expected loss.
+        """Return the surrogate loss, whose gradient is REINFORCE's estimate of the expected loss's.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class Policy:
         return (torch.tensor(advantages, dtype=torch.float32) * own).mean() - entropy * spread
 
     def step(self, drawn: Sequence[Types], advantages: Floats, entropy: float) -> None:
-        """Make a gradient step; choices become less probable where their loss is above the baseline."""
+        """Take a gradient step: assignments become less probable where their loss is above the baseline."""
         self._optimiser.zero_grad()
         self.surrogate(drawn, advantages, entropy).backward()
         torch.nn.utils.clip_grad_norm_(self.parameters, SETTINGS.most_gradient_norm)

@@ -48,7 +48,7 @@ MAX_TRACE = 200
 
 @dataclass(frozen=True)
 class TypeSearchSettings:
-    """Tuning of the search over types.
+    """Constants of the search over the types of layers.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ Types = tuple[int, ...]
 
 @dataclass(frozen=True, order=True)
 class Fitness:
-    """The fitness of a choice of types: the smaller the better, and any feasible one beats all others.
+    """Fitness of an assignment of types: the smaller the better; feasible ones precede all others.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Fitness:
 
     @property
     def feasible(self) -> bool:
-        """Whether there is a plan."""
+        """Whether the assignment of types has a feasible plan."""
         return self.violation == 0
 
 
@@ -97,7 +97,7 @@ NOT_EVALUATED = Fitness(1e300, math.inf)
 
 
 class TypeSearch:
-    """Evaluates choices of types within a budget, and keeps the best plan and a trace of improvements.
+    """Evaluates assignments of types to layers within a budget; keeps the best plan and a trace.
 
     Parameters
     ----------
@@ -118,7 +118,10 @@ class TypeSearch:
 
     @cached_property
     def able(self) -> list[list[int]]:
-        """The types that can run each layer; never empty, as instances without any are ruled out before."""
+        """Indices of the types that can run each layer, never empty.
+
+        Instances with layers that no type can run are ruled out before.
+        """
         types = range(len(self.formulation.instance.types))
         return [
             [
@@ -131,11 +134,11 @@ class TypeSearch:
 
     @property
     def over(self) -> bool:
-        """Whether the time or the budget of choices is used up."""
+        """Whether the time limit or the budget of evaluations is used up."""
         return self.judged >= self.most or self.clock.expired
 
     def fitness(self, types: Sequence[int]) -> Fitness:
-        """Return the fitness of a choice of types; without time to evaluate it, the worst."""
+        """Return the fitness of an assignment of types to layers; the worst if there is no time."""
         self.judged += 1
         key = tuple(types)
         known = self._known.get(key)
@@ -162,7 +165,7 @@ class TypeSearch:
         return fitness
 
     def outcome(self, message: str) -> Outcome:
-        """Return the outcome with the best plan, and end the trace."""
+        """Return the outcome with the best plan found and the (thinned) trace of its objective values."""
         time_is_up = self.clock.expired and self.judged < self.most
         if self.plan is None:
             message += "; no plan found within limits, floor and budgets"
@@ -174,7 +177,9 @@ class TypeSearch:
 
 
 class PenalisedObjective:
-    """Turns fitness into one finite number to minimise, in which 0.01 is about a per cent of the cost.
+    """Maps fitness to one finite number to minimise: ln of the relative score, or a penalty above it.
+
+    A difference of 0.01 is about a per cent of the cost.
 
     A feasible choice has ln(score) relative to the first feasible one, at most `worst_feasible`; the
     others have more than that, by their violation.
@@ -184,7 +189,7 @@ class PenalisedObjective:
         self._scale: float | None = None
 
     def of(self, fitness: Fitness) -> float:
-        """Return the penalised objective of a fitness."""
+        """Return the penalised objective value of a fitness."""
         if not fitness.feasible:
             return SETTINGS.worst_feasible + math.log1p(fitness.violation)
         if self._scale is None or self._scale == 0:
@@ -194,7 +199,7 @@ class PenalisedObjective:
 
 
 def random_types(able: Sequence[Sequence[int]], rng: np.random.Generator) -> Types:
-    """Return random segments of random types; the number of segments is random too.
+    """Return a random assignment of types to layers: random runs of layers with random types.
 
     Independent types for all layers would nearly always make L/2 segments, and good plans have few.
     """
@@ -214,7 +219,7 @@ def assign(
     able: Sequence[Sequence[int]],
     rng: np.random.Generator,
 ) -> list[int]:
-    """Assign one type to the layers from `first` to before `end`, a random one where it cannot run them."""
+    """Assign one type to layers `first` to `end` − 1 in place, a random one where it cannot run them."""
     for layer in range(first, end):
         types[layer] = unit_type if unit_type in able[layer] else int(rng.choice(able[layer]))
     return types
@@ -223,7 +228,7 @@ def assign(
 def thin_trace(
     trace: list[tuple[float, float | None, float | None]],
 ) -> list[tuple[float, float | None, float | None]]:
-    """Return at most `MAX_TRACE` points of a trace, the first and the last among them."""
+    """Return at most `MAX_TRACE` points of a trace (time, value, bound), with the first and the last."""
     if len(trace) <= MAX_TRACE:
         return trace
     return [trace[int(i)] for i in np.linspace(0, len(trace) - 1, MAX_TRACE).round()]
@@ -231,7 +236,7 @@ def thin_trace(
 
 @dataclass(frozen=True)
 class GeneticSettings:
-    """Tuning of the genetic algorithm.
+    """Constants of the genetic algorithm.
 
     Attributes
     ----------
@@ -261,7 +266,7 @@ Individual = tuple[Fitness, Types]
 
 
 class Genetic(Solver[StagingFormulation]):
-    """Tournament selection, two-point crossover, mutation of segments, and an elite that survives."""
+    """Genetic algorithm: tournament selection, two-point crossover, mutation of runs of layers, elitism."""
 
     name = "genetic"
     kinds = ("staging",)
@@ -273,7 +278,7 @@ class Genetic(Solver[StagingFormulation]):
     what = "a genetic algorithm over a type for each layer (HeterPS's baseline)"
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Run generations until the budget of evaluations or the time is used up."""
+        """Breed generations until the budget of evaluations or the time is used up; return the best plan."""
         search = TypeSearch(
             formulation, self.setting(options, "provisioning"), clock, self.setting(options, "evaluations")
         )
@@ -288,13 +293,13 @@ class Genetic(Solver[StagingFormulation]):
 
 
 class Breeder:
-    """Creates generations of evaluated individuals; stops early when the search is over."""
+    """Creates generations of evaluated assignments of types; stops early when the search is over."""
 
     def __init__(self, search: TypeSearch, rng: np.random.Generator) -> None:
         self.search, self.rng, self.able = search, rng, search.able
 
     def first(self, size: int) -> list[Individual]:
-        """Return the first generation: one individual for each type that can run, then random ones."""
+        """Return the first generation: one assignment per hardware type, then random ones."""
         layers, types = len(self.able), len(self.search.formulation.instance.types)
         individuals: list[Individual] = []
         for index in range(size):
@@ -308,7 +313,7 @@ class Breeder:
         return individuals
 
     def next(self, population: list[Individual], size: int) -> list[Individual]:
-        """Return the next generation: the elite and its offspring."""
+        """Return the next generation: the elite, then offspring and random immigrants."""
         # At least one child a generation, or the smallest population would never use up its evaluations.
         children = sorted(population)[: min(GENETIC_SETTINGS.elite, size - 1)]
         while len(children) < size and not self.search.over:
@@ -350,7 +355,7 @@ class Breeder:
         return self._assigned(types, first, end, int(self.rng.choice(self.able[first])))
 
     def _with_boundary_moved(self, types: Types, segments: list[Segment]) -> Types:
-        """Return the types with one of two neighbouring segments longer, by one layer most often."""
+        """Return the types with one of two neighbouring runs longer, mostly by one layer."""
         at = int(self.rng.integers(1, len(segments)))
         boundary, layers = segments[at][0], int(self.rng.geometric(0.5))
         if self.rng.random() < 0.5:
@@ -377,11 +382,11 @@ class Bayesian(Solver[StagingFormulation]):
     what = "Bayesian optimisation (Optuna's TPE) over a type for each layer (HeterPS's baseline)"
 
     def unavailable(self) -> str | None:
-        """Return how to install Optuna, if it is missing."""
+        """Return how to install Optuna, None if it is installed."""
         return missing_package_text("optuna", "optuna", "'clusterplan[bayes]'")
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Run the optimisation until the budget of evaluations or the time is used up."""
+        """Optimise the types of layers by TPE until the evaluations or the time are used up."""
         search = TypeSearch(
             formulation, self.setting(options, "provisioning"), clock, self.setting(options, "evaluations")
         )
@@ -423,7 +428,7 @@ MAX_TRIALS = 20_000
 
 
 class Greedy(Solver[StagingFormulation]):
-    """Greedy choice of a type for each layer in turn, by the best units for the layers so far.
+    """Greedy heuristic: layer after layer the type with the best score of the plan so far; backtracks.
 
     Where no type for the next layer goes with the choices before it (limits are used up), the last
     choice that has an alternative is revised.
@@ -435,13 +440,13 @@ class Greedy(Solver[StagingFormulation]):
     what = "the paper's baseline: layer after layer the best type, units by load balance (HeterPS)"
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Extend the plan by one layer at a time, best type first."""
+        """Assign a type to one layer after another, the best first, with backtracking; return the plan."""
         size, way = len(formulation.instance.layers), self.setting(options, "provisioning")
         provisioner = Provisioner(formulation)
         trials = 0
 
         def ranked(types: list[int]) -> list[tuple[int, Provision]]:
-            """Return the feasible types of the next layer with the units of the partial plan, best last."""
+            """Return the next layer's feasible types, with the partial plan's units, by descending score."""
             nonlocal trials
             feasible = []
             for unit_type in range(len(formulation.instance.types)):
@@ -472,7 +477,7 @@ class Greedy(Solver[StagingFormulation]):
 
 
 class SingleType(Solver[StagingFormulation]):
-    """The best plan with one type for all layers."""
+    """Baseline: the best plan that has one hardware type for all layers."""
 
     name = "single-type"
     kinds = ("staging",)
@@ -480,7 +485,7 @@ class SingleType(Solver[StagingFormulation]):
     what = "the best plan whose layers all run on one type (HeterPS's homogeneous baselines)"
 
     def solve(self, formulation: StagingFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Evaluate each type for all layers."""
+        """Evaluate each hardware type for all layers; return the best plan."""
         layers, types = len(formulation.instance.layers), len(formulation.instance.types)
         search = TypeSearch(formulation, self.setting(options, "provisioning"), clock, types)
         for unit_type in range(types):
