@@ -215,7 +215,7 @@ def whole_models(
         fitted = FittedTimes(gpu, planned(gpu, own, targets), before.fit)
         sheet = DataSheetTimes(gpu, before.sheet)
         for model in here:
-            seconds, hot = fitted.cool_and_hot(model.operators)
+            seconds, hot = fitted.unthrottled_and_power_limited(model.operators)
             blind = sheet.total(model.operators).seconds
             outside = min(np.log(model.seconds / seconds), 0.0) + max(np.log(model.seconds / hot), 0.0)
             found.append(

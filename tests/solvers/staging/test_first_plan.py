@@ -210,7 +210,7 @@ def test_loops_that_are_not_compiled(tmp_path: Path) -> None:
     """A limit shorter than compiling them takes returns a plan, and says so."""
     save(diamond(), tmp_path / "graph.yaml")
     code = (
-        "from clusterplan.formulations.common import compiled; compiled.MAX_ENTRIES = -1;"
+        "from clusterplan.formulations.common import compiled; compiled.MAX_INTERPRETED_ENTRIES = -1;"
         "import clusterplan; o = clusterplan.SolveOptions(time_limit_s=0.2);"
         f"r = clusterplan.solve({str(tmp_path / 'graph.yaml')!r}, 'exact', o);"
         "print(r.status, r.objective, r.bound, r.message)"

@@ -53,7 +53,7 @@ def test_a_gpu_is_as_cheap_as_its_cheapest_machine() -> None:
 def test_a_machine_of_the_price_list() -> None:
     (one,) = _rented("g6.xlarge")
     assert (one.gpu.name, one.price_usd_per_hour) == ("l4", 0.8048)
-    assert any("g6.xlarge" in sentence for sentence in one.said)
+    assert any("g6.xlarge" in sentence for sentence in one.notes)
 
 
 def test_every_machine_that_has_the_gpu_is_known() -> None:
