@@ -184,7 +184,8 @@ TOTALS: Mapping[Basis, tuple[float, float]] = {"data sheet": (-0.34, 0.26), "mea
 """Basis → ends of the scores of whole models.
 
 The score of ``measured`` is 0 between the sum of the operators and what it becomes where the board's power
-slows them down (`FittedTimes.unthrottled_and_power_limited`): whole models on P4 take up to 1.8 times the sum.
+slows them down (`FittedTimes.unthrottled_and_power_limited`): whole models on P4 take up to 1.8 times
+the sum.
 """
 OUTSIDE = 1.5
 """Factor that widens the interval of scores outside the measured range."""
