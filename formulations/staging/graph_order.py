@@ -29,7 +29,7 @@ reached once by adding blocks in rising order, through ideals alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,11 +130,6 @@ def _tensors(pairs: Sequence[tuple[int, int]], of_layer: Sequence[int]) -> Itera
     for layer, touched in sorted(reached.items()):
         if len(touched) > 1:
             yield Tensor(layer, frozenset(touched))
-
-
-def stage_indices(stages: Sequence[Sequence[int]]) -> Mapping[int, int]:
-    """Map each layer to the index of its stage."""
-    return {layer: index for index, layers in enumerate(stages) for layer in layers}
 
 
 def uses_relays(instance: StagingInstance) -> bool:

@@ -18,9 +18,6 @@ from ...instances.common.errors import OptionError
 from ...instances.scheduling.instance import SchedulingInstance
 from .engine import Schedule
 
-CLOSE = 1e-9
-"""Relative difference up to which times count as one event."""
-
 
 @compiled
 def arrival_events(arrival_s: Floats) -> Floats:

@@ -107,7 +107,7 @@ def _name(module: str, name: str) -> Outcome:
 
 def _formulation(thing: type) -> Outcome:
     """Return what every formulation has, and what the guides use beside that."""
-    shared = {"plan_of", "configurations", "single_type_plans", *dir(Formulation)}
+    shared = {"plan_of", "configurations", *dir(Formulation)}
     return {name: words for name, words in _class(thing)["members"].items() if name in shared}
 
 

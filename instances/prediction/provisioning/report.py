@@ -160,7 +160,6 @@ IN_TIME = {
     "probably": "in time for {within:.4g} h as predicted, late at the high end of the interval",
     "late": "too late for {within:.4g} h",
 }
-DAY_H = 24.0
 
 
 def answer_of(model: str, best: Offer | None, refusals: Mapping[str, Refusal | None] = {}) -> str:
