@@ -13,6 +13,7 @@ whatever reading it raises, at every later call, and it runs damaged machine cod
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import pickle
 import threading
@@ -137,6 +138,18 @@ def _notified_compilation() -> Iterator[None]:
         watcher(False)
 
 
+@contextmanager
+def garbage_collector_disabled() -> Iterator[None]:
+    """Disable the cyclic garbage collector while many long-lived objects are created."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 class _LazyFunction:
     """A function that numba compiles when that pays off, for one signature, and caches on disk."""
 
@@ -234,7 +247,8 @@ class _LazyFunction:
             )
 
     def _compile(self, arguments: tuple[Any, ...]) -> None:
-        self.dispatcher.compile(self._types(arguments))
+        with garbage_collector_disabled():
+            self.dispatcher.compile(self._types(arguments))
         self.ready = True
 
     def _types(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from ...formulations.common.compiled import garbage_collector_disabled
 from ...formulations.scheduling.evaluation import checkpoint_interval_s, restarts_s
 from ...formulations.scheduling.formulation import SchedulingFormulation
 from ...formulations.scheduling.plan import Segment
@@ -59,7 +58,7 @@ def plan_of(instance: SchedulingInstance, schedule: Schedule) -> list[Segment]:
     names, menus, on = instance.table().names, instance.menus(), schedule.servers
     row = menus.requested[schedule.job] if schedule.row is None else schedule.row
     columns = (column.tolist() for column in (schedule.job, schedule.start_s, schedule.end_s, row))
-    with _gc_paused():
+    with garbage_collector_disabled():
         # Validating what was computed here would take longer than computing it.
         return [
             Segment.model_construct(
@@ -71,18 +70,6 @@ def plan_of(instance: SchedulingInstance, schedule: Schedule) -> list[Segment]:
             )
             for job, start, end, row in zip(*columns, strict=True)
         ]
-
-
-@contextmanager
-def _gc_paused() -> Iterator[None]:
-    """Disable the cyclic garbage collector while many long-lived objects are created."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def event_loop_supports(instance: SchedulingInstance) -> bool:

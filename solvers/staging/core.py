@@ -185,18 +185,18 @@ def _model(segments: Segments, core: Core, cost: Floats, units: Floats) -> Any:
 
 
 @compiled
-def _least_of_neighbours(ending: Floats, alternating: bool, result: Floats) -> None:
-    """Set, for each type and state, the minimum weight over the types allowed for a neighbouring stage."""
-    for state in range(ending.shape[1]):
+def _least_of_neighbours(least: Floats, alternating: bool) -> None:
+    """Replace the weights of each state by the minimum over the types allowed for a neighbouring stage."""
+    for state in range(least.shape[1]):
         first, second, best = np.inf, np.inf, -1
-        for t in range(len(ending)):
-            value = ending[t, state]
+        for t in range(len(least)):
+            value = least[t, state]
             if value < first:
                 first, second, best = value, first, t
             elif value < second:
                 second = value
-        for t in range(len(ending)):
-            result[t, state] = second if alternating and t == best else first
+        for t in range(len(least)):
+            least[t, state] = second if alternating and t == best else first
 
 
 @compiled
@@ -206,12 +206,10 @@ def least_by_state(
     unit_type: Ints,
     weight: Floats,
     digits: Ints,
-    layers: int,
-    hardware: int,
-    states: int,
     alternating: bool,
-) -> Floats:
-    """Return the minimum weight of a path of stages to each layer, by type and exact units used.
+    least: Floats,
+) -> None:
+    """Set the minimum weight of a path of stages to each layer, by type and exact units used.
 
     Parameters
     ----------
@@ -220,28 +218,22 @@ def least_by_state(
     digits
         Shape (K, 3): the columns' own digit of the state, as its place value and its number of values, and
         by how much they raise it.
-
-    Returns
-    -------
     least
-        Of paths that a column of a type may follow, shape (L + 1, T, states).
+        Output, shape (L + 1, T, states): of paths that a column of a type may follow; at first infinite, but
+        0 at layer 0 where nothing is used. A layer's entries collect the paths that end there.
     """
-    least = np.full((layers + 1, hardware, states), np.inf)
-    least[0, :, 0] = 0.0
-    ending, i = np.empty((hardware, states)), 0
-    for layer in range(1, layers + 1):
-        ending[:] = np.inf
+    i, states = 0, least.shape[2]
+    for layer in range(1, len(least)):
         while i < len(after) and after[i] == layer:
             place, values, units = digits[i, 0], digits[i, 1], digits[i, 2]
-            before, reached, own = least[first[i], unit_type[i]], ending[unit_type[i]], weight[i]
+            before, reached, own = least[first[i], unit_type[i]], least[layer, unit_type[i]], weight[i]
             # States whose digit has room for the units are blocks next to each other.
             for start in range(0, states, place * values):
                 for state in range(start, start + place * (values - units)):
                     value = before[state] + own
                     reached[state + place * units] = min(reached[state + place * units], value)
             i += 1
-        _least_of_neighbours(ending, alternating, least[layer])
-    return least
+        _least_of_neighbours(least[layer], alternating)
 
 
 @compiled
@@ -507,14 +499,14 @@ def _state_table(
         place *= size
     weights = weight * columns.cost + columns.use @ priced
     arcs = columns.first, columns.after, columns.unit_type
-    shape, alternating = (columns.layers, columns.types, states), columns.alternating
-    to = least_by_state(*arcs, weights, digits, *shape, alternating)
+    to, used = np.full((2, columns.layers + 1, columns.types, states), np.inf)
+    to[0, :, 0] = used[0, :, 0] = 0.0
+    least_by_state(*arcs, weights, digits, columns.alternating, to)
     # Paths from a layer to the end are paths to it where everything runs backwards.
     order = np.argsort(-columns.first, kind="stable")
     reverse = columns.layers - columns.after[order], columns.layers - columns.first[order]
-    used = least_by_state(
-        *reverse, columns.unit_type[order], weights[order], digits[order], *shape, alternating
-    )
+    backwards = *reverse, columns.unit_type[order], weights[order], digits[order]
+    least_by_state(*backwards, columns.alternating, used)
     rest = used[::-1].reshape(columns.layers + 1, columns.types, *sizes[::-1])
     # With more units left, a path may also use fewer.
     for axis in range(2, rest.ndim):

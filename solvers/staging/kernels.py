@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formulations.common.clock import check_time
-from ...formulations.common.compiled import compiled
+from ...formulations.common.compiled import compiled, compiled_without_arrays
 from ...formulations.staging.stages import MAX_UNITS, StageTable
 from ...instances.common.arrays import Floats, Ints
 
@@ -33,13 +33,13 @@ MAX_STEPS = 3
 """Corrections by one unit before a segment is searched by bisection."""
 
 
-@compiled
+@compiled_without_arrays
 def _time_s(serial: float, parallel: float, comm_serial: float, comm_parallel: float, units: float) -> float:
     compute, communication = serial + parallel / units, comm_serial + comm_parallel / units
     return compute if compute >= communication else communication
 
 
-@compiled
+@compiled_without_arrays
 def _corrected_units(
     serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, guess: float
 ) -> float:
@@ -61,14 +61,14 @@ def _corrected_units(
     return float(high) if high <= MAX_UNITS else math.inf
 
 
-@compiled
+@compiled_without_arrays
 def _fractional_units(parallel: float, left: float) -> float:
     """Return the fractional number of units that suffice, A/(τ − S), where 0/0 counts as 0."""
     share = parallel / left
     return share if share > 0 else 0.0
 
 
-@compiled
+@compiled_without_arrays
 def _rounding_may_decide(share: float, units: float, least_left: float, tau: float, limit: float) -> bool:
     """Return whether rounding errors may decide the fewest units of a stage."""
     near = (abs(share - np.rint(share)) <= NEAR_INTEGER * share) & (share > 0.5)
@@ -79,7 +79,7 @@ def _rounding_may_decide(share: float, units: float, least_left: float, tau: flo
     return bool(near | (least_left <= NO_REMAINDER * tau))
 
 
-@compiled
+@compiled_without_arrays
 def _fewest(
     serial: float, parallel: float, comm_serial: float, comm_parallel: float, tau: float, limit: float
 ) -> float:
@@ -100,7 +100,7 @@ def _fewest(
     return units if units <= limit else math.inf
 
 
-@compiled
+@compiled_without_arrays
 def fewest_units(
     serial: Floats,
     parallel: Floats,
@@ -128,16 +128,20 @@ def least_cost(
     rate: Floats,
     low: float,
     high: float,
-) -> tuple[Floats, Floats]:
-    """Return fewest units k(high) and least cost in USD of each stage in an interval of stage times.
+    doubtful: NDArray[np.bool_],
+    units: Floats,
+    cost: Floats,
+) -> None:
+    """Set fewest units k(high) and least cost in USD of each stage in an interval of stage times.
 
-    Returns
-    -------
+    Parameters
+    ----------
+    doubtful
+        Output, shape (n,): whether rounding may decide the number of units.
     units, cost
-        Shape (n,); infinite cost, and one unit, where no units suffice.
+        Output, shape (n,); infinite cost, and one unit, where no units suffice.
     """
     count, any_doubt = len(serial), False
-    units, cost, doubtful = np.empty(count), np.empty(count), np.empty(count, np.bool_)
     # These loops but the second have no branches, so that the compiler takes several segments in one step.
     for i in range(count):
         left, comm_left = high - serial[i], high - comm_serial[i]
@@ -163,7 +167,6 @@ def least_cost(
         able = (units[i] <= limit[i]) & (serial[i] <= high) & (comm_serial[i] <= high)
         paid = rate[i] * units[i] * max(low, cost[i])
         units[i], cost[i] = units[i] if able else 1.0, paid if able else np.inf
-    return units, cost
 
 
 @compiled
@@ -176,8 +179,8 @@ def least_cost_from(rate: Floats, units: Floats, cost: Floats, low: float) -> Fl
 
 
 @compiled
-def _least_of_neighbours(least: Floats, alternating: bool, result: Floats) -> None:
-    """Set, for each type, the minimum weight over the types allowed for a neighbouring stage."""
+def _least_of_neighbours(least: Floats, alternating: bool) -> None:
+    """Replace the weights of the types by the minimum over those allowed for a neighbouring stage."""
     first, second, best = np.inf, np.inf, -1
     for t in range(len(least)):
         if least[t] < first:
@@ -186,76 +189,80 @@ def _least_of_neighbours(least: Floats, alternating: bool, result: Floats) -> No
             second = least[t]
     # Every type but the cheapest may neighbour the cheapest; that one gets the second cheapest.
     for t in range(len(least)):
-        result[t] = first
+        least[t] = first
     if alternating and best >= 0:
-        result[best] = second
+        least[best] = second
 
 
 @compiled
 def forward(
-    edges: Ints, first: Ints, unit_type: Ints, weight: Floats, hardware: int, alternating: bool
-) -> tuple[Floats, Floats]:
-    """Return the minimum weights of paths of stages from the first layer on; see `SegmentGraph.forward`.
+    edges: Ints,
+    first: Ints,
+    unit_type: Ints,
+    weight: Floats,
+    alternating: bool,
+    arrival: Floats,
+    shortest: Floats,
+) -> None:
+    """Set the minimum weights of paths of stages from the first layer on; see `SegmentGraph.forward`.
 
     Parameters
     ----------
     edges
         The segments that end with layer l are `edges[l]` to `edges[l + 1]`, shape (L + 1,).
+    arrival
+        Output, shape (B, T, L + 1), infinite at first, but 0 before the first layer. By type first: the
+        segments of one type are read one after another.
     """
     layers = len(edges) - 1
-    # By type first: the segments of one type are read one after another.
-    arrival, shortest = np.empty((len(weight), hardware, layers + 1)), np.full(len(weight), np.inf)
-    least, other = np.empty(hardware), np.empty(hardware)
     for row in range(len(weight)):
         own, to = weight[row], arrival[row]
-        for k in range(hardware):
-            to[k, 0] = 0.0
         for layer in range(layers):
-            for k in range(hardware):
-                least[k], other[k] = np.inf, np.inf
             # Unsigned, so that indices are not checked for being negative.
             i, end = np.uint64(edges[layer]), np.uint64(edges[layer + 1])
-            # Two minima of a type in turn, so that neither waits for the one before.
-            while i < end:
-                t = np.uint32(unit_type[i])
-                least[t] = min(least[t], own[i] + to[t, np.uint32(first[i])])
-                i += np.uint64(1)
-                if i < end:
-                    t = np.uint32(unit_type[i])
-                    other[t] = min(other[t], own[i] + to[t, np.uint32(first[i])])
-                    i += np.uint64(1)
             shortest[row] = np.inf
-            for k in range(hardware):
-                least[k] = min(least[k], other[k])
-                shortest[row] = min(shortest[row], least[k])
-            _least_of_neighbours(least, alternating, to[:, layer + 1])
-    return shortest, arrival
+            while i < end:
+                t, least = np.uint32(unit_type[i]), np.inf
+                # One number collects the minimum of a type: no step waits for what the last one stored.
+                while i < end and unit_type[i] == t:
+                    least = min(least, own[i] + to[t, np.uint32(first[i])])
+                    i += np.uint64(1)
+                to[t, layer + 1] = least
+                shortest[row] = min(shortest[row], least)
+            _least_of_neighbours(to[:, layer + 1], alternating)
 
 
 @compiled
 def backward(
-    edges: Ints, first: Ints, unit_type: Ints, weight: Floats, arrival: Floats, alternating: bool
-) -> tuple[Floats, Floats]:
-    """Return the minimum weights of paths of stages to the last layer, and of paths through each stage.
+    edges: Ints,
+    first: Ints,
+    unit_type: Ints,
+    weight: Floats,
+    arrival: Floats,
+    alternating: bool,
+    rest: Floats,
+    through: Floats,
+) -> None:
+    """Set the minimum weights of paths of stages to the last layer, and of paths through each stage.
 
     See `SegmentGraph.backward` and `SegmentGraph.through`.
+
+    Parameters
+    ----------
+    rest
+        Output, shape (B, T, L + 1), infinite at first, but 0 after the last layer. An entry collects the
+        paths that begin with its layer and type, until all of them are known.
     """
-    layers, hardware = len(edges) - 1, arrival.shape[1]
-    rest, through = np.full((len(weight), layers + 1, hardware), np.inf), np.empty(weight.shape)
+    layers = len(edges) - 1
     for row in range(len(weight)):
-        # `least` collects the paths from each layer on, until all segments that begin there are through.
-        least, to = np.full((hardware, layers), np.inf), arrival[row]
-        own, paths = weight[row], through[row]
-        rest[row, layers] = 0.0
+        to, own, paths, least = arrival[row], weight[row], through[row], rest[row]
         for after in range(layers, 0, -1):
-            beyond = rest[row, after]
             for i in range(np.uint64(edges[after - 1]), np.uint64(edges[after])):
                 t, f = np.uint32(unit_type[i]), np.uint32(first[i])
-                onward = own[i] + beyond[t]
+                onward = own[i] + least[t, after]
                 least[t, f] = min(least[t, f], onward)
                 paths[i] = to[t, f] + onward
-            _least_of_neighbours(least[:, after - 1], alternating, rest[row, after - 1])
-    return rest, through
+            _least_of_neighbours(least[:, after - 1], alternating)
 
 
 @compiled
@@ -335,7 +342,10 @@ class SegmentGraph:
             before layer p and that a segment of type t may follow.
         """
         check_time()
-        shortest, arrival = forward(*self._arcs, weight, self.types, self.alternating)
+        arrival = np.full((len(weight), self.types, self.layers + 1), np.inf)
+        arrival[:, :, 0] = 0.0
+        shortest = np.empty(len(weight))
+        forward(*self._arcs, weight, self.alternating, arrival, shortest)
         return shortest, arrival
 
     def backward(self, weight: Floats) -> Floats:
@@ -343,7 +353,8 @@ class SegmentGraph:
 
         Shape (B, L + 1, T); `weight` is as in `forward`.
         """
-        return self._backward(weight, np.zeros((len(weight), self.types, self.layers + 1)))[0]
+        arrival = np.zeros((len(weight), self.types, self.layers + 1))
+        return self._backward(weight, arrival)[0].swapaxes(1, 2)
 
     def through(self, weight: Floats, arrival: Floats) -> Floats:
         """Return the minimum weight of a path of all layers through each stage, (B, n).
@@ -354,7 +365,9 @@ class SegmentGraph:
 
     def _backward(self, weight: Floats, arrival: Floats) -> tuple[Floats, Floats]:
         check_time()
-        rest, through = backward(*self._arcs, weight, arrival, self.alternating)
+        rest, through = np.full_like(arrival, np.inf), np.empty_like(weight)
+        rest[:, :, -1] = 0.0
+        backward(*self._arcs, weight, arrival, self.alternating, rest, through)
         return rest, through
 
     def cheapest(self, weight: Floats, arrival: Floats) -> Ints:
@@ -441,5 +454,6 @@ class SegmentTimes:
             Shape (n,); infinite cost, and one unit, where no units suffice.
         """
         check_time()
-        units, cost = least_cost(*self._columns, rate, low, high)
+        units, cost, doubtful = (np.empty(len(self.serial), kind) for kind in (float, float, bool))
+        least_cost(*self._columns, rate, low, high, doubtful, units, cost)
         return units, cost

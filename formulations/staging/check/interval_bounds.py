@@ -264,9 +264,9 @@ class IntervalBounds:
         units, weight = self._least(interval, own)
         if interval.prices.any():
             weight += (interval.prices @ self.limits.weight)[own.type] * units
-        shortest, arrival = shortest_path(
-            own.first, own.last, own.type, weight, own.layers, self.types, self.alternating
-        )
+        arrival = np.full((self.types, own.layers + 1), np.inf)
+        arrival[:, 0] = 0.0
+        shortest = shortest_path(own.first, own.last, own.type, weight, self.alternating, arrival)
         spare = float(interval.prices @ self.limits.capacity)
         bound = (
             shortest - spare - ROUNDING_MARGIN * (shortest + spare) if math.isfinite(shortest) else math.inf
@@ -281,7 +281,10 @@ class IntervalBounds:
         spare = float(interval.prices @ self.limits.capacity)
         threshold = (interval.cutoff if interval.counts_cost else 0.0) + spare
         value = self._room[2, : len(own.first)]
-        paths_through_segments(own.first, own.last, own.type, weight, arrival, self.alternating, value)
+        remaining = np.full_like(arrival, np.inf)
+        remaining[:, -1] = 0.0
+        arcs = own.first, own.last, own.type, weight
+        paths_through_segments(*arcs, arrival, self.alternating, remaining, value)
         most = (threshold + ROUNDING_MARGIN * (abs(threshold) + spare)) / (1 - 2 * ROUNDING_MARGIN)
         return np.flatnonzero(value <= min(most, sys.float_info.max))
 

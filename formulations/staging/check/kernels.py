@@ -7,24 +7,22 @@ a sum.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ....instances.common.arrays import Floats, Ints
-from ...common.compiled import compiled
+from ...common.compiled import compiled, compiled_without_arrays
 
 UNDERESTIMATE = 1e-9
 """Relative underestimate of the fewest units, before they are corrected by exact stage times."""
 
 
-@compiled
 def segment_parts(
     own: Floats, memory: Floats, room: Floats, received: Floats, last_s: float
 ) -> tuple[Ints, Ints, Ints, Floats, Floats, Floats, Floats]:
     """Return first layer, last layer, type and the four parts of time of the segments that fit in memory.
 
-    Segments that are slower than `last_s` on any number of units are left out.
+    Segments that are slower than `last_s` on any number of units are left out. The segments are sorted by
+    last layer, type and first layer.
 
     Parameters
     ----------
@@ -37,55 +35,34 @@ def segment_parts(
     last_s
         The largest relevant stage time [s per probe batch].
     """
-    layers, hardware = own.shape[0], own.shape[1]
+    layers, hardware = memory.shape
     most = layers * (layers + 1) // 2 * hardware
-    # 32 bits halve the memory to be read later.
-    firsts, lasts, unit_types = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32)
-    serial, parallel, comm_serial, comm_parallel = (
-        np.empty(most),
-        np.empty(most),
-        np.empty(most),
-        np.empty(most),
-    )
-    sums, memory_sums = np.zeros((hardware, layers, 4)), np.zeros((hardware, layers))
-    i = 0
+    # 32 bits halve the memory to be read later; the pages beyond the last segment are never used.
+    ends, parts, count = np.empty((3, most), np.int32), np.empty((4, most)), 0
+    # Running sums for each first layer: one addition for each layer, in the order of the layers.
+    sums, memory_sums = np.zeros((4, hardware, layers)), np.zeros((hardware, layers))
     for last in range(layers):
-        for t in range(hardware):
-            for first in range(last + 1):
-                memory_sums[t, first] += memory[last, t]
-                for part in range(4):
-                    sums[t, first, part] += own[last, t, part]
-                # A layer that a type cannot run makes S of every longer segment infinite too.
-                if math.isinf(sums[t, first, 0]) or memory_sums[t, first] > room[t]:
-                    continue
-                if sums[t, first, 0] > last_s or sums[t, first, 2] > last_s:
-                    continue
-                firsts[i], lasts[i], unit_types[i] = first, last, t
-                serial[i], parallel[i], comm_serial[i] = (
-                    sums[t, first, 0],
-                    sums[t, first, 1],
-                    sums[t, first, 2],
-                )
-                comm_parallel[i] = sums[t, first, 3] + received[first]
-                i += 1
-    return (
-        firsts[:i],
-        lasts[:i],
-        unit_types[:i],
-        serial[:i],
-        parallel[:i],
-        comm_serial[:i],
-        comm_parallel[:i],
-    )
+        sums[:, :, : last + 1] += own[last].T[:, :, np.newaxis]
+        memory_sums[:, : last + 1] += memory[last, :, np.newaxis]
+        # A layer that a type cannot run makes S of every longer segment infinite too.
+        able = np.isfinite(sums[0]) & (sums[0] <= last_s) & (sums[2] <= last_s)
+        able &= memory_sums <= room[:, np.newaxis]
+        unit_type, first = np.nonzero(able[:, : last + 1])
+        new = slice(count, count + len(first))
+        ends[0, new], ends[1, new], ends[2, new] = first, last, unit_type
+        parts[:, new] = sums[:, unit_type, first]
+        parts[3, new] += received[first]
+        count = new.stop
+    return *ends[:, :count], *parts[:, :count]
 
 
-@compiled
+@compiled_without_arrays
 def _time_s(serial: float, parallel: float, comm_serial: float, comm_parallel: float, units: float) -> float:
     compute, communication = serial + parallel / units, comm_serial + comm_parallel / units
     return compute if compute >= communication else communication
 
 
-@compiled
+@compiled_without_arrays
 def least_costs(
     unit_type: Ints,
     serial: Floats,
@@ -142,8 +119,8 @@ def least_costs(
 
 
 @compiled
-def _neighbour_minima(best: Floats, alternating: bool, result: Floats) -> None:
-    """Compute for each type the minimum over the types that a neighbouring stage may have."""
+def _neighbour_minima(best: Floats, alternating: bool) -> None:
+    """Replace the weight of each type by the minimum over the types that a neighbouring stage may have."""
     first, second, cheapest = np.inf, np.inf, -1
     for t in range(len(best)):
         if best[t] < first:
@@ -152,9 +129,9 @@ def _neighbour_minima(best: Floats, alternating: bool, result: Floats) -> None:
             second = best[t]
     # Every type except the cheapest may follow the cheapest, which follows the second cheapest.
     for t in range(len(best)):
-        result[t] = first
+        best[t] = first
     if alternating and cheapest >= 0:
-        result[cheapest] = second
+        best[cheapest] = second
 
 
 @compiled
@@ -163,39 +140,31 @@ def shortest_path(
     last: Ints,
     unit_type: Ints,
     weight: Floats,
-    layers: int,
-    hardware: int,
     alternating: bool,
-) -> tuple[float, Floats]:
-    """Return the minimum weight of a path through all layers, and of the paths to each layer.
+    arrival: Floats,
+) -> float:
+    """Return the minimum weight of a path through all layers, and compute those of paths to each layer.
 
     Parameters
     ----------
     first, last, unit_type, weight
         Segments by rising last layer, shape (n,); infinite weight where they cannot be used.
-
-    Returns
-    -------
-    shortest, arrival
-        `arrival` holds the weights of paths that may go on with a type, shape (T, L + 1).
+    arrival
+        Output, shape (T, L + 1): weights of paths that may go on with a type; at first infinite, but 0 before
+        the first layer.
     """
-    before = np.full((hardware, layers + 1), np.inf)
-    for k in range(hardware):
-        before[k, 0] = 0.0
-    ending, shortest, i = np.empty(hardware), np.inf, np.uint64(0)
-    for layer in range(layers):
-        for k in range(hardware):
-            ending[k] = np.inf
+    shortest, i = np.inf, np.uint64(0)
+    for layer in range(arrival.shape[1] - 1):
+        shortest = np.inf
         while i < len(last) and last[i] == layer:
             # Unsigned, so that indices are not checked for negative values.
             t = np.uint32(unit_type[i])
-            ending[t] = min(ending[t], weight[i] + before[t, np.uint32(first[i])])
+            arriving = weight[i] + arrival[t, np.uint32(first[i])]
+            arrival[t, layer + 1] = min(arrival[t, layer + 1], arriving)
+            shortest = min(shortest, arriving)
             i += np.uint64(1)
-        shortest = np.inf
-        for k in range(hardware):
-            shortest = min(shortest, ending[k])
-        _neighbour_minima(ending, alternating, before[:, layer + 1])
-    return shortest, before
+        _neighbour_minima(arrival[:, layer + 1], alternating)
+    return shortest
 
 
 @compiled
@@ -206,22 +175,25 @@ def paths_through_segments(
     weight: Floats,
     arrival: Floats,
     alternating: bool,
+    remaining: Floats,
     result: Floats,
 ) -> None:
-    """Compute the minimum weight of a complete path through each segment, shape (n,)."""
-    hardware, layers = arrival.shape[0], arrival.shape[1] - 1
-    # `beginning` collects the paths that begin at each layer, until all its segments are processed.
-    beginning = np.full((hardware, layers), np.inf)
-    remaining = np.full((layers + 1, hardware), np.inf)
-    remaining[layers] = 0.0
-    i = len(last) - 1
+    """Compute the minimum weight of a complete path through each segment, shape (n,).
+
+    Parameters
+    ----------
+    remaining
+        Output, shape (T, L + 1): minimum weights of paths from a layer on; at first infinite, but 0 after the
+        last layer. An entry collects the paths that begin there, until all of them are processed.
+    """
+    i, layers = len(last) - 1, arrival.shape[1] - 1
     for layer in range(layers, 0, -1):
         if layer < layers:
-            _neighbour_minima(beginning[:, layer], alternating, remaining[layer])
+            _neighbour_minima(remaining[:, layer], alternating)
         while i >= 0 and last[i] == layer - 1:
             t, f = np.uint32(unit_type[i]), np.uint32(first[i])
-            onward = weight[i] + remaining[layer, t]
-            beginning[t, f] = min(beginning[t, f], onward)
+            onward = weight[i] + remaining[t, layer]
+            remaining[t, f] = min(remaining[t, f], onward)
             result[i] = arrival[t, f] + onward
             i -= 1
 
@@ -255,7 +227,7 @@ def arrivals_by_state(
     arrival = np.full((layers + 1, kinds, states), np.inf)
     for t in range(kinds):
         arrival[0, t, 0] = 0.0
-    ending, column, fitting = np.empty((kinds, states)), np.empty(kinds), np.empty(kinds)
+    ending, column = np.empty((kinds, states)), np.empty(kinds)
     i = 0
     for layer in range(1, layers + 1):
         for t in range(kinds):
@@ -272,9 +244,9 @@ def arrivals_by_state(
         for state in range(states):
             for t in range(kinds):
                 column[t] = ending[t, state]
-            _neighbour_minima(column, alternating, fitting)
+            _neighbour_minima(column, alternating)
             for t in range(kinds):
-                arrival[layer, t, state] = fitting[t]
+                arrival[layer, t, state] = column[t]
     return arrival
 
 

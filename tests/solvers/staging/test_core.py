@@ -86,14 +86,10 @@ def test_where_one_unit_is_missing_nothing_is_left() -> None:
     core = Core(np.flatnonzero(np.isfinite(interval.cost)))
     prices = np.ones_like(prices)
     assert len(narrow_core(segments, free, core, prices, 1e-6, Clock(), 0.0)[0])
-    least = min(sum(free.units[columns_way]) for columns_way in _segments_of_paths(segments, free, core))
+    columns = Columns(segments, free, core)
+    least = min(free.units[columns.segment[way]].sum() for way in paths(columns))
     segments.limits.capacity[:] = np.ceil(least / len(prices)) - 1
     assert not len(narrow_core(segments, free, core, prices, 1e-6, Clock(), 0.0)[0])
-
-
-def _segments_of_paths(segments: Segments, interval: Interval, core: Core) -> list[np.ndarray]:
-    columns = Columns(segments, interval, core)
-    return [columns.segment[way] for way in paths(columns)]
 
 
 # Two layers: whole on type 0 with 2 units, or layer by layer with 1 unit of type 0 and then 1 of type 1.
@@ -103,19 +99,15 @@ DIGITS = np.array([[1, 3, 1], [1, 3, 2], [3, 1, 0]])
 """The units of type 0 are counted, of which there are two: states 0, 1 and 2."""
 
 
-def test_least_weights_by_units_used() -> None:
-    least = kernels.least_by_state(FIRST, AFTER, TYPE, WEIGHT, DIGITS, 2, 2, 3, True)
-    assert least[0].tolist() == [[0.0, math.inf, math.inf]] * 2
+def test_least_weights_by_units_used_and_through_columns() -> None:
+    least, rest = np.full((3, 2, 3), math.inf), np.zeros((3, 2, 3))
+    least[0, :, 0] = 0.0
+    kernels.least_by_state(FIRST, AFTER, TYPE, WEIGHT, DIGITS, True, least)
     assert least[1].tolist() == [[math.inf] * 3, [math.inf, 1.0, math.inf]]
     assert least[2].min(axis=0).tolist() == [math.inf, 3.0, 5.0]
-
-
-def test_least_weights_through_columns() -> None:
-    to = kernels.least_by_state(FIRST, AFTER, TYPE, WEIGHT, DIGITS, 2, 2, 3, True)
-    rest = np.zeros((3, 2, 3))
-    rest[1, 0] = 2.0
-    rest[1, 1] = math.inf
-    assert kernels.through_states(FIRST, AFTER, TYPE, WEIGHT, DIGITS, to, rest).tolist() == [3.0, 5.0, 3.0]
+    rest[1] = [[2.0], [math.inf]]
+    through = kernels.through_states(FIRST, AFTER, TYPE, WEIGHT, DIGITS, least, rest)
+    assert through.tolist() == [3.0, 5.0, 3.0]
 
 
 def test_labels_are_extended_within_limits_and_bounds() -> None:

@@ -33,22 +33,21 @@ def test_fewest_units_and_their_cost(
     found = np.empty((1, 1))
     kernels.fewest_units(*parts, np.array([tau]), found)
     assert found[0, 0] == units
-    need, cost = kernels.least_cost(*parts, 2 * ONE, tau, tau)
+    need, cost = np.empty((2, 1))
+    kernels.least_cost(*parts, 2 * ONE, tau, tau, np.zeros(1, bool), need, cost)
     assert need[0] == (units if math.isfinite(units) else 1.0)
     assert cost[0] == 2 * units * tau
 
 
 def test_paths_of_two_layers() -> None:
     """Whole on type 0 costs 5; 1 + 2 on types 0 and 1 costs 3; 1 + 1 on type 0 alone must not alternate."""
-    edges, first, unit_type = np.array([0, 1, 4]), np.array([0, 0, 1, 1]), np.array([0, 0, 0, 1])
+    first, last, unit_type = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), np.array([0, 0, 0, 1])
     weight = np.array([[1.0, 5.0, 1.0, 2.0]])
     for alternating, least, path in ((True, 3.0, [0, 3]), (False, 2.0, [0, 2])):
-        shortest, arrival = kernels.forward(edges, first, unit_type, weight, 2, alternating)
+        graph = kernels.SegmentGraph(2, 2, first, last, unit_type, alternating)
+        shortest, arrival = graph.forward(weight)
         assert shortest.tolist() == [least]
-        rest, through = kernels.backward(edges, first, unit_type, weight, arrival, alternating)
-        assert rest[0, 0].min() == least
-        assert through[0].tolist() == ([3.0, 5.0, math.inf, 3.0] if alternating else [2.0, 5.0, 2.0, 3.0])
-        assert (
-            kernels.cheapest_path(edges, first, unit_type, weight[0], arrival[0], alternating).tolist()
-            == path
-        )
+        assert graph.backward(weight)[0, 0].min() == least
+        through = [3.0, 5.0, math.inf, 3.0] if alternating else [2.0, 5.0, 2.0, 3.0]
+        assert graph.through(weight, arrival)[0].tolist() == through
+        assert graph.cheapest(weight[0], arrival[0]).tolist() == path

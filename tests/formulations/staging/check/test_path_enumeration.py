@@ -279,8 +279,9 @@ def test_paths_of_two_layers() -> None:
     columns = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), np.array([0, 0, 0, 1])
     weight = np.array([1.0, 5.0, 1.0, 2.0])
     for alternating, least in ((True, 3.0), (False, 2.0)):
-        shortest, arrival = kernels.shortest_path(*columns, weight, 2, 2, alternating)
-        assert shortest == least
+        arrival, remaining = np.full((2, 2, 3), math.inf)
+        arrival[:, 0] = remaining[:, 2] = 0.0
+        assert kernels.shortest_path(*columns, weight, alternating, arrival) == least
         through = np.empty(4)
-        kernels.paths_through_segments(*columns, weight, arrival, alternating, through)
+        kernels.paths_through_segments(*columns, weight, arrival, alternating, remaining, through)
         assert through.tolist() == ([3.0, 5.0, math.inf, 3.0] if alternating else [2.0, 5.0, 2.0, 3.0])
