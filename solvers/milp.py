@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -69,16 +69,31 @@ class Milp(Solver[Any]):
         """Return why the backend cannot be used; None if it can."""
         return self.backend.unavailable()
 
-    def solve(self, formulation: Formulation[Any, Any], options: SolveOptions, clock: Clock) -> Outcome:
-        """Optimise the objectives in lexicographic order, each fixed at its optimum before the next."""
+    def solve(
+        self,
+        formulation: Formulation[Any, Any],
+        options: SolveOptions,
+        clock: Clock,
+        settled: Sequence[float] = (),
+    ) -> Outcome:
+        """Optimise the objectives in lexicographic order, each fixed at its optimum before the next.
+
+        Parameters
+        ----------
+        settled
+            Values of the first objectives, which are fixed; no bounds are returned for them.
+        """
         model = milp_model(formulation)
         build_s = clock.elapsed_s
-        well_scaled = _is_well_scaled(model)
+        well_scaled = _is_well_scaled(model, self.backend.largest_entry)
         outcome = Outcome(backend=f"{self.backend.title} {self.backend.version()}", build_s=build_s)
         bounds: list[float | None] = []
         if options.warm_start is not None:
             outcome.plan = formulation.parse_plan(options.warm_start)
-        for index, target in enumerate(model.objectives):
+        for target, value in zip(model.objectives, settled, strict=False):
+            well_scaled &= _ratio_is_within(_fix_objective(model, target, value), SETTINGS.most_unlike_in_row)
+            bounds.append(None)
+        for index, target in list(enumerate(model.objectives))[len(settled) :]:
             if clock.expired:
                 outcome.limit = "time"
                 break
@@ -109,7 +124,7 @@ class Milp(Solver[Any]):
         outcome.bounds = bounds
         if (bounds or outcome.infeasible) and not well_scaled:
             outcome.doubtful = True
-            unlike = f"the figures are too unlike for the tolerances of {self.backend.title}"
+            unlike = f"the figures are too large or unlike for the tolerances of {self.backend.title}"
             outcome.message = f"{unlike}, so that only what is certified counts"
         return outcome
 
@@ -161,15 +176,21 @@ def _scale(coefficients: Iterable[float]) -> float:
     return 2.0 ** math.ceil(math.log2((least if largest < least else most) / largest))
 
 
-def _is_well_scaled(model: MilpModel[Any]) -> bool:
-    """Return whether the coefficient ratios of all rows and objectives are within backends' tolerances."""
+def _is_well_scaled(model: MilpModel[Any], largest: float) -> bool:
+    """Return whether the coefficients of all rows and objectives suit the tolerances of backends.
+
+    Parameters
+    ----------
+    largest
+        Largest coefficient of a row.
+    """
     rows = ((row, SETTINGS.most_unlike_in_row) for row in model.problem.constraints())
     objectives = ((target.expression, SETTINGS.most_unlike) for target in model.objectives)
     for expression, ratio in (*rows, *objectives):
         check_time()
         if not _ratio_is_within(expression, ratio):
             return False
-    return True
+    return all(abs(c) <= largest for row in model.problem.constraints() for c in row.values())
 
 
 def _ratio_is_within(expression: Mapping[Any, float], ratio: float) -> bool:

@@ -12,6 +12,10 @@ plan's own values F of these,
 where e is the contribution of a job or server to fᵢ + μ·f. For a job that must be placed, the minimum does
 not include 0. This holds for every plan whose earlier objectives are no worse than F, for any prices.
 
+Where a gap is left, a tree branches on how many jobs of a class are placed (Land & Doig 1960). Its leaves
+cover all plans, and have prices of their own. In a leaf of which l to u jobs of a class are placed, the term
+of the class is min(l·c, u·c), where c is the least cost of one of its jobs.
+
 In a certificate on single devices, two kinds of prices bound an objective. `pooled` is a certificate of the
 pooled relaxation. `devices` holds for each shape of server the prices of each resource, of a whole device, of
 each share and of each profile. For any prices (Lagrangian relaxation of the linear programme by shape with
@@ -31,7 +35,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ...instances.common.fields import Many, Model, Name, validated_in_batches
+from ...instances.common.fields import Count, Many, Model, Name, validated_in_batches
 
 MAX_PRICE = 1e12
 """Upper limit of prices and multipliers."""
@@ -39,11 +43,13 @@ MUST_PLACE = "must_place"
 """Name of the goal before all objectives: the number of missing jobs that must be placed is 0."""
 PRICED = ("value", "spread", "servers", "slowdown", "migrations")
 """Objectives that depend on patterns alone; the others depend on named servers."""
+MAX_LEAVES = 1_000
+"""Limit on the leaves of a branching tree."""
 Price = Annotated[float, Field(ge=0, le=MAX_PRICE)]
 
 
-class CertifiedGoal(Model):
-    """Prices for one objective.
+class PricedPieces(Model):
+    """Prices of pieces for one objective.
 
     Attributes
     ----------
@@ -56,6 +62,36 @@ class CertifiedGoal(Model):
     objective: Literal["must_place", "value", "spread", "servers", "slowdown", "migrations"]
     prices: Many[Many[Price]]
     multipliers: dict[Literal["moves", "value", "spread", "servers", "slowdown", "migrations"], Price] = {}
+
+
+class TreeNode(Model):
+    """A node of a branching tree, in which either a class of jobs is named, or prices are given.
+
+    A leaf has prices that bound the objective among the plans of the node, or that prove with the objective
+    `must_place` that there is no such plan.
+
+    Attributes
+    ----------
+    job
+        Class of jobs of an inner node: at most `most` of its jobs are placed in the first child, more in the
+        second.
+    """
+
+    job: Count | None = None
+    most: Count = 0
+    leaf: PricedPieces | None = None
+
+
+class CertifiedGoal(PricedPieces):
+    """Prices for one objective, and a branching tree where they alone leave a gap.
+
+    Attributes
+    ----------
+    tree
+        The nodes in preorder (depth first); empty without a tree.
+    """
+
+    tree: Annotated[tuple[TreeNode, ...], Field(max_length=2 * MAX_LEAVES)] = ()
 
 
 class CertifiedTraffic(Model):

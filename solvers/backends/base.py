@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import sys
 import threading
 import time
@@ -68,11 +69,18 @@ class RunEnd(NamedTuple):
 
 
 class Backend(ABC):
-    """A mixed-integer solver that minimises the objective of a PuLP problem."""
+    """A mixed-integer solver that minimises the objective of a PuLP problem.
+
+    Attributes
+    ----------
+    largest_entry
+        Largest coefficient of a row at which its tolerances exceed the rounding of sums.
+    """
 
     name: str
     title: str
     features: frozenset[Feature] = frozenset({"warm_start", "backend_options"})
+    largest_entry: float = math.inf
 
     @abstractmethod
     def unavailable(self) -> str | None:

@@ -23,6 +23,7 @@ class Cbc(Backend):
     """The CBC program that PuLP ships; its bound is read from its log."""
 
     name, title = "cbc", "CBC"
+    largest_entry = 1e6
 
     def unavailable(self) -> str | None:
         """Return why the CBC program cannot be used; None if it can."""

@@ -277,7 +277,12 @@ def solve(
 
 def is_too_large(formulation: ConsolidationFormulation) -> bool:
     """Return whether the compact model, with a variable per task group and server, would be too large."""
-    return _group_count(formulation) * len(formulation.servers) > SETTINGS.most_named_cells
+    return named_cells(formulation) > SETTINGS.most_named_cells
+
+
+def named_cells(formulation: ConsolidationFormulation) -> int:
+    """Return the number of variables of the compact model: task groups times servers."""
+    return _group_count(formulation) * len(formulation.servers)
 
 
 def _group_count(formulation: ConsolidationFormulation) -> int:

@@ -13,6 +13,7 @@ the diagnosis is the largest part of them that does.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from collections.abc import Sequence
@@ -26,13 +27,16 @@ from ...formulations.consolidation.certificate import MUST_PLACE, PRICED
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement
 from ...instances.common.errors import TooLargeError
+from ..backends import BACKENDS
 from ..backends.base import BackendError
 from ..common.base import Clock, Outcome, Solver
 from ..common.result import Limit, SolveOptions
+from ..milp import Milp
 from . import cp_sat
 from .brute_force import ConsolidationBruteForce, has_few_placements
 from .heuristics.list_heuristics import BestFit
 from .pattern_search import PatternSearch
+from .patterns.branching import branching_tree
 from .patterns.column_generation import Integers, PatternProgram, RelaxationResult, certificate_goal
 from .patterns.disaggregation import Disaggregation, add_plan_columns
 from .patterns.master import RestrictedMaster
@@ -71,35 +75,49 @@ def _certificate_goals(
     values = formulation.evaluate(outcome.plan)
     # With the plan's own columns the relaxation is feasible at the plan's levels.
     add_plan_columns(formulation, master, outcome.plan)
-    return certified_goals(formulation, master, values, options, clock)
+    return certified_goals(formulation, master, values, outcome.bounds, options, clock)
 
 
 def certified_goals(
     formulation: ConsolidationFormulation,
     master: RestrictedMaster,
     values: Sequence[float],
+    bounds: Sequence[float | None],
     options: SolveOptions,
     clock: Clock,
     known: Sequence[dict[str, Any]] = (),
 ) -> list[dict[str, Any]]:
     """Return dual prices of every priced objective, with the plan's values as bounds on earlier ones.
 
+    A value that the method claims to be optimal, where prices leave a gap, gets a branching tree.
+
     Parameters
     ----------
+    bounds
+        Those of the method, of the first objectives or of all.
     known
         Dual prices that are known already.
     """
     goals = {goal["objective"]: goal for goal in known}
     program = PatternProgram(master, options, clock)
     program.levels[MUST_PLACE] = Fraction(0)
-    for objective, value in zip(formulation.objectives, values, strict=True):
-        if objective.name not in PRICED:
+    for objective, value, bound in itertools.zip_longest(formulation.objectives, values, bounds):
+        name = objective.name
+        if name not in PRICED:
             continue
-        if objective.name not in goals and not clock.expired:
-            relaxed = program.relax(objective.name)
+        if name not in goals and not clock.expired:
+            relaxed = program.relax(name)
             if relaxed.prices is not None:
-                goals[objective.name] = certificate_goal(master, objective.name, relaxed.prices)
-        program.levels[objective.name] = reached_level(master.classes, objective.name, value)
+                goals[name] = certificate_goal(master, name, relaxed.prices)
+        reached = reached_level(master.classes, name, value)
+        if name in goals and value == bound and not clock.expired:
+            patience = clock.share(SETTINGS.share_of_time_left).at_most(SETTINGS.branching_patience_s)
+            program.clock = patience
+            tree = branching_tree(program, name, reached)
+            program.clock = clock
+            if len(tree) > 1:
+                goals[name] = {**goals[name], "tree": tree}
+        program.levels[name] = reached
     return list(goals.values())
 
 
@@ -183,6 +201,7 @@ class _Run:
     offered: bool = False
     search: PatternSearch | None = None
     too_large: TooLargeError | None = None
+    textbook_tried: bool = False
 
     def bound_by_shape(self) -> None:
         """Build the classes of servers and jobs, and compute the first bounds of the pattern search."""
@@ -336,7 +355,15 @@ class _Run:
         if goal != MUST_PLACE and relaxed.prices is not None and master is self.master:
             progress.goals.append(certificate_goal(master, goal, relaxed.prices))
         try:
-            solution, limit = self._attain_bound(program, goal, bound, relaxed, start)
+            solution = self._near_bound(program, goal, bound, relaxed, start)
+            limit: Limit = "none"
+            if solution is not None and self._is_optimal(program, goal, bound, solution):
+                bound = max(bound, master.counted(goal, solution))
+            elif self._settle_by_textbook():
+                return None
+            else:
+                program.clock = self._share()
+                solution, limit = program.solve_integers(goal, bound, solution)
         except BackendError as error:
             progress.notes.append(f"{goal}: {error}")
             return None
@@ -356,26 +383,53 @@ class _Run:
         program.levels[goal] = kept_level(master.classes, goal, master.exactly(goal, solution))
         return solution
 
-    def _attain_bound(
+    def _near_bound(
         self,
         program: PatternProgram,
         goal: str,
         bound: float,
         relaxed: RelaxationResult,
         start: Integers | None,
-    ) -> tuple[Integers | None, Limit]:
-        """Search for an integer solution that attains a bound: near the relaxation, then over all columns."""
+    ) -> Integers | None:
+        """Search for an integer solution that attains a bound: near the relaxation, then by exact cover."""
         program.clock = self._share()
         start = program.near_relaxation(goal, bound, relaxed, start)
-        if start is not None:
-            value = program.master.counted(goal, start)
-            if attains_bound(value, bound):
-                return start, "none"
-        covering_solution = exact_cover_for_bound(program, goal, bound)
-        if covering_solution is not None:
-            return covering_solution, "none"
-        program.clock = self._share()
-        return program.solve_integers(goal, bound, start)
+        if start is not None and attains_bound(program.master.counted(goal, start), bound):
+            return start
+        cover = exact_cover_for_bound(program, goal, bound)
+        return start if cover is None else cover
+
+    def _is_optimal(self, program: PatternProgram, goal: str, bound: float, solution: Integers) -> bool:
+        """Return whether a solution attains the bound, or a branching tree of a small instance proves it."""
+        master = program.master
+        if attains_bound(master.counted(goal, solution), bound):
+            return True
+        if goal == MUST_PLACE or not self._is_small():
+            return False
+        program.clock = self._share().at_most(SETTINGS.branching_patience_s)
+        return bool(branching_tree(program, goal, master.exactly(goal, solution)))
+
+    def _is_small(self) -> bool:
+        """Return whether the textbook model, with named servers, is small."""
+        return cp_sat.named_cells(self.formulation) <= SETTINGS.most_textbook_cells
+
+    def _settle_by_textbook(self) -> bool:
+        """Optimise what is not proven by the textbook model, once, if that is small; return whether it ended.
+
+        Where it is small, branch and bound over named servers ends earlier than over columns.
+        """
+        formulation, progress = self.formulation, self.progress
+        if self.textbook_tried or not self._is_small():
+            return False
+        self.textbook_tried = True
+        clock = self.clock.share(SETTINGS.share_of_textbook).at_most(SETTINGS.textbook_patience_s)
+        outcome = Milp(BACKENDS["highs"]).solve(
+            formulation, self.options, clock, progress.proven(self.options.gap)
+        )
+        if outcome.doubtful:
+            outcome.bounds, outcome.infeasible = (), False
+        self._merge_outcome(outcome)
+        return progress.infeasible or len(progress.proven(self.options.gap)) == len(formulation.objectives)
 
     def _close_gap(
         self, program: PatternProgram, goal: str, relaxed: RelaxationResult, bound: float, solution: Integers
@@ -441,7 +495,13 @@ class _Run:
             if progress.needs_columns and not self.clock.expired:
                 add_plan_columns(self.formulation, self.master, progress.plan)
             progress.goals = certified_goals(
-                self.formulation, self.master, progress.values, self.options, self.clock, progress.goals
+                self.formulation,
+                self.master,
+                progress.values,
+                progress.bounds,
+                self.options,
+                self.clock,
+                progress.goals,
             )
 
 

@@ -225,6 +225,8 @@ class ExactSettings:
         Of all time, for classes and the first bounds.
     best_fit_patience_s
         Seconds for a plan of best fit, even if the time is over.
+    branching_patience_s
+        Seconds that the search for a branching tree may take.
     certificate_patience_s
         Seconds that the search for prices of another method's plan may take.
     most_pricing_rounds
@@ -298,6 +300,12 @@ class ExactSettings:
         Patterns within the waste budget.
     most_named_cells
         Groups of tasks times servers of the compact model.
+    most_textbook_cells
+        Groups of tasks times servers up to which the textbook model is tried before a search over columns.
+    share_of_textbook
+        Of the time left, for the textbook model.
+    textbook_patience_s
+        Seconds that it may take.
     most_enumerated
         Ways to place all jobs that are enumerated where that model leaves a gap.
     """
@@ -307,6 +315,7 @@ class ExactSettings:
     bounds_first_s: float = 1.5
     share_for_first_bounds: float = 0.75
     best_fit_patience_s: float = 1.2
+    branching_patience_s: float = 5.0
     certificate_patience_s: float = 10.0
     most_pricing_rounds: int = 500
     reduced_cost_tolerance: float = 1e-7
@@ -343,6 +352,9 @@ class ExactSettings:
     most_matches: int = 20_000_000
     most_covering_patterns: int = 200_000
     most_named_cells: int = 300_000
+    most_textbook_cells: int = 1_000
+    share_of_textbook: float = 0.5
+    textbook_patience_s: float = 10.0
     most_enumerated: int = 20_000
 
 

@@ -23,12 +23,19 @@ from pydantic import ValidationError
 from ....instances.common.errors import TooLargeError
 from ....instances.consolidation.job import PlacementJob
 from ...common.objective import TIE_TOLERANCE, Diagnosis, agree, loosened, within
-from ..certificate import MUST_PLACE, PRICED, CertifiedGoal, CertifiedTraffic, ConsolidationCertificate
+from ..certificate import (
+    MUST_PLACE,
+    PRICED,
+    CertifiedGoal,
+    CertifiedTraffic,
+    ConsolidationCertificate,
+    PricedPieces,
+)
 from ..classes import Classes, common_divisor, exact_fraction, job_value
 from ..cluster_data import ClusterData, limit_traffic, traffic_step
 from ..explain import tasks_on_shapes, unplaceable_text
 from .classes import CheckedCluster, ClassMismatch
-from .placement_enumeration import PriceBound, no_better_placement
+from .placement_enumeration import PlacedRanges, PriceBound, no_better_placement, placed_ranges
 
 JobCounts = Sequence[tuple[PlacementJob, int]]
 """Representatives of equal jobs, and the number of jobs of each."""
@@ -228,7 +235,7 @@ def read_certificate(classes: Classes, data: Any) -> ConsolidationCertificate | 
     return certificate
 
 
-def _has_all_prices(classes: Classes, goal: CertifiedGoal) -> bool:
+def _has_all_prices(classes: Classes, goal: PricedPieces) -> bool:
     """Return whether the certificate has one price for each vector of tasks of each task shape."""
     return [len(prices) for prices in goal.prices] == [len(pieces) for pieces in classes.pieces]
 
@@ -260,7 +267,7 @@ def objective_level(classes: Classes, objective: str, value: float) -> Fraction:
 
 
 def _weighted_bound(
-    classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction]
+    classes: Classes, goal: PricedPieces, levels: Mapping[str, Fraction]
 ) -> tuple[PriceBound, dict[str, Fraction], Fraction]:
     """Return an objective's Lagrangian bound, its weights, and the constant of earlier objectives.
 
@@ -297,18 +304,72 @@ def goal_bound(classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fract
 def _optimality_is_proven(
     classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction], value: Fraction | None
 ) -> bool:
-    """Return whether enumeration proves that no placement is better than a value of the objective.
+    """Return whether a tree or enumeration proves that no placement is better than a value of the objective.
 
     With `value` None: that there is no feasible placement at all.
     """
     step = value_step(classes, goal.objective)
     if step is None:
         return False
+    if value is not None and goal.tree and _proven_by_tree(classes, goal, levels, value - step):
+        return True
     bound, weights, less = _weighted_bound(classes, goal, levels)
     if value is None:
         return no_better_placement(classes, bound, {}, {}, Fraction(0)) is True
     limits = {**levels, goal.objective: value - step}
     return no_better_placement(classes, bound, weights, limits, value - step + less) is True
+
+
+def _proven_by_tree(
+    classes: Classes, goal: CertifiedGoal, levels: Mapping[str, Fraction], better: Fraction
+) -> bool:
+    """Return whether the leaves of a branching tree cover all plans, and none has one that is better.
+
+    Parameters
+    ----------
+    better
+        The next better value of the objective, to be minimised.
+
+    Raises
+    ------
+    TooLargeError
+        If the pricing problems are too large.
+    """
+    open_ = [placed_ranges(classes)]
+    for node in goal.tree:
+        if not open_:
+            return False
+        placed = open_.pop()
+        if node.leaf is not None:
+            if not _has_all_prices(classes, node.leaf) or not _refutes(
+                classes, node.leaf, {**levels, goal.objective: better}, placed
+            ):
+                return False
+        elif node.job is None or node.job >= len(placed):
+            return False
+        else:
+            (fewest, most), others = placed[node.job], list(placed)
+            others[node.job] = max(fewest, node.most + 1), most
+            open_.append(others)
+            others = list(placed)
+            others[node.job] = fewest, min(most, node.most)
+            open_.append(others)
+    return not open_
+
+
+def _refutes(
+    classes: Classes, leaf: PricedPieces, levels: Mapping[str, Fraction], placed: PlacedRanges
+) -> bool:
+    """Return whether prices prove that no plan of a leaf keeps all levels, that of the objective too."""
+    if any(fewest > most for fewest, most in placed):
+        return True
+    missing = leaf.objective == MUST_PLACE
+    if not missing and leaf.objective not in levels:
+        return False
+    own = levels if missing else {name: level for name, level in levels.items() if name != leaf.objective}
+    bound, _, less = _weighted_bound(classes, leaf, own)
+    cost = bound.value(placed)
+    return cost is None or cost - less > (0 if missing else levels[leaf.objective])
 
 
 def price_bounds(

@@ -38,6 +38,15 @@ MAX_PRICING_NODES, NODES_PER_CLASS = 30_000, 30
 UNREACHABLE = np.iinfo(np.int64).max // 4
 
 
+PlacedRanges = Sequence[tuple[int, int]]
+"""Fewest and most jobs of each class that are placed."""
+
+
+def placed_ranges(classes: Classes) -> PlacedRanges:
+    """Return how many jobs of each class are placed: all that must be, and at most all."""
+    return [(len(job.members) if job.must_place else 0, len(job.members)) for job in classes.jobs]
+
+
 class PriceBound:
     """The Lagrangian bound on one objective at given dual prices.
 
@@ -75,19 +84,25 @@ class PriceBound:
             np.array([math.floor(p * self.scale) for p in shape], dtype=np.int64) for shape in prices
         ]
 
-    def value(self) -> Fraction | None:
-        """Return the Lagrangian bound on the weighted objective; None if a required job cannot be placed."""
+    def value(self, placed: PlacedRanges | None = None) -> Fraction | None:
+        """Return the Lagrangian bound on the weighted objective; None if a required job cannot be placed.
+
+        Parameters
+        ----------
+        placed
+            Fewest and most jobs of each class that are placed; by default those that must be, and all.
+        """
         total = Fraction(0)
-        for job in self.classes.jobs:
+        for job, (fewest, most) in zip(self.classes.jobs, placed or placed_ranges(self.classes), strict=True):
             cost = self.job(job)
             # Only where missing jobs are what counts may such a job stay out.
-            if job.must_place and not self.missing:
-                if cost is None:
-                    return None
-                total += cost * len(job.members)
-            else:
-                outside = Fraction(int(job.must_place))
-                total += min(outside, cost if cost is not None else outside) * len(job.members)
+            terms = [Fraction(fewest)] if self.missing else []
+            if cost is not None:
+                terms += [cost * fewest, cost * most]
+            elif fewest and not self.missing:
+                return None
+            # The cost is linear between these numbers of placed jobs.
+            total += min(terms, default=Fraction(0))
         server_cost = self.weights.get("servers", Fraction(0))
         for server, paid in zip(self.classes.servers, self.paid(), strict=True):
             # A server may stay empty, which costs nothing.

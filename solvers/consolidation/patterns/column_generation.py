@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -49,6 +49,7 @@ def lagrangian_bound(
     pricing: Sequence[ServerPricing | SearchPricing],
     goal: CertifiedGoal,
     levels: Mapping[str, Fraction],
+    placed: Iterable[tuple[float, float]],
 ) -> float:
     """Return the Lagrangian lower bound on an objective, to be minimised, given bounds on earlier ones.
 
@@ -56,6 +57,8 @@ def lagrangian_bound(
     ----------
     pricing
         Pricing problem of each pool of servers.
+    placed
+        Fewest and most jobs of each class that are placed.
 
     Returns
     -------
@@ -74,15 +77,12 @@ def lagrangian_bound(
         weights[goal.objective] = 1.0
     prices = [np.array(listed, dtype=float) for listed in goal.prices]
     patterns = JobPricing(classes, prices, weights)
-    for job in classes.jobs:
+    for job, (fewest, most) in zip(classes.jobs, placed, strict=True):
         cost = _least_cost(job, classes, patterns, weights)
-        if job.must_place and not missing:
-            if cost is None:
-                return -math.inf
-            terms.append(cost * len(job.members))
-        else:
-            outside = float(job.must_place)
-            terms.append(min(outside, outside if cost is None else cost) * len(job.members))
+        if cost is None and fewest and not missing:
+            return -math.inf
+        costs = [] if cost is None else [cost * fewest, cost * most]
+        terms.append(min([*costs, fewest] if missing else costs, default=0.0))
     tables = zip(classes.task_shapes, classes.pieces, classes.slots, prices, strict=True)
     # A resident has one piece, which is not to be parted.
     paid = [
@@ -241,9 +241,9 @@ class PatternProgram:
         priced = CertifiedGoal.model_validate(certificate_goal(master, goal, relaxed.prices))
         levels = {name: reached for name, reached in self.levels.items() if name != MUST_PLACE}
         try:
-            least = lagrangian_bound(master.classes, master.pricing, priced, levels) / float(
-                master.steps[goal]
-            )
+            placed = zip(master.fewest_placed, master.most_placed, strict=True)
+            least = lagrangian_bound(master.classes, master.pricing, priced, levels, placed)
+            least /= float(master.steps[goal])
         except TooLargeError:
             return master.rounded(goal, relaxed.bound)
         # A sum of floats: what it is off by must not lift it to the next step.

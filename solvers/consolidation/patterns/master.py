@@ -166,13 +166,21 @@ class DualPrices:
 
 
 class RestrictedMaster:
-    """The restricted master problem of the pattern formulation, to which columns are added."""
+    """The restricted master problem of the pattern formulation, to which columns are added.
+
+    Attributes
+    ----------
+    fewest_placed, most_placed
+        Limits on the placed jobs of each class: all that must be placed, and at most all.
+    """
 
     def __init__(self, classes: ClassTable) -> None:
         self.classes = classes
         steps = {goal: objective_step(classes, goal) for goal in (*GOALS, MOVE_LIMIT)}
         self.steps = {goal: step or scaling_step(classes, goal) for goal, step in steps.items()}
         self.integral = {goal: step is not None for goal, step in steps.items()}
+        self.most_placed = np.array([float(len(job.members)) for job in classes.jobs])
+        self.fewest_placed = np.where([job.must_place for job in classes.jobs], self.most_placed, 0.0)
         self._opening = np.array([server.opening for server in classes.servers])
         # Rows: supply of each piece; demand of preferred jobs; classes of servers; classes of jobs.
         sizes = [len(pieces) for pieces in classes.pieces]
@@ -207,11 +215,9 @@ class RestrictedMaster:
         low, high = np.zeros(self.rows), np.full(self.rows, np.inf)
         low[self.server_row : self.job_row] = -np.inf
         high[self.server_row : self.job_row] = [len(s.members) for s in self.classes.servers]
-        counts = np.array([len(job.members) for job in self.classes.jobs], dtype=float)
-        high[self.job_row :] = counts
-        must = np.array([job.must_place for job in self.classes.jobs], dtype=bool)
+        high[self.job_row :] = self.most_placed
         # Jobs that must be placed have a pattern, or count as missing.
-        low[self.job_row :] = np.where(must, counts, -np.inf)
+        low[self.job_row :] = np.where(self.fewest_placed > 0, self.fewest_placed, -np.inf)
         return np.append(low, np.full(len(levels), -np.inf)), np.append(high, levels)
 
     def add(
@@ -274,7 +280,7 @@ class RestrictedMaster:
         for c, job in enumerate(self.classes.jobs):
             if job.must_place:
                 # So that the relaxation is feasible before all such jobs have a place.
-                self.add("missing", (c,), [(self.job_row + c, 1.0)], {MUST_PLACE: 1.0})
+                self.add_missing(c)
             patterns, every = initial_patterns(job, self.classes, mergeable=self.preferred(job))
             self.all_patterns = self.all_patterns and every
             for pattern, stay in patterns:
@@ -293,6 +299,10 @@ class RestrictedMaster:
             for pricing in self.pricing:
                 for number, _, pattern_on_server in pricing.best(stays):
                     self.add_server_pattern(number, pattern_on_server)
+
+    def add_missing(self, number: int) -> None:
+        """Add the column of a missing job of a class that must be placed."""
+        self.add("missing", (number,), [(self.job_row + number, 1.0)], {MUST_PLACE: 1.0})
 
     def add_server_pattern(self, number: int, pattern: ServerPattern) -> bool:
         """Add the column of a server pattern (server class, tasks on one); return whether it is new."""

@@ -40,7 +40,7 @@ def test_prices_that_are_known_are_kept() -> None:
     formulation = three_jobs()
     known = {"objective": "value", "prices": [[0.0] for _ in formulation.classes.pieces], "multipliers": {}}
     goals = certified_goals(
-        formulation, RestrictedMaster(formulation.classes), (6.0, 2.0), SolveOptions(), Clock(), [known]
+        formulation, RestrictedMaster(formulation.classes), (6.0, 2.0), (), SolveOptions(), Clock(), [known]
     )
     assert [goal["objective"] for goal in goals] == ["value", "servers"]
     assert goals[0] is known

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 import pytest
 from device_instances import job, placement, server, three_jobs
 
 import clusterplan
-from clusterplan.formulations.consolidation.certificate import PRICED, CertifiedGoal
+from clusterplan.formulations.consolidation.certificate import MUST_PLACE, PRICED, CertifiedGoal
 from clusterplan.formulations.consolidation.check.bounds import (
     elementary_bounds,
     elementary_infeasibility,
@@ -23,7 +25,7 @@ from clusterplan.formulations.consolidation.check.bounds import (
     value_step,
 )
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
-from clusterplan.formulations.consolidation.classes import exact_fraction
+from clusterplan.formulations.consolidation.classes import Classes, exact_fraction
 from clusterplan.formulations.consolidation.cluster_data import ClusterData
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
@@ -306,20 +308,40 @@ def drawn(draw: random.Random) -> ConsolidationInstance:
     return made
 
 
-def certificate(formulation: ConsolidationFormulation, draw: random.Random) -> dict[str, Any]:
+def any_prices(
+    draw: random.Random, classes: Classes, objective: str, earlier: Sequence[str]
+) -> dict[str, Any]:
     """Return prices and multipliers that nobody has derived from anything."""
-    classes, earlier, goals = CheckedCluster(formulation).classes, list[str](), list[dict[str, Any]]()
     scale = draw.choice([0.3, 1.0, 1.0])
+    prices = [
+        [scale * int(counts.sum()) * draw.choice([0.9, 1.0, 1.0, 1.1]) for counts in pieces]
+        for pieces in classes.pieces
+    ]
+    multipliers = {name: draw.choice([0.0, 0.5, 1.0, 3.0]) for name in earlier}
+    if classes.moves is not None:
+        multipliers["moves"] = draw.choice([0.0, 0.5, 2.0])
+    return {"objective": objective, "prices": prices, "multipliers": multipliers}
+
+
+def any_tree(
+    draw: random.Random, classes: Classes, objective: str, earlier: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return a tree that branches on any jobs, and has any prices in its leaves."""
+    if draw.random() < 0.6 or not classes.jobs:
+        if draw.random() < 0.3:
+            return [{"leaf": any_prices(draw, classes, MUST_PLACE, [*earlier, objective])}]
+        return [{"leaf": any_prices(draw, classes, objective, earlier)}]
+    children = (any_tree(draw, classes, objective, earlier) for _ in range(2))
+    return [{"job": draw.randrange(len(classes.jobs)), "most": draw.randint(0, 1)}, *chain(*children)]
+
+
+def certificate(formulation: ConsolidationFormulation, draw: random.Random) -> dict[str, Any]:
+    """Return any prices for each objective, and a tree, of which sometimes the first node is missing."""
+    classes, earlier, goals = CheckedCluster(formulation).classes, list[str](), list[dict[str, Any]]()
     for objective in formulation.instance.objectives:
         if objective in PRICED:
-            prices = [
-                [scale * int(counts.sum()) * draw.choice([0.9, 1.0, 1.0, 1.1]) for counts in pieces]
-                for pieces in classes.pieces
-            ]
-            multipliers = {name: draw.choice([0.0, 0.5, 1.0, 3.0]) for name in earlier}
-            if classes.moves is not None:
-                multipliers["moves"] = draw.choice([0.0, 0.5, 2.0])
-            goals.append({"objective": objective, "prices": prices, "multipliers": multipliers})
+            tree = any_tree(draw, classes, objective, earlier)[draw.choice([0, 0, 0, 1]) :]
+            goals.append(any_prices(draw, classes, objective, earlier) | {"tree": tree})
             earlier.append(objective)
     return {"goals": goals}
 

@@ -13,6 +13,7 @@ from random_instances import random_consolidation
 from clusterplan.formulations.consolidation.certificate import MUST_PLACE, PRICED, CertifiedGoal
 from clusterplan.formulations.consolidation.check.bounds import goal_bound, value_step
 from clusterplan.formulations.consolidation.check.classes import CheckedCluster
+from clusterplan.formulations.consolidation.check.placement_enumeration import placed_ranges
 from clusterplan.formulations.consolidation.classes import ClassTable
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.generate import generate_consolidation
@@ -172,7 +173,7 @@ def test_both_bounds_agree(block: int) -> None:
                 }
             )
             levels = {other: Fraction(rng.randint(-3, 3)) for other in earlier}
-            ours = lagrangian_bound(table, pricing, goal, levels)
+            ours = lagrangian_bound(table, pricing, goal, levels, placed_ranges(table))
             theirs = goal_bound(checked.classes, goal, levels)
             if theirs is None:
                 assert ours == float("-inf"), (seed, name)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from random_instances import random_consolidation
 
 from clusterplan.formulations.consolidation.certificate import MUST_PLACE, PRICED, CertifiedGoal
+from clusterplan.formulations.consolidation.check.placement_enumeration import placed_ranges
 from clusterplan.formulations.consolidation.classes import TaskShape
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
@@ -190,7 +191,8 @@ def test_prices_prove_the_value_and_no_more(block: int) -> None:
             assert found is not None, seed
             assert not objective.better(value, master.in_plan(objective.name, found[0])), (seed, objective)
             goal = CertifiedGoal.model_validate(certificate_goal(master, objective.name, found[1]))
-            bound = lagrangian_bound(master.classes, master.pricing, goal, levels)
+            placed = placed_ranges(master.classes)
+            bound = lagrangian_bound(master.classes, master.pricing, goal, levels, placed)
             least = found[0] * float(master.steps[objective.name])
             assert bound >= least - 1e-6 * max(1.0, abs(least)), (seed, objective.name)
             levels[objective.name] = reached_level(master.classes, objective.name, value)

@@ -1,0 +1,129 @@
+"""Branching trees: proofs where the relaxation of the pattern formulation leaves a gap to a plan's value.
+
+Branch and bound on the number of jobs of a class that are placed (Land & Doig 1960), depth first. Each leaf
+keeps the dual prices that show that it holds no better plan; with them the check derives the bound again. All
+nodes share the columns of one master problem, so that a node takes few rounds of pricing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ....formulations.consolidation.certificate import MAX_LEAVES, MUST_PLACE
+from ....instances.common.arrays import Floats
+from ..progress import SETTINGS
+from .column_generation import PatternProgram, RelaxationResult, certificate_goal
+from .master import RestrictedMaster
+
+
+def branching_tree(program: PatternProgram, goal: str, reached: Fraction) -> list[dict[str, Any]]:
+    """Return the nodes of a tree that proves a plan's value optimal, in preorder; empty if none was found.
+
+    Parameters
+    ----------
+    program
+        With the levels of the earlier objectives; its clock limits the search.
+    reached
+        Value of the plan, to be minimised.
+    """
+    master = program.master
+    if not master.integral[goal] or master.searches:
+        return []
+    better = round(reached / master.steps[goal]) - 1
+    levels, program.levels = program.levels, {**program.levels, MUST_PLACE: Fraction(0)}
+    try:
+        return _tree(program, goal, better)
+    finally:
+        program.levels = levels
+
+
+def _tree(program: PatternProgram, goal: str, better: int) -> list[dict[str, Any]]:
+    """Return the nodes of a tree that proves that no plan has a value, in steps, or a better one."""
+    master = program.master
+    nodes: list[dict[str, Any]] = []
+    open_ = [(master.fewest_placed, master.most_placed)]
+    leaves = 0
+    while open_:
+        fewest, most = open_.pop()
+        with _placed_between(master, fewest, most):
+            leaf, placed = _refutation(program, goal, better)
+        if leaf is not None:
+            nodes.append({"leaf": leaf})
+            leaves += 1
+            continue
+        job = None if placed is None else _branching_job(placed, fewest, most)
+        if job is None or placed is None or leaves + len(open_) >= MAX_LEAVES or program.clock.expired:
+            return []
+        at = float(np.clip(math.floor(placed[job]), fewest[job], most[job] - 1))
+        nodes.append({"job": job, "most": int(at)})
+        above, below = fewest.copy(), most.copy()
+        above[job], below[job] = at + 1, at
+        open_ += [(above, most), (fewest, below)]
+    return nodes
+
+
+@contextmanager
+def _placed_between(master: RestrictedMaster, fewest: Floats, most: Floats) -> Iterator[None]:
+    """Limit the numbers of placed jobs of each class inside the block."""
+    before = master.fewest_placed, master.most_placed
+    master.fewest_placed, master.most_placed = fewest, most
+    try:
+        yield
+    finally:
+        master.fewest_placed, master.most_placed = before
+
+
+def _refutation(
+    program: PatternProgram, goal: str, better: int
+) -> tuple[dict[str, Any] | None, Floats | None]:
+    """Return prices that prove that a node holds no better plan, else the placed jobs of each class.
+
+    Both are None if the relaxation was not solved.
+    """
+    master = program.master
+    relaxed = program.relax(goal)
+    if relaxed.prices is None:
+        # Too few jobs fit with the columns so far: either no plan does better, or there will be more columns.
+        for job in np.flatnonzero(master.fewest_placed).tolist():
+            master.add_missing(job)
+        levels, program.levels = program.levels, {**program.levels, goal: better * master.steps[goal]}
+        del program.levels[MUST_PLACE]
+        missing = program.relax(MUST_PLACE)
+        refuted = program.bound(MUST_PLACE, missing) > 0
+        program.levels = levels
+        if refuted and missing.prices is not None:
+            return certificate_goal(master, MUST_PLACE, missing.prices), None
+        relaxed = program.relax(goal)
+    if relaxed.prices is None:
+        return None, None
+    if program.bound(goal, relaxed) > better:
+        return certificate_goal(master, goal, relaxed.prices), None
+    return None, _placed_jobs(master, relaxed)
+
+
+def _placed_jobs(master: RestrictedMaster, relaxed: RelaxationResult) -> Floats:
+    """Return how many jobs of each class a relaxation places, shape (classes of jobs,)."""
+    placed = np.zeros(len(master.classes.jobs))
+    values = () if relaxed.values is None else relaxed.values.tolist()
+    for column, value in zip(master.columns, values, strict=False):
+        if column.type == "job":
+            placed[column.what[0]] += value
+    return placed
+
+
+def _branching_job(placed: Floats, fewest: Floats, most: Floats) -> int | None:
+    """Return the class of jobs whose number of placed jobs is farthest from an integer.
+
+    Where all are integers, the class that is free to take most numbers; None if all are fixed.
+    """
+    distance = np.abs(placed - np.round(placed))
+    if distance.max(initial=0.0) > SETTINGS.integrality_tolerance:
+        return int(distance.argmax())
+    free = most - fewest
+    return int(free.argmax()) if free.max(initial=0.0) > 0 else None
