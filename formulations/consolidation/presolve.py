@@ -349,7 +349,7 @@ def _reduced_devices(devices: Devices, server: Server, name: str, more: list[Tak
 
 
 MIN_CELLS = 200
-"""Least number of task groups times servers for which `WithRunningJobs` is used."""
+"""Least number of task groups times servers for which the instance without moves is solved first."""
 STAYING_KEY, LEADING_KEY = "staying", "leading"
 """Keys of the certificates of the problem without moves, and of the objectives before `migrations`."""
 
@@ -359,11 +359,14 @@ def formulation_of(instance: ConsolidationInstance) -> ConsolidationFormulation:
     formulation = formulation_with_fixed_jobs(instance)
     if type(formulation) is not ConsolidationFormulation or "migrations" not in instance.objectives:
         return formulation
-    staying = instance.model_copy(update={"running": "stay"})
-    cells = sum(len(job.task_groups) for job in instance.jobs) * len(formulation.servers)
-    if cells < MIN_CELLS or not any(map(staying.stays, instance.jobs)):
-        return formulation
-    return WithRunningJobs(instance)
+    return formulation if without_moves(formulation) is None else WithRunningJobs(instance)
+
+
+def without_moves(formulation: ConsolidationFormulation) -> ConsolidationInstance | None:
+    """Return the instance in which all running jobs stay; None for few servers, or if none can stay."""
+    staying = formulation.instance.model_copy(update={"running": "stay"})
+    cells = sum(len(job.task_groups) for job in staying.jobs) * len(formulation.servers)
+    return staying if cells >= MIN_CELLS and staying.staying else None
 
 
 class WithRunningJobs(ConsolidationFormulation):

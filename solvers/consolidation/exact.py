@@ -357,11 +357,12 @@ class _Run:
         try:
             solution = self._near_bound(program, goal, bound, relaxed, start)
             limit: Limit = "none"
-            if solution is not None and self._is_optimal(program, goal, bound, solution):
-                bound = max(bound, master.counted(goal, solution))
-            elif self._settle_by_textbook():
-                return None
-            else:
+            attained = solution is not None and attains_bound(master.counted(goal, solution), bound)
+            if not attained and solution is not None and self._is_proven(program, goal, solution):
+                bound = master.counted(goal, solution)
+            elif not attained:
+                if self._settle_by_textbook():
+                    return None
                 program.clock = self._share()
                 solution, limit = program.solve_integers(goal, bound, solution)
         except BackendError as error:
@@ -399,15 +400,12 @@ class _Run:
         cover = exact_cover_for_bound(program, goal, bound)
         return start if cover is None else cover
 
-    def _is_optimal(self, program: PatternProgram, goal: str, bound: float, solution: Integers) -> bool:
-        """Return whether a solution attains the bound, or a branching tree of a small instance proves it."""
-        master = program.master
-        if attains_bound(master.counted(goal, solution), bound):
-            return True
+    def _is_proven(self, program: PatternProgram, goal: str, solution: Integers) -> bool:
+        """Return whether a branching tree proves a solution of a small instance optimal."""
         if goal == MUST_PLACE or not self._is_small():
             return False
         program.clock = self._share().at_most(SETTINGS.branching_patience_s)
-        return bool(branching_tree(program, goal, master.exactly(goal, solution)))
+        return bool(branching_tree(program, goal, program.master.exactly(goal, solution)))
 
     def _is_small(self) -> bool:
         """Return whether the textbook model, with named servers, is small."""

@@ -25,7 +25,7 @@ from .heuristics.list_heuristics import (
 )
 from .presolve import (
     AroundFixedJobs,
-    NoMigrationFirst,
+    WithoutMovesFirst,
     certify_with_fixed_jobs,
     diagnose_with_fixed_jobs,
     plan_without_moves,
@@ -33,7 +33,7 @@ from .presolve import (
 )
 
 CONSOLIDATION = SolverKind(
-    exact=AroundFixedJobs(NoMigrationFirst(ExactOnDevices(ConsolidationExact()))),
+    exact=AroundFixedJobs(WithoutMovesFirst(ExactOnDevices(ConsolidationExact()))),
     solvers=tuple(
         AroundFixedJobs(method)
         for method in (

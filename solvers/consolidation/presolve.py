@@ -2,7 +2,8 @@
 
 Methods solve the reduced instance of the jobs that are not fixed, and their bounds are lifted to the whole
 instance. For methods that ignore the cost of moves, a second plan is compared, in which all running jobs stay
-and best fit places the others. `exact` first solves the instance without migrations, which is quick.
+and best fit places the others. `exact` first solves the instance in which no job moves, and starts from
+that plan.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from dataclasses import replace
 from ...formulations.common.objective import Diagnosis
 from ...formulations.consolidation.formulation import ConsolidationFormulation
 from ...formulations.consolidation.plan import JobPlacement, Placement, entry_of
-from ...formulations.consolidation.presolve import LEADING_KEY, STAYING_KEY, WithFixedJobs, WithRunningJobs
+from ...formulations.consolidation.presolve import (
+    LEADING_KEY,
+    STAYING_KEY,
+    WithFixedJobs,
+    WithRunningJobs,
+    without_moves,
+)
 from ...instances.consolidation.instance import Server
 from ...instances.consolidation.job import PlacementJob
 from ..common.base import Clock, Outcome, PresolvingSolver
@@ -183,38 +190,58 @@ SUBPROBLEM_SHARE = 0.3
 """Share of the remaining time for each of the two smaller problems."""
 
 
-class NoMigrationFirst(PresolvingSolver[ConsolidationFormulation]):
-    """Presolve wrapper: solve with all running jobs fixed, and accept the plan if it attains the bound."""
+class WithoutMovesFirst(PresolvingSolver[ConsolidationFormulation]):
+    """Presolve wrapper: solve with all running jobs fixed first, and start from that plan.
+
+    So leave to move never leads to a worse plan. Where migrations are an objective, the plan is accepted if
+    it attains the bounds of the objectives before.
+    """
 
     def solve(self, formulation: ConsolidationFormulation, options: SolveOptions, clock: Clock) -> Outcome:
-        """Return the plan without migrations if it attains the bounds; else solve the whole instance."""
-        if not isinstance(formulation, WithRunningJobs):
+        """Return the plan without moves if it attains the bounds; else solve the whole instance from it."""
+        instance = without_moves(formulation)
+        if instance is None:
             return self.method.solve(formulation, options, clock)
-        given, options = options, options.model_copy(update={"warm_start": None})
-        around = AroundFixedJobs(self.method)
-        staying = around.solve(formulation.staying, options, clock.share(SUBPROBLEM_SHARE))
+        plain = options.model_copy(update={"warm_start": None})
+        fixed = formulation.staying if isinstance(formulation, WithRunningJobs) else WithFixedJobs(instance)
+        staying = AroundFixedJobs(self.method).solve(fixed, plain, clock.share(SUBPROBLEM_SHARE))
         if staying.plan is None or formulation.violations(staying.plan):
-            return self.method.solve(formulation, given, clock)
+            return self.method.solve(formulation, options, clock)
         plan = staying.plan
         if staying.limit == "interrupt":
             return Outcome(plan, limit=staying.limit)
         set_checkpoint(formulation, lambda: Outcome(plan))
-        values = formulation.evaluate(staying.plan)
+        values = formulation.evaluate(plan)
+        if isinstance(formulation, WithRunningJobs):
+            known = self._if_nothing_moves(formulation, staying, values, plain, clock)
+            if known is not None:
+                return known
+        given = options.warm_start
+        if given is None or formulation.precedes(values, formulation.evaluate(formulation.parse_plan(given))):
+            given = tuple(entry.model_dump() for entry in plan)
+        return self.method.solve(formulation, options.model_copy(update={"warm_start": given}), clock)
+
+    def _if_nothing_moves(
+        self,
+        formulation: WithRunningJobs,
+        staying: Outcome,
+        values: Sequence[float],
+        options: SolveOptions,
+        clock: Clock,
+    ) -> Outcome | None:
+        """Return the outcome without moves if it is proven that no plan as good moves a job; else None."""
         bounds = tuple(formulation.elementary_bounds()[: formulation.before])
         leading = Outcome(bounds=bounds)
         if not formulation.nothing_moves(values, bounds) and values[formulation.before] == 0:
             leading = self.method.solve(formulation.leading, options, clock.share(SUBPROBLEM_SHARE))
-        if formulation.nothing_moves(values, leading.bounds):
-            return Outcome(
-                staying.plan,
-                (*leading.bounds, 0.0, *staying.bounds[formulation.before + 1 :]),
-                limit=staying.limit,
-                build_s=staying.build_s,
-                message=staying.message,
-                certificate={LEADING_KEY: leading.certificate, STAYING_KEY: staying.certificate},
-                prices=leading.prices,
-            )
-        if given.warm_start is None:
-            start = tuple(entry.model_dump() for entry in staying.plan)
-            given = given.model_copy(update={"warm_start": start})
-        return self.method.solve(formulation, given, clock)
+        if not formulation.nothing_moves(values, leading.bounds):
+            return None
+        return Outcome(
+            staying.plan,
+            (*leading.bounds, 0.0, *staying.bounds[formulation.before + 1 :]),
+            limit=staying.limit,
+            build_s=staying.build_s,
+            message=staying.message,
+            certificate={LEADING_KEY: leading.certificate, STAYING_KEY: staying.certificate},
+            prices=leading.prices,
+        )

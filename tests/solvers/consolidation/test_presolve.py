@@ -11,7 +11,12 @@ from clusterplan.formulations.consolidation.presolve import formulation_of
 from clusterplan.instances.consolidation.instance import ConsolidationInstance
 from clusterplan.solvers.common.base import Clock, Outcome, Solver
 from clusterplan.solvers.common.result import SolveOptions
-from clusterplan.solvers.consolidation.presolve import AroundFixedJobs, completed_plan, plan_without_moves
+from clusterplan.solvers.consolidation.presolve import (
+    AroundFixedJobs,
+    WithoutMovesFirst,
+    completed_plan,
+    plan_without_moves,
+)
 
 
 class Moving(Solver[Any]):
@@ -107,3 +112,22 @@ def test_there_is_no_plan_around_them_if_others_must_be_placed_and_do_not_fit() 
     jobs = [job("a", 1), job("b", 3, must_place=True)]
     formulation = ConsolidationFormulation(placement(["value"], [server("n", gpu=3)], jobs))
     assert completed_plan(formulation, {"a": {"tasks": {"n": 1}}}, Clock()) is None
+
+
+def test_a_method_starts_from_the_plan_in_which_all_running_jobs_stay() -> None:
+    """The second time it is asked, with leave to move."""
+    jobs = [job(f"runs-{k}", 2, current={f"n-{k}": 2}) for k in range(20)]
+    whole = placement(["value"], [server("n", gpu=4) | {"count": 20}], [*jobs, job("waits", 4)])
+    starts: list[Any] = []
+
+    class Idle(Solver[Any]):
+        name, kinds = "idle", ("consolidation",)
+
+        def solve(self, formulation: Any, options: SolveOptions, clock: Clock) -> Outcome:
+            starts.append(options.warm_start)
+            return Outcome(completed_plan(formulation, {}, clock))
+
+    WithoutMovesFirst(Idle()).solve(formulation_of(whole), SolveOptions(), Clock())
+    without, (first, *_) = starts
+    assert without is None
+    assert first["servers"] == {"n-0": 2}
