@@ -90,8 +90,9 @@ class Milp(Solver[Any]):
         bounds: list[float | None] = []
         if options.warm_start is not None:
             outcome.plan = formulation.parse_plan(options.warm_start)
+        unlike, largest = SETTINGS.most_unlike_in_row, self.backend.largest_entry
         for target, value in zip(model.objectives, settled, strict=False):
-            well_scaled &= _ratio_is_within(_fix_objective(model, target, value), SETTINGS.most_unlike_in_row)
+            well_scaled &= _suits(_fix_objective(model, target, value), unlike, largest)
             bounds.append(None)
         for index, target in list(enumerate(model.objectives))[len(settled) :]:
             if clock.expired:
@@ -120,12 +121,12 @@ class Milp(Solver[Any]):
             gap = target.objective.gap(value, bound)
             if outcome.limit != "none" and (gap is None or gap > options.gap):
                 break
-            well_scaled &= _ratio_is_within(_fix_objective(model, target, value), SETTINGS.most_unlike_in_row)
+            well_scaled &= _suits(_fix_objective(model, target, value), unlike, largest)
         outcome.bounds = bounds
         if (bounds or outcome.infeasible) and not well_scaled:
             outcome.doubtful = True
-            unlike = f"the figures are too large or unlike for the tolerances of {self.backend.title}"
-            outcome.message = f"{unlike}, so that only what is certified counts"
+            why = f"the figures are too large or unlike for the tolerances of {self.backend.title}"
+            outcome.message = f"{why}, so that only what is certified counts"
         return outcome
 
     def _minimise_objective(
@@ -184,19 +185,19 @@ def _is_well_scaled(model: MilpModel[Any], largest: float) -> bool:
     largest
         Largest coefficient of a row.
     """
-    rows = ((row, SETTINGS.most_unlike_in_row) for row in model.problem.constraints())
-    objectives = ((target.expression, SETTINGS.most_unlike) for target in model.objectives)
-    for expression, ratio in (*rows, *objectives):
+    rows = ((row, SETTINGS.most_unlike_in_row, largest) for row in model.problem.constraints())
+    objectives = ((target.expression, SETTINGS.most_unlike, math.inf) for target in model.objectives)
+    for expression, ratio, most in (*rows, *objectives):
         check_time()
-        if not _ratio_is_within(expression, ratio):
+        if not _suits(expression, ratio, most):
             return False
-    return all(abs(c) <= largest for row in model.problem.constraints() for c in row.values())
+    return True
 
 
-def _ratio_is_within(expression: Mapping[Any, float], ratio: float) -> bool:
-    """Return whether the largest coefficient is at most `ratio` times the smallest non-zero one."""
+def _suits(expression: Mapping[Any, float], ratio: float, largest: float) -> bool:
+    """Return whether the largest coefficient is at most `largest`, and `ratio` times the smallest one."""
     sizes = [abs(c) for c in expression.values() if c]
-    return not sizes or max(sizes) <= ratio * min(sizes)
+    return not sizes or max(sizes) <= min(largest, ratio * min(sizes))
 
 
 def _ignored_cost(expression: pulp.LpAffineExpression, scale: float) -> float:

@@ -113,12 +113,23 @@ def certified_goals(
         if name in goals and value == bound and not clock.expired:
             patience = clock.share(SETTINGS.share_of_time_left).at_most(SETTINGS.branching_patience_s)
             program.clock = patience
-            tree = branching_tree(program, name, reached)
+            tree = goals[name].get("tree") or _tree_for_gap(program, goals[name], reached)
             program.clock = clock
-            if len(tree) > 1:
+            if tree:
                 goals[name] = {**goals[name], "tree": tree}
         program.levels[name] = reached
     return list(goals.values())
+
+
+def _tree_for_gap(program: PatternProgram, goal: dict[str, Any], reached: Fraction) -> list[dict[str, Any]]:
+    """Return a branching tree that proves a value optimal; empty if prices do so, or if none was found."""
+    name = goal["objective"]
+    try:
+        if program.bound_by(goal) >= float(reached / program.master.steps[name]):
+            return []
+        return branching_tree(program, name, reached)
+    except TooLargeError:
+        return []
 
 
 def infeasibility_goals(
@@ -361,6 +372,8 @@ class _Run:
             if not attained and solution is not None and self._is_proven(program, goal, solution):
                 bound = master.counted(goal, solution)
             elif not attained:
+                if solution is not None and self._is_small():
+                    progress.update_incumbent(self._plan_of(program, solution))
                 if self._settle_by_textbook():
                     return None
                 program.clock = self._share()
@@ -405,7 +418,11 @@ class _Run:
         if goal == MUST_PLACE or not self._is_small():
             return False
         program.clock = self._share().at_most(SETTINGS.branching_patience_s)
-        return bool(branching_tree(program, goal, program.master.exactly(goal, solution)))
+        tree = branching_tree(program, goal, program.master.exactly(goal, solution))
+        goals = self.progress.goals
+        if tree and goals and goals[-1]["objective"] == goal:
+            goals[-1]["tree"] = tree
+        return bool(tree)
 
     def _is_small(self) -> bool:
         """Return whether the textbook model, with named servers, is small."""
@@ -421,13 +438,27 @@ class _Run:
             return False
         self.textbook_tried = True
         clock = self.clock.share(SETTINGS.share_of_textbook).at_most(SETTINGS.textbook_patience_s)
-        outcome = Milp(BACKENDS["highs"]).solve(
-            formulation, self.options, clock, progress.proven(self.options.gap)
-        )
+        options, settled = self.options, progress.proven(self.options.gap)
+        if progress.plan is not None:
+            start = tuple(entry.model_dump() for entry in progress.plan)
+            options = options.model_copy(update={"warm_start": start})
+        outcome = Milp(BACKENDS["highs"]).solve(formulation, options, clock, settled)
+        if outcome.plan is not None and not formulation.violations(outcome.plan):
+            progress.update_incumbent(outcome.plan)
+            progress.needs_columns = True
+        if outcome.limit == "interrupt":
+            progress.limit, self.clock = outcome.limit, Clock(0.0)
+            return True
         if outcome.doubtful:
-            outcome.bounds, outcome.infeasible = (), False
-        self._merge_outcome(outcome)
-        return progress.infeasible or len(progress.proven(self.options.gap)) == len(formulation.objectives)
+            return False
+        progress.infeasible = outcome.infeasible and progress.plan is None
+        # Where something is left open, the search over columns goes on with the objective that it is at.
+        before = progress.bounds
+        progress.tighten(outcome.bounds)
+        if not progress.infeasible and len(progress.proven(options.gap)) < len(formulation.objectives):
+            progress.bounds = before
+            return False
+        return True
 
     def _close_gap(
         self, program: PatternProgram, goal: str, relaxed: RelaxationResult, bound: float, solution: Integers

@@ -193,7 +193,7 @@ SUBPROBLEM_SHARE = 0.3
 class WithoutMovesFirst(PresolvingSolver[ConsolidationFormulation]):
     """Presolve wrapper: solve with all running jobs fixed first, and start from that plan.
 
-    So leave to move never leads to a worse plan. Where migrations are an objective, the plan is accepted if
+    So leave to move is no reason for a worse plan. Where migrations are an objective, the plan is accepted if
     it attains the bounds of the objectives before.
     """
 

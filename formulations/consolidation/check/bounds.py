@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -35,7 +36,14 @@ from ..classes import Classes, common_divisor, exact_fraction, job_value
 from ..cluster_data import ClusterData, limit_traffic, traffic_step
 from ..explain import tasks_on_shapes, unplaceable_text
 from .classes import CheckedCluster, ClassMismatch
-from .placement_enumeration import PlacedRanges, PriceBound, no_better_placement, placed_ranges
+from .placement_enumeration import (
+    PlacedRanges,
+    PriceBound,
+    no_better_placement,
+    node_budget,
+    placed_ranges,
+)
+from .server_prices import NodeBudget
 
 JobCounts = Sequence[tuple[PlacementJob, int]]
 """Representatives of equal jobs, and the number of jobs of each."""
@@ -311,8 +319,10 @@ def _optimality_is_proven(
     step = value_step(classes, goal.objective)
     if step is None:
         return False
-    if value is not None and goal.tree and _proven_by_tree(classes, goal, levels, value - step):
-        return True
+    if value is not None and goal.tree:
+        with suppress(TooLargeError):
+            if _proven_by_tree(classes, goal, levels, value - step):
+                return True
     bound, weights, less = _weighted_bound(classes, goal, levels)
     if value is None:
         return no_better_placement(classes, bound, {}, {}, Fraction(0)) is True
@@ -336,13 +346,14 @@ def _proven_by_tree(
         If the pricing problems are too large.
     """
     open_ = [placed_ranges(classes)]
+    effort = node_budget(classes)
     for node in goal.tree:
         if not open_:
             return False
         placed = open_.pop()
         if node.leaf is not None:
             if not _has_all_prices(classes, node.leaf) or not _refutes(
-                classes, node.leaf, {**levels, goal.objective: better}, placed
+                classes, node.leaf, {**levels, goal.objective: better}, placed, effort
             ):
                 return False
         elif node.job is None or node.job >= len(placed):
@@ -358,7 +369,11 @@ def _proven_by_tree(
 
 
 def _refutes(
-    classes: Classes, leaf: PricedPieces, levels: Mapping[str, Fraction], placed: PlacedRanges
+    classes: Classes,
+    leaf: PricedPieces,
+    levels: Mapping[str, Fraction],
+    placed: PlacedRanges,
+    effort: NodeBudget,
 ) -> bool:
     """Return whether prices prove that no plan of a leaf keeps all levels, that of the objective too."""
     if any(fewest > most for fewest, most in placed):
@@ -368,7 +383,7 @@ def _refutes(
         return False
     own = levels if missing else {name: level for name, level in levels.items() if name != leaf.objective}
     bound, _, less = _weighted_bound(classes, leaf, own)
-    cost = bound.value(placed)
+    cost = bound.value(placed, effort)
     return cost is None or cost - less > (0 if missing else levels[leaf.objective])
 
 

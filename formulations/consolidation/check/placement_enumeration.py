@@ -47,6 +47,11 @@ def placed_ranges(classes: Classes) -> PlacedRanges:
     return [(len(job.members) if job.must_place else 0, len(job.members)) for job in classes.jobs]
 
 
+def node_budget(classes: Classes) -> NodeBudget:
+    """Return the limit on the nodes of all server knapsacks together."""
+    return NodeBudget(MAX_PRICING_NODES + NODES_PER_CLASS * len(classes.servers))
+
+
 class PriceBound:
     """The Lagrangian bound on one objective at given dual prices.
 
@@ -84,13 +89,15 @@ class PriceBound:
             np.array([math.floor(p * self.scale) for p in shape], dtype=np.int64) for shape in prices
         ]
 
-    def value(self, placed: PlacedRanges | None = None) -> Fraction | None:
+    def value(self, placed: PlacedRanges | None = None, effort: NodeBudget | None = None) -> Fraction | None:
         """Return the Lagrangian bound on the weighted objective; None if a required job cannot be placed.
 
         Parameters
         ----------
         placed
             Fewest and most jobs of each class that are placed; by default those that must be, and all.
+        effort
+            Limit on the nodes of the server knapsacks, which several bounds may share.
         """
         total = Fraction(0)
         for job, (fewest, most) in zip(self.classes.jobs, placed or placed_ranges(self.classes), strict=True):
@@ -104,7 +111,7 @@ class PriceBound:
             # The cost is linear between these numbers of placed jobs.
             total += min(terms, default=Fraction(0))
         server_cost = self.weights.get("servers", Fraction(0))
-        for server, paid in zip(self.classes.servers, self.paid(), strict=True):
+        for server, paid in zip(self.classes.servers, self.paid(effort), strict=True):
             # A server may stay empty, which costs nothing.
             total += min(Fraction(0), server_cost * server.opening - Fraction(paid, self.scale)) * len(
                 server.members
@@ -237,14 +244,14 @@ class PriceBound:
             Fraction(0),
         )
 
-    def paid(self) -> list[int]:
+    def paid(self, effort: NodeBudget | None = None) -> list[int]:
         """Return, for each server class, an upper bound on the total price of tasks on a server, in 1/scale.
 
         Amounts below the cost of opening a server do not matter and may be rounded up to it.
         """
         servers = self.classes.servers
         least = math.floor(self.weights.get("servers", Fraction(0)) * self.scale)
-        effort = NodeBudget(MAX_PRICING_NODES + NODES_PER_CLASS * len(servers))
+        effort = effort or node_budget(self.classes)
         pricing = {pool: self.pricing(pool, effort) for pool in self.classes.pools}
         return [
             pricing[server.pool].most(server.free, server.residents, least * server.opening)

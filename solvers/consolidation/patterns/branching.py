@@ -44,7 +44,7 @@ def branching_tree(program: PatternProgram, goal: str, reached: Fraction) -> lis
 
 
 def _tree(program: PatternProgram, goal: str, better: int) -> list[dict[str, Any]]:
-    """Return the nodes of a tree that proves that no plan has a value, in steps, or a better one."""
+    """Return the nodes of a tree that proves that no plan is as good as the value `better`, in steps."""
     master = program.master
     nodes: list[dict[str, Any]] = []
     open_ = [(master.fewest_placed, master.most_placed)]

@@ -238,14 +238,25 @@ class PatternProgram:
             return -math.inf
         if master.searches:  # pricing bounds what it does not search to the end
             return master.rounded(goal, relaxed.bound)
-        priced = CertifiedGoal.model_validate(certificate_goal(master, goal, relaxed.prices))
-        levels = {name: reached for name, reached in self.levels.items() if name != MUST_PLACE}
         try:
-            placed = zip(master.fewest_placed, master.most_placed, strict=True)
-            least = lagrangian_bound(master.classes, master.pricing, priced, levels, placed)
-            least /= float(master.steps[goal])
+            return self.bound_by(certificate_goal(master, goal, relaxed.prices))
         except TooLargeError:
             return master.rounded(goal, relaxed.bound)
+
+    def bound_by(self, prices: Mapping[str, Any]) -> float:
+        """Return the lower bound on an objective, in steps, that prices in the certificate's format prove.
+
+        Raises
+        ------
+        TooLargeError
+            If a pricing problem is too large.
+        """
+        master, priced = self.master, CertifiedGoal.model_validate(prices)
+        goal = priced.objective
+        levels = {name: reached for name, reached in self.levels.items() if name != MUST_PLACE}
+        placed = zip(master.fewest_placed, master.most_placed, strict=True)
+        least = lagrangian_bound(master.classes, master.pricing, priced, levels, placed)
+        least /= float(master.steps[goal])
         # A sum of floats: what it is off by must not lift it to the next step.
         return master.rounded(goal, least) if master.integral[goal] else least
 

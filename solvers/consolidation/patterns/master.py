@@ -301,7 +301,7 @@ class RestrictedMaster:
                     self.add_server_pattern(number, pattern_on_server)
 
     def add_missing(self, number: int) -> None:
-        """Add the column of a missing job of a class that must be placed."""
+        """Add the column of a job of a class that is missing although it has to be placed."""
         self.add("missing", (number,), [(self.job_row + number, 1.0)], {MUST_PLACE: 1.0})
 
     def add_server_pattern(self, number: int, pattern: ServerPattern) -> bool:

@@ -9,6 +9,8 @@ from device_instances import placement, server
 
 import clusterplan
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
+from clusterplan.solvers.common.base import Outcome
+from clusterplan.solvers.milp import Milp
 
 
 def cluster(seed: int) -> ConsolidationFormulation:
@@ -39,3 +41,15 @@ def test_a_tree_closes_the_gap_that_prices_leave(seed: int) -> None:
     beyond = [{**node, "job": 30} if node.get("leaf") is None else node for node in tree]
     other = {"goals": [{**goal, "tree": beyond}]}
     assert formulation.certified_bounds(other, [objective.value])[0] > objective.value
+
+
+def test_a_textbook_model_that_does_not_end_leaves_the_bounds_of_later_objectives_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its bounds are of all objectives, and the search goes on with the first one that is open."""
+    ended = Outcome(bounds=(10_000.0, 0.0), limit="time")
+    monkeypatch.setattr(Milp, "solve", lambda *_: ended)
+    instance = cluster(2).instance.model_copy(update={"objectives": ("value", "servers")})
+    found = clusterplan.solve(instance, "exact")
+    assert [objective.bound for objective in found.objectives] == [243.0, 10.0]
+    assert found.status == "optimal"
