@@ -5,9 +5,8 @@ from typing import Any
 from ..common.base import Solver
 from ..common.kind import SolverKind
 from .exact import SchedulingBruteForce, SchedulingExact, certify, diagnose
-from .policies.dl2_solver import LearnedPolicy
 from .policies.optimus import allocation_function
-from .policy_solvers import POLICIES, optimus_exact
+from .policy_solvers import POLICIES, LearnedPolicy, optimus_exact
 from .search.local_search import Price
 
 

@@ -27,7 +27,7 @@ from clusterplan.solvers.scheduling.policies.dl2_policy import (
     STOP,
     Trajectory,
 )
-from clusterplan.solvers.scheduling.policies.dl2_solver import LearnedPolicy
+from clusterplan.solvers.scheduling.policy_solvers import LearnedPolicy
 from clusterplan.solvers.scheduling.round_engine import RoundEngine
 
 training = pytest.importorskip(
