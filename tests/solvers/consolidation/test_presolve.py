@@ -115,7 +115,7 @@ def test_there_is_no_plan_around_them_if_others_must_be_placed_and_do_not_fit() 
 
 
 def test_a_method_starts_from_the_plan_in_which_all_running_jobs_stay() -> None:
-    """The second time it is asked, with leave to move."""
+    """It is asked twice; the second time, with leave to move, it gets that plan."""
     jobs = [job(f"runs-{k}", 2, current={f"n-{k}": 2}) for k in range(20)]
     whole = placement(["value"], [server("n", gpu=4) | {"count": 20}], [*jobs, job("waits", 4)])
     starts: list[Any] = []

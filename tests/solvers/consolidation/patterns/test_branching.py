@@ -9,7 +9,11 @@ from device_instances import placement, server
 
 import clusterplan
 from clusterplan.formulations.consolidation.formulation import ConsolidationFormulation
-from clusterplan.solvers.common.base import Outcome
+from clusterplan.solvers.common.base import Clock, Outcome
+from clusterplan.solvers.common.result import SolveOptions
+from clusterplan.solvers.consolidation.exact import _Run
+from clusterplan.solvers.consolidation.heuristics.list_heuristics import BestFit
+from clusterplan.solvers.consolidation.progress import Progress
 from clusterplan.solvers.milp import Milp
 
 
@@ -47,9 +51,10 @@ def test_a_textbook_model_that_does_not_end_leaves_the_bounds_of_later_objective
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its bounds are of all objectives, and the search goes on with the first one that is open."""
-    ended = Outcome(bounds=(10_000.0, 0.0), limit="time")
-    monkeypatch.setattr(Milp, "solve", lambda *_: ended)
-    instance = cluster(2).instance.model_copy(update={"objectives": ("value", "servers")})
-    found = clusterplan.solve(instance, "exact")
-    assert [objective.bound for objective in found.objectives] == [243.0, 10.0]
-    assert found.status == "optimal"
+    formulation = cluster(2)
+    plan = BestFit().solve(formulation, SolveOptions(), Clock()).plan
+    monkeypatch.setattr(Milp, "solve", lambda *_: Outcome(plan, (10_000.0, 0.0), limit="time"))
+    run = _Run(formulation, SolveOptions(), Clock(), Progress(formulation))
+    assert not run._settle_by_textbook()
+    assert run.progress.plan is plan
+    assert run.progress.bounds == []
